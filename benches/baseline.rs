@@ -29,7 +29,10 @@ impl BaselineServer {
     pub(crate) fn start() -> Result<Self> {
         let endpoint = free_endpoint()?;
         let mut this = Command::new(std::env::current_exe()?);
-        let child = this.args([BASELINE_FLAG, &endpoint.address().to_string()]).stdin(Stdio::null()).spawn()?;
+        let child = this
+            .args([BASELINE_FLAG, &endpoint.address().to_string()])
+            .stdin(Stdio::null())
+            .spawn()?;
         let mut bare = Self { child, endpoint };
         wait_until_ready(&mut bare.child, &bare.endpoint, "/")?;
         Ok(bare)
@@ -46,16 +49,21 @@ impl Drop for BaselineServer {
 
 /// Serves this address until the process is killed.
 pub(crate) fn serve(listen: SocketAddr) -> Result<()> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
-        let listener = TcpListener::bind(listen).await?;
-        loop {
-            let (stream, _) = listener.accept().await?;
-            stream.set_nodelay(true)?;
-            let connection = http1::Builder::new().pipeline_flush(true).serve_connection(TokioIo::new(stream), service_fn(answer_ok));
-            // An error of a client's connection concerns that connection only.
-            tokio::spawn(async { connection.await.unwrap_or_default() });
-        }
-    })
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(async {
+            let listener = TcpListener::bind(listen).await?;
+            loop {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                let connection = http1::Builder::new()
+                    .pipeline_flush(true)
+                    .serve_connection(TokioIo::new(stream), service_fn(answer_ok));
+                // An error of a client's connection concerns that connection only.
+                tokio::spawn(async { connection.await.unwrap_or_default() });
+            }
+        })
 }
 
 async fn answer_ok(_: Request<Incoming>) -> std::result::Result<Response<Full<Bytes>>, Infallible> {

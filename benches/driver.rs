@@ -50,7 +50,10 @@ pub(crate) enum StopCondition {
     /// After this number of requests; all of them are measured.
     Count(u64),
     /// After this time; requests of the warm-up before it are not measured.
-    Time { warm_up: Duration, measured: Duration },
+    Time {
+        warm_up: Duration,
+        measured: Duration,
+    },
 }
 
 /// Result of a run.
@@ -70,11 +73,20 @@ pub(crate) struct LoadResult {
 impl LoadResult {
     fn new() -> Result<Self> {
         let latency = Histogram::new_with_bounds(1, 60_000_000, 3)?;
-        Ok(Self { statuses: BTreeMap::new(), lost: 0, unsent: 0, latency, took: Duration::ZERO })
+        Ok(Self {
+            statuses: BTreeMap::new(),
+            lost: 0,
+            unsent: 0,
+            latency,
+            took: Duration::ZERO,
+        })
     }
 
     fn add(mut self, other: &Self) -> Result<Self> {
-        other.statuses.iter().for_each(|(status, count)| *self.statuses.entry(*status).or_default() += count);
+        other
+            .statuses
+            .iter()
+            .for_each(|(status, count)| *self.statuses.entry(*status).or_default() += count);
         self.lost += other.lost;
         self.unsent += other.unsent;
         self.latency.add(&other.latency)?;
@@ -103,17 +115,25 @@ pub(crate) fn run(plan: &LoadPlan<'_>, bar: &ProgressBar) -> Result<LoadResult> 
     let answered = AtomicU64::new(0);
     let whole = match plan.until {
         StopCondition::Count(count) => count,
-        StopCondition::Time { warm_up, measured } => u64::try_from((warm_up + measured).as_millis())?,
+        StopCondition::Time { warm_up, measured } => {
+            u64::try_from((warm_up + measured).as_millis())?
+        }
     };
     bar.set_length(whole);
     std::thread::scope(|scope| {
         let threads = plan.threads.clamp(1, plan.connections.max(1));
-        let workers = (0..threads).map(|nth| worker::Worker::connect(plan, (nth, threads), &answered)).collect::<Result<Vec<_>>>()?;
+        let workers = (0..threads)
+            .map(|nth| worker::Worker::connect(plan, (nth, threads), &answered))
+            .collect::<Result<Vec<_>>>()?;
         let start = Instant::now();
-        let running: Vec<_> = workers.into_iter().map(|worker| scope.spawn(move || worker.run(start))).collect();
+        let running: Vec<_> = workers
+            .into_iter()
+            .map(|worker| scope.spawn(move || worker.run(start)))
+            .collect();
         while !running.iter().all(|thread| thread.is_finished()) {
             std::thread::park_timeout(PROGRESS_INTERVAL);
-            let (elapsed, answered) = (start.elapsed(), answered.load(Ordering::Relaxed));
+            let elapsed = start.elapsed();
+            let answered = answered.load(Ordering::Relaxed);
             bar.set_position(match plan.until {
                 StopCondition::Count(_) => answered,
                 StopCondition::Time { .. } => u64::try_from(elapsed.as_millis())?.min(whole),
@@ -122,6 +142,12 @@ pub(crate) fn run(plan: &LoadPlan<'_>, bar: &ProgressBar) -> Result<LoadResult> 
         }
         running
             .into_iter()
-            .try_fold(LoadResult::new()?, |sum, thread| sum.add(&thread.join().map_err(|_| "a thread of the driver panicked")??))
+            .try_fold(LoadResult::new()?, |sum, thread| {
+                sum.add(
+                    &thread
+                        .join()
+                        .map_err(|_| "a thread of the driver panicked")??,
+                )
+            })
     })
 }

@@ -75,36 +75,82 @@ fn main() -> Result<()> {
         (options.seconds, options.warm_up) = (0.5, 0.1);
     }
     match options.url.take().zip(options.ping_key.take()) {
-        Some((endpoint, ping_key)) => measure(&options, &endpoint, &ping_key, options.api_key.as_deref()),
+        Some((endpoint, ping_key)) => {
+            measure(&options, &endpoint, &ping_key, options.api_key.as_deref())
+        }
         None => {
             let mut subject = MeasuredServer::start(options.directory.as_deref(), None)?;
-            measure(&options, &subject.endpoint, &subject.ping_key, Some(&subject.api_key))?;
+            measure(
+                &options,
+                &subject.endpoint,
+                &subject.ping_key,
+                Some(&subject.api_key),
+            )?;
             subject.stop()
         }
     }
 }
 
-fn measure(options: &LoadOptions, endpoint: &Endpoint, ping_key: &str, api_key: Option<&str>) -> Result<()> {
+fn measure(
+    options: &LoadOptions,
+    endpoint: &Endpoint,
+    ping_key: &str,
+    api_key: Option<&str>,
+) -> Result<()> {
     let style = ProgressStyle::with_template("{prefix:>9} {bar:40} {percent:>3} %  {msg}")?;
-    let bar = |prefix| ProgressBar::new(0).with_style(style.clone()).with_prefix(prefix);
+    let bar = |prefix| {
+        ProgressBar::new(0)
+            .with_style(style.clone())
+            .with_prefix(prefix)
+    };
     let ping = |create| Request::ping(endpoint, ping_key, options.checks, create);
-    let (connections, threads) = (options.connections.into(), options.threads.into());
+    let connections = options.connections.into();
+    let threads = options.threads.into();
 
-    let create = LoadPlan { endpoint, request: &ping(true), connections, threads, rate: None, until: StopCondition::Count(options.checks) };
+    let create = LoadPlan {
+        endpoint,
+        request: &ping(true),
+        connections,
+        threads,
+        rate: None,
+        until: StopCondition::Count(options.checks),
+    };
     let created = run_with(&create, &bar("create"))?;
     if created.failed() > 0 {
-        return Err(format!("the checks could not all be made: {:?}, {} without answer", created.statuses, created.lost).into());
+        return Err(format!(
+            "the checks could not all be made: {:?}, {} without answer",
+            created.statuses, created.lost
+        )
+        .into());
     }
     let request = match (options.list, api_key) {
-        (true, Some(key)) => Request::new(endpoint, "GET", "/api/v3/checks/", &[("X-Api-Key", key)], "", 1),
+        (true, Some(key)) => Request::new(
+            endpoint,
+            "GET",
+            "/api/v3/checks/",
+            &[("X-Api-Key", key)],
+            "",
+            1,
+        ),
         (true, None) => return Err("--list needs --api-key".into()),
         (false, _) => ping(false),
     };
     let counted = api_key.filter(|_| !options.list);
     let before = counted.map(|key| endpoint.logged_pings(key)).transpose()?;
-    let (warm_up, measured) = (Duration::try_from_secs_f64(options.warm_up)?, Duration::try_from_secs_f64(options.seconds)?);
+    let warm_up = Duration::try_from_secs_f64(options.warm_up)?;
+    let measured = Duration::try_from_secs_f64(options.seconds)?;
     let until = StopCondition::Time { warm_up, measured };
-    let run = run_with(&LoadPlan { endpoint, request: &request, connections, threads, rate: options.rate, until }, &bar("load"))?;
+    let run = run_with(
+        &LoadPlan {
+            endpoint,
+            request: &request,
+            connections,
+            threads,
+            rate: options.rate,
+            until,
+        },
+        &bar("load"),
+    )?;
     let after = counted.map(|key| endpoint.logged_pings(key)).transpose()?;
     report(&run, before.zip(after))
 }
@@ -118,8 +164,16 @@ fn run_with(plan: &LoadPlan<'_>, bar: &ProgressBar) -> Result<LoadResult> {
 /// Prints the result; an error if an answered ping is not in the log.
 fn report(run: &LoadResult, logged: Option<(u64, u64)>) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    let millis = |quantile| Duration::from_micros(run.latency.value_at_quantile(quantile)).as_secs_f64() * 1000.0;
-    writeln!(out, "{:.0} answers/s, {} in {:.1} s", run.per_second(), run.latency.len(), run.took.as_secs_f64())?;
+    let millis = |quantile| {
+        Duration::from_micros(run.latency.value_at_quantile(quantile)).as_secs_f64() * 1000.0
+    };
+    writeln!(
+        out,
+        "{:.0} answers/s, {} in {:.1} s",
+        run.per_second(),
+        run.latency.len(),
+        run.took.as_secs_f64()
+    )?;
     writeln!(
         out,
         "latency in ms: p50 {:.2}, p90 {:.2}, p99 {:.2}, p99.9 {:.2}, max {:.2}",
@@ -129,18 +183,34 @@ fn report(run: &LoadResult, logged: Option<(u64, u64)>) -> Result<()> {
         millis(0.999),
         millis(1.0)
     )?;
-    let statuses: Vec<_> = run.statuses.iter().map(|(status, count)| format!("{count} times {status}")).collect();
+    let statuses: Vec<_> = run
+        .statuses
+        .iter()
+        .map(|(status, count)| format!("{count} times {status}"))
+        .collect();
     writeln!(out, "answers, the warm-up's too: {}", statuses.join(", "))?;
     if run.lost + run.unsent > 0 {
-        writeln!(out, "without answer: {}; due, but not sent before the end: {}", run.lost, run.unsent)?;
+        writeln!(
+            out,
+            "without answer: {}; due, but not sent before the end: {}",
+            run.lost, run.unsent
+        )?;
     }
     match logged {
         None => writeln!(out, "logged pings were not counted: no --api-key")?,
         Some((before, after)) => {
-            let (good, found) = (run.succeeded(), after - before);
-            writeln!(out, "logged pings: {found} more than before, {good} were answered well")?;
+            let good = run.succeeded();
+            let found = after - before;
+            writeln!(
+                out,
+                "logged pings: {found} more than before, {good} were answered well"
+            )?;
             if found < good {
-                return Err(format!("{} pings that were answered are not in the log", good - found).into());
+                return Err(format!(
+                    "{} pings that were answered are not in the log",
+                    good - found
+                )
+                .into());
             }
         }
     }

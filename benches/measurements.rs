@@ -64,8 +64,16 @@ pub(crate) enum Measurement {
 
 impl Measurement {
     /// Default measurements.
-    pub(crate) const DEFAULT: [Self; 8] =
-        [Self::Pings, Self::Scale, Self::List, Self::Latency, Self::Memory, Self::Start, Self::Kill, Self::Writes];
+    pub(crate) const DEFAULT: [Self; 8] = [
+        Self::Pings,
+        Self::Scale,
+        Self::List,
+        Self::Latency,
+        Self::Memory,
+        Self::Start,
+        Self::Kill,
+        Self::Writes,
+    ];
 
     /// Runs the measurement.
     pub(crate) fn measure(self, setup: &BenchSetup) -> Result<Vec<TableRow>> {
@@ -101,7 +109,11 @@ pub(crate) struct TableRow {
 
 impl TableRow {
     fn new(what: impl fmt::Display, wanted: &'static str, measured: impl fmt::Display) -> Self {
-        Self { what: what.to_string(), target: wanted, measured: measured.to_string() }
+        Self {
+            what: what.to_string(),
+            target: wanted,
+            measured: measured.to_string(),
+        }
     }
 }
 
@@ -117,8 +129,13 @@ fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let head = digits.len() % 3;
     let groups = digits.as_bytes().split_at(head);
-    let groups = std::iter::once(groups.0).chain(groups.1.chunks(3)).filter(|group| !group.is_empty());
-    groups.map(String::from_utf8_lossy).collect::<Vec<_>>().join(",")
+    let groups = std::iter::once(groups.0)
+        .chain(groups.1.chunks(3))
+        .filter(|group| !group.is_empty());
+    groups
+        .map(String::from_utf8_lossy)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// Formats bytes as megabytes (10^6).

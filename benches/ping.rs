@@ -1,6 +1,10 @@
 //! Cost of a regression here: every job that pings waits for the response before it ends, and a
 //! large installation may need a second server.
-#![allow(clippy::disallowed_methods, clippy::expect_used, reason = "a benchmark measures time, and stops when it cannot")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    reason = "a benchmark measures time, and stops when it cannot"
+)]
 
 #[allow(dead_code, reason = "shared with the table, which uses the rest")]
 mod driver;
@@ -22,7 +26,11 @@ fn pings(criterion: &mut Criterion) {
     group.sample_size(10).throughput(Throughput::Elements(1));
     for connections in [1, 64, 256] {
         group.bench_function(format!("{connections} connections"), |bencher| {
-            bencher.iter_custom(|count| house.time(&request, connections, count).expect("a server that answers"));
+            bencher.iter_custom(|count| {
+                house
+                    .time(&request, connections, count)
+                    .expect("a server that answers")
+            });
         });
     }
     group.finish();

@@ -15,18 +15,34 @@ use overdue::domain::timezone::Timezone;
 use uuid::Uuid;
 
 /// Schedules by the wall clock, in real time, rare, and with both day and weekday.
-const CRON: [&str; 4] = ["30 3 * * 1-5", "*/5 * * * *", "0 8 29 2 *", "17 0-23/4 */2 * SUN#1"];
+const CRON: [&str; 4] = [
+    "30 3 * * 1-5",
+    "*/5 * * * *",
+    "0 8 29 2 *",
+    "17 0-23/4 */2 * SUN#1",
+];
 
-const ON_CALENDAR: [&str; 3] = ["*:0/15", "Mon..Fri *-*-* 10:00", "*-02~1 12:00\nSat 10:00 Europe/Riga"];
+const ON_CALENDAR: [&str; 3] = [
+    "*:0/15",
+    "Mon..Fri *-*-* 10:00",
+    "*-02~1 12:00\nSat 10:00 Europe/Riga",
+];
 
 /// 2026-08-06T07:08:43Z, far from a change of clocks, and 2026-10-25T00:30:10Z, in the night of
 /// one.
-const STARTS: [(&str, Timestamp); 2] =
-    [("", Timestamp::from_secs(1_786_000_123)), (", clocks put back", Timestamp::from_secs(1_792_888_210))];
+const STARTS: [(&str, Timestamp); 2] = [
+    ("", Timestamp::from_secs(1_786_000_123)),
+    (", clocks put back", Timestamp::from_secs(1_792_888_210)),
+];
 
 fn next_after(c: &mut Criterion) {
-    let (utc, riga) = (Timezone::utc(), Timezone::parse("Europe/Riga").unwrap());
-    for (text, zone) in CRON.iter().map(|text| (text, &utc)).chain(CRON.iter().chain(&ON_CALENDAR).map(|text| (text, &riga))) {
+    let utc = Timezone::utc();
+    let riga = Timezone::parse("Europe/Riga").unwrap();
+    for (text, zone) in CRON
+        .iter()
+        .map(|text| (text, &utc))
+        .chain(CRON.iter().chain(&ON_CALENDAR).map(|text| (text, &riga)))
+    {
         let schedule = Schedule::parse(text).unwrap();
         for (night, start) in STARTS {
             c.bench_function(&format!("next {text:?} in {}{night}", zone.name()), |b| {
@@ -57,14 +73,21 @@ fn windows(c: &mut Criterion) {
         };
         let windows: Vec<_> = (0..200).map(window).collect();
         c.bench_function(&format!("200 windows {text:?} of {minutes} minutes"), |b| {
-            b.iter(|| windows.iter().filter_map(|window| window.open_until(black_box(STARTS[0].1))).max());
+            b.iter(|| {
+                windows
+                    .iter()
+                    .filter_map(|window| window.open_until(black_box(STARTS[0].1)))
+                    .max()
+            });
         });
     }
 }
 
 fn parse(c: &mut Criterion) {
     for text in CRON.iter().chain(&ON_CALENDAR) {
-        c.bench_function(&format!("parse {text:?}"), |b| b.iter(|| Schedule::parse(black_box(text))));
+        c.bench_function(&format!("parse {text:?}"), |b| {
+            b.iter(|| Schedule::parse(black_box(text)))
+        });
     }
 }
 

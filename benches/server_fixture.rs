@@ -61,20 +61,54 @@ impl ServerFixture {
             metrics_token: None,
         };
         let (stop, stopped) = watch::channel(false);
-        let threads = Arc::new(ConnectionThreads::start("connections", available_parallelism()?.get(), &handle)?);
-        runtime.spawn(http::HttpServer::new(handle.clone(), blocking, config).serve(listener, None, threads, stopped));
+        let threads = Arc::new(ConnectionThreads::start(
+            "connections",
+            available_parallelism()?.get(),
+            &handle,
+        )?);
+        runtime.spawn(
+            http::HttpServer::new(handle.clone(), blocking, config)
+                .serve(listener, None, threads, stopped),
+        );
         let (ping_key, api_key) = runtime.block_on(project(&handle))?;
-        let house = Self { endpoint: base.parse()?, ping_key, api_key, _stop: stop, _runtime: runtime, _directory: directory };
-        house.time(&Request::ping(&house.endpoint, &house.ping_key, checks, true), 64, checks)?;
+        let house = Self {
+            endpoint: base.parse()?,
+            ping_key,
+            api_key,
+            _stop: stop,
+            _runtime: runtime,
+            _directory: directory,
+        };
+        house.time(
+            &Request::ping(&house.endpoint, &house.ping_key, checks, true),
+            64,
+            checks,
+        )?;
         Ok(house)
     }
 
     /// Sends this number of requests, each connection its next after a response; returns the
     /// duration.
-    pub(crate) fn time(&self, request: &Request, connections: usize, count: u64) -> Result<Duration> {
-        let plan = LoadPlan { endpoint: &self.endpoint, request, connections, threads: 1, rate: None, until: StopCondition::Count(count) };
+    pub(crate) fn time(
+        &self,
+        request: &Request,
+        connections: usize,
+        count: u64,
+    ) -> Result<Duration> {
+        let plan = LoadPlan {
+            endpoint: &self.endpoint,
+            request,
+            connections,
+            threads: 1,
+            rate: None,
+            until: StopCondition::Count(count),
+        };
         let run = driver::run(&plan, &ProgressBar::hidden())?;
-        if run.failed() == 0 { Ok(run.took) } else { Err(format!("{:?}, {} without answer", run.statuses, run.lost).into()) }
+        if run.failed() == 0 {
+            Ok(run.took)
+        } else {
+            Err(format!("{:?}, {} without answer", run.statuses, run.lost).into())
+        }
     }
 }
 
@@ -89,13 +123,30 @@ async fn project(handle: &Handle) -> Result<(String, String)> {
         ping_log_limit: 100,
         badge_key: random.url_safe::<22>().into(),
     };
-    let made = handle.call(Command::CreateProject(Box::new(project))).await.map_err(|error| format!("{error:?}"))?;
-    let Ok(CommandOutcome::Project(project)) = made else { return Err(format!("no project: {made:?}").into()) };
-    let (ping_key, api_key) = (random.url_safe::<22>(), random.url_safe::<32>());
+    let made = handle
+        .call(Command::CreateProject(Box::new(project)))
+        .await
+        .map_err(|error| format!("{error:?}"))?;
+    let Ok(CommandOutcome::Project(project)) = made else {
+        return Err(format!("no project: {made:?}").into());
+    };
+    let ping_key = random.url_safe::<22>();
+    let api_key = random.url_safe::<32>();
     let hash = KeyHash(Sha256::digest(api_key.as_bytes()).into());
-    for secret in [KeySecret::Ping(PingKey::parse(&ping_key).ok_or("not a ping key")?), KeySecret::ReadWrite(hash)] {
-        let key = NewKey { project: project.id, secret, label: KeyLabel::default(), hint: "".into() };
-        let made = handle.call(Command::CreateKey(Box::new(key))).await.map_err(|error| format!("{error:?}"))?;
+    for secret in [
+        KeySecret::Ping(PingKey::parse(&ping_key).ok_or("not a ping key")?),
+        KeySecret::ReadWrite(hash),
+    ] {
+        let key = NewKey {
+            project: project.id,
+            secret,
+            label: KeyLabel::default(),
+            hint: "".into(),
+        };
+        let made = handle
+            .call(Command::CreateKey(Box::new(key)))
+            .await
+            .map_err(|error| format!("{error:?}"))?;
         made.map_err(|refusal| format!("no key: {refusal:?}"))?;
     }
     Ok((ping_key, api_key))

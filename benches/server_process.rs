@@ -40,34 +40,65 @@ impl MeasuredServer {
     /// Starts a server on an empty database below `directory`: the given binary, or the one that is
     /// built.
     pub(crate) fn start(directory: Option<&Path>, server: Option<&Path>) -> Result<Self> {
-        let directory = TempDir::with_prefix_in("bench-", directory.unwrap_or(Path::new(DIRECTORY)))?;
+        let directory =
+            TempDir::with_prefix_in("bench-", directory.unwrap_or(Path::new(DIRECTORY)))?;
         let endpoint = free_endpoint()?;
         let binary = server.map_or_else(build_server, |server| Ok(server.to_owned()))?;
         let child = serve(&binary, directory.path(), &endpoint)?;
-        let mut subject = Self { binary, directory, child, endpoint, api_key: String::new(), ping_key: String::new() };
+        let mut subject = Self {
+            binary,
+            directory,
+            child,
+            endpoint,
+            api_key: String::new(),
+            ping_key: String::new(),
+        };
         wait_until_ready(&mut subject.child, &subject.endpoint, "/healthz")?;
         // Pings create the checks. Without an explicit limit they create 10,000.
         subject.run(&["project", "set", "default", "--check-limit", "10000000"])?;
-        subject.api_key = subject.run(&["key", "create", "--project", "default", "--access", "read-write"])?;
-        subject.ping_key = subject.run(&["key", "create", "--project", "default", "--access", "ping"])?;
+        subject.api_key = subject.run(&[
+            "key",
+            "create",
+            "--project",
+            "default",
+            "--access",
+            "read-write",
+        ])?;
+        subject.ping_key =
+            subject.run(&["key", "create", "--project", "default", "--access", "ping"])?;
         Ok(subject)
     }
 
     /// Runs a command on its database, and returns the output.
     pub(crate) fn run(&self, words: &[&str]) -> Result<String> {
-        let done = Command::new(&self.binary).args(words).arg("--data").arg(self.directory.path()).stdin(Stdio::null()).output()?;
+        let done = Command::new(&self.binary)
+            .args(words)
+            .arg("--data")
+            .arg(self.directory.path())
+            .stdin(Stdio::null())
+            .output()?;
         if !done.status.success() {
-            return Err(format!("`overdue {}` failed: {}", words.join(" "), String::from_utf8_lossy(&done.stderr)).into());
+            return Err(format!(
+                "`overdue {}` failed: {}",
+                words.join(" "),
+                String::from_utf8_lossy(&done.stderr)
+            )
+            .into());
         }
         Ok(String::from_utf8(done.stdout)?.trim().to_owned())
     }
 
     /// Requests a stop, and waits for its end.
     pub(crate) fn stop(&mut self) -> Result<()> {
-        let pid = Pid::from_raw(i32::try_from(self.child.id())?).ok_or("a process without an id")?;
+        let pid =
+            Pid::from_raw(i32::try_from(self.child.id())?).ok_or("a process without an id")?;
         kill_process(pid, Signal::TERM)?;
         let status = self.child.wait()?;
-        if status.success() { Ok(()) } else { Err(format!("`overdue serve` ended with {status} after SIGTERM").into()) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("`overdue serve` ended with {status} after SIGTERM").into())
+        }
     }
 }
 
@@ -83,14 +114,34 @@ impl Drop for MeasuredServer {
 /// `target/release` is for installation. Without a measurement the binary of the tests suffices.
 fn build_server() -> Result<PathBuf> {
     let target = Path::new(DIRECTORY).parent().ok_or("no target directory")?;
-    let (target, profile) = if cfg!(debug_assertions) { (target.to_owned(), "debug") } else { (target.join("bench"), "release") };
+    let (target, profile) = if cfg!(debug_assertions) {
+        (target.to_owned(), "debug")
+    } else {
+        (target.join("bench"), "release")
+    };
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--quiet", "--locked", "--package", "overdue", "--bin", "overdue", "--target-dir"]).arg(&target).current_dir(ROOT);
+    build
+        .args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--package",
+            "overdue",
+            "--bin",
+            "overdue",
+            "--target-dir",
+        ])
+        .arg(&target)
+        .current_dir(ROOT);
     if profile == "release" {
         build.arg("--release");
     }
     let status = build.stdin(Stdio::null()).status()?;
-    if status.success() { Ok(target.join(profile).join("overdue")) } else { Err("the server cannot be built".into()) }
+    if status.success() {
+        Ok(target.join(profile).join("overdue"))
+    } else {
+        Err("the server cannot be built".into())
+    }
 }
 
 /// Returns a free address.
@@ -101,8 +152,21 @@ pub(crate) fn free_endpoint() -> Result<Endpoint> {
 /// Starts a server on this database.
 pub(crate) fn serve(binary: &Path, data: &Path, endpoint: &Endpoint) -> Result<Child> {
     let mut serve = Command::new(binary);
-    serve.args(["serve", "--api-rate", "0", "--listen", &endpoint.address().to_string(), "--data"]).arg(data);
-    Ok(serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
+    serve
+        .args([
+            "serve",
+            "--api-rate",
+            "0",
+            "--listen",
+            &endpoint.address().to_string(),
+            "--data",
+        ])
+        .arg(data);
+    Ok(serve
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?)
 }
 
 /// Waits until a GET of this path is answered with 200.

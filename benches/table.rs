@@ -84,7 +84,12 @@ fn main() -> Result<()> {
     }
     let smoke = options.test || !options.bench;
     if smoke {
-        (options.rounds, options.seconds, options.warm_up, options.turnovers) = (1, 0.1, 0.05, 1);
+        (
+            options.rounds,
+            options.seconds,
+            options.warm_up,
+            options.turnovers,
+        ) = (1, 0.1, 0.05, 1);
     }
     let setup = BenchSetup {
         rounds: options.rounds.max(1),
@@ -100,7 +105,11 @@ fn main() -> Result<()> {
     for row in options.rows {
         let measured = row.measure(&setup)?;
         // The rows so far are shown to the person who waits for the table.
-        setup.bar.suspend(|| measured.iter().try_for_each(|line| writeln!(std::io::stderr(), "{}: {}", line.what, line.measured)))?;
+        setup.bar.suspend(|| {
+            measured.iter().try_for_each(|line| {
+                writeln!(std::io::stderr(), "{}: {}", line.what, line.measured)
+            })
+        })?;
         lines.extend(measured);
     }
     setup.bar.finish_and_clear();
@@ -109,19 +118,39 @@ fn main() -> Result<()> {
 
 /// Prints the table, in Markdown, its columns aligned.
 fn print_table(lines: &[TableRow]) -> Result<()> {
-    let header = TableRow { what: "what".into(), target: "wanted", measured: "measured".into() };
-    let cells = |line: &TableRow| [line.what.clone(), line.target.to_owned(), line.measured.clone()];
+    let header = TableRow {
+        what: "what".into(),
+        target: "wanted",
+        measured: "measured".into(),
+    };
+    let cells = |line: &TableRow| {
+        [
+            line.what.clone(),
+            line.target.to_owned(),
+            line.measured.clone(),
+        ]
+    };
     let rows: Vec<_> = std::iter::once(&header).chain(lines).map(cells).collect();
     let mut widths = [0; 3];
     for row in &rows {
-        widths.iter_mut().zip(row).for_each(|(width, cell)| *width = cell.chars().count().max(*width));
+        widths
+            .iter_mut()
+            .zip(row)
+            .for_each(|(width, cell)| *width = cell.chars().count().max(*width));
     }
     let mut out = std::io::stdout().lock();
     for (nth, [what, wanted, measured]) in rows.iter().enumerate() {
         let [first, second, third] = widths;
-        writeln!(out, "| {what:first$} | {wanted:second$} | {measured:third$} |")?;
+        writeln!(
+            out,
+            "| {what:first$} | {wanted:second$} | {measured:third$} |"
+        )?;
         if nth == 0 {
-            writeln!(out, "| {:-<first$} | {:-<second$} | {:-<third$} |", "", "", "")?;
+            writeln!(
+                out,
+                "| {:-<first$} | {:-<second$} | {:-<third$} |",
+                "", "", ""
+            )?;
         }
     }
     Ok(())

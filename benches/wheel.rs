@@ -42,8 +42,12 @@ fn longest_advance(wheel: &mut TimingWheel, now: u64, due: &mut Vec<u64>) -> Dur
 
 fn throughput(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("wheel, per deadline of a million within a day");
-    group.sample_size(10).throughput(Throughput::Elements(ENTRIES));
-    group.bench_function("insert", |bencher| bencher.iter_with_large_drop(|| filled_wheel(deadlines())));
+    group
+        .sample_size(10)
+        .throughput(Throughput::Elements(ENTRIES));
+    group.bench_function("insert", |bencher| {
+        bencher.iter_with_large_drop(|| filled_wheel(deadlines()))
+    });
     group.bench_function("advance by seconds", |bencher| {
         let mut due = Vec::new();
         bencher.iter_batched_ref(
@@ -69,7 +73,11 @@ fn longest_pauses(criterion: &mut Criterion) {
         bencher.iter_custom(|rounds| {
             let mut round = || {
                 let mut wheel = filled_wheel(deadlines());
-                (0..=24 * HOUR).step_by(SECOND).map(|now| longest_advance(&mut wheel, now, &mut due)).max().unwrap_or_default()
+                (0..=24 * HOUR)
+                    .step_by(SECOND)
+                    .map(|now| longest_advance(&mut wheel, now, &mut due))
+                    .max()
+                    .unwrap_or_default()
             };
             (0..rounds).map(|_| round()).sum()
         });
@@ -77,7 +85,15 @@ fn longest_pauses(criterion: &mut Criterion) {
     group.bench_function("a million at one tick an hour ahead", |bencher| {
         let mut due = Vec::new();
         bencher.iter_custom(|rounds| {
-            (0..rounds).map(|_| longest_advance(&mut filled_wheel((0..ENTRIES).map(|id| (HOUR, id))), HOUR, &mut due)).sum()
+            (0..rounds)
+                .map(|_| {
+                    longest_advance(
+                        &mut filled_wheel((0..ENTRIES).map(|id| (HOUR, id))),
+                        HOUR,
+                        &mut due,
+                    )
+                })
+                .sum()
         });
     });
     group.finish();

@@ -1,6 +1,9 @@
 //! Cost of a regression here: every ping and every change by the API waits for the one writer and
 //! its sync. The cost of a batch limits the rate of a large installation.
-#![allow(clippy::expect_used, reason = "a benchmark stops when it cannot measure")]
+#![allow(
+    clippy::expect_used,
+    reason = "a benchmark stops when it cannot measure"
+)]
 
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -13,7 +16,9 @@ use overdue::domain::ids::ProjectId;
 use overdue::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme};
 use overdue::domain::project::ProjectName;
 use overdue::domain::timestamp::Timestamp;
-use overdue::engine::command::{CheckUuids, Command, CreateCheckRequest, NewProject, PingRequest, PingSignal, PingTarget};
+use overdue::engine::command::{
+    CheckUuids, Command, CreateCheckRequest, NewProject, PingRequest, PingSignal, PingTarget,
+};
 use overdue::engine::{self, EngineConfig, Handle, Writer};
 use overdue::metrics::Metrics;
 use overdue::store::Medium;
@@ -41,11 +46,25 @@ impl WriterFixture {
     fn open() -> Self {
         let directory = TempDir::with_prefix_in("bench-", DIRECTORY).expect("a directory");
         let medium = Medium::Directory(directory.path().into());
-        let (handle, writer) = engine::open(EngineConfig::new(medium, 100_000)).expect("a database");
-        let mut desk = Self { handle, writer, next: 0, body: vec![b'x'; BODY].into(), _directory: directory };
+        let (handle, writer) =
+            engine::open(EngineConfig::new(medium, 100_000)).expect("a database");
+        let mut desk = Self {
+            handle,
+            writer,
+            next: 0,
+            body: vec![b'x'; BODY].into(),
+            _directory: directory,
+        };
         let name = ProjectName::parse("bench").expect("a name");
-        let (uuid, badge_key) = (Uuid::from_u128(1), "bench".into());
-        let project = NewProject { uuid, name, check_limit: None, ping_log_limit: 100, badge_key };
+        let uuid = Uuid::from_u128(1);
+        let badge_key = "bench".into();
+        let project = NewProject {
+            uuid,
+            name,
+            check_limit: None,
+            ping_log_limit: 100,
+            badge_key,
+        };
         desk.run_batch([Command::CreateProject(Box::new(project))]);
         for thousand in 0..CHECKS / 1000 {
             desk.run_batch((thousand * 1000..(thousand + 1) * 1000).map(create));
@@ -57,10 +76,17 @@ impl WriterFixture {
 
     /// Runs commands in one batch.
     fn run_batch(&mut self, commands: impl IntoIterator<Item = Command>) {
-        let answers: Vec<_> = commands.into_iter().map(|command| self.handle.submit(command).expect("room")).collect();
+        let answers: Vec<_> = commands
+            .into_iter()
+            .map(|command| self.handle.submit(command).expect("room"))
+            .collect();
         self.writer.step(false).expect("a writer");
         for mut answer in answers {
-            answer.try_recv().expect("an answer").expect("a sound disk").expect("a command without fault");
+            answer
+                .try_recv()
+                .expect("an answer")
+                .expect("a sound disk")
+                .expect("a command without fault");
         }
     }
 
@@ -77,8 +103,15 @@ impl WriterFixture {
                     remote_addr: Some(remote_addr),
                     user_agent: "curl/8.14.1".into(),
                 };
-                let (target, signal) = (PingTarget::Uuid(Uuid::from_u128(self.next)), PingSignal::Http(PingKind::Success));
-                Command::Ping(Box::new(PingRequest { target, signal, origin, rid: None, body: self.body.clone() }))
+                let target = PingTarget::Uuid(Uuid::from_u128(self.next));
+                let signal = PingSignal::Http(PingKind::Success);
+                Command::Ping(Box::new(PingRequest {
+                    target,
+                    signal,
+                    origin,
+                    rid: None,
+                    body: self.body.clone(),
+                }))
             })
             .collect();
         self.run_batch(pings);
@@ -86,7 +119,10 @@ impl WriterFixture {
 }
 
 fn create(number: u128) -> Command {
-    let names = CheckUuids { uuid: Uuid::from_u128(number), badge: Uuid::from_u128(number + CHECKS) };
+    let names = CheckUuids {
+        uuid: Uuid::from_u128(number),
+        badge: Uuid::from_u128(number + CHECKS),
+    };
     Command::CreateCheck(Box::new(CreateCheckRequest {
         project: ProjectId(1),
         edit: CheckEdit::default(),
@@ -102,7 +138,9 @@ fn batches(criterion: &mut Criterion) {
     group.sample_size(20);
     for count in [1, 64, 256] {
         group.throughput(Throughput::Elements(count as u64));
-        group.bench_function(format!("{count} pings a commit"), |bencher| bencher.iter(|| desk.ping_batch(count)));
+        group.bench_function(format!("{count} pings a commit"), |bencher| {
+            bencher.iter(|| desk.ping_batch(count))
+        });
     }
     group.finish();
 }
@@ -114,12 +152,18 @@ fn counting(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("metrics");
     for count in [1, 64, 256] {
         group.throughput(Throughput::Elements(count as u64));
-        group.bench_function(format!("{count} pings of a commit are counted"), |bencher| {
-            bencher.iter(|| {
-                metrics.record_pings(std::iter::repeat_n((PingKind::Success, PingScheme::Http), black_box(count)));
-                metrics.record_commit(black_box(count), black_box(Duration::from_micros(900)));
-            });
-        });
+        group.bench_function(
+            format!("{count} pings of a commit are counted"),
+            |bencher| {
+                bencher.iter(|| {
+                    metrics.record_pings(std::iter::repeat_n(
+                        (PingKind::Success, PingScheme::Http),
+                        black_box(count),
+                    ));
+                    metrics.record_commit(black_box(count), black_box(Duration::from_micros(900)));
+                });
+            },
+        );
     }
     group.finish();
 }

@@ -17,9 +17,13 @@ fn main() {
     if Path::new(&top).canonicalize().ok() != Path::new(&root).canonicalize().ok() {
         return;
     }
-    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return };
+    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else {
+        return;
+    };
     for name in ["HEAD", "logs/HEAD"] {
-        if let Some(path) = git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists()) {
+        if let Some(path) =
+            git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists())
+        {
             println!("cargo::rerun-if-changed={path}");
         }
     }
@@ -28,6 +32,10 @@ fn main() {
 
 /// What git answers; `None`: there is no git, or this is no repository.
 fn git(words: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(words).output().ok().filter(|output| output.status.success())?;
+    let output = Command::new("git")
+        .args(words)
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned()).filter(|text| !text.is_empty())
 }

@@ -73,7 +73,9 @@ pub(crate) async fn accept_connections<L: Listener, F: Future<Output = ()> + Sen
             }
             Err(error) => {
                 if timeout(RETRY_DELAY, quiet.as_mut()).await.is_ok() {
-                    tracing::warn!("no {door} connection can be accepted: {error}; this is told once a minute");
+                    tracing::warn!(
+                        "no {door} connection can be accepted: {error}; this is told once a minute"
+                    );
                     quiet.set(sleep(WARNING_INTERVAL));
                     sleep(RETRY_DELAY).await;
                 }
@@ -118,26 +120,39 @@ mod tests {
     /// Runs the loop with connections that each end with a permit; the first one panics.
     #[tokio::test(start_paused = true)]
     async fn as_many_as_fit_are_accepted_and_drained() {
-        let (accepted, ends) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let ends = Arc::new(Semaphore::new(0));
         let (open, closed) = tokio::sync::oneshot::channel();
-        let listener = Endless { accepted: Arc::clone(&accepted), _open: open };
+        let listener = Endless {
+            accepted: Arc::clone(&accepted),
+            _open: open,
+        };
         let (stop, stopping) = watch::channel(false);
         let ending = Arc::clone(&ends);
-        let accepting = tokio::spawn(accept_connections("test", listener, 3, stopping, move |number| {
-            let ends = Arc::clone(&ending);
-            // Every second connection is rejected.
-            (number % 2 == 0).then_some(async move {
-                ends.acquire().await.unwrap().forget();
-                assert!(number > 0, "the first one panics");
-            })
-        }));
+        let accepting = tokio::spawn(accept_connections(
+            "test",
+            listener,
+            3,
+            stopping,
+            move |number| {
+                let ends = Arc::clone(&ending);
+                // Every second connection is rejected.
+                (number % 2 == 0).then_some(async move {
+                    ends.acquire().await.unwrap().forget();
+                    assert!(number > 0, "the first one panics");
+                })
+            },
+        ));
         for (ended, wanted) in [(0, 5), (1, 7), (2, 11)] {
             ends.add_permits(ended);
             tokio::time::sleep(RETRY_DELAY).await;
             assert_eq!(accepted.load(Ordering::Relaxed), wanted, "{ended}");
         }
         stop.send_replace(true);
-        assert!(closed.await.is_err(), "the listener is dropped before the connections have ended");
+        assert!(
+            closed.await.is_err(),
+            "the listener is dropped before the connections have ended"
+        );
         ends.add_permits(2);
         tokio::time::sleep(DRAIN_TIMEOUT - RETRY_DELAY).await;
         assert!(!accepting.is_finished(), "one is still open");

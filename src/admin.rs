@@ -11,9 +11,14 @@ mod handlers;
 mod request;
 mod socket;
 
-pub use client::{AdminClient, AdminClientError, is_server_running, receive_backup, receive_export, send_config_request, send_request};
+pub use client::{
+    AdminClient, AdminClientError, is_server_running, receive_backup, receive_export,
+    send_config_request, send_request,
+};
 pub use handlers::{AdminResponse, ReplyStream, handle_request};
-pub use request::{AdminReply, AdminRequest, CheckAction, CheckLimit, CreatedKeyRow, KeyRow, ProjectRow};
+pub use request::{
+    AdminReply, AdminRequest, CheckAction, CheckLimit, CreatedKeyRow, KeyRow, ProjectRow,
+};
 pub use request::{channel, check, declare as declared, import, user, window};
 pub use socket::{AdminSocket, AdminSocketError, MAX_CONNECTIONS, ServiceUrls};
 

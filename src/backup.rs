@@ -52,8 +52,14 @@ impl fmt::Display for BackupError {
             Self::Store(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),
             Self::Damaged(reason) => f.write_str(reason),
-            Self::Panicked => f.write_str("the program panicked while it made the backup; the log has the place"),
-            Self::TooSlow => write!(f, "it took longer than {} minutes", MAX_DURATION.as_secs() / 60),
+            Self::Panicked => {
+                f.write_str("the program panicked while it made the backup; the log has the place")
+            }
+            Self::TooSlow => write!(
+                f,
+                "it took longer than {} minutes",
+                MAX_DURATION.as_secs() / 60
+            ),
         }
     }
 }
@@ -90,11 +96,26 @@ pub fn write_backup(handle: &Handle, out: impl Write) -> Result<(), BackupError>
     let begun = handle.clock().uptime();
     let mut made = String::new();
     handle.now().write_rfc3339_secs(&mut made);
-    let mut stream = BackupWriter::begin(out, &BackupInfo { begun: made, release: env!("CARGO_PKG_VERSION").into() })?;
-    let (mut written, mut pace) = (Ok(()), Throttle::new(ServerLocation::InProcess(handle)));
+    let mut stream = BackupWriter::begin(
+        out,
+        &BackupInfo {
+            begun: made,
+            release: env!("CARGO_PKG_VERSION").into(),
+        },
+    )?;
+    let mut written = Ok(());
+    let mut pace = Throttle::new(ServerLocation::InProcess(handle));
     handle.for_each_rows(|rows| {
-        let is_slow = handle.clock().uptime().saturating_sub(begun + pace.total_pause()) > MAX_DURATION;
-        written = if is_slow { Err(BackupError::TooSlow) } else { stream.write_rows(rows).map_err(BackupError::Io) };
+        let is_slow = handle
+            .clock()
+            .uptime()
+            .saturating_sub(begun + pace.total_pause())
+            > MAX_DURATION;
+        written = if is_slow {
+            Err(BackupError::TooSlow)
+        } else {
+            stream.write_rows(rows).map_err(BackupError::Io)
+        };
         pace.pause_if_due();
         written.is_ok()
     })?;
@@ -107,9 +128,16 @@ pub fn write_backup(handle: &Handle, out: impl Write) -> Result<(), BackupError>
 ///
 /// # Errors
 /// Returns an error if the system cannot start a thread.
-pub fn backup_chunks(handle: Handle, is_compressed: bool) -> io::Result<Receiver<Result<Vec<u8>, BackupError>>> {
+pub fn backup_chunks(
+    handle: Handle,
+    is_compressed: bool,
+) -> io::Result<Receiver<Result<Vec<u8>, BackupError>>> {
     stream_chunks(move |mut out| {
-        if is_compressed { file::write_compressed(&mut out, |out| write_backup(&handle, out)) } else { write_backup(&handle, &mut out) }
+        if is_compressed {
+            file::write_compressed(&mut out, |out| write_backup(&handle, out))
+        } else {
+            write_backup(&handle, &mut out)
+        }
     })
 }
 
@@ -122,14 +150,19 @@ pub fn stream_chunks<E: Send + 'static>(
     write: impl FnOnce(&mut dyn Write) -> Result<(), E> + Send + 'static,
 ) -> io::Result<Receiver<Result<Vec<u8>, E>>> {
     let (sender, receiver) = channel(MAX_WAITING_CHUNKS);
-    std::thread::Builder::new().name("stream".into()).spawn(move || {
-        lower_thread_priority();
-        let mut out = ChunkSender { sender: &sender, chunk: Vec::with_capacity(CHUNK_BYTES) };
-        if let Err(error) = write(&mut out) {
-            // This fails only if the receiver is gone, which then does not take chunks either.
-            let _ = sender.blocking_send(Err(error));
-        }
-    })?;
+    std::thread::Builder::new()
+        .name("stream".into())
+        .spawn(move || {
+            lower_thread_priority();
+            let mut out = ChunkSender {
+                sender: &sender,
+                chunk: Vec::with_capacity(CHUNK_BYTES),
+            };
+            if let Err(error) = write(&mut out) {
+                // This fails only if the receiver is gone, which then does not take chunks either.
+                let _ = sender.blocking_send(Err(error));
+            }
+        })?;
     Ok(receiver)
 }
 
@@ -160,7 +193,9 @@ impl<E> Write for ChunkSender<'_, E> {
 
     fn flush(&mut self) -> io::Result<()> {
         let piece = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK_BYTES));
-        self.sender.blocking_send(Ok(piece)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        self.sender
+            .blocking_send(Ok(piece))
+            .map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 
@@ -197,7 +232,12 @@ pub fn inspect(input: impl Read) -> Result<(BackupInfo, InspectionReport), Backu
 /// # Errors
 /// Returns an error if the stream is not what was written, or if the database cannot be written or
 /// is in use. The directory is then unchanged.
-pub fn restore(directory: &Path, force: bool, input: impl Read, random: &Random) -> Result<BackupInfo, BackupError> {
+pub fn restore(
+    directory: &Path,
+    force: bool,
+    input: impl Read,
+    random: &Random,
+) -> Result<BackupInfo, BackupError> {
     // Fails before anything is created.
     let mut reader = BackupReader::begin(input)?;
     let mut restoration = DatabaseRestore::begin(directory, force)?;

@@ -35,27 +35,40 @@ impl BlockingThreads {
         let receiver = Arc::new(Mutex::new(receiver));
         for number in 0..count {
             let receiver = Arc::clone(&receiver);
-            std::thread::Builder::new().name(format!("blocking-{number}")).spawn(move || run_worker(&receiver))?;
+            std::thread::Builder::new()
+                .name(format!("blocking-{number}"))
+                .spawn(move || run_worker(&receiver))?;
         }
         Ok(Self(sender))
     }
 
     /// Runs the task on a thread and waits for it. The task runs even if the caller stops waiting.
-    pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, BlockingTaskError> {
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, BlockingTaskError> {
         let (tell, done) = oneshot::channel();
         let work = move || {
             // Nothing receives the result if the connection has ended.
             let _ = tell.send(work());
         };
-        self.0.try_send(Box::new(work)).map_err(|_| BlockingTaskError)?;
-        timeout(RUN_TIMEOUT, done).await.map_err(|_| BlockingTaskError)?.map_err(|_| BlockingTaskError)
+        self.0
+            .try_send(Box::new(work))
+            .map_err(|_| BlockingTaskError)?;
+        timeout(RUN_TIMEOUT, done)
+            .await
+            .map_err(|_| BlockingTaskError)?
+            .map_err(|_| BlockingTaskError)
     }
 }
 
 fn run_worker(receiver: &Mutex<Receiver<BlockingTask>>) {
     loop {
         // Held while the thread waits for a task. The other threads wait for the lock.
-        let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let next = receiver
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .recv();
         let Ok(work) = next else { return };
         // The state of the task is gone. The hook has logged the panic.
         let _ = catch_unwind(AssertUnwindSafe(work));
@@ -71,7 +84,10 @@ mod tests {
         let threads = BlockingThreads::start(1).unwrap();
         let name = || std::thread::current().name().map(str::to_owned);
         assert_eq!(threads.run(name).await, Ok(Some("blocking-0".to_owned())));
-        assert_eq!(threads.run(|| panic!("a panic of the test")).await, Err::<(), _>(BlockingTaskError));
+        assert_eq!(
+            threads.run(|| panic!("a panic of the test")).await,
+            Err::<(), _>(BlockingTaskError)
+        );
         assert_eq!(threads.run(name).await, Ok(Some("blocking-0".to_owned())));
     }
 
@@ -79,7 +95,10 @@ mod tests {
     async fn so_much_may_wait() {
         let threads = BlockingThreads::start(1).unwrap();
         let (tell, wait) = std::sync::mpsc::channel::<()>();
-        threads.0.send(Box::new(move || assert!(wait.recv().is_err()))).unwrap();
+        threads
+            .0
+            .send(Box::new(move || assert!(wait.recv().is_err())))
+            .unwrap();
         while threads.0.try_send(Box::new(|| ())).is_ok() {}
         assert_eq!(threads.run(|| ()).await, Err(BlockingTaskError));
         drop(tell);

@@ -41,7 +41,9 @@ struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
 impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
+        Some(Arc::clone(
+            &self.0.read().unwrap_or_else(PoisonError::into_inner),
+        ))
     }
 }
 
@@ -85,21 +87,40 @@ impl Certificate {
     pub fn read(chain: &Path, key: &Path, protocols: &[&[u8]]) -> Result<Self, CertificateError> {
         // Taken before the files are read, so that a write in the meantime counts as a change.
         let seen = Mutex::new([file_stamp(chain), file_stamp(key)]);
-        let shown = Arc::new(CurrentCertificate(RwLock::new(Arc::new(load_key_pair(chain, key)?))));
+        let shown = Arc::new(CurrentCertificate(RwLock::new(Arc::new(load_key_pair(
+            chain, key,
+        )?))));
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| CertificateError(format!("TLS cannot be used: {error}")))?;
-        let mut config = config.with_no_client_auth().with_cert_resolver(Arc::clone(&shown) as _);
+        let mut config = config
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(&shown) as _);
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        Ok(Self(Arc::new(CertificateState { chain: chain.into(), key: key.into(), last_stamps: seen, current: shown, acceptor })))
+        Ok(Self(Arc::new(CertificateState {
+            chain: chain.into(),
+            key: key.into(),
+            last_stamps: seen,
+            current: shown,
+            acceptor,
+        })))
     }
 
     /// Reads the files again if they have changed since the last read, or if `even_if_same`.
     pub fn reload(&self, even_if_same: bool) -> CertificateReload {
-        let CertificateState { chain, key, last_stamps: seen, current: shown, .. } = &*self.0;
+        let CertificateState {
+            chain,
+            key,
+            last_stamps: seen,
+            current: shown,
+            ..
+        } = &*self.0;
         let now = [file_stamp(chain), file_stamp(key)];
-        let before = std::mem::replace(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner), now);
+        let before = std::mem::replace(
+            &mut *seen.lock().unwrap_or_else(PoisonError::into_inner),
+            now,
+        );
         if before == now && !even_if_same {
             return CertificateReload::Unchanged;
         }
@@ -119,7 +140,8 @@ impl Certificate {
 
     /// File of the private key, if every user of the machine may read or write it.
     pub fn exposed_key(&self) -> Option<&Path> {
-        let open = std::fs::metadata(&self.0.key).is_ok_and(|there| there.permissions().mode() & 0o006 != 0);
+        let open = std::fs::metadata(&self.0.key)
+            .is_ok_and(|there| there.permissions().mode() & 0o006 != 0);
         open.then_some(&*self.0.key)
     }
 
@@ -135,14 +157,21 @@ fn file_stamp(path: &Path) -> FileStamp {
 }
 
 fn load_key_pair(chain: &Path, key: &Path) -> Result<CertifiedKey, CertificateError> {
-    let told = |what: &str, path: &Path, error: &dyn fmt::Display| CertificateError(format!("{what} {}: {error}", path.display()));
+    let told = |what: &str, path: &Path, error: &dyn fmt::Display| {
+        CertificateError(format!("{what} {}: {error}", path.display()))
+    };
     let certificates = CertificateDer::pem_file_iter(chain)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| told("cannot read the certificate", chain, &pem_cause(&error)))?;
     if certificates.is_empty() {
-        return Err(told("cannot read the certificate", chain, &"there is no CERTIFICATE section in it"));
+        return Err(told(
+            "cannot read the certificate",
+            chain,
+            &"there is no CERTIFICATE section in it",
+        ));
     }
-    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| told("cannot read the private key", key, &pem_cause(&error)))?;
+    let private = PrivateKeyDer::from_pem_file(key)
+        .map_err(|error| told("cannot read the private key", key, &pem_cause(&error)))?;
     CertifiedKey::from_der(certificates, private, &ring::default_provider())
         .map_err(|error| told("cannot use the private key", key, &error))
 }

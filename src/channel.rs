@@ -37,14 +37,23 @@ pub struct SendRate {
 /// its settings are incomplete.
 ///
 /// Secrets from files must already be in the settings.
-pub fn prepare(settings: &ChannelSettings, alert: &Alert, attempt: &SendAttempt) -> Option<Vec<SendStep>> {
+pub fn prepare(
+    settings: &ChannelSettings,
+    alert: &Alert,
+    attempt: &SendAttempt,
+) -> Option<Vec<SendStep>> {
     let sender = kinds::sender_for(settings.kind())?;
     // Only people get messages about several checks, or about none.
     let is_for_people = alert.check.is_none() && settings.kind().class != ChannelClass::People;
-    if settings.missing_setting().is_some() || !settings.handles_event(alert.event) || is_for_people {
+    if settings.missing_setting().is_some() || !settings.handles_event(alert.event) || is_for_people
+    {
         return None;
     }
-    let steps = (sender.send)(&SendContext { settings, alert, attempt });
+    let steps = (sender.send)(&SendContext {
+        settings,
+        alert,
+        attempt,
+    });
     (!steps.is_empty()).then_some(steps)
 }
 
@@ -58,13 +67,23 @@ pub fn judge(
     now: Timestamp,
 ) -> Judgement {
     if let SendStep::Unsendable(reason) = step {
-        return Judgement { verdict: Verdict::Unsendable, error: reason.clone(), status: 0 };
+        return Judgement {
+            verdict: Verdict::Unsendable,
+            error: reason.clone(),
+            status: 0,
+        };
     }
-    let call = SendContext { settings, alert, attempt };
+    let call = SendContext {
+        settings,
+        alert,
+        attempt,
+    };
     let verdict = match (step, answer) {
-        (SendStep::Http(request), TransportReply::Http(response)) => kinds::sender_for(settings.kind())
-            .map(|sender| (sender.judge)(&call, request, response, now))
-            .unwrap_or_else(|| response.default_verdict(now)),
+        (SendStep::Http(request), TransportReply::Http(response)) => {
+            kinds::sender_for(settings.kind())
+                .map(|sender| (sender.judge)(&call, request, response, now))
+                .unwrap_or_else(|| response.default_verdict(now))
+        }
         (_, answer) => answer.default_verdict(attempt, now),
     };
     answer.judgement(verdict, settings, step)
@@ -72,7 +91,11 @@ pub fn judge(
 
 /// Returns requests that refresh alerts at receivers where they expire: one step for all given
 /// alerts. The caller passes at most 500. Empty for other kinds.
-pub fn prepare_resend(settings: &ChannelSettings, alerts: &[&Alert], now: Timestamp) -> Vec<SendStep> {
+pub fn prepare_resend(
+    settings: &ChannelSettings,
+    alerts: &[&Alert],
+    now: Timestamp,
+) -> Vec<SendStep> {
     let prepare = kinds::sender_for(settings.kind()).and_then(|sender| sender.resend);
     prepare.map_or_else(Vec::new, |prepare| prepare(settings, alerts, now))
 }

@@ -48,14 +48,20 @@ use crate::outbound::SESSION_LAUNCHER;
 use channel::ChannelCommand;
 
 /// Release, commit, and version of the database's layout.
-static VERSION: LazyLock<String> =
-    LazyLock::new(|| format!("{} (commit {COMMIT}, schema {})", env!("CARGO_PKG_VERSION"), crate::store::SCHEMA));
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "{} (commit {COMMIT}, schema {})",
+        env!("CARGO_PKG_VERSION"),
+        crate::store::SCHEMA
+    )
+});
 
 /// Notices when a scheduled job did not report.
 #[derive(Parser)]
 #[command(name = "overdue", version = VERSION.as_str(), propagate_version = true, arg_required_else_help = true)]
 struct Cli {
-    /// Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]
+    /// Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else
+    /// ~/.local/state/overdue]
     #[arg(long, global = true, env = "OVERDUE_DATA", value_name = "DIR")]
     data: Option<PathBuf>,
 
@@ -79,7 +85,8 @@ enum CliCommand {
     /// Make, list, change, pause and delete checks, and show their pings and flips
     #[command(subcommand)]
     Check(check::CheckCommand),
-    /// Make, list, change and delete users of the dashboard, and print the links by which they choose their passwords
+    /// Make, list, change and delete users of the dashboard, and print the links by which they
+    /// choose their passwords
     #[command(subcommand)]
     User(user::UserSubcommand),
     /// Make, list and delete maintenance windows
@@ -91,13 +98,15 @@ enum CliCommand {
     Deliveries(deliveries::DeliveriesArgs),
     /// Show when a schedule expects its job to run
     Schedule(schedule::ScheduleArgs),
-    /// Export the configuration as a file for `apply`, or everything with logs as lines for `import overdue`
+    /// Export the configuration as a file for `apply`, or everything with logs as lines for `import
+    /// overdue`
     Export(config_files::ExportArgs),
     /// Show the changes that `apply` would make; the exit status is 3 if there are any
     Diff(config_files::ConfigFilesArgs),
     /// Apply configuration files atomically
     Apply(config_files::ApplyArgs),
-    /// Find jobs in crontabs and timers, and propose a check for each, with the edit that makes it report. Nothing is edited
+    /// Find jobs in crontabs and timers, and propose a check for each, with the edit that makes it
+    /// report. Nothing is edited
     Discover(Box<discover::DiscoverArgs>),
     /// Import data from another program, or preview the import. The source is not modified
     #[command(subcommand)]
@@ -112,7 +121,8 @@ enum CliCommand {
     Backup(backup::BackupArgs),
     /// Restore a backup into the data directory, while no server runs
     Restore(backup::RestoreArgs),
-    /// Check that the database, or a backup, can be read completely, and show what takes space in it
+    /// Check that the database, or a backup, can be read completely, and show what takes space in
+    /// it
     Verify(backup::VerifyArgs),
     /// Give back the disk space that the database no longer uses, while no server runs
     Compact(common_args::JsonFlag),
@@ -132,21 +142,36 @@ struct CliError {
     is_verbatim: bool,
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "so that they stand in `map_err`")]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "so that they stand in `map_err`"
+)]
 impl CliError {
     /// Returns an error for invalid arguments.
     fn usage(message: impl ToString) -> Self {
-        Self { status: 2, message: message.to_string(), is_verbatim: false }
+        Self {
+            status: 2,
+            message: message.to_string(),
+            is_verbatim: false,
+        }
     }
 
     /// Returns an error for valid arguments whose execution failed.
     fn other(message: impl ToString) -> Self {
-        Self { status: 1, message: message.to_string(), is_verbatim: false }
+        Self {
+            status: 1,
+            message: message.to_string(),
+            is_verbatim: false,
+        }
     }
 
     /// Returns an error whose lines are printed without a prefix.
     fn verbatim(status: u8, lines: String) -> Self {
-        Self { status, message: lines, is_verbatim: true }
+        Self {
+            status,
+            message: lines,
+            is_verbatim: true,
+        }
     }
 
     /// Returns an error for output that could not be written to standard output.
@@ -170,7 +195,13 @@ struct AdminCall {
 impl AdminCall {
     /// Creates a call whose reply is shown as JSON or as a table.
     fn new(request: AdminRequest, json: bool) -> Self {
-        Self { request, json, shows_all_fields: false, notifier_config: None, deletion_target: None }
+        Self {
+            request,
+            json,
+            shows_all_fields: false,
+            notifier_config: None,
+            deletion_target: None,
+        }
     }
 }
 
@@ -183,16 +214,25 @@ impl From<AdminRequest> for AdminCall {
 /// Runs the command line and returns its exit status. The first word is the program's name.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
-    if let Some((_, command)) = words.split_first().filter(|(name, _)| *name == SESSION_LAUNCHER) {
+    if let Some((_, command)) = words
+        .split_first()
+        .filter(|(name, _)| *name == SESSION_LAUNCHER)
+    {
         return session::run(command);
     }
-    let words = match words.split_first().filter(|(name, _)| *name == session::OWNER_LAUNCHER) {
+    let words = match words
+        .split_first()
+        .filter(|(name, _)| *name == session::OWNER_LAUNCHER)
+    {
         None => words,
         Some((_, with_ids)) => match session::take_ids(with_ids) {
             Ok(words) => words.to_vec(),
             Err(error) => {
-                let _ =
-                    writeln!(io::stderr(), "overdue: root cannot act as the owner of the data directory ({error}): run it as that user");
+                let _ = writeln!(
+                    io::stderr(),
+                    "overdue: root cannot act as the owner of the data directory ({error}): run \
+                     it as that user"
+                );
                 return ExitCode::FAILURE;
             }
         },
@@ -202,16 +242,31 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match parse_args(words.clone(), |name| std::env::var_os(name)) {
         Ok(cli) => dispatch(cli, &program),
         Err(error) if is_job && error.kind() == ErrorKind::UnknownArgument => {
-            Err(CliError::usage(format!("{}; write -- before the command of the job", one_line_message(&error.render().to_string()))))
+            Err(CliError::usage(format!(
+                "{}; write -- before the command of the job",
+                one_line_message(&error.render().to_string())
+            )))
         }
         Err(error) => help_or_usage(&error).map(|()| ExitCode::SUCCESS),
     };
     match done {
         Ok(status) => status,
-        Err(CliError { status, message, is_verbatim: lines }) => {
-            let message = if lines { message } else { env_variables::annotate_sources(&message, &words, |name| std::env::var_os(name)) };
+        Err(CliError {
+            status,
+            message,
+            is_verbatim: lines,
+        }) => {
+            let message = if lines {
+                message
+            } else {
+                env_variables::annotate_sources(&message, &words, |name| std::env::var_os(name))
+            };
             let said = if lines { "" } else { "overdue: " };
-            let message: Vec<_> = message.trim_end_matches('\n').split('\n').map(table::sanitize).collect();
+            let message: Vec<_> = message
+                .trim_end_matches('\n')
+                .split('\n')
+                .map(table::sanitize)
+                .collect();
             // If standard error is closed, the exit status has to suffice.
             let _ = writeln!(io::stderr(), "{said}{}", message.join("\n"));
             ExitCode::from(status)
@@ -220,10 +275,26 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Parses the words. An empty variable counts as unset.
-fn parse_args(words: Vec<OsString>, variable: impl Fn(&OsStr) -> Option<OsString> + Copy) -> Result<Cli, clap::Error> {
-    fn ignore_empty_variables(command: clap::Command, variable: impl Fn(&OsStr) -> Option<OsString> + Copy) -> clap::Command {
-        let is_empty = |flag: &clap::Arg| flag.get_env().and_then(variable).is_some_and(|value| value.is_empty());
-        let command = command.mut_args(|flag| if is_empty(&flag) { flag.env(clap::builder::Resettable::Reset) } else { flag });
+fn parse_args(
+    words: Vec<OsString>,
+    variable: impl Fn(&OsStr) -> Option<OsString> + Copy,
+) -> Result<Cli, clap::Error> {
+    fn ignore_empty_variables(
+        command: clap::Command,
+        variable: impl Fn(&OsStr) -> Option<OsString> + Copy,
+    ) -> clap::Command {
+        let is_empty = |flag: &clap::Arg| {
+            flag.get_env()
+                .and_then(variable)
+                .is_some_and(|value| value.is_empty())
+        };
+        let command = command.mut_args(|flag| {
+            if is_empty(&flag) {
+                flag.env(clap::builder::Resettable::Reset)
+            } else {
+                flag
+            }
+        });
         command.mut_subcommands(|command| ignore_empty_variables(command, variable))
     }
     let mut command = ignore_empty_variables(Cli::command(), variable);
@@ -236,8 +307,13 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
     // A server must not run on the directory of the installed service by default.
     let is_definite = data.is_some() || matches!(command, CliCommand::Serve(_));
     let data = || {
-        let found = data_directory::resolve(data, |name| std::env::var_os(name)).map_err(CliError::usage)?;
-        Ok::<_, CliError>(if is_definite { found } else { data_directory::service_directory_or(found, data_directory::has_database) })
+        let found = data_directory::resolve(data, |name| std::env::var_os(name))
+            .map_err(CliError::usage)?;
+        Ok::<_, CliError>(if is_definite {
+            found
+        } else {
+            data_directory::service_directory_or(found, data_directory::has_database)
+        })
     };
     let done = match command {
         // The exit status of the job.
@@ -247,7 +323,12 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
             let data = data()?;
             data_directory::restart_as_owner(&data)?;
             let mut config = args.config(data, program).map_err(CliError::usage)?;
-            config.warnings.extend(env_variables::unknown_variable_warnings(&Cli::command(), std::env::vars_os().map(|(name, _)| name)));
+            config
+                .warnings
+                .extend(env_variables::unknown_variable_warnings(
+                    &Cli::command(),
+                    std::env::vars_os().map(|(name, _)| name),
+                ));
             crate::serve::run(config).map_err(CliError::other)
         }
         CliCommand::Project(command) => {
@@ -256,14 +337,20 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
             command.confirm_deletion(|request| send_request(&data, request, None))?;
             run_call(&data, command.into())?;
             if makes {
-                let _ = writeln!(io::stderr(), "overdue: made a new database in {}", data.display());
+                let _ = writeln!(
+                    io::stderr(),
+                    "overdue: made a new database in {}",
+                    data.display()
+                );
             }
             Ok(())
         }
         CliCommand::Key(command) => run_call(&data()?, command.into()),
         CliCommand::Channel(ChannelCommand::Kinds(args)) => args.show(),
         CliCommand::Channel(ChannelCommand::Create(args)) => args.run(&data()?),
-        CliCommand::Channel(ChannelCommand::Manage(command)) => run_call(&data()?, command.into_call()?),
+        CliCommand::Channel(ChannelCommand::Manage(command)) => {
+            run_call(&data()?, command.into_call()?)
+        }
         CliCommand::User(command) => run_call(&data()?, command.into_call()?),
         CliCommand::Deliveries(args) => run_call(&data()?, args.into()),
         CliCommand::Check(command) => run_call(&data()?, command.into()),
@@ -278,7 +365,14 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
         CliCommand::Schema => config_files::print_schema(),
         CliCommand::Schedule(args) => {
             let now = Clock::System.now();
-            schedule::run(&args, now, io::stdin().lock(), io::stdout().lock(), io::stderr().lock()).map_err(CliError::other)
+            schedule::run(
+                &args,
+                now,
+                io::stdin().lock(),
+                io::stdout().lock(),
+                io::stderr().lock(),
+            )
+            .map_err(CliError::other)
         }
         CliCommand::Backup(args) => args.run(&data()?),
         CliCommand::Restore(args) => args.run(&data()?),
@@ -293,13 +387,23 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
 
 /// Sends a request to the server, or to the database. A refusal is an error. After a request that
 /// may send messages, the rights of root are dropped.
-fn send_request(data: &Path, request: AdminRequest, sending: Option<notify::NotifierConfig>) -> Result<AdminReply, CliError> {
+fn send_request(
+    data: &Path,
+    request: AdminRequest,
+    sending: Option<notify::NotifierConfig>,
+) -> Result<AdminReply, CliError> {
     if sending.is_some() {
         data_directory::switch_to_owner(data)?;
     }
     let _owner = data_directory::assume_owner(data)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)?;
-    match runtime.block_on(admin::send_request(data, request, sending)).map_err(CliError::other)? {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(CliError::other)?;
+    match runtime
+        .block_on(admin::send_request(data, request, sending))
+        .map_err(CliError::other)?
+    {
         AdminReply::Invalid(reason) => Err(CliError::usage(reason)),
         AdminReply::Refused(reason) => Err(CliError::other(reason)),
         reply => Ok(reply),
@@ -308,35 +412,73 @@ fn send_request(data: &Path, request: AdminRequest, sending: Option<notify::Noti
 
 /// Sends the request and prints the reply.
 fn run_call(data: &Path, question: AdminCall) -> Result<(), CliError> {
-    let AdminCall { request, json, shows_all_fields: whole, notifier_config: sending, deletion_target: deletes } = question;
-    deletes.map_or(Ok(()), |what| common_args::confirm_deletion_on_terminal(&what))?;
+    let AdminCall {
+        request,
+        json,
+        shows_all_fields: whole,
+        notifier_config: sending,
+        deletion_target: deletes,
+    } = question;
+    deletes.map_or(Ok(()), |what| {
+        common_args::confirm_deletion_on_terminal(&what)
+    })?;
     let shown = match send_request(data, request, sending)? {
-        AdminReply::Done | AdminReply::Piece(_) | AdminReply::Invalid(_) | AdminReply::Refused(_) => Ok(()),
+        AdminReply::Done
+        | AdminReply::Piece(_)
+        | AdminReply::Invalid(_)
+        | AdminReply::Refused(_) => Ok(()),
         // The callers of these requests print the replies.
         AdminReply::Changes(_) | AdminReply::Conflicts(_) | AdminReply::Objects(_) => Ok(()),
         AdminReply::ImportBegun(_) | AdminReply::Imported(..) | AdminReply::Touched(_) => Ok(()),
-        AdminReply::Imports(rows) => table::print_list(&rows, json, &import::HEADINGS, import::cells),
-        AdminReply::Made(uuid) => table::print_created(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json),
+        AdminReply::Imports(rows) => {
+            table::print_list(&rows, json, &import::HEADINGS, import::cells)
+        }
+        AdminReply::Made(uuid) => table::print_created(
+            &uuid.to_string(),
+            &serde_json::json!({ "uuid": uuid }),
+            json,
+        ),
         AdminReply::MadeKey(made) => table::print_created(&made.key, &made, json),
-        AdminReply::Projects(rows) => table::print_list(&rows, json, &project::HEADINGS, project::cells),
+        AdminReply::Projects(rows) => {
+            table::print_list(&rows, json, &project::HEADINGS, project::cells)
+        }
         AdminReply::Keys(rows) => table::print_list(&rows, json, &key::HEADINGS, key::cells),
         AdminReply::Users(rows) => table::print_list(&rows, json, &user::HEADINGS, user::cells),
         AdminReply::MadeLink(row) => user::print_link(&row, json),
         AdminReply::Checks(rows) if whole => table::print_record(&rows, json),
-        AdminReply::Checks(rows) => table::print_list(&check::sort_by_urgency(rows, json), json, &check::HEADINGS, check::cells),
-        AdminReply::Pings(rows) => table::print_list(&rows, json, &check::PING_HEADINGS, check::ping_cells),
-        AdminReply::Flips(rows) => table::print_list(&rows, json, &["TIMESTAMP", "FROM", "TO"], check::flip_cells),
-        AdminReply::Channels(rows) => table::print_list(&rows, json, &channel::HEADINGS, channel::cells),
-        AdminReply::Windows(rows) => table::print_list(&rows, json, &window::HEADINGS, window::cells),
+        AdminReply::Checks(rows) => table::print_list(
+            &check::sort_by_urgency(rows, json),
+            json,
+            &check::HEADINGS,
+            check::cells,
+        ),
+        AdminReply::Pings(rows) => {
+            table::print_list(&rows, json, &check::PING_HEADINGS, check::ping_cells)
+        }
+        AdminReply::Flips(rows) => {
+            table::print_list(&rows, json, &["TIMESTAMP", "FROM", "TO"], check::flip_cells)
+        }
+        AdminReply::Channels(rows) => {
+            table::print_list(&rows, json, &channel::HEADINGS, channel::cells)
+        }
+        AdminReply::Windows(rows) => {
+            table::print_list(&rows, json, &window::HEADINGS, window::cells)
+        }
         AdminReply::Alerting(row) if json => table::print_record(&[row], json),
         AdminReply::Alerting(row) => table::print_record(&[row.with_labels()], json),
-        AdminReply::Deliveries(rows) => table::print_list(&rows, json, &deliveries::HEADINGS, deliveries::cells),
-        AdminReply::Queued(number) => {
-            table::print_created(&format!("waits to be sent as {number}"), &serde_json::json!({ "number": number }), json)
+        AdminReply::Deliveries(rows) => {
+            table::print_list(&rows, json, &deliveries::HEADINGS, deliveries::cells)
         }
-        AdminReply::Assigned(count) => {
-            table::print_created(&channel::assignment_message(count), &serde_json::json!({ "checks": count }), json)
-        }
+        AdminReply::Queued(number) => table::print_created(
+            &format!("waits to be sent as {number}"),
+            &serde_json::json!({ "number": number }),
+            json,
+        ),
+        AdminReply::Assigned(count) => table::print_created(
+            &channel::assignment_message(count),
+            &serde_json::json!({ "checks": count }),
+            json,
+        ),
         AdminReply::Tested(row) => return channel::print_test_result(&row, json),
         AdminReply::TestedGroup(rows) => return channel::tested_group(&rows, json),
         AdminReply::Warnings(warnings) => {
@@ -349,7 +491,10 @@ fn run_call(data: &Path, question: AdminCall) -> Result<(), CliError> {
 
 /// Prints help and version to standard output, without an error. Other errors become one line.
 fn help_or_usage(error: &clap::Error) -> Result<(), CliError> {
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
         // The reader may close the pipe early.
         let _ = error.print();
         return Ok(());
@@ -360,7 +505,9 @@ fn help_or_usage(error: &clap::Error) -> Result<(), CliError> {
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = io::stderr().write_all(text.as_bytes());
-        return Err(CliError::usage("a command is missing: give one of those above"));
+        return Err(CliError::usage(
+            "a command is missing: give one of those above",
+        ));
     }
     Err(CliError::usage(one_line_message(&text)))
 }
@@ -368,7 +515,11 @@ fn help_or_usage(error: &clap::Error) -> Result<(), CliError> {
 /// Subcommands that users may look for, and their replacements.
 const COMMAND_HINTS: [(&str, &str); 3] = [
     ("version", "`overdue --version` prints the version"),
-    ("status", "`overdue check list` shows the checks, `overdue health` tells whether the server takes pings"),
+    (
+        "status",
+        "`overdue check list` shows the checks, `overdue health` tells whether the server takes \
+         pings",
+    ),
     ("start", "`overdue serve` runs the server"),
 ];
 
@@ -383,16 +534,22 @@ fn unknown_command_message(error: &clap::Error) -> String {
     let name = text(ContextKind::InvalidSubcommand).unwrap_or_default();
     let hint = match COMMAND_HINTS.iter().find(|(wanted, _)| *wanted == name) {
         Some((_, hint)) => format!("; {hint}"),
-        None => {
-            text(ContextKind::SuggestedSubcommand).map(|similar| format!("; a similar command exists: '{similar}'")).unwrap_or_default()
-        }
+        None => text(ContextKind::SuggestedSubcommand)
+            .map(|similar| format!("; a similar command exists: '{similar}'"))
+            .unwrap_or_default(),
     };
     format!("there is no command '{name}'{hint} (see --help)")
 }
 
 /// Returns the part of clap's message with the error and its tip. The usage is left to `--help`.
 fn one_line_message(text: &str) -> String {
-    let text = text.split("\nUsage:").next().unwrap_or_default().split("\nFor more information").next().unwrap_or_default();
+    let text = text
+        .split("\nUsage:")
+        .next()
+        .unwrap_or_default()
+        .split("\nFor more information")
+        .next()
+        .unwrap_or_default();
     let text = text.replace("\n\n  tip:", ";");
     let words: Vec<_> = text.split_whitespace().collect();
     words.join(" ").trim_start_matches("error: ").to_owned() + " (see --help)"

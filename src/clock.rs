@@ -56,11 +56,17 @@ impl Clock {
     pub fn read(&self) -> ClockReading {
         if let Self::Manual(clock) = self {
             let time = clock.lock();
-            return ClockReading { now: time.now, uptime: time.uptime };
+            return ClockReading {
+                now: time.now,
+                uptime: time.uptime,
+            };
         }
         let mut before = self.uptime();
         loop {
-            let reading = ClockReading { now: self.now(), uptime: self.uptime() };
+            let reading = ClockReading {
+                now: self.now(),
+                uptime: self.uptime(),
+            };
             if reading.uptime.saturating_sub(before) < MAX_READ_TIME {
                 return reading;
             }
@@ -100,7 +106,12 @@ struct ManualTime {
 impl ManualClock {
     /// Clock that shows `now`.
     pub fn at(now: Timestamp) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(ManualTime { now, uptime: Duration::ZERO, is_running: false, callbacks: Vec::new() })))
+        Arc::new(Self(Mutex::new(ManualTime {
+            now,
+            uptime: Duration::ZERO,
+            is_running: false,
+            callbacks: Vec::new(),
+        })))
     }
 
     /// Makes the clock act like one that passes by itself: after a long time without a read, the

@@ -65,8 +65,12 @@ impl ConnectionThreads {
     /// # Errors
     /// If the system creates no threads.
     pub fn start(name: &str, count: usize, engine: &engine::Handle) -> io::Result<Self> {
-        let threads = (0..count).map(|number| ConnectionThread::start(format!("{name}-{number}"), engine.clone()));
-        Ok(Self { threads: threads.collect::<io::Result<_>>()?, next: AtomicUsize::new(0) })
+        let threads = (0..count)
+            .map(|number| ConnectionThread::start(format!("{name}-{number}"), engine.clone()));
+        Ok(Self {
+            threads: threads.collect::<io::Result<_>>()?,
+            next: AtomicUsize::new(0),
+        })
     }
 
     /// Runs a connection on the next thread. The future ends with the connection and returns its
@@ -74,17 +78,28 @@ impl ConnectionThreads {
     ///
     /// # Errors
     /// If the connection cannot be moved to the thread.
-    pub(crate) async fn run<S, F>(&self, moving: S::Detached, connection: impl FnOnce(S) -> F + Send + 'static) -> io::Result<F::Output>
+    pub(crate) async fn run<S, F>(
+        &self,
+        moving: S::Detached,
+        connection: impl FnOnce(S) -> F + Send + 'static,
+    ) -> io::Result<F::Output>
     where
         S: HandOff,
         F: Future<Output: Send> + Send + 'static,
     {
         // Wraps around only after more connections than there will ever be.
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        let Some(thread) = turn.checked_rem(self.threads.len()).and_then(|turn| self.threads.get(turn)) else {
+        let Some(thread) = turn
+            .checked_rem(self.threads.len())
+            .and_then(|turn| self.threads.get(turn))
+        else {
             return Ok(connection(S::attach(moving)?).await);
         };
-        match thread.runtime.spawn(async move { Ok(connection(S::attach(moving)?).await) }).await {
+        match thread
+            .runtime
+            .spawn(async move { Ok(connection(S::attach(moving)?).await) })
+            .await
+        {
             Ok(ended) => ended,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Err(error) => Err(io::Error::other(error)),
@@ -94,7 +109,9 @@ impl ConnectionThreads {
 
 impl ConnectionThread {
     fn start(name: String, engine: engine::Handle) -> io::Result<Self> {
-        let local = runtime::Builder::new_current_thread().enable_all().build()?;
+        let local = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let runtime = local.handle().clone();
         let (open, mut closed) = oneshot::channel();
         std::thread::Builder::new().name(name).spawn(move || {
@@ -110,7 +127,10 @@ impl ConnectionThread {
             });
             local.shutdown_background();
         })?;
-        Ok(Self { runtime, _open: open })
+        Ok(Self {
+            runtime,
+            _open: open,
+        })
     }
 }
 

@@ -17,7 +17,10 @@ use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 pub use crontab::{Crontab, CrontabOwner, propose_for_crontab};
 pub use patch::{apply_edits, new_file_diff, unified_diff};
-pub use timers::{LIST_TIMERS_ARGS, SystemdTimer, TIMER_PROPERTIES, parse_timer_list, parse_timers, propose_for_timers};
+pub use timers::{
+    LIST_TIMERS_ARGS, SystemdTimer, TIMER_PROPERTIES, parse_timer_list, parse_timers,
+    propose_for_timers,
+};
 
 /// Minimum and maximum grace in seconds.
 const GRACE_RANGE_SECS: (i64, i64) = (300, 3_600);
@@ -114,7 +117,8 @@ pub struct DiscoveryResult {
 impl CheckProposal {
     /// Gives the check another UUID, in the edit too.
     pub fn set_uuid(&mut self, uuid: Uuid) {
-        let (old, new) = (self.uuid.to_string(), uuid.to_string());
+        let old = self.uuid.to_string();
+        let new = uuid.to_string();
         let (JobEdit::Line { new: text, .. } | JobEdit::DropIn { text, .. }) = &mut self.edit;
         *text = text.replace(&old, &new);
         self.uuid = uuid;
@@ -123,8 +127,23 @@ impl CheckProposal {
 
 impl<'a> CheckProposer<'a> {
     /// Creates a generator without proposals.
-    pub fn new(base_url: &'a str, host: &'a str, zone: Timezone, now: Timestamp, uuid: &'a dyn Fn() -> Uuid) -> Self {
-        Self { base_url, host, zone, reporter: Reporter::Curl, run_parts: false, now, draw_uuid: uuid, used_slugs: BTreeSet::new() }
+    pub fn new(
+        base_url: &'a str,
+        host: &'a str,
+        zone: Timezone,
+        now: Timestamp,
+        uuid: &'a dyn Fn() -> Uuid,
+    ) -> Self {
+        Self {
+            base_url,
+            host,
+            zone,
+            reporter: Reporter::Curl,
+            run_parts: false,
+            now,
+            draw_uuid: uuid,
+            used_slugs: BTreeSet::new(),
+        }
     }
 
     fn ping_url(&self, uuid: Uuid) -> String {
@@ -134,27 +153,62 @@ impl<'a> CheckProposer<'a> {
     /// True if a command already reports to a server.
     fn already_reports(&self, command: &str) -> bool {
         let own = format!("{}/ping/", self.base_url);
-        [own.as_str(), "hc-ping.com", "runitor", "/ping/", "overdue run", "overdue ping"].iter().any(|part| command.contains(part))
+        [
+            own.as_str(),
+            "hc-ping.com",
+            "runitor",
+            "/ping/",
+            "overdue run",
+            "overdue ping",
+        ]
+        .iter()
+        .any(|part| command.contains(part))
     }
 
     /// Returns a slug that no other proposal has.
     fn unique_slug(&mut self, name: &str) -> Slug {
-        let wanted = Name::parse(&format!("{} {name}", self.host)).map(|name| Slug::from_name(&name)).unwrap_or_default();
-        let wanted: String = if wanted.is_empty() { "job".into() } else { wanted.as_str().chars().take(90).collect() };
+        let wanted = Name::parse(&format!("{} {name}", self.host))
+            .map(|name| Slug::from_name(&name))
+            .unwrap_or_default();
+        let wanted: String = if wanted.is_empty() {
+            "job".into()
+        } else {
+            wanted.as_str().chars().take(90).collect()
+        };
         let numbered = (2..).map(|number| format!("{wanted}-{number}"));
-        let free = std::iter::once(wanted.clone()).chain(numbered).find(|slug| !self.used_slugs.contains(slug)).unwrap_or(wanted);
+        let free = std::iter::once(wanted.clone())
+            .chain(numbered)
+            .find(|slug| !self.used_slugs.contains(slug))
+            .unwrap_or(wanted);
         self.used_slugs.insert(free.clone());
         Slug::parse(&free).unwrap_or_default()
     }
 
     /// Returns the settings of a check for a schedule. `late`: seconds by which its job may begin
     /// late normally.
-    fn schedule_settings(&self, schedule: Schedule, zone: Option<Timezone>, late: i64) -> CheckSettings {
+    fn schedule_settings(
+        &self,
+        schedule: Schedule,
+        zone: Option<Timezone>,
+        late: i64,
+    ) -> CheckSettings {
         let tz = zone.unwrap_or_else(|| self.zone.clone());
-        let runs: Vec<_> = schedule.occurrences(self.now, &tz).take(SAMPLED_RUNS).collect();
-        let gaps = runs.iter().zip(runs.iter().skip(1)).map(|(one, next)| next.micros_since(*one) / 1_000_000).filter(|gap| *gap > 0);
+        let runs: Vec<_> = schedule
+            .occurrences(self.now, &tz)
+            .take(SAMPLED_RUNS)
+            .collect();
+        let gaps = runs
+            .iter()
+            .zip(runs.iter().skip(1))
+            .map(|(one, next)| next.micros_since(*one) / 1_000_000)
+            .filter(|gap| *gap > 0);
         let grace = self.grace_for_gap(gaps.min(), late);
-        CheckSettings { schedule: Some(std::sync::Arc::new(schedule)), tz, grace, ..CheckSettings::default() }
+        CheckSettings {
+            schedule: Some(std::sync::Arc::new(schedule)),
+            tz,
+            grace,
+            ..CheckSettings::default()
+        }
     }
 
     /// Returns the grace for jobs with this gap between runs.

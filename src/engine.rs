@@ -105,7 +105,10 @@ impl EngineConfig {
 
     /// Configuration for a command that runs without a server.
     pub fn without_pings(medium: Medium) -> Self {
-        Self { accepts_pings: false, ..Self::new(medium, 0) }
+        Self {
+            accepts_pings: false,
+            ..Self::new(medium, 0)
+        }
     }
 }
 
@@ -153,13 +156,17 @@ impl Handle {
     /// # Errors
     /// If the queue is full or the service is stopping. The command was not accepted.
     pub fn submit(&self, command: Command) -> Result<oneshot::Receiver<CommandReply>, Unavailable> {
-        self.0.queue.push(command, self.0.reply_routes.thread_route())
+        self.0
+            .queue
+            .push(command, self.0.reply_routes.thread_route())
     }
 
     /// Queues a command and waits for the reply.
     pub async fn call(&self, command: Command) -> CommandReply {
         // A writer that has stopped has not replied: the command may or may not be on disk.
-        self.submit(command)?.await.unwrap_or(Err(Unavailable::StorageFailed))
+        self.submit(command)?
+            .await
+            .unwrap_or(Err(Unavailable::StorageFailed))
     }
 
     /// Creates an inbox for the replies to commands of this thread. [`ReplyInbox::run`] must run on
@@ -177,7 +184,11 @@ impl Handle {
     /// writer. Debug builds panic instead.
     pub fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         let _once = state_read_guard::StateReadGuard::begin();
-        let state = self.0.published.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self
+            .0
+            .published
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
         look(&state)
     }
 
@@ -213,13 +224,24 @@ impl Handle {
     }
 
     /// At most `most` checks of a project that are younger than `older`, oldest first.
-    pub fn checks_page(&self, project: ProjectId, older: Option<CheckId>, most: usize) -> Vec<Check> {
+    pub fn checks_page(
+        &self,
+        project: ProjectId,
+        older: Option<CheckId>,
+        most: usize,
+    ) -> Vec<Check> {
         let mut checks = Vec::new();
         self.copy_checks(project, older, most, &mut checks);
         checks
     }
 
-    fn copy_checks(&self, project: ProjectId, older: Option<CheckId>, most: usize, to: &mut Vec<Check>) {
+    fn copy_checks(
+        &self,
+        project: ProjectId,
+        older: Option<CheckId>,
+        most: usize,
+        to: &mut Vec<Check>,
+    ) {
         self.with_state(|state| to.extend(state.checks_after(project, older).take(most).cloned()));
     }
 
@@ -262,9 +284,21 @@ impl Handle {
     /// True if a deadline passed at least a minute ago and was not processed.
     pub fn has_overdue_deadlines(&self) -> bool {
         let now = self.now().plus_secs(-OVERDUE_DEADLINE_SECS);
-        let is_late = |check: &Check| check.state.next_evaluation(&check.settings).is_some_and(|at| at < now);
-        let projects: Vec<_> = self.with_state(|state| state.projects().map(|project_state| project_state.project.id).collect());
-        projects.into_iter().any(|project| self.any_check(project, is_late))
+        let is_late = |check: &Check| {
+            check
+                .state
+                .next_evaluation(&check.settings)
+                .is_some_and(|at| at < now)
+        };
+        let projects: Vec<_> = self.with_state(|state| {
+            state
+                .projects()
+                .map(|project_state| project_state.project.id)
+                .collect()
+        });
+        projects
+            .into_iter()
+            .any(|project| self.any_check(project, is_late))
     }
 
     /// True if `is_like_that` holds for any check of a project. The writer may take the lock in
@@ -306,7 +340,10 @@ impl Handle {
 
     /// Number of commands that wait for the writer, and its maximum.
     pub fn queue_depth(&self) -> (u64, usize) {
-        (self.0.queue.depth_and_bytes().0, command_queue::MAX_COMMANDS)
+        (
+            self.0.queue.depth_and_bytes().0,
+            command_queue::MAX_COMMANDS,
+        )
     }
 
     /// Size of the database file in bytes. `None` while it is being reopened. May wait for that.

@@ -85,7 +85,10 @@ pub struct ApiRate {
 
 impl ApiRate {
     /// No limit.
-    pub const UNLIMITED: Self = Self { per_minute: 0, burst: 0 };
+    pub const UNLIMITED: Self = Self {
+        per_minute: 0,
+        burst: 0,
+    };
 }
 
 /// Maximum number of simultaneous connections. When it is reached, one that waits for its client is
@@ -153,12 +156,23 @@ impl HttpServer {
         Self::with_connection_limit(handle, blocking, config, MAX_CONNECTIONS)
     }
 
-    fn with_connection_limit(handle: Handle, blocking: Arc<BlockingThreads>, config: HttpConfig, most: usize) -> Self {
+    fn with_connection_limit(
+        handle: Handle,
+        blocking: Arc<BlockingThreads>,
+        config: HttpConfig,
+        most: usize,
+    ) -> Self {
         let places = Arc::new(ConnectionLimit::new(most, config.connections_per_address));
         let api = api::ApiState::new(&config);
         let outgoing = ResponseWriter::new(blocking);
         let site = config.web.is_enabled.then(|| {
-            web::DashboardState::new(handle.clone(), outgoing.clone(), config.web.clone(), config.base_url.clone(), &config.trusted_proxies)
+            web::DashboardState::new(
+                handle.clone(),
+                outgoing.clone(),
+                config.web.clone(),
+                config.base_url.clone(),
+                &config.trusted_proxies,
+            )
         });
         Self(Arc::new(ServerState {
             handle,
@@ -183,50 +197,100 @@ impl HttpServer {
         stop: watch::Receiver<bool>,
     ) {
         // No limit here: a connection without a free slot is accepted and gets an error.
-        accept_connections("HTTP", listener, usize::MAX, stop.clone(), |(stream, peer)| {
-            let exempt = client_address::is_trusted(peer.ip(), &self.0.config.trusted_proxies);
-            let Some((guest, room)) = self.0.connection_limit.admit((!exempt).then_some(peer.ip())) else {
-                self.0.handle.metrics().record_rejected_connection(Counted::Http);
-                send_overloaded(&stream);
-                return None;
-            };
-            let open = self.0.handle.metrics().record_connection(Counted::Http);
-            let (server, tls, threads, stop) = (self.clone(), tls.clone(), Arc::clone(&threads), stop.clone());
-            Some(async move {
-                let Some(_place) = guest.wait_for_slot(room).await else { return send_overloaded(&stream) };
-                let line = Arc::clone(&guest.connection);
-                let done = match tls {
-                    None => {
-                        let met =
-                            ConnectionInfo { peer: Peer { address: peer, scheme: PingScheme::Http }, allowed_routes: AllowedRoutes::All };
-                        let answering = move |stream: TcpStream| server.serve_connection(stream, met, line, stop);
-                        async { threads.run(stream.detach()?, answering).await }.await
-                    }
-                    // Boxed: it is many times as large as the future of a connection without TLS.
-                    Some(tls) => Box::pin(server.serve_tls(&tls, stream, peer, line, &threads, stop)).await,
+        accept_connections(
+            "HTTP",
+            listener,
+            usize::MAX,
+            stop.clone(),
+            |(stream, peer)| {
+                let exempt = client_address::is_trusted(peer.ip(), &self.0.config.trusted_proxies);
+                let Some((guest, room)) = self
+                    .0
+                    .connection_limit
+                    .admit((!exempt).then_some(peer.ip()))
+                else {
+                    self.0
+                        .handle
+                        .metrics()
+                        .record_rejected_connection(Counted::Http);
+                    send_overloaded(&stream);
+                    return None;
                 };
-                drop(open);
-                if let Err(error) = done {
-                    tracing::warn!("a connection could not be handed to its thread: {error}");
-                }
-            })
-        })
+                let open = self.0.handle.metrics().record_connection(Counted::Http);
+                let server = self.clone();
+                let tls = tls.clone();
+                let threads = Arc::clone(&threads);
+                let stop = stop.clone();
+                Some(async move {
+                    let Some(_place) = guest.wait_for_slot(room).await else {
+                        return send_overloaded(&stream);
+                    };
+                    let line = Arc::clone(&guest.connection);
+                    let done = match tls {
+                        None => {
+                            let met = ConnectionInfo {
+                                peer: Peer {
+                                    address: peer,
+                                    scheme: PingScheme::Http,
+                                },
+                                allowed_routes: AllowedRoutes::All,
+                            };
+                            let answering = move |stream: TcpStream| {
+                                server.serve_connection(stream, met, line, stop)
+                            };
+                            async { threads.run(stream.detach()?, answering).await }.await
+                        }
+                        // Boxed: it is many times as large as the future of a connection without
+                        // TLS.
+                        Some(tls) => {
+                            Box::pin(server.serve_tls(&tls, stream, peer, line, &threads, stop))
+                                .await
+                        }
+                    };
+                    drop(open);
+                    if let Err(error) = done {
+                        tracing::warn!("a connection could not be handed to its thread: {error}");
+                    }
+                })
+            },
+        )
         .await;
     }
 
     /// Serves connections to the metrics listener, without a key, until `stop` holds true.
-    pub async fn serve_metrics(self, listener: TcpListener, threads: Arc<ConnectionThreads>, stop: watch::Receiver<bool>) {
-        accept_connections("metrics", listener, MAX_METRICS_CONNECTIONS, stop.clone(), |(stream, address)| {
-            let (server, threads, stop) = (self.clone(), Arc::clone(&threads), stop.clone());
-            Some(async move {
-                let met = ConnectionInfo { peer: Peer { address, scheme: PingScheme::Http }, allowed_routes: AllowedRoutes::MetricsOnly };
-                let answering = move |stream: TcpStream| server.serve_connection(stream, met, Arc::default(), stop);
-                let done = async { threads.run(stream.detach()?, answering).await }.await;
-                if let Err(error) = done {
-                    tracing::warn!("a connection could not be handed to its thread: {error}");
-                }
-            })
-        })
+    pub async fn serve_metrics(
+        self,
+        listener: TcpListener,
+        threads: Arc<ConnectionThreads>,
+        stop: watch::Receiver<bool>,
+    ) {
+        accept_connections(
+            "metrics",
+            listener,
+            MAX_METRICS_CONNECTIONS,
+            stop.clone(),
+            |(stream, address)| {
+                let server = self.clone();
+                let threads = Arc::clone(&threads);
+                let stop = stop.clone();
+                Some(async move {
+                    let met = ConnectionInfo {
+                        peer: Peer {
+                            address,
+                            scheme: PingScheme::Http,
+                        },
+                        allowed_routes: AllowedRoutes::MetricsOnly,
+                    };
+                    let answering = move |stream: TcpStream| {
+                        server.serve_connection(stream, met, Arc::default(), stop)
+                    };
+                    let done = async { threads.run(stream.detach()?, answering).await }.await;
+                    if let Err(error) = done {
+                        tracing::warn!("a connection could not be handed to its thread: {error}");
+                    }
+                })
+            },
+        )
         .await;
     }
 
@@ -243,14 +307,20 @@ impl HttpServer {
             let _ = socket.set_nodelay(true);
             close_unread(socket, UNREAD_TIMEOUT);
         });
-        let (traffic, lingers) = (ConnectionActivity::default(), AtomicBool::new(false));
+        let traffic = ConnectionActivity::default();
+        let lingers = AtomicBool::new(false);
         let (reading, writing) = stream.split();
-        let (line, mut ended_for) = (&line, None);
+        let line = &line;
+        let mut ended_for = None;
         let head = HeaderLimit::new(&self.0.header_budget, line);
         let service = service_fn(async |request: hyper::Request<Incoming>| {
             line.begin_request();
             head.finish_header();
-            let asked = self.0.config.access_log.then(|| Box::new(AccessLogEntry::from_request(&request, &self.0, peer)));
+            let asked = self
+                .0
+                .config
+                .access_log
+                .then(|| Box::new(AccessLogEntry::from_request(&request, &self.0, peer)));
             let request = request.map(|body| IncomingBody::new(body, line));
             let busy = traffic.begin_request();
             let mut reply = reply::with_nosniff(self.respond(request, met).await);
@@ -278,7 +348,10 @@ impl HttpServer {
                 // never sent.
                 .max_buf_size(MAX_HEADER_BYTES)
                 .serve_connection(
-                    TokioIo::new(tokio::io::join(HeaderReader::new(reading, &head), MinRateWriter::new(writing, &traffic, line))),
+                    TokioIo::new(tokio::io::join(
+                        HeaderReader::new(reading, &head),
+                        MinRateWriter::new(writing, &traffic, line),
+                    )),
                     service,
                 );
             tokio::pin!(connection);
@@ -315,7 +388,9 @@ impl HttpServer {
         };
         let is_refused = head.is_over_budget.load(Ordering::Relaxed);
         match ended_for {
-            Some(ClientWait::ResponseRead) => stream.with_socket(slow_client::discard_unsent_on_close),
+            Some(ClientWait::ResponseRead) => {
+                stream.with_socket(slow_client::discard_unsent_on_close)
+            }
             Some(ClientWait::Body) => stream.send_last(reply::OVERLOADED_RESPONSE).await,
             _ if is_refused => stream.send_last(reply::OVERLOADED_RESPONSE).await,
             _ => {}
@@ -331,47 +406,96 @@ impl HttpServer {
     async fn respond(
         &self,
         request: hyper::Request<IncomingBody<'_>>,
-        ConnectionInfo { peer, allowed_routes: takes }: ConnectionInfo,
+        ConnectionInfo {
+            peer,
+            allowed_routes: takes,
+        }: ConnectionInfo,
     ) -> HttpReply {
         let door = &*self.0;
         let uri = request.uri();
         let path = door.config.base_url.strip_base_path(uri.path());
         // Unknown paths of the API are answered in JSON, too.
-        let refused = |fault: HttpError| if path.starts_with("/api/") { fault.to_json() } else { fault.to_text() };
+        let refused = |fault: HttpError| {
+            if path.starts_with("/api/") {
+                fault.to_json()
+            } else {
+                fault.to_text()
+            }
+        };
         if let Err(fault) = request::validate(&request) {
             return refused(fault);
         }
         if takes != AllowedRoutes::All {
             return match (takes, Route::parse(path)) {
-                (AllowedRoutes::MetricsOnly, Some(Route::Metrics)) => Box::pin(metrics::server_metrics(door, &request, true)).await,
-                (AllowedRoutes::HealthOnly, Some(Route::Health)) => Box::pin(health_reply(door)).await,
-                (AllowedRoutes::HealthOnly, _) => refused(HttpError::BadRequest("this address takes https:// URLs only".into())),
+                (AllowedRoutes::MetricsOnly, Some(Route::Metrics)) => {
+                    Box::pin(metrics::server_metrics(door, &request, true)).await
+                }
+                (AllowedRoutes::HealthOnly, Some(Route::Health)) => {
+                    Box::pin(health_reply(door)).await
+                }
+                (AllowedRoutes::HealthOnly, _) => refused(HttpError::BadRequest(
+                    "this address takes https:// URLs only".into(),
+                )),
                 _ => refused(HttpError::NotFound),
             };
         }
         match Route::parse(path) {
             Some(Route::Ping(to)) => {
-                let client = Client::from_headers(request.headers(), peer, &door.config.trusted_proxies);
+                let client =
+                    Client::from_headers(request.headers(), peer, &door.config.trusted_proxies);
                 ping::respond(door, to, request, client).await
             }
             // Boxed: hyper moves the future of a request several times, and that of a ping would be
             // as large as the largest here.
-            Some(Route::Api(endpoint)) => Box::pin(api::respond(door, endpoint, request, peer)).await,
-            Some(Route::Extension(resource)) => Box::pin(api::respond_extension(door, resource, request, peer)).await,
-            Some(Route::OpenApi) => public_reply(&request, async || Ok(reply::json(door.api.openapi.clone()))).await,
-            Some(Route::Badge(badge)) => Box::pin(public_reply(&request, async || badge::respond(door, badge).await)).await,
+            Some(Route::Api(endpoint)) => {
+                Box::pin(api::respond(door, endpoint, request, peer)).await
+            }
+            Some(Route::Extension(resource)) => {
+                Box::pin(api::respond_extension(door, resource, request, peer)).await
+            }
+            Some(Route::OpenApi) => {
+                public_reply(&request, async || Ok(reply::json(door.api.openapi.clone()))).await
+            }
+            Some(Route::Badge(badge)) => {
+                Box::pin(public_reply(&request, async || {
+                    badge::respond(door, badge).await
+                }))
+                .await
+            }
             Some(Route::Unsubscribe(channel, signature)) => {
-                let answer = Box::pin(unsubscribe::respond(door, request.method(), channel, &signature)).await;
+                let answer = Box::pin(unsubscribe::respond(
+                    door,
+                    request.method(),
+                    channel,
+                    &signature,
+                ))
+                .await;
                 answer.unwrap_or_else(|fault| fault.to_text())
             }
             Some(Route::Health) => Box::pin(health_reply(door)).await,
             Some(Route::Metrics) => Box::pin(metrics::server_metrics(door, &request, false)).await,
-            Some(Route::ProjectMetrics(project, key)) => Box::pin(metrics::project_metrics(door, project, key, &request, peer)).await,
+            Some(Route::ProjectMetrics(project, key)) => {
+                Box::pin(metrics::project_metrics(door, project, key, &request, peer)).await
+            }
             None => {
-                let Some(site) = &door.dashboard else { return refused(HttpError::NotFound) };
-                match web::DashboardTarget::parse(path).or_else(|| web::DashboardTarget::parse(uri.path())) {
-                    Some(target) => Box::pin(web::handle_request(site, &door.body_budget, target, request, peer)).await,
-                    None => web::not_found_page(site, request.headers(), peer).unwrap_or_else(|| refused(HttpError::NotFound)),
+                let Some(site) = &door.dashboard else {
+                    return refused(HttpError::NotFound);
+                };
+                match web::DashboardTarget::parse(path)
+                    .or_else(|| web::DashboardTarget::parse(uri.path()))
+                {
+                    Some(target) => {
+                        Box::pin(web::handle_request(
+                            site,
+                            &door.body_budget,
+                            target,
+                            request,
+                            peer,
+                        ))
+                        .await
+                    }
+                    None => web::not_found_page(site, request.headers(), peer)
+                        .unwrap_or_else(|| refused(HttpError::NotFound)),
                 }
             }
         }
@@ -399,11 +523,18 @@ fn close_unread(stream: &TcpStream, time: Duration) {
 fn close_unread(_: &TcpStream, _: Duration) {}
 
 async fn health_reply(door: &ServerState) -> HttpReply {
-    if door.is_healthy().await { reply::text("OK") } else { HttpError::Unavailable.to_text() }
+    if door.is_healthy().await {
+        reply::text("OK")
+    } else {
+        HttpError::Unavailable.to_text()
+    }
 }
 
 /// Responds to a request to a public read-only endpoint.
-async fn public_reply<B>(request: &hyper::Request<B>, read: impl AsyncFnOnce() -> Result<HttpReply, HttpError>) -> HttpReply {
+async fn public_reply<B>(
+    request: &hyper::Request<B>,
+    read: impl AsyncFnOnce() -> Result<HttpReply, HttpError>,
+) -> HttpReply {
     let methods = "GET, HEAD, OPTIONS";
     let answer = match *request.method() {
         Method::GET | Method::HEAD => read().await,
@@ -417,8 +548,11 @@ impl ServerState {
     /// True if the database answers and accepts writes.
     pub(crate) async fn is_healthy(&self) -> bool {
         let probing = self.handle.clone();
-        let probe = self.response_writer.run_blocking(move || probing.probe().is_ok());
-        self.handle.is_writable() && tokio::time::timeout(PROBE_TIMEOUT, probe).await == Ok(Ok(true))
+        let probe = self
+            .response_writer
+            .run_blocking(move || probing.probe().is_ok());
+        self.handle.is_writable()
+            && tokio::time::timeout(PROBE_TIMEOUT, probe).await == Ok(Ok(true))
     }
 
     /// Runs work on this number of bytes: inline if they are few, otherwise on a thread that no
@@ -428,7 +562,11 @@ impl ServerState {
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
-        if bytes <= MAX_INLINE_BYTES { Ok(work()) } else { self.response_writer.run_blocking(work).await }
+        if bytes <= MAX_INLINE_BYTES {
+            Ok(work())
+        } else {
+            self.response_writer.run_blocking(work).await
+        }
     }
 }
 

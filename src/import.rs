@@ -99,10 +99,18 @@ impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Source(problem) => f.write_str(problem),
-            Self::Rows { source, errors: complaints } => {
-                complaints.iter().try_for_each(|complaint| writeln!(f, "{source}: {complaint}"))?;
+            Self::Rows {
+                source,
+                errors: complaints,
+            } => {
+                complaints
+                    .iter()
+                    .try_for_each(|complaint| writeln!(f, "{source}: {complaint}"))?;
                 match complaints.len() {
-                    MAX_ROW_ERRORS => writeln!(f, "these are the first {MAX_ROW_ERRORS} things that are wrong"),
+                    MAX_ROW_ERRORS => writeln!(
+                        f,
+                        "these are the first {MAX_ROW_ERRORS} things that are wrong"
+                    ),
                     _ => Ok(()),
                 }
             }
@@ -116,7 +124,11 @@ impl std::error::Error for ImportError {}
 /// for one in the file. The text is cut, because it may quote the whole JSON.
 fn json_error_text(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    text.rsplit_once(" at line ").map_or(text.as_str(), |(problem, _)| problem).chars().take(MAX_JSON_ERROR_CHARS).collect()
+    text.rsplit_once(" at line ")
+        .map_or(text.as_str(), |(problem, _)| problem)
+        .chars()
+        .take(MAX_JSON_ERROR_CHARS)
+        .collect()
 }
 
 /// Receiver of the rows of a source.
@@ -161,7 +173,11 @@ impl RowVisitor for SourcePass<'_> {
             Ok(ControlFlow::Continue(())) => {}
             Err(complaint) => self.errors.push(complaint),
         }
-        if self.errors.len() < MAX_ROW_ERRORS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if self.errors.len() < MAX_ROW_ERRORS {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
     }
 
     fn report_progress(&mut self, done: u64) {
@@ -201,7 +217,8 @@ impl<'a> SourceReader<'a> {
     ) -> Result<Self, ImportError> {
         let total = source.total_progress();
         let mut complaints = Vec::new();
-        let (mut objects, mut sessions) = (Vec::new(), 0);
+        let mut objects = Vec::new();
+        let mut sessions = 0;
         let mut pass = SourcePass {
             tables: &SourceTable::OBJECTS,
             handle_row: &mut |row| {
@@ -209,18 +226,35 @@ impl<'a> SourceReader<'a> {
                 let is_needed = row.table != SourceTable::Session || sessions < MAX_SESSIONS;
                 sessions += usize::from(row.table == SourceTable::Session);
                 objects.extend(is_needed.then_some(row));
-                Ok(if objects.len() <= MAX_ROWS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+                Ok(if objects.len() <= MAX_ROWS {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                })
             },
             errors: &mut complaints,
-            on_progress: &mut |done| tell(ImportProgress { is_reading_logs: false, done, total }),
+            on_progress: &mut |done| {
+                tell(ImportProgress {
+                    is_reading_logs: false,
+                    done,
+                    total,
+                })
+            },
         };
         source.read_tables(&mut pass).map_err(ImportError::Source)?;
         if objects.len() > MAX_ROWS {
-            return Err(ImportError::Source(format!("{}: there are more than {MAX_ROWS} rows beside those of logs", source.name())));
+            return Err(ImportError::Source(format!(
+                "{}: there are more than {MAX_ROWS} rows beside those of logs",
+                source.name()
+            )));
         }
         let made = HealthchecksConverter::new(objects, options, now, &mut complaints);
-        let healthchecks = made.map_err(|problem| ImportError::Source(format!("{}: {problem}", source.name())))?;
-        let mut reading = Self { source, converter: healthchecks };
+        let healthchecks =
+            made.map_err(|problem| ImportError::Source(format!("{}: {problem}", source.name())))?;
+        let mut reading = Self {
+            source,
+            converter: healthchecks,
+        };
         if complaints.is_empty() {
             return Ok(reading);
         }
@@ -245,7 +279,11 @@ impl<'a> SourceReader<'a> {
     ) -> Result<(), ImportError> {
         let mut complaints = Vec::new();
         self.read_log_tables(&mut complaints, tell, take)?;
-        if complaints.is_empty() { Ok(()) } else { Err(self.rows_error(complaints)) }
+        if complaints.is_empty() {
+            Ok(())
+        } else {
+            Err(self.rows_error(complaints))
+        }
     }
 
     fn read_log_tables(
@@ -257,19 +295,35 @@ impl<'a> SourceReader<'a> {
         if complaints.len() >= MAX_ROW_ERRORS {
             return Ok(());
         }
-        let (total, healthchecks) = (self.source.total_progress(), &mut self.converter);
+        let total = self.source.total_progress();
+        let healthchecks = &mut self.converter;
         let mut pass = SourcePass {
             tables: &SourceTable::LOGS,
-            handle_row: &mut |row| Ok(healthchecks.convert_log_row(&row).map_or(ControlFlow::Continue(()), &mut *take)),
+            handle_row: &mut |row| {
+                Ok(healthchecks
+                    .convert_log_row(&row)
+                    .map_or(ControlFlow::Continue(()), &mut *take))
+            },
             errors: complaints,
-            on_progress: &mut |done| tell(ImportProgress { is_reading_logs: true, done, total }),
+            on_progress: &mut |done| {
+                tell(ImportProgress {
+                    is_reading_logs: true,
+                    done,
+                    total,
+                })
+            },
         };
-        self.source.read_tables(&mut pass).map_err(ImportError::Source)
+        self.source
+            .read_tables(&mut pass)
+            .map_err(ImportError::Source)
     }
 
     fn rows_error(&self, mut complaints: Vec<RowError>) -> ImportError {
         complaints.truncate(MAX_ROW_ERRORS);
-        ImportError::Rows { source: self.source.name().to_owned(), errors: complaints }
+        ImportError::Rows {
+            source: self.source.name().to_owned(),
+            errors: complaints,
+        }
     }
 
     /// Returns the contents without the logs, and the report, after the logs have been read.

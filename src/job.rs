@@ -59,17 +59,27 @@ pub struct JobSpec {
 /// If the system provides no signals or no pipes. Nothing has been started then.
 pub async fn run(job: JobSpec, delivery: PingSender) -> io::Result<u8> {
     let run = delivery.random.uuid();
-    let begins = OutgoingPing::new(job.url.url_for(Some(JobEvent::Start), Some(run)), Vec::new());
+    let begins = OutgoingPing::new(
+        job.url.url_for(Some(JobEvent::Start), Some(run)),
+        Vec::new(),
+    );
     let mut signals = ForwardedSignals::listen()?;
     let child = JobProcess::start(&job)?;
     let (tell, told) = oneshot::channel();
     let telling = tokio::spawn(report_run(delivery, begins, told));
-    let JobResult { status, note, output } = match child {
+    let JobResult {
+        status,
+        note,
+        output,
+    } = match child {
         Ok(child) => child.wait(&job, &mut signals).await,
         Err(end) => end,
     };
     let body = if job.sends_output { output } else { Vec::new() };
-    let mut ends = OutgoingPing::new(job.url.url_for(Some(JobEvent::Exit(status)), Some(run)), body);
+    let mut ends = OutgoingPing::new(
+        job.url.url_for(Some(JobEvent::Exit(status)), Some(run)),
+        body,
+    );
     if let Some(note) = note {
         print_notice(&note);
         ends.append_line(&format!("overdue: {note}"));
@@ -85,7 +95,11 @@ pub async fn run(job: JobSpec, delivery: PingSender) -> io::Result<u8> {
 
 /// Reports the start of the job, sends the pings that earlier runs left, and reports the end once
 /// it is known.
-async fn report_run(delivery: PingSender, begins: OutgoingPing, mut ended: oneshot::Receiver<OutgoingPing>) {
+async fn report_run(
+    delivery: PingSender,
+    begins: OutgoingPing,
+    mut ended: oneshot::Receiver<OutgoingPing>,
+) {
     let (stop, mut stopped) = watch::channel(false);
     let before = async {
         let begun = delivery.send_until_stopped(&begins, &mut stopped).await;
@@ -104,12 +118,17 @@ async fn report_run(delivery: PingSender, begins: OutgoingPing, mut ended: onesh
         }
     };
     let Ok(mut ends) = ends else { return };
-    if let PingAttemptResult::Accepted { body_limit: Some(limit) } = begun {
+    if let PingAttemptResult::Accepted {
+        body_limit: Some(limit),
+    } = begun
+    {
         ends.truncate_to_tail(limit);
     }
     match delivery.send_or_spool(ends).await {
         PingResult::Accepted => {}
-        PingResult::Spooled(why) => print_notice(&format!("the server did not take the ping: {why}; the next run sends it again")),
+        PingResult::Spooled(why) => print_notice(&format!(
+            "the server did not take the ping: {why}; the next run sends it again"
+        )),
         PingResult::Lost(why) => print_notice(&format!("the server did not take the ping: {why}")),
     }
 }

@@ -26,7 +26,11 @@ pub(crate) struct SuppressedLines(u64);
 impl LogLimit {
     /// Limit that nothing has been counted against.
     pub(crate) const fn new() -> Self {
-        Self(Mutex::new(LogLimitWindow { second: 0, written: 0, suppressed: 0 }))
+        Self(Mutex::new(LogLimitWindow {
+            second: 0,
+            written: 0,
+            suppressed: 0,
+        }))
     }
 
     /// Returns the number of suppressed lines if a line may be written now, otherwise `None`.
@@ -61,13 +65,28 @@ mod tests {
     #[test]
     fn so_many_lines_a_second_and_the_others_are_counted() {
         let limit = LogLimit::new();
-        let admitted = |at| (0..100).filter_map(|_| limit.admit(Timestamp::from_micros(at))).collect::<Vec<_>>();
+        let admitted = |at| {
+            (0..100)
+                .filter_map(|_| limit.admit(Timestamp::from_micros(at)))
+                .collect::<Vec<_>>()
+        };
         let first = admitted(5 * MICROS_PER_SEC);
-        assert_eq!((first.len(), first.iter().all(|left_out| left_out.to_string().is_empty())), (20, true));
+        assert_eq!(
+            (
+                first.len(),
+                first.iter().all(|left_out| left_out.to_string().is_empty())
+            ),
+            (20, true)
+        );
         assert!(admitted(6 * MICROS_PER_SEC - 1).is_empty());
-        let next = limit.admit(Timestamp::from_micros(6 * MICROS_PER_SEC)).unwrap();
+        let next = limit
+            .admit(Timestamp::from_micros(6 * MICROS_PER_SEC))
+            .unwrap();
         assert_eq!(next.to_string(), " (and 180 more like it were not logged)");
-        assert_eq!(limit.admit(Timestamp::from_micros(6 * MICROS_PER_SEC)), Some(SuppressedLines(0)));
+        assert_eq!(
+            limit.admit(Timestamp::from_micros(6 * MICROS_PER_SEC)),
+            Some(SuppressedLines(0))
+        );
         // Setting the clock back stops no line.
         assert_eq!(admitted(0).len(), 20);
     }

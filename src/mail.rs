@@ -35,8 +35,8 @@ pub const MAX_FIELD_BYTES: usize = 16_384;
 pub struct SearchableMail {
     /// First Subject field, with encoded words decoded.
     pub subject: String,
-    /// Text of the text/plain and text/html parts that are not attachments, joined by line ends, up
-    /// to [`MAX_TEXT_BYTES`]. HTML is reduced to its visible text.
+    /// Text of the text/plain and text/html parts that are not attachments, joined by line ends,
+    /// up to [`MAX_TEXT_BYTES`]. HTML is reduced to its visible text.
     pub text: String,
 }
 
@@ -62,10 +62,19 @@ fn collect_text(head: &PartHeader<'_>, body: &[u8], depth: u8, text: &mut String
         return;
     }
     let content_type = parse_content_type(head.content_type);
-    let is_html = match content_type.as_ref().map(|own| (own.ctype(), own.subtype())) {
+    let is_html = match content_type
+        .as_ref()
+        .map(|own| (own.ctype(), own.subtype()))
+    {
         Some(("multipart", _)) => {
-            let boundary = content_type.as_ref().and_then(|own| own.attribute("boundary")).map(str::trim_ascii_end);
-            let parts = boundary.filter(|boundary| !boundary.is_empty()).map(|boundary| split_parts(body, boundary)).unwrap_or_default();
+            let boundary = content_type
+                .as_ref()
+                .and_then(|own| own.attribute("boundary"))
+                .map(str::trim_ascii_end);
+            let parts = boundary
+                .filter(|boundary| !boundary.is_empty())
+                .map(|boundary| split_parts(body, boundary))
+                .unwrap_or_default();
             for part in &parts {
                 if depth < MAX_DEPTH && text.len() < MAX_TEXT_BYTES {
                     let (head, body) = PartHeader::split(part);
@@ -89,17 +98,28 @@ fn collect_text(head: &PartHeader<'_>, body: &[u8], depth: u8, text: &mut String
     let room = MAX_TEXT_BYTES.saturating_sub(text.len());
     let decoded = decode_transfer_encoding(head, body);
     // The length of markup does not limit the length of its text.
-    let wanted = if is_html { decoded.len() } else { decoded.len().min(MAX_CHAR_BYTES * room) };
+    let wanted = if is_html {
+        decoded.len()
+    } else {
+        decoded.len().min(MAX_CHAR_BYTES * room)
+    };
     let decoded = decoded.get(..wanted).unwrap_or_default();
-    let charset = content_type.as_ref().and_then(|own| own.attribute("charset"));
-    let content = match charset.and_then(|charset| charset_decoder(charset.trim_ascii().as_bytes())) {
+    let charset = content_type
+        .as_ref()
+        .and_then(|own| own.attribute("charset"));
+    let content = match charset.and_then(|charset| charset_decoder(charset.trim_ascii().as_bytes()))
+    {
         Some(decoder) => decoder(decoded).into(),
         None => String::from_utf8_lossy(decoded),
     };
     if is_html {
         text.push_str(&html::html_to_text(&content, room));
     } else {
-        text.push_str(content.get(..content.floor_char_boundary(room)).unwrap_or_default());
+        text.push_str(
+            content
+                .get(..content.floor_char_boundary(room))
+                .unwrap_or_default(),
+        );
     }
 }
 
@@ -123,7 +143,9 @@ impl<'x> PartHeader<'x> {
             if line.trim_ascii_end().is_empty() {
                 return (head, after);
             }
-            let Some((name, value)) = split_field(line) else { return (head, rest) };
+            let Some((name, value)) = split_field(line) else {
+                return (head, rest);
+            };
             let mut length = value.len();
             while after.starts_with(b" ") || after.starts_with(b"\t") {
                 let (continuation, next) = split_line(after);
@@ -131,7 +153,9 @@ impl<'x> PartHeader<'x> {
                 after = next;
             }
             let start = line.len() - value.len();
-            let value = rest.get(start..start + length.min(MAX_FIELD_BYTES)).unwrap_or_default();
+            let value = rest
+                .get(start..start + length.min(MAX_FIELD_BYTES))
+                .unwrap_or_default();
             head.record_field(name, value);
             rest = after;
         }
@@ -154,7 +178,10 @@ impl<'x> PartHeader<'x> {
 
 /// Parses a field such as Content-Type: a type and its parameters.
 fn parse_content_type(value: Option<&[u8]>) -> Option<ContentType<'static>> {
-    match MessageStream::new(&with_line_end(value)).parse_content_type().into_owned() {
+    match MessageStream::new(&with_line_end(value))
+        .parse_content_type()
+        .into_owned()
+    {
         HeaderValue::ContentType(own) => Some(own),
         _ => None,
     }
@@ -176,7 +203,12 @@ fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Splits off the first line, including its line end.
 fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
-    bytes.split_at(bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |lf| lf + 1))
+    bytes.split_at(
+        bytes
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .map_or(bytes.len(), |lf| lf + 1),
+    )
 }
 
 /// Returns the parts of a multipart, between its delimiter lines. The line end before a delimiter
@@ -190,7 +222,12 @@ fn split_parts<'x>(body: &'x [u8], boundary: &str) -> Vec<&'x [u8]> {
         let at = body.len() - rest.len();
         let (line, after) = split_line(rest);
         rest = after;
-        let Some(tail) = line.strip_prefix(b"--").and_then(|line| line.strip_prefix(boundary.as_bytes())) else { continue };
+        let Some(tail) = line
+            .strip_prefix(b"--")
+            .and_then(|line| line.strip_prefix(boundary.as_bytes()))
+        else {
+            continue;
+        };
         let tail = tail.trim_ascii_end();
         if !tail.is_empty() && tail != b"--" {
             continue;
@@ -218,11 +255,17 @@ fn without_line_end(part: &[u8]) -> &[u8] {
 /// are invalid in the encoding are skipped or kept.
 fn decode_transfer_encoding<'x>(head: &PartHeader<'_>, body: &'x [u8]) -> Cow<'x, [u8]> {
     let encoding = head.transfer_encoding.unwrap_or_default().trim_ascii();
-    let (body, is_cut) = body.get(..MAX_PART_BYTES).map_or((body, false), |beginning| (beginning, true));
+    let (body, is_cut) = body
+        .get(..MAX_PART_BYTES)
+        .map_or((body, false), |beginning| (beginning, true));
     if encoding.eq_ignore_ascii_case(b"base64") {
         let whole = if is_cut { None } else { base64_decode(body) };
         let decoded = whole.or_else(|| {
-            let mut digits: Vec<_> = body.iter().copied().filter(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(byte)).collect();
+            let mut digits: Vec<_> = body
+                .iter()
+                .copied()
+                .filter(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(byte))
+                .collect();
             if is_cut {
                 // Four digits encode three bytes.
                 digits.truncate(digits.len() / 4 * 4);
@@ -254,7 +297,10 @@ fn decode_quoted_printable(body: &[u8]) -> Vec<u8> {
             after
         } else {
             let after = from.get(1..).unwrap_or_default();
-            let padding = after.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r')).count();
+            let padding = after
+                .iter()
+                .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
+                .count();
             match after.get(padding..) {
                 // A soft line break, which is not part of the text.
                 Some([b'\n', after @ ..]) => after,

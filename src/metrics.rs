@@ -32,17 +32,29 @@ pub const COMMIT: &str = match option_env!("OVERDUE_COMMIT") {
 /// Labels and their values.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-const PING_KINDS: [PingKind; 5] = [PingKind::Success, PingKind::Start, PingKind::Fail, PingKind::Log, PingKind::Ignored];
+const PING_KINDS: [PingKind; 5] = [
+    PingKind::Success,
+    PingKind::Start,
+    PingKind::Fail,
+    PingKind::Log,
+    PingKind::Ignored,
+];
 const PING_SCHEMES: [PingScheme; 3] = [PingScheme::Http, PingScheme::Https, PingScheme::Email];
 const STATUSES: [Status; 4] = [Status::New, Status::Up, Status::Down, Status::Paused];
 
 /// Upper bounds of the duration of a commit, in seconds: from a fast solid-state disk to a disk
 /// that hangs.
-const COMMIT_SECONDS_BUCKETS: [f64; 12] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
+const COMMIT_SECONDS_BUCKETS: [f64; 12] = [
+    0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0,
+];
 /// Upper bounds of the number of commands in a commit.
-const BATCH_COMMANDS_BUCKETS: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0, 4096.0];
+const BATCH_COMMANDS_BUCKETS: [f64; 11] = [
+    1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0, 4096.0,
+];
 /// Upper bounds of the seconds after which a deadline is noticed. A tick is 65 ms.
-const LATENESS_SECONDS_BUCKETS: [f64; 10] = [0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0, 3600.0, 86_400.0];
+const LATENESS_SECONDS_BUCKETS: [f64; 10] = [
+    0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0, 3600.0, 86_400.0,
+];
 
 /// Reason for rejecting a ping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,8 +78,16 @@ pub enum PingRejection {
 }
 
 impl PingRejection {
-    const ALL: [Self; 8] =
-        [Self::NotFound, Self::Ambiguous, Self::Malformed, Self::Method, Self::TooLarge, Self::TooSlow, Self::NoRoom, Self::Unavailable];
+    const ALL: [Self; 8] = [
+        Self::NotFound,
+        Self::Ambiguous,
+        Self::Malformed,
+        Self::Method,
+        Self::TooLarge,
+        Self::TooSlow,
+        Self::NoRoom,
+        Self::Unavailable,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -167,35 +187,77 @@ impl Metrics {
     /// Metrics of a server that was started at `started`, all zero.
     pub fn new(started: Timestamp) -> Self {
         let mut registry = Registry::with_prefix("overdue");
-        let pings = register_counters(&mut registry, "pings", "Pings that are on disk, by what they say and how they came");
-        let refused = register_counters(&mut registry, "pings_refused", "Pings by HTTP that were not taken, by the reason");
-        let flips = register_counters(&mut registry, "flips", "Changes of the status of checks, by the status after it");
-        let deliveries = register_counters(&mut registry, "deliveries", "What has become of alerts, by the kind of channel");
+        let pings = register_counters(
+            &mut registry,
+            "pings",
+            "Pings that are on disk, by what they say and how they came",
+        );
+        let refused = register_counters(
+            &mut registry,
+            "pings_refused",
+            "Pings by HTTP that were not taken, by the reason",
+        );
+        let flips = register_counters(
+            &mut registry,
+            "flips",
+            "Changes of the status of checks, by the status after it",
+        );
+        let deliveries = register_counters(
+            &mut registry,
+            "deliveries",
+            "What has become of alerts, by the kind of channel",
+        );
         let connections = Family::<Labels<1>, Gauge>::default();
-        registry.register("connections", "Connections that are open", connections.clone());
-        let turned_away = register_counters(&mut registry, "connections_refused", "Connections for which there was no place");
+        registry.register(
+            "connections",
+            "Connections that are open",
+            connections.clone(),
+        );
+        let turned_away = register_counters(
+            &mut registry,
+            "connections_refused",
+            "Connections for which there was no place",
+        );
         let refused_mail = Counter::default();
-        registry.register("mail_refused", "Recipients, messages and commands of mail that were refused", refused_mail.clone());
+        registry.register(
+            "mail_refused",
+            "Recipients, messages and commands of mail that were refused",
+            refused_mail.clone(),
+        );
         let mut histogram = |name, help, bounds: &[f64]| {
             let histogram = Histogram::new(bounds.iter().copied());
             registry.register(name, help, histogram.clone());
             histogram
         };
         Self {
-            pings: PING_KINDS.map(|kind| PING_SCHEMES.map(|door| counter(&pings, [("kind", kind.name()), ("scheme", door.name())]))),
-            pings_rejected: PingRejection::ALL.map(|reason| counter(&refused, [("reason", reason.name())])),
+            pings: PING_KINDS.map(|kind| {
+                PING_SCHEMES
+                    .map(|door| counter(&pings, [("kind", kind.name()), ("scheme", door.name())]))
+            }),
+            pings_rejected: PingRejection::ALL
+                .map(|reason| counter(&refused, [("reason", reason.name())])),
             mail_rejected: refused_mail,
             flips: STATUSES.map(|status| counter(&flips, [("to", status.name())])),
             deliveries,
-            commit_seconds: histogram("commit_seconds", "Time that a batch took to be on disk", &COMMIT_SECONDS_BUCKETS),
-            batch_commands: histogram("batch_commands", "Commands that were written together", &BATCH_COMMANDS_BUCKETS),
+            commit_seconds: histogram(
+                "commit_seconds",
+                "Time that a batch took to be on disk",
+                &COMMIT_SECONDS_BUCKETS,
+            ),
+            batch_commands: histogram(
+                "batch_commands",
+                "Commands that were written together",
+                &BATCH_COMMANDS_BUCKETS,
+            ),
             lateness_seconds: histogram(
                 "deadline_lateness_seconds",
                 "Time from a missed deadline to its notice",
                 &LATENESS_SECONDS_BUCKETS,
             ),
-            connections: ConnectionProtocol::ALL.map(|door| connections.get_or_create_owned(&[("door", door.name())])),
-            connections_rejected: ConnectionProtocol::ALL.map(|door| counter(&turned_away, [("door", door.name())])),
+            connections: ConnectionProtocol::ALL
+                .map(|door| connections.get_or_create_owned(&[("door", door.name())])),
+            connections_rejected: ConnectionProtocol::ALL
+                .map(|door| counter(&turned_away, [("door", door.name())])),
             logged_pings: AtomicU64::new(0),
             logged_bytes: AtomicU64::new(0),
             last_commit: AtomicU64::new(0),
@@ -207,7 +269,11 @@ impl Metrics {
     }
 }
 
-fn register_counters<const N: usize>(registry: &mut Registry, name: &str, help: &str) -> Family<Labels<N>, Counter> {
+fn register_counters<const N: usize>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+) -> Family<Labels<N>, Counter> {
     let family = Family::default();
     registry.register(name, help, Family::clone(&family));
     family
@@ -228,12 +294,23 @@ impl Metrics {
     pub fn record_pings(&self, pings: impl Iterator<Item = (PingKind, PingScheme)>) {
         let mut counts = [[0; PING_SCHEMES.len()]; PING_KINDS.len()];
         for (kind, scheme) in pings {
-            let place = PING_KINDS.iter().position(|one| *one == kind).zip(PING_SCHEMES.iter().position(|one| *one == scheme));
-            if let Some(count) = place.and_then(|(kind, scheme)| counts.get_mut(kind)?.get_mut(scheme)) {
+            let place = PING_KINDS
+                .iter()
+                .position(|one| *one == kind)
+                .zip(PING_SCHEMES.iter().position(|one| *one == scheme));
+            if let Some(count) =
+                place.and_then(|(kind, scheme)| counts.get_mut(kind)?.get_mut(scheme))
+            {
                 *count += 1;
             }
         }
-        for (counter, count) in self.pings.iter().flatten().zip(counts.into_iter().flatten()).filter(|(_, count)| *count > 0) {
+        for (counter, count) in self
+            .pings
+            .iter()
+            .flatten()
+            .zip(counts.into_iter().flatten())
+            .filter(|(_, count)| *count > 0)
+        {
             counter.inc_by(count);
         }
     }
@@ -258,25 +335,33 @@ impl Metrics {
     pub fn record_flip(&self, to: Status, late: Option<i64>) {
         value_of(&STATUSES, &self.flips, &to).map(Counter::inc);
         if let Some(micros) = late {
-            self.lateness_seconds.observe(micros_to_seconds(micros.max(0)));
+            self.lateness_seconds
+                .observe(micros_to_seconds(micros.max(0)));
         }
     }
 
     /// Counts a delivery result of a channel of this kind.
     pub fn record_delivery(&self, kind: &'static str, outcome: DeliveryResult) {
-        self.deliveries.get_or_create(&[("kind", kind), ("outcome", outcome.name())]).inc();
+        self.deliveries
+            .get_or_create(&[("kind", kind), ("outcome", outcome.name())])
+            .inc();
     }
 
     /// Counts a commit: its number of commands and its duration.
     pub fn record_commit(&self, commands: usize, took: Duration) {
         self.batch_commands.observe(commands as f64);
         self.commit_seconds.observe(took.as_secs_f64());
-        self.last_commit.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1), Relaxed);
+        self.last_commit.store(
+            u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1),
+            Relaxed,
+        );
     }
 
     /// Duration of the last commit. `None`: no commit yet.
     pub fn last_commit(&self) -> Option<Duration> {
-        Some(self.last_commit.load(Relaxed)).filter(|micros| *micros > 0).map(Duration::from_micros)
+        Some(self.last_commit.load(Relaxed))
+            .filter(|micros| *micros > 0)
+            .map(Duration::from_micros)
     }
 
     /// Counts a connection as open until the returned value is dropped.
@@ -314,11 +399,19 @@ impl Metrics {
 
     /// Status of automatic backups. `None`: automatic backups are off.
     pub fn backup_status(&self) -> Option<BackupStatus> {
-        self.backups.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.backups
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn update_backup_status(&self, change: impl FnOnce(&mut BackupStatus)) {
-        change(self.backups.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default());
+        change(
+            self.backups
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get_or_insert_default(),
+        );
     }
 
     /// Records if the configuration files of `--apply` were applied.
@@ -341,43 +434,97 @@ impl Metrics {
     }
 
     fn register_snapshot(&self, readings: &MetricsSnapshot, registry: &mut Registry) {
-        let build =
-            [("version", env!("CARGO_PKG_VERSION").to_owned()), ("commit", COMMIT.to_owned()), ("schema", readings.schema.to_string())];
+        let build = [
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("commit", COMMIT.to_owned()),
+            ("schema", readings.schema.to_string()),
+        ];
         registry.register("build", "What runs", Info::new(build));
         let pings = self.logged_pings.load(Relaxed);
         let dead = pings.saturating_sub(readings.live_pings);
         // Pings beyond a log limit have no length of their own: they are part of a log that is
         // pruned at its end.
-        let dead_bytes = (self.logged_bytes.load(Relaxed) as f64 * dead as f64 / pings.max(1) as f64) as u64;
+        let dead_bytes =
+            (self.logged_bytes.load(Relaxed) as f64 * dead as f64 / pings.max(1) as f64) as u64;
         for (name, help, value) in [
-            ("writable", "Whether pings are taken", u64::from(readings.writable)),
-            ("queue_commands", "Commands that wait for the writer", readings.queue.0),
-            ("queue_bytes", "Bytes of texts and bodies that wait for the writer", readings.queue.1),
-            ("deadlines_late", "Deadlines that passed a minute ago and that nobody has looked at", readings.late_deadlines),
+            (
+                "writable",
+                "Whether pings are taken",
+                u64::from(readings.writable),
+            ),
+            (
+                "queue_commands",
+                "Commands that wait for the writer",
+                readings.queue.0,
+            ),
+            (
+                "queue_bytes",
+                "Bytes of texts and bodies that wait for the writer",
+                readings.queue.1,
+            ),
+            (
+                "deadlines_late",
+                "Deadlines that passed a minute ago and that nobody has looked at",
+                readings.late_deadlines,
+            ),
             ("projects", "Projects", readings.projects),
             ("checks", "Checks", readings.checks),
-            ("outbox_rows", "Alerts that wait to be sent", readings.outbox),
+            (
+                "outbox_rows",
+                "Alerts that wait to be sent",
+                readings.outbox,
+            ),
             ("database_pings", "Pings in the database file", pings),
-            ("database_dead_pings", "Pings in the database file beyond the log limits of their checks", dead),
-            ("database_dead_bytes", "Bytes of the bodies of these, by the mean of all bodies", dead_bytes),
+            (
+                "database_dead_pings",
+                "Pings in the database file beyond the log limits of their checks",
+                dead,
+            ),
+            (
+                "database_dead_bytes",
+                "Bytes of the bodies of these, by the mean of all bodies",
+                dead_bytes,
+            ),
         ] {
             register_gauge(registry, name, help, value);
         }
-        let file = readings.file_bytes.map(|bytes| ("database_file_bytes", "Length of the database file", bytes));
-        file.into_iter().for_each(|(name, help, value)| register_gauge(registry, name, help, value));
+        let file = readings
+            .file_bytes
+            .map(|bytes| ("database_file_bytes", "Length of the database file", bytes));
+        file.into_iter()
+            .for_each(|(name, help, value)| register_gauge(registry, name, help, value));
         if let Ok(ok) = u64::try_from(self.apply_ok.load(Relaxed)) {
-            register_gauge(registry, "apply_ok", "Whether the files of --apply were applied when they were read last", ok);
+            register_gauge(
+                registry,
+                "apply_ok",
+                "Whether the files of --apply were applied when they were read last",
+                ok,
+            );
         }
         let oldest = ConstGauge::new(micros_to_seconds(readings.outbox_oldest.max(0)));
-        registry.register("outbox_oldest_seconds", "For how long the oldest alert has waited", oldest);
+        registry.register(
+            "outbox_oldest_seconds",
+            "For how long the oldest alert has waited",
+            oldest,
+        );
         let channels = Family::<Labels<1>, Gauge>::default();
         for (status, count) in &readings.channels {
-            channels.get_or_create(&[("status", *status)]).set(i64::try_from(*count).unwrap_or(i64::MAX));
+            channels
+                .get_or_create(&[("status", *status)])
+                .set(i64::try_from(*count).unwrap_or(i64::MAX));
         }
-        registry.register("channels", "Channels by their status, as lists show it", channels);
+        registry.register(
+            "channels",
+            "Channels by their status, as lists show it",
+            channels,
+        );
         if let Some(newest) = self.backup_status().and_then(|status| status.newest) {
             let help = "When the newest backup that the server made was begun";
-            registry.register("backup_newest_timestamp_seconds", help, ConstGauge::new(micros_to_seconds(newest.micros())));
+            registry.register(
+                "backup_newest_timestamp_seconds",
+                help,
+                ConstGauge::new(micros_to_seconds(newest.micros())),
+            );
         }
     }
 }

@@ -89,18 +89,27 @@ pub type UnsubscribeLinks = Box<dyn Fn(&Channel, &str) -> Option<String> + Send>
 ///
 /// # Errors
 /// If the system cannot start a thread.
-pub fn start(handle: Handle, config: NotifierConfig, stopped: watch::Receiver<bool>) -> std::io::Result<oneshot::Receiver<()>> {
+pub fn start(
+    handle: Handle,
+    config: NotifierConfig,
+    stopped: watch::Receiver<bool>,
+) -> std::io::Result<oneshot::Receiver<()>> {
     handle.set_transports(config.outbound.transports());
     let (tell, ended) = oneshot::channel();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(MAX_SECRET_READERS).build()?;
-    std::thread::Builder::new().name("notify".into()).spawn(move || {
-        let notifier = Notifier::new(handle, config);
-        LocalSet::new().block_on(&runtime, notifier.run(stopped));
-        // A file that is being read may be on a disk that hangs.
-        runtime.shutdown_background();
-        // The receiver is gone only if the process is about to end.
-        let _ = tell.send(());
-    })?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(MAX_SECRET_READERS)
+        .build()?;
+    std::thread::Builder::new()
+        .name("notify".into())
+        .spawn(move || {
+            let notifier = Notifier::new(handle, config);
+            LocalSet::new().block_on(&runtime, notifier.run(stopped));
+            // A file that is being read may be on a disk that hangs.
+            runtime.shutdown_background();
+            // The receiver is gone only if the process is about to end.
+            let _ = tell.send(());
+        })?;
     Ok(ended)
 }
 
@@ -194,7 +203,13 @@ impl Notifier {
             if let Some(channel) = self.scheduler.channel_of(id) {
                 let now = self.now();
                 let rules = DeliveryPolicy::of_channel(&channel, &self.sender.zone, now.wall);
-                let reports = self.scheduler.record_result(id, MessageResult::failed(""), &rules, now, self.handle.random());
+                let reports = self.scheduler.record_result(
+                    id,
+                    MessageResult::failed(""),
+                    &rules,
+                    now,
+                    self.handle.random(),
+                );
                 self.unreported.push((id, reports));
             }
         }
@@ -209,21 +224,37 @@ impl Notifier {
             self.finish_message(ended);
         }
         let now = self.now();
-        self.self_alerts.send(&self.sender, &mut self.scheduler, now);
+        self.self_alerts
+            .send(&self.sender, &mut self.scheduler, now);
         if !self.submit_unreported().await {
             return WRITER_RETRY_DELAY;
         }
         for channel in self.reminders.due_channels(&self.sender, now) {
             // A rejected reminder is due again.
-            if matches!(self.handle.call(Command::QueueReminder(channel)).await, Ok(Ok(_))) {
+            if matches!(
+                self.handle.call(Command::QueueReminder(channel)).await,
+                Ok(Ok(_))
+            ) {
                 self.reminders.record_reminder(channel, now);
             }
         }
-        let ScheduledWork { messages: jobs, reports, wake_at: again, .. } = {
+        let ScheduledWork {
+            messages: jobs,
+            reports,
+            wake_at: again,
+            ..
+        } = {
             let resending = self.sender.resending.borrow();
             let rules = |channel: &Channel| {
                 let rules = DeliveryPolicy::of_channel(channel, &self.sender.zone, now.wall);
-                if resending.contains(&channel.id) { DeliveryPolicy { max_parallel: 0, ..rules } } else { rules }
+                if resending.contains(&channel.id) {
+                    DeliveryPolicy {
+                        max_parallel: 0,
+                        ..rules
+                    }
+                } else {
+                    rules
+                }
             };
             self.scheduler.schedule(&self.handle, rules, now)
         };
@@ -234,8 +265,14 @@ impl Notifier {
         if !jobs.is_empty() && !self.begin_messages(jobs).await {
             return WRITER_RETRY_DELAY;
         }
-        let longest = if self.sender.resending.borrow().is_empty() { MAX_WAIT } else { MAX_WAIT_WHILE_RESENDING };
-        again.map_or(longest, |at| at.saturating_sub(self.now().uptime).min(longest))
+        let longest = if self.sender.resending.borrow().is_empty() {
+            MAX_WAIT
+        } else {
+            MAX_WAIT_WHILE_RESENDING
+        };
+        again.map_or(longest, |at| {
+            at.saturating_sub(self.now().uptime).min(longest)
+        })
     }
 
     /// Starts the next channel tests. Some kinds cost money, so tests count towards the daily
@@ -243,40 +280,73 @@ impl Notifier {
     fn begin_channel_tests(&mut self) {
         let now = self.now();
         while let Some(trial) = self.handle.next_channel_test() {
-            let Some(channel) = self.handle.with_state(|state| state.channel(trial.channel).cloned()) else { continue };
-            if self.scheduler.admit_channel_test(&channel, &DeliveryPolicy::of_channel(&channel, &self.sender.zone, now.wall), now) {
+            let Some(channel) = self
+                .handle
+                .with_state(|state| state.channel(trial.channel).cloned())
+            else {
+                continue;
+            };
+            if self.scheduler.admit_channel_test(
+                &channel,
+                &DeliveryPolicy::of_channel(&channel, &self.sender.zone, now.wall),
+                now,
+            ) {
                 let sender = Rc::clone(&self.sender);
                 tokio::task::spawn_local(async move { sender.run_channel_test(trial).await });
             } else {
                 let failed = Some("as much was sent within a day as most-a-day allows".into());
                 // The requester may be gone.
-                let _ = trial.reply.send(ChannelTestResult { duration: Duration::ZERO, status: 0, error: failed, missed: None });
+                let _ = trial.reply.send(ChannelTestResult {
+                    duration: Duration::ZERO,
+                    status: 0,
+                    error: failed,
+                    missed: None,
+                });
             }
         }
     }
 
     fn now(&self) -> CurrentTime {
         let reading = self.handle.clock().read();
-        CurrentTime { wall: reading.now, uptime: reading.uptime }
+        CurrentTime {
+            wall: reading.now,
+            uptime: reading.uptime,
+        }
     }
 
     fn finish_message(&mut self, ended: SendTaskResult) {
         let (task, done) = match ended {
             Ok(sent) => sent,
             // The panic hook has logged it.
-            Err(error) => (error.id(), MessageResult::failed("sending it failed for a reason of our own, which the log tells")),
+            Err(error) => (
+                error.id(),
+                MessageResult::failed(
+                    "sending it failed for a reason of our own, which the log tells",
+                ),
+            ),
         };
-        let Some(id) = self.message_ids.remove(&task) else { return };
-        let Some(channel) = self.scheduler.channel_of(id) else { return };
+        let Some(id) = self.message_ids.remove(&task) else {
+            return;
+        };
+        let Some(channel) = self.scheduler.channel_of(id) else {
+            return;
+        };
         let now = self.now();
         let rules = DeliveryPolicy::of_channel(&channel, &self.sender.zone, now.wall);
-        let reports = self.scheduler.record_result(id, done, &rules, now, self.handle.random());
+        let reports = self
+            .scheduler
+            .record_result(id, done, &rules, now, self.handle.random());
         self.unreported.push((id, reports));
     }
 
     /// Submits the results of messages. False if they cannot be written now.
     async fn submit_unreported(&mut self) -> bool {
-        let reports = self.unreported.iter().flat_map(|(_, reports)| reports).cloned().collect();
+        let reports = self
+            .unreported
+            .iter()
+            .flat_map(|(_, reports)| reports)
+            .cloned()
+            .collect();
         if !self.submit_reports(reports).await {
             return false;
         }
@@ -287,21 +357,31 @@ impl Notifier {
     }
 
     async fn submit_reports(&self, reports: Vec<DeliveryReport>) -> bool {
-        let (mut commands, mut together, mut rows) = (Vec::new(), Vec::new(), 0);
+        let mut commands = Vec::new();
+        let mut together = Vec::new();
+        let mut rows = 0;
         for report in reports {
             let mut part_of = |part: &[DeliveryNumber]| {
                 if rows + part.len() > MAX_ATTEMPTS_PER_COMMAND && !together.is_empty() {
-                    commands.push(Command::RecordDeliveryReports(std::mem::take(&mut together)));
+                    commands.push(Command::RecordDeliveryReports(std::mem::take(
+                        &mut together,
+                    )));
                     rows = 0;
                 }
                 rows += part.len();
-                together.push(DeliveryReport { rows: part.to_vec(), ..report.clone() });
+                together.push(DeliveryReport {
+                    rows: part.to_vec(),
+                    ..report.clone()
+                });
             };
             if report.rows.is_empty() {
                 // It concerns the channel only.
                 part_of(&[]);
             }
-            report.rows.chunks(MAX_ATTEMPTS_PER_COMMAND).for_each(&mut part_of);
+            report
+                .rows
+                .chunks(MAX_ATTEMPTS_PER_COMMAND)
+                .for_each(&mut part_of);
         }
         if !together.is_empty() {
             commands.push(Command::RecordDeliveryReports(together));
@@ -315,7 +395,11 @@ impl Notifier {
         let mut commands = commands.into_iter();
         loop {
             self.record_round();
-            let submitted: Vec<_> = commands.by_ref().take(MAX_PENDING_COMMANDS).map(|command| self.handle.submit(command)).collect();
+            let submitted: Vec<_> = commands
+                .by_ref()
+                .take(MAX_PENDING_COMMANDS)
+                .map(|command| self.handle.submit(command))
+                .collect();
             if submitted.is_empty() {
                 return Some(outcomes);
             }
@@ -342,25 +426,39 @@ impl Notifier {
         jobs.sort_by_key(|job| job.items.len());
         let mut jobs = jobs.into_iter().peekable();
         while let Some(job) = jobs.next() {
-            let (mut group, mut rows) = (Vec::new(), job.items.len());
+            let mut group = Vec::new();
+            let mut rows = job.items.len();
             group.push(job);
-            while let Some(next) = jobs.next_if(|next| rows + next.items.len() <= MAX_ATTEMPTS_PER_COMMAND) {
+            while let Some(next) =
+                jobs.next_if(|next| rows + next.items.len() <= MAX_ATTEMPTS_PER_COMMAND)
+            {
                 rows += next.items.len();
                 group.push(next);
             }
-            let numbers: Vec<DeliveryNumber> = group.iter().flat_map(Message::delivery_numbers).collect();
+            let numbers: Vec<DeliveryNumber> =
+                group.iter().flat_map(Message::delivery_numbers).collect();
             // If there are more than fit into one command, all belong to one message.
-            let last = numbers.last().copied().filter(|_| numbers.len() > MAX_ATTEMPTS_PER_COMMAND);
-            let commands = numbers.chunks(MAX_ATTEMPTS_PER_COMMAND).map(|numbers| Command::BeginDeliveries(numbers.to_vec(), last));
+            let last = numbers
+                .last()
+                .copied()
+                .filter(|_| numbers.len() > MAX_ATTEMPTS_PER_COMMAND);
+            let commands = numbers
+                .chunks(MAX_ATTEMPTS_PER_COMMAND)
+                .map(|numbers| Command::BeginDeliveries(numbers.to_vec(), last));
             let Some(outcomes) = self.run_commands(commands.collect()).await else {
                 // Some of them may have begun, but they are not sent.
-                self.unreported.extend(group.iter().map(|job| (job.id, job.not_sent_reports())));
+                self.unreported
+                    .extend(group.iter().map(|job| (job.id, job.not_sent_reports())));
                 jobs.for_each(|job| self.scheduler.settle(job.id));
                 return false;
             };
-            let begun = outcomes
-                .into_iter()
-                .filter_map(|outcome| if let CommandOutcome::DeliveriesBegun(rows) = outcome { Some(rows) } else { None });
+            let begun = outcomes.into_iter().filter_map(|outcome| {
+                if let CommandOutcome::DeliveriesBegun(rows) = outcome {
+                    Some(rows)
+                } else {
+                    None
+                }
+            });
             let begun = begun.flatten().map(|row| (row.number, row)).collect();
             for mut job in group {
                 job.refresh_rows(&begun);
@@ -370,7 +468,9 @@ impl Notifier {
                 }
                 let sender = Rc::clone(&self.sender);
                 let id = job.id;
-                let task = self.in_flight.spawn_local(async move { sender.send(&job).await });
+                let task = self
+                    .in_flight
+                    .spawn_local(async move { sender.send(&job).await });
                 self.message_ids.insert(task.id(), id);
             }
         }
@@ -380,7 +480,8 @@ impl Notifier {
     /// Records for the watchdog that the notifier makes progress.
     fn record_round(&self) {
         let uptime = self.now().uptime.as_micros();
-        self.last_round.store(u64::try_from(uptime).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.last_round
+            .store(u64::try_from(uptime).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }
 

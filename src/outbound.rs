@@ -27,7 +27,9 @@ use command::Commands;
 pub use command::{ProcessExit, SESSION_LAUNCHER, ShellCommand, ShellCommandResult};
 pub use error::{SendError, SendStage};
 pub use http::{HttpRequest, HttpResponse, RedirectPolicy};
-pub use mail::{MailError, MailFrom, MailReceipt, MailRelay, MailReply, MailServer, MailStep, OutgoingMail};
+pub use mail::{
+    MailError, MailFrom, MailReceipt, MailRelay, MailReply, MailServer, MailStep, OutgoingMail,
+};
 pub use proxy::ProxyChoice;
 pub use resolver::NameSources;
 pub use tls::CertificatePin;
@@ -125,7 +127,11 @@ impl Outbound {
     ///
     /// # Errors
     /// If a file cannot be read.
-    pub fn new(config: OutboundConfig, clock: &Clock, random: Random) -> Result<Self, OutboundError> {
+    pub fn new(
+        config: OutboundConfig,
+        clock: &Clock,
+        random: Random,
+    ) -> Result<Self, OutboundError> {
         if let Some(path) = &config.ca_file {
             tls::read_authorities(path).map_err(OutboundError)?;
         }
@@ -147,12 +153,18 @@ impl Outbound {
             relay: config.relay,
             commands: config.allow_shell.map(Commands::new),
         };
-        Ok(Self { inner: Arc::new(inner), project: None })
+        Ok(Self {
+            inner: Arc::new(inner),
+            project: None,
+        })
     }
 
     /// Returns a sender for a project.
     pub fn for_project(&self, project: ProjectId) -> Self {
-        Self { inner: Arc::clone(&self.inner), project: Some(project) }
+        Self {
+            inner: Arc::clone(&self.inner),
+            project: Some(project),
+        }
     }
 
     /// Waits for a permit to send a request to this URL.
@@ -160,20 +172,30 @@ impl Outbound {
     /// # Errors
     /// If none is free within a minute, or if it is no `http` or `https` URL.
     pub async fn reserve(&self, url: &str) -> Result<ReservedSlot, SendError> {
-        http::wait_for_permit(self, &url::Url::parse(url)?).await.map(ReservedSlot)
+        http::wait_for_permit(self, &url::Url::parse(url)?)
+            .await
+            .map(ReservedSlot)
     }
 
     /// Transports that the configuration allows.
     pub fn transports(&self) -> Transports {
-        Transports { mail: self.inner.relay.is_some(), commands: self.inner.commands.is_some() }
+        Transports {
+            mail: self.inner.relay.is_some(),
+            commands: self.inner.commands.is_some(),
+        }
     }
 
     /// Sends a request and reads the response, whatever its status.
     ///
     /// # Errors
     /// If no response arrived.
-    pub async fn send_http(&self, request: HttpRequest, trust: Trust) -> Result<HttpResponse, SendError> {
-        self.send_http_limited(http::MAX_BODY_BYTES, request, trust).await
+    pub async fn send_http(
+        &self,
+        request: HttpRequest,
+        trust: Trust,
+    ) -> Result<HttpResponse, SendError> {
+        self.send_http_limited(http::MAX_BODY_BYTES, request, trust)
+            .await
     }
 
     /// Like [`send_http`](Self::send_http), with a maximum length for the body of the response, in
@@ -181,7 +203,12 @@ impl Outbound {
     ///
     /// # Errors
     /// If no response arrived.
-    pub async fn send_http_limited(&self, most_body: usize, request: HttpRequest, trust: Trust) -> Result<HttpResponse, SendError> {
+    pub async fn send_http_limited(
+        &self,
+        most_body: usize,
+        request: HttpRequest,
+        trust: Trust,
+    ) -> Result<HttpResponse, SendError> {
         http::send(self, None, request, trust, most_body).await
     }
 
@@ -189,7 +216,12 @@ impl Outbound {
     ///
     /// # Errors
     /// If no response arrived.
-    pub async fn send_http_reserved(&self, place: ReservedSlot, request: HttpRequest, trust: Trust) -> Result<HttpResponse, SendError> {
+    pub async fn send_http_reserved(
+        &self,
+        place: ReservedSlot,
+        request: HttpRequest,
+        trust: Trust,
+    ) -> Result<HttpResponse, SendError> {
         http::send(self, Some(place.0), request, trust, http::MAX_BODY_BYTES).await
     }
 
@@ -205,9 +237,22 @@ impl Outbound {
     ///
     /// # Errors
     /// If commands are not allowed, or if it could not be started.
-    pub async fn run_command(&self, command: ShellCommand) -> Result<ShellCommandResult, SendError> {
-        let none = || SendError::new(SendStage::Setup, "commands are not run; start with --allow-shell");
-        self.inner.commands.as_ref().ok_or_else(none)?.run(command).await
+    pub async fn run_command(
+        &self,
+        command: ShellCommand,
+    ) -> Result<ShellCommandResult, SendError> {
+        let none = || {
+            SendError::new(
+                SendStage::Setup,
+                "commands are not run; start with --allow-shell",
+            )
+        };
+        self.inner
+            .commands
+            .as_ref()
+            .ok_or_else(none)?
+            .run(command)
+            .await
     }
 }
 

@@ -18,8 +18,14 @@ fn parse(list: &str) -> Vec<Entry> {
     let entry = |line: &str| {
         let mut fields = line.split(':');
         let name = fields.next()?.to_owned();
-        let (uid, group) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
-        Some(Entry { name, uid, group, home: fields.nth(1).unwrap_or_default().to_owned() })
+        let uid = fields.nth(1)?.parse().ok()?;
+        let group = fields.next()?.parse().ok()?;
+        Some(Entry {
+            name,
+            uid,
+            group,
+            home: fields.nth(1).unwrap_or_default().to_owned(),
+        })
     };
     list.lines().filter_map(entry).collect()
 }
@@ -30,9 +36,18 @@ mod tests {
 
     #[test]
     fn lines_that_name_no_user_are_left_out() {
-        let list = "root:x:0:0:root:/root:/bin/sh\n\n#ann:x:1\nann:x:ann:5:::\nbob:x:7:8\nsvc:*:998:997:A, B:/var/lib/svc:/bin/false\n";
-        let shown = |entry: &Entry| format!("{} {} {} {}", entry.name, entry.uid, entry.group, entry.home);
+        let list = "root:x:0:0:root:/root:/bin/sh\n\n#ann:x:1\nann:x:ann:5:::\nbob:x:7:8\nsvc:*:\
+                    998:997:A, B:/var/lib/svc:/bin/false\n";
+        let shown = |entry: &Entry| {
+            format!(
+                "{} {} {} {}",
+                entry.name, entry.uid, entry.group, entry.home
+            )
+        };
         let entries: Vec<_> = parse(list).iter().map(shown).collect();
-        assert_eq!(entries, ["root 0 0 /root", "bob 7 8 ", "svc 998 997 /var/lib/svc"]);
+        assert_eq!(
+            entries,
+            ["root 0 0 /root", "bob 7 8 ", "svc 998 997 /var/lib/svc"]
+        );
     }
 }

@@ -37,23 +37,34 @@ pub enum PasswordMatch {
 /// # Errors
 /// If memory is short.
 pub fn hash(password: &Password, salt: [u8; SALT_LENGTH]) -> Result<PasswordHash, HashError> {
-    let hash = argon2().and_then(|argon2| argon2.hash_password_with_salt(password.as_bytes(), &salt).ok());
-    hash.map(|hash: phc::PasswordHash| PasswordHash::new(&hash.to_string())).ok_or(HashError)
+    let hash = argon2().and_then(|argon2| {
+        argon2
+            .hash_password_with_salt(password.as_bytes(), &salt)
+            .ok()
+    });
+    hash.map(|hash: phc::PasswordHash| PasswordHash::new(&hash.to_string()))
+        .ok_or(HashError)
 }
 
 /// Checks a password against a hash. `None` stands for a user without a password and for an unknown
 /// user: the check takes as long and fails.
 pub fn check(password: &[u8], hash: Option<&PasswordHash>) -> PasswordMatch {
-    let found = hash.and_then(|hash| phc::PasswordHash::new(hash.as_str()).ok()).filter(is_bounded);
+    let found = hash
+        .and_then(|hash| phc::PasswordHash::new(hash.as_str()).ok())
+        .filter(is_bounded);
     let Some(found) = found.filter(|_| password.len() <= Password::MAX_BYTES) else {
         // Does the same work and discards the result, so that both cases take equally long.
         let mut unused = [0; 32];
-        let work = argon2().map(|argon2| argon2.hash_password_into(b"nobody", &[0; SALT_LENGTH], &mut unused));
+        let work = argon2()
+            .map(|argon2| argon2.hash_password_into(b"nobody", &[0; SALT_LENGTH], &mut unused));
         std::hint::black_box((work.is_some(), unused));
         return PasswordMatch::Wrong;
     };
     match Argon2::default().verify_password(password, &found) {
-        Ok(()) => PasswordMatch::Right { needs_rehash: Params::try_from(&found).ok().as_ref().map(costs_of) != Some(ARGON2_COSTS) },
+        Ok(()) => PasswordMatch::Right {
+            needs_rehash: Params::try_from(&found).ok().as_ref().map(costs_of)
+                != Some(ARGON2_COSTS),
+        },
         Err(_) => PasswordMatch::Wrong,
     }
 }
@@ -61,12 +72,19 @@ pub fn check(password: &[u8], hash: Option<&PasswordHash>) -> PasswordMatch {
 /// Parses a PHC string that this program wrote elsewhere. `None` unless passwords can be checked
 /// against it in bounded time.
 pub fn parse(phc: &str) -> Option<PasswordHash> {
-    phc::PasswordHash::new(phc).ok().filter(is_bounded).map(|_| PasswordHash::new(phc))
+    phc::PasswordHash::new(phc)
+        .ok()
+        .filter(is_bounded)
+        .map(|_| PasswordHash::new(phc))
 }
 
 fn argon2() -> Option<Argon2<'static>> {
     let (memory, rounds, lanes) = ARGON2_COSTS;
-    Some(Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::new(memory, rounds, lanes, None).ok()?))
+    Some(Argon2::new(
+        Algorithm::Argon2id,
+        Version::V0x13,
+        Params::new(memory, rounds, lanes, None).ok()?,
+    ))
 }
 
 fn costs_of(params: &Params) -> (u32, u32, u32) {
@@ -77,7 +95,9 @@ fn is_bounded(hash: &phc::PasswordHash) -> bool {
     let costs = Params::try_from(hash).ok().as_ref().map(costs_of);
     hash.algorithm == argon2::ARGON2ID_IDENT
         && hash.hash.is_some()
-        && costs.is_some_and(|(memory, rounds, lanes)| memory <= MAX_COSTS.0 && rounds <= MAX_COSTS.1 && lanes == 1)
+        && costs.is_some_and(|(memory, rounds, lanes)| {
+            memory <= MAX_COSTS.0 && rounds <= MAX_COSTS.1 && lanes == 1
+        })
 }
 
 #[cfg(test)]
@@ -92,8 +112,17 @@ mod tests {
     #[test]
     fn the_right_password_alone_is_right() {
         let hash = hash(&password("correct horse"), [7; SALT_LENGTH]).unwrap();
-        assert!(hash.as_str().starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{}", hash.as_str());
-        assert_eq!(check(b"correct horse", Some(&hash)), PasswordMatch::Right { needs_rehash: false });
+        assert!(
+            hash.as_str().starts_with("$argon2id$v=19$m=19456,t=2,p=1$"),
+            "{}",
+            hash.as_str()
+        );
+        assert_eq!(
+            check(b"correct horse", Some(&hash)),
+            PasswordMatch::Right {
+                needs_rehash: false
+            }
+        );
         for wrong in [&b"correct hors"[..], b"", b"correct horse ", &[b'x'; 201]] {
             assert_eq!(check(wrong, Some(&hash)), PasswordMatch::Wrong);
         }
@@ -103,19 +132,45 @@ mod tests {
 
     #[test]
     fn a_hash_of_other_parameters_is_right_and_old() {
-        let cheap = Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::new(1024, 1, 1, None).unwrap());
-        let hash: phc::PasswordHash = cheap.hash_password_with_salt(b"correct horse", &[7; SALT_LENGTH]).unwrap();
+        let cheap = Argon2::new(
+            Algorithm::Argon2id,
+            Version::V0x13,
+            Params::new(1024, 1, 1, None).unwrap(),
+        );
+        let hash: phc::PasswordHash = cheap
+            .hash_password_with_salt(b"correct horse", &[7; SALT_LENGTH])
+            .unwrap();
         let hash = parse(&hash.to_string()).unwrap();
-        assert_eq!(check(b"correct horse", Some(&hash)), PasswordMatch::Right { needs_rehash: true });
+        assert_eq!(
+            check(b"correct horse", Some(&hash)),
+            PasswordMatch::Right { needs_rehash: true }
+        );
         assert_eq!(check(b"correct donkey", Some(&hash)), PasswordMatch::Wrong);
     }
 
     #[test]
     fn what_would_take_too_long_is_no_hash() {
-        let of = |params: &str| format!("$argon2id$v=19${params}$c29tZXNhbHRzb21lc2FsdA$MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI");
+        let of = |params: &str| {
+            format!(
+                "$argon2id$v=19${params}$c29tZXNhbHRzb21lc2FsdA$MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI"
+            )
+        };
         assert!(parse(&of("m=19456,t=2,p=1")).is_some());
-        for wrong in [of("m=1000000,t=2,p=1"), of("m=19456,t=11,p=1"), of("m=19456,t=2,p=4"), String::new(), "correct horse".into()] {
-            assert_eq!((parse(&wrong), check(b"correct horse", Some(&PasswordHash::new(&wrong)))), (None, PasswordMatch::Wrong), "{wrong}");
+        for wrong in [
+            of("m=1000000,t=2,p=1"),
+            of("m=19456,t=11,p=1"),
+            of("m=19456,t=2,p=4"),
+            String::new(),
+            "correct horse".into(),
+        ] {
+            assert_eq!(
+                (
+                    parse(&wrong),
+                    check(b"correct horse", Some(&PasswordHash::new(&wrong)))
+                ),
+                (None, PasswordMatch::Wrong),
+                "{wrong}"
+            );
         }
         let other = of("m=19456,t=2,p=1").replace("argon2id", "argon2i");
         assert_eq!(parse(&other), None);

@@ -38,7 +38,10 @@ impl Random {
                 let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
                 for chunk in bytes.chunks_mut(8) {
                     let word = split_mix(&mut state).to_le_bytes();
-                    chunk.iter_mut().zip(word).for_each(|(byte, random)| *byte = random);
+                    chunk
+                        .iter_mut()
+                        .zip(word)
+                        .for_each(|(byte, random)| *byte = random);
                 }
             }
         }
@@ -52,7 +55,11 @@ impl Random {
 
     /// Text of `N` characters from `A-Za-z0-9_-`, each with six random bits.
     pub fn url_safe<const N: usize>(&self) -> String {
-        self.bytes::<N>().iter().filter_map(|byte| URL_SAFE.get(usize::from(byte % 64))).map(|byte| char::from(*byte)).collect()
+        self.bytes::<N>()
+            .iter()
+            .filter_map(|byte| URL_SAFE.get(usize::from(byte % 64)))
+            .map(|byte| char::from(*byte))
+            .collect()
     }
 }
 

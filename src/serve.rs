@@ -148,12 +148,20 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
     }
     open_files::raise_limit();
     // An unreadable file of a flag is reported before anything is created.
-    let outbound = Outbound::new(config.outbound.clone(), &Clock::System, Random::System).map_err(ServeError::Outbound)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(ServeError::System)?;
+    let outbound = Outbound::new(config.outbound.clone(), &Clock::System, Random::System)
+        .map_err(ServeError::Outbound)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(ServeError::System)?;
     let hangups = signals::handle_hangups(&runtime).map_err(ServeError::System)?;
     // Before the database: a start that fails for a port creates none.
     let doors = runtime.block_on(Listeners::bind(&config, passed))?;
-    let engine = engine::EngineConfig::new(Medium::Directory(config.data_directory.clone()), config.ping_body_limit);
+    let engine = engine::EngineConfig::new(
+        Medium::Directory(config.data_directory.clone()),
+        config.ping_body_limit,
+    );
     let told = LastActivity::default();
     let engine = engine::EngineConfig {
         progress: startup_progress::startup_progress(told.clone()),
@@ -163,7 +171,13 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
     let (handle, writer) = engine::open(engine).map_err(ServeError::Store)?;
     warn_if_directory_open(&config.data_directory);
     let ended = start_writer(writer).map_err(ServeError::System)?;
-    let served = runtime.block_on(serve(config, (doors, hangups), (handle, told), outbound, ended));
+    let served = runtime.block_on(serve(
+        config,
+        (doors, hangups),
+        (handle, told),
+        outbound,
+        ended,
+    ));
     // Blocking reads are not waited for.
     runtime.shutdown_background();
     served
@@ -179,42 +193,73 @@ async fn serve(
     let mut signals = StopSignals::new().map_err(ServeError::System)?;
     let admin = admin::AdminSocket::bind(&config.data_directory).map_err(ServeError::Admin)?;
     if handle.is_new() {
-        let prepared = first_start::create_default_project(&handle, &doors.base_url, &config.program, &config.data_directory).await;
+        let prepared = first_start::create_default_project(
+            &handle,
+            &doors.base_url,
+            &config.program,
+            &config.data_directory,
+        )
+        .await;
         // If it is not read, `overdue key list` still shows the ping key.
         print_to_stderr(&prepared.map_err(ServeError::FirstStart)?);
     } else if handle.with_state(|state| state.projects().next().is_none()) {
         tracing::warn!("the database has no project: `overdue project create NAME` makes one");
     }
-    if config.web.proxy_auth.as_ref().is_some_and(|forward| forward.is_spoofable(&config.trusted_proxies)) {
+    if config
+        .web
+        .proxy_auth
+        .as_ref()
+        .is_some_and(|forward| forward.is_spoofable(&config.trusted_proxies))
+    {
         tracing::warn!(
-            "any machine in the ranges of --trusted-proxy can say that it is anybody: name the proxy's own address, or give --auth-header-secret-file"
+            "any machine in the ranges of --trusted-proxy can say that it is anybody: name the \
+             proxy's own address, or give --auth-header-secret-file"
         );
     }
     let files = reload::ReloadableFiles {
         certificates: doors.certificates(),
         declared: config.declared.clone(),
-        pages: config.web.is_enabled.then(|| doors.base_url.as_str().to_owned()),
+        pages: config
+            .web
+            .is_enabled
+            .then(|| doors.base_url.as_str().to_owned()),
     };
     if let Some(declared) = &files.declared {
         declared_files::apply_declared(&handle, declared, files.pages.as_deref()).await;
     }
     if config.web.uses_passwords()
         && handle.with_state(|state| state.users.is_empty())
-        && let Some(lines) =
-            first_start::create_setup_link(&handle, &remote_access(&doors, &config), &config.program, &config.data_directory).await
+        && let Some(lines) = first_start::create_setup_link(
+            &handle,
+            &remote_access(&doors, &config),
+            &config.program,
+            &config.data_directory,
+        )
+        .await
     {
         // If it is not read, `overdue user link` prints another one.
         print_to_stderr(&lines);
     }
-    let keeper = config.backups.clone().map(|intervals| BackupScheduler::start(handle.clone(), intervals));
+    let keeper = config
+        .backups
+        .clone()
+        .map(|intervals| BackupScheduler::start(handle.clone(), intervals));
     let _keeper = keeper.transpose().map_err(ServeError::System)?;
     log_start(&doors, &handle);
     let (stop, stopped) = watch::channel(false);
     let cores = available_parallelism().map_or(1, NonZero::get);
-    let start = |name, count| ConnectionThreads::start(name, count, &handle).map_err(ServeError::System);
+    let start =
+        |name, count| ConnectionThreads::start(name, count, &handle).map_err(ServeError::System);
     let threads = ServerThreads {
         connections: start("connections", cores)?,
-        handshakes: start("handshakes", if config.certificate.is_some() { cores.div_ceil(2) } else { 0 })?,
+        handshakes: start(
+            "handshakes",
+            if config.certificate.is_some() {
+                cores.div_ceil(2)
+            } else {
+                0
+            },
+        )?,
         blocking: Arc::new(BlockingThreads::start(BLOCKING_THREADS).map_err(ServeError::System)?),
     };
     let blocking = Arc::clone(&threads.blocking);
@@ -226,11 +271,19 @@ async fn serve(
         heartbeat: config.heartbeat.clone(),
         last_round: Arc::clone(&round.0),
         render_check: http::check_renderer(doors.base_url.clone(), handle.clone()),
-        pages_url: config.base_url.as_ref().filter(|_| config.web.is_enabled).map(|base_url| base_url.as_str().to_owned()),
-        unsubscribe_links: config.base_url.clone().map(|base_url| http::unsubscribe_links(base_url, handle.clone())),
+        pages_url: config
+            .base_url
+            .as_ref()
+            .filter(|_| config.web.is_enabled)
+            .map(|base_url| base_url.as_str().to_owned()),
+        unsubscribe_links: config
+            .base_url
+            .clone()
+            .map(|base_url| http::unsubscribe_links(base_url, handle.clone())),
     };
     round.record(Clock::System.uptime());
-    let mut notifier = notify::start(handle.clone(), telling, stopped.clone()).map_err(ServeError::System)?;
+    let mut notifier =
+        notify::start(handle.clone(), telling, stopped.clone()).map_err(ServeError::System)?;
     let mut doors = doors.serve(admin, &handle, config, threads, &stopped);
     notify_supervisor(NotifyState::Ready);
     files.watch(handle.clone(), blocking, hangups);
@@ -288,8 +341,14 @@ fn log_start(doors: &Listeners, handle: &Handle) {
             listen = doors.addresses(),
             base_url = doors.base_url.as_str(),
             projects = state.projects().count(),
-            checks = state.projects().map(|project| project.checks.len()).sum::<usize>(),
-            channels = state.projects().map(|project| project.channels.len()).sum::<usize>(),
+            checks = state
+                .projects()
+                .map(|project| project.checks.len())
+                .sum::<usize>(),
+            channels = state
+                .projects()
+                .map(|project| project.channels.len())
+                .sum::<usize>(),
             "starting"
         );
     });
@@ -298,10 +357,12 @@ fn log_start(doors: &Listeners, handle: &Handle) {
 /// Starts the writer on a thread of its own. The receiver gets its result.
 fn start_writer(writer: Writer) -> io::Result<oneshot::Receiver<WriterExit>> {
     let (tell, ended) = oneshot::channel();
-    std::thread::Builder::new().name("writer".into()).spawn(move || {
-        // The receiver is gone only when the process is about to end.
-        let _ = tell.send(writer.run());
-    })?;
+    std::thread::Builder::new()
+        .name("writer".into())
+        .spawn(move || {
+            // The receiver is gone only when the process is about to end.
+            let _ = tell.send(writer.run());
+        })?;
     Ok(ended)
 }
 
@@ -320,7 +381,10 @@ async fn stop_listeners(mut doors: JoinSet<()>, told: Option<oneshot::Receiver<(
 }
 
 /// Lets the writer finish its queue.
-async fn stop_writer(handle: &Handle, ended: oneshot::Receiver<WriterExit>) -> Result<(), ServeError> {
+async fn stop_writer(
+    handle: &Handle,
+    ended: oneshot::Receiver<WriterExit>,
+) -> Result<(), ServeError> {
     handle.close();
     match timeout(WRITER_STOP_TIMEOUT, ended).await {
         Ok(Ok(WriterExit::Closed)) => Ok(()),
@@ -332,19 +396,29 @@ async fn stop_writer(handle: &Handle, ended: oneshot::Receiver<WriterExit>) -> R
 /// Warns if other users can access the data directory. The permissions of an existing directory are
 /// not changed.
 fn warn_if_directory_open(directory: &Path) {
-    let open = std::fs::metadata(directory).is_ok_and(|there| there.permissions().mode() & 0o077 != 0);
+    let open =
+        std::fs::metadata(directory).is_ok_and(|there| there.permissions().mode() & 0o077 != 0);
     if open {
-        tracing::warn!("others can enter the data directory {}: run chmod 700 on it", directory.display());
+        tracing::warn!(
+            "others can enter the data directory {}: run chmod 700 on it",
+            directory.display()
+        );
     }
 }
 
 /// Returns the time zone of the machine if it is known, else UTC.
 pub(crate) fn machine_timezone() -> Timezone {
     let link = std::fs::read_link("/etc/localtime").ok();
-    let name = link.as_deref().and_then(Path::to_str).and_then(|path| path.split_once("/zoneinfo/")).map(|(_, name)| name);
+    let name = link
+        .as_deref()
+        .and_then(Path::to_str)
+        .and_then(|path| path.split_once("/zoneinfo/"))
+        .map(|(_, name)| name);
     // The same zone has several names; the common one is used.
-    let name = name.filter(|name| !matches!(*name, "Etc/UTC" | "Etc/UCT" | "Etc/Universal" | "Etc/Zulu"));
-    name.and_then(|name| Timezone::parse(name).ok()).unwrap_or_else(Timezone::utc)
+    let name =
+        name.filter(|name| !matches!(*name, "Etc/UTC" | "Etc/UCT" | "Etc/Universal" | "Etc/Zulu"));
+    name.and_then(|name| Timezone::parse(name).ok())
+        .unwrap_or_else(Timezone::utc)
 }
 
 /// Notifies a supervisor such as systemd, if there is one.
@@ -370,7 +444,10 @@ mod tests {
             site_name: "overdue".into(),
             trusted_proxies: Vec::new(),
             api_rate: ApiRate::UNLIMITED,
-            web: web::DashboardConfig { is_enabled: false, ..web::DashboardConfig::new(web::AuthMode::Password) },
+            web: web::DashboardConfig {
+                is_enabled: false,
+                ..web::DashboardConfig::new(web::AuthMode::Password)
+            },
             connections_per_address: 1,
             ping_body_limit: 0,
             mail: None,
@@ -387,16 +464,29 @@ mod tests {
             metrics_token: None,
             warnings: Vec::new(),
         };
-        let (handle, writer) = engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
+        let (handle, writer) =
+            engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
         let _running = start_writer(writer).unwrap();
         let (tell, ended) = oneshot::channel();
         tell.send(WriterExit::Panicked).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let doors = runtime.block_on(Listeners::bind(&config, PassedSockets::default())).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let doors = runtime
+            .block_on(Listeners::bind(&config, PassedSockets::default()))
+            .unwrap();
         let hangups = signals::handle_hangups(&runtime).unwrap();
-        let outbound = Outbound::new(OutboundConfig::default(), &Clock::System, Random::System).unwrap();
+        let outbound =
+            Outbound::new(OutboundConfig::default(), &Clock::System, Random::System).unwrap();
         assert!(matches!(
-            runtime.block_on(serve(config, (doors, hangups), (handle.clone(), LastActivity::default()), outbound, ended)),
+            runtime.block_on(serve(
+                config,
+                (doors, hangups),
+                (handle.clone(), LastActivity::default()),
+                outbound,
+                ended
+            )),
             Err(ServeError::WriterPanicked)
         ));
         handle.close();

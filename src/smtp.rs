@@ -72,26 +72,46 @@ impl SmtpServer {
     /// seconds.
     pub async fn serve(self, listener: TcpListener, stop: watch::Receiver<bool>) {
         // No limit here: a session without a free slot is accepted and gets an error.
-        accept_connections("mail", listener, usize::MAX, stop.clone(), |(stream, peer)| {
-            let refuse = |text: &[u8]| {
-                // A new connection accepts such a short reply at once or not at all.
-                let _ = stream.try_write(text);
-                self.0.handle.metrics().record_rejected_connection(metrics::ConnectionProtocol::Smtp);
-                None
-            };
-            let Some(counted) = self.0.address_limit.admit(peer.ip()) else {
-                return refuse(b"421 4.7.0 Too many connections from your address: end some\r\n");
-            };
-            let Ok(place) = Arc::clone(&self.0.sessions).try_acquire_owned() else {
-                return refuse(b"421 4.3.2 Too many connections: try again later\r\n");
-            };
-            let session = session::run_session(stream, peer.ip().to_canonical(), Arc::clone(&self.0), stop.clone());
-            let open = self.0.handle.metrics().record_connection(metrics::ConnectionProtocol::Smtp);
-            Some(async move {
-                session.await;
-                drop((place, counted, open));
-            })
-        })
+        accept_connections(
+            "mail",
+            listener,
+            usize::MAX,
+            stop.clone(),
+            |(stream, peer)| {
+                let refuse = |text: &[u8]| {
+                    // A new connection accepts such a short reply at once or not at all.
+                    let _ = stream.try_write(text);
+                    self.0
+                        .handle
+                        .metrics()
+                        .record_rejected_connection(metrics::ConnectionProtocol::Smtp);
+                    None
+                };
+                let Some(counted) = self.0.address_limit.admit(peer.ip()) else {
+                    return refuse(
+                        b"421 4.7.0 Too many connections from your address: end some\r\n",
+                    );
+                };
+                let Ok(place) = Arc::clone(&self.0.sessions).try_acquire_owned() else {
+                    return refuse(b"421 4.3.2 Too many connections: try again later\r\n");
+                };
+                let session = session::run_session(
+                    stream,
+                    peer.ip().to_canonical(),
+                    Arc::clone(&self.0),
+                    stop.clone(),
+                );
+                let open = self
+                    .0
+                    .handle
+                    .metrics()
+                    .record_connection(metrics::ConnectionProtocol::Smtp);
+                Some(async move {
+                    session.await;
+                    drop((place, counted, open));
+                })
+            },
+        )
         .await;
     }
 }

@@ -74,8 +74,8 @@ pub enum StoreError {
     Damaged {
         /// The page and what is wrong with it.
         reason: String,
-        /// True if redb panicked. The space of an unfinished write is then not freed until the file
-        /// is reopened.
+        /// True if redb panicked. The space of an unfinished write is then not freed until the
+        /// file is reopened.
         panicked: bool,
     },
     /// The target of a restore already contains a database.
@@ -111,20 +111,37 @@ impl std::fmt::Display for StoreError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::InUse(path) => {
-                let pid = medium::holder(path).map_or_else(String::new, |pid| format!(" (pid {pid})"));
+                let pid =
+                    medium::holder(path).map_or_else(String::new, |pid| format!(" (pid {pid})"));
                 let shown = path.display();
-                write!(f, "{shown} is in use by another overdue process{pid}: stop that one, or choose another directory with --data")
+                write!(
+                    f,
+                    "{shown} is in use by another overdue process{pid}: stop that one, or choose \
+                     another directory with --data"
+                )
             }
             Self::TooNew { found, known } => write!(
                 f,
-                "the database has schema version {found}, this release knows up to {known}: install the release that wrote it, or a newer one"
+                "the database has schema version {found}, this release knows up to {known}: \
+                 install the release that wrote it, or a newer one"
             ),
-            Self::Corrupt { table, reason } => write!(f, "the table `{table}` holds a row that cannot be read: {reason}"),
+            Self::Corrupt { table, reason } => write!(
+                f,
+                "the table `{table}` holds a row that cannot be read: {reason}"
+            ),
             Self::Damaged { reason, .. } => write!(f, "the database is damaged: {reason}"),
-            Self::Occupied(path) => write!(f, "there is a database at {}: --force replaces it", path.display()),
-            Self::File { path, reason } => write!(f, "{} cannot be opened: {reason}", path.display()),
+            Self::Occupied(path) => write!(
+                f,
+                "there is a database at {}: --force replaces it",
+                path.display()
+            ),
+            Self::File { path, reason } => {
+                write!(f, "{} cannot be opened: {reason}", path.display())
+            }
             Self::Reopening => f.write_str("the database failed and is being reopened"),
-            Self::Directory(path, error) => f.write_str(&path_access::explain_path_error(path, error)),
+            Self::Directory(path, error) => {
+                f.write_str(&path_access::explain_path_error(path, error))
+            }
             Self::Database(error) => write!(f, "the database failed: {error}"),
         }
     }
@@ -176,9 +193,14 @@ impl Store {
 
     /// Opens or creates the database like [`Self::open`] and reports progress. A file of an older
     /// layout is copied first: see [operations](crate::docs::operations).
-    pub fn open_with_progress(medium: &Medium, progress: &ProgressReporter) -> Result<Self, StoreError> {
+    pub fn open_with_progress(
+        medium: &Medium,
+        progress: &ProgressReporter,
+    ) -> Result<Self, StoreError> {
         let mut store = Self::open_unmigrated(medium, progress)?;
-        if let Some(found) = catch_panic(|| migrations::outdated_schema(&store)).map_err(|error| medium.explain_error(error))? {
+        if let Some(found) = catch_panic(|| migrations::outdated_schema(&store))
+            .map_err(|error| medium.explain_error(error))?
+        {
             drop(store);
             upgrade_copy::copy_before_upgrade(medium, found, progress);
             store = Self::open_unmigrated(medium, progress)?;
@@ -188,8 +210,16 @@ impl Store {
 
     /// Opens the database of the medium, or creates an empty file, without migrating the layout.
     fn open_unmigrated(medium: &Medium, progress: &ProgressReporter) -> Result<Self, StoreError> {
-        let OpenedDatabase { database, storage, file } = medium.open(progress)?;
-        Ok(Self { database, storage, file })
+        let OpenedDatabase {
+            database,
+            storage,
+            file,
+        } = medium.open(progress)?;
+        Ok(Self {
+            database,
+            storage,
+            file,
+        })
     }
 
     /// Migrates an older layout to that of this release.
@@ -200,7 +230,11 @@ impl Store {
 
     /// Inspects every page of the file, then every row, without changing the layout. No other
     /// process may use the file meanwhile. Returns true if all pages are intact.
-    pub fn inspect(medium: &Medium, progress: &ProgressReporter, inspection: &mut Inspection) -> Result<bool, StoreError> {
+    pub fn inspect(
+        medium: &Medium,
+        progress: &ProgressReporter,
+        inspection: &mut Inspection,
+    ) -> Result<bool, StoreError> {
         let mut store = Self::open_unmigrated(medium, progress)?;
         let looked = catch_panic(|| {
             let sound = store.database.check_integrity()?;
@@ -262,13 +296,17 @@ impl Store {
     /// Returns a consistent view of the committed data. Snapshots should be short-lived: an old one
     /// keeps freed pages from being reused.
     pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
-        Ok(Snapshot { transaction: self.database.begin_read()? })
+        Ok(Snapshot {
+            transaction: self.database.begin_read()?,
+        })
     }
 
     /// Begins a write transaction. Its changes become visible to readers, and survive a crash, only
     /// once [`Batch::commit`] has returned.
     pub fn batch(&self) -> Result<Batch, StoreError> {
-        Ok(Batch { transaction: self.database.begin_write()? })
+        Ok(Batch {
+            transaction: self.database.begin_write()?,
+        })
     }
 
     /// Releases the space of freed pages. Returns true if the file became smaller.

@@ -130,7 +130,14 @@ pub struct DashboardConfig {
 impl DashboardConfig {
     /// Settings with sessions of 30 days and times in UTC.
     pub fn new(auth: AuthMode) -> Self {
-        Self { auth, is_enabled: true, session_days: 30, proxy_auth: None, default_zone: Timezone::utc(), mail_domain: None }
+        Self {
+            auth,
+            is_enabled: true,
+            session_days: 30,
+            proxy_auth: None,
+            default_zone: Timezone::utc(),
+            mail_domain: None,
+        }
     }
 
     /// True if users sign in with passwords.
@@ -167,10 +174,14 @@ impl DashboardState {
         base_url: BaseUrl,
         trusted_proxies: &[IpNet],
     ) -> Arc<Self> {
-        let (making, throttle, attempts) = (Semaphore::new(MAX_TASKS), SignInThrottle::default(), PendingSignIns::default());
-        let (shown_once, backing_up) = (OneTimeSecrets::default(), Arc::new(Semaphore::new(1)));
+        let making = Semaphore::new(MAX_TASKS);
+        let throttle = SignInThrottle::default();
+        let attempts = PendingSignIns::default();
+        let shown_once = OneTimeSecrets::default();
+        let backing_up = Arc::new(Semaphore::new(1));
         let hashing = PasswordHasher::new(outgoing.clone(), handle.random().clone());
-        let (trusted_proxies, live) = (trusted_proxies.into(), live_updates::LiveUpdates::new(handle.clone(), outgoing.clone()));
+        let trusted_proxies = trusted_proxies.into();
+        let live = live_updates::LiveUpdates::new(handle.clone(), outgoing.clone());
         Arc::new(Self {
             handle,
             outgoing,
@@ -194,7 +205,10 @@ impl DashboardState {
     ///
     /// # Errors
     /// If its turn does not come within ten seconds.
-    async fn run_blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, HttpError> {
+    async fn run_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, HttpError> {
         self.run_with_permit(&self.task_permits, work).await
     }
 
@@ -202,8 +216,12 @@ impl DashboardState {
     ///
     /// # Errors
     /// If its turn does not come within ten seconds.
-    async fn run_blocking_anonymous<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, HttpError> {
-        self.run_with_permit(&self.anonymous_task_permits, work).await
+    async fn run_blocking_anonymous<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, HttpError> {
+        self.run_with_permit(&self.anonymous_task_permits, work)
+            .await
     }
 
     async fn run_with_permit<T: Send + 'static>(
@@ -212,7 +230,9 @@ impl DashboardState {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
         let turn = timeout(TASK_QUEUE_TIMEOUT, places.acquire()).await;
-        let _turn = turn.map_err(|_| HttpError::Unavailable)?.map_err(|_| HttpError::Unavailable)?;
+        let _turn = turn
+            .map_err(|_| HttpError::Unavailable)?
+            .map_err(|_| HttpError::Unavailable)?;
         self.outgoing.run_blocking(work).await
     }
 

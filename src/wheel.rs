@@ -48,8 +48,8 @@ struct WheelLevel {
 pub struct TimingWheel {
     /// No entry has an earlier tick.
     time: u64,
-    /// Level whose slot at `time` is being distributed to the levels below; 0 if none is. Meanwhile
-    /// the levels below hold only entries from that slot.
+    /// Level whose slot at `time` is being distributed to the levels below; 0 if none is.
+    /// Meanwhile the levels below hold only entries from that slot.
     cascading_level: usize,
     levels: Box<[WheelLevel; LEVELS]>,
     spare_chunks: Vec<Vec<WheelEntry>>,
@@ -59,8 +59,17 @@ pub struct TimingWheel {
 impl TimingWheel {
     /// Empty wheel whose time is `now`.
     pub fn new(now: u64) -> Self {
-        let level = |_| WheelLevel { occupied: 0, slots: std::array::from_fn(|_| WheelSlot::new()) };
-        Self { time: now, cascading_level: 0, levels: Box::new(std::array::from_fn(level)), spare_chunks: Vec::new(), len: 0 }
+        let level = |_| WheelLevel {
+            occupied: 0,
+            slots: std::array::from_fn(|_| WheelSlot::new()),
+        };
+        Self {
+            time: now,
+            cascading_level: 0,
+            levels: Box::new(std::array::from_fn(level)),
+            spare_chunks: Vec::new(),
+            len: 0,
+        }
     }
 
     /// Stores `id` until `tick`. If the time of the wheel has already reached `tick`, the next
@@ -68,7 +77,13 @@ impl TimingWheel {
     pub fn insert(&mut self, tick: u64, id: u64) {
         // While a slot is being distributed, its entries queue up there, so that they do not
         // overtake older ones.
-        self.insert_entry(WheelEntry { tick: tick.max(self.time), id }, self.cascading_level);
+        self.insert_entry(
+            WheelEntry {
+                tick: tick.max(self.time),
+                id,
+            },
+            self.cascading_level,
+        );
         self.len += 1;
     }
 
@@ -86,7 +101,8 @@ impl TimingWheel {
     #[must_use = "more may be due"]
     pub fn advance(&mut self, now: u64, most: usize, due: &mut Vec<u64>) -> bool {
         let now = now.max(self.time);
-        let (mut most, mut moves) = (most.max(1), MAX_MOVES);
+        let mut most = most.max(1);
+        let mut moves = MAX_MOVES;
         while let Some((level, tick)) = self.first_occupied()
             && tick <= now
         {
@@ -128,14 +144,25 @@ impl TimingWheel {
         }
         // On one level, future slots share all higher digits with the time, and slots of a lower
         // level come earlier.
-        self.levels.iter().enumerate().find(|(_, level)| level.occupied != 0).map(|(number, level)| {
-            let higher = self.time >> (number * BITS) & !(SLOTS as u64 - 1);
-            (number, (higher | u64::from(level.occupied.trailing_zeros())) << (number * BITS))
-        })
+        self.levels
+            .iter()
+            .enumerate()
+            .find(|(_, level)| level.occupied != 0)
+            .map(|(number, level)| {
+                let higher = self.time >> (number * BITS) & !(SLOTS as u64 - 1);
+                (
+                    number,
+                    (higher | u64::from(level.occupied.trailing_zeros())) << (number * BITS),
+                )
+            })
     }
 
     /// Puts an entry into its slot for the current time, on the level `lowest` or above.
-    #[expect(clippy::indexing_slicing, reason = "the eleven digits of any tick have a level each, with a slot for each of their values")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the eleven digits of any tick have a level each, with a slot for each of their \
+                  values"
+    )]
     fn insert_entry(&mut self, entry: WheelEntry, lowest: usize) {
         let level = lowest.max(((entry.tick ^ self.time) | 1).ilog2() as usize / BITS);
         let number = digit(entry.tick, level);
@@ -144,7 +171,10 @@ impl TimingWheel {
         match slots[number].back_mut() {
             Some(chunk) if chunk.len() < CHUNK => chunk.push(entry),
             _ => {
-                let mut chunk = self.spare_chunks.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK));
+                let mut chunk = self
+                    .spare_chunks
+                    .pop()
+                    .unwrap_or_else(|| Vec::with_capacity(CHUNK));
                 chunk.push(entry);
                 slots[number].push_back(chunk);
             }
@@ -153,16 +183,23 @@ impl TimingWheel {
 
     /// Moves up to `budget` entries from the first chunk of the level's current slot to `due` or to
     /// lower levels. Returns their number.
-    #[expect(clippy::indexing_slicing, reason = "levels come from `first`, and a level has a slot for each value of a digit")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "levels come from `first`, and a level has a slot for each value of a digit"
+    )]
     fn drain_slot(&mut self, level: usize, budget: usize, due: &mut Vec<u64>) -> usize {
         let number = digit(self.time, level);
-        let mut chunk = self.levels[level].slots[number].pop_front().unwrap_or_default();
+        let mut chunk = self.levels[level].slots[number]
+            .pop_front()
+            .unwrap_or_default();
         let count = chunk.len().min(budget);
         if level == 0 {
             due.extend(chunk.drain(..count).map(|entry| entry.id));
             self.len -= count;
         } else {
-            chunk.drain(..count).for_each(|entry| self.insert_entry(entry, 0));
+            chunk
+                .drain(..count)
+                .for_each(|entry| self.insert_entry(entry, 0));
         }
         let WheelLevel { occupied, slots } = &mut self.levels[level];
         if !chunk.is_empty() {

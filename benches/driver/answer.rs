@@ -66,14 +66,24 @@ impl RemainingBody {
 
 /// Parses status and body.
 fn parse(head: &[u8]) -> Result<(u16, RemainingBody)> {
-    let status = head.get(9..12).and_then(number).ok_or("an answer does not begin with the status line of HTTP/1.1")?;
+    let status = head
+        .get(9..12)
+        .and_then(number)
+        .ok_or("an answer does not begin with the status line of HTTP/1.1")?;
     let status = u16::try_from(status)?;
     let field = |name: &str| {
-        let mut lines = head.split(|byte| *byte == b'\n').filter_map(|line| line.split_at_checked(name.len()));
-        lines.find_map(|(own, value)| own.eq_ignore_ascii_case(name.as_bytes()).then_some(value.trim_ascii()))
+        let mut lines = head
+            .split(|byte| *byte == b'\n')
+            .filter_map(|line| line.split_at_checked(name.len()));
+        lines.find_map(|(own, value)| {
+            own.eq_ignore_ascii_case(name.as_bytes())
+                .then_some(value.trim_ascii())
+        })
     };
     let body = match (field("content-length:"), field("transfer-encoding:")) {
-        (Some(length), _) => RemainingBody::Bytes(number(length).ok_or("a Content-Length that is not a number")?),
+        (Some(length), _) => {
+            RemainingBody::Bytes(number(length).ok_or("a Content-Length that is not a number")?)
+        }
         (None, Some(b"chunked")) => RemainingBody::Chunks(ChunkDecoder::default()),
         (None, _) if status == 204 || status == 304 => RemainingBody::Bytes(0),
         (None, _) => return Err("an answer that does not say where it ends".into()),

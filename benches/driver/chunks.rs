@@ -21,7 +21,10 @@ impl ChunkDecoder {
         while let Some((first, rest)) = bytes.split_first() {
             if self.bytes_left > 0 {
                 let (some, rest) = bytes.split_at(self.bytes_left.min(bytes.len()));
-                data(some.get(..self.bytes_left.saturating_sub(LINE_END)).unwrap_or(some));
+                data(
+                    some.get(..self.bytes_left.saturating_sub(LINE_END))
+                        .unwrap_or(some),
+                );
                 self.bytes_left -= some.len();
                 bytes = rest;
                 continue;

@@ -40,14 +40,32 @@ impl FromStr for Endpoint {
     type Err = String;
 
     fn from_str(url: &str) -> std::result::Result<Self, String> {
-        let rest = url.strip_prefix("http://").ok_or_else(|| format!("{url}: the URL has to begin with http://"))?;
+        let rest = url
+            .strip_prefix("http://")
+            .ok_or_else(|| format!("{url}: the URL has to begin with http://"))?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let with_port = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
-        let mut addresses = with_port.to_socket_addrs().map_err(|error| format!("{host}: {error}"))?;
-        let address = addresses.next().ok_or_else(|| format!("{host} has no address"))?;
+        let with_port = if host.contains(':') {
+            host.to_owned()
+        } else {
+            format!("{host}:80")
+        };
+        let mut addresses = with_port
+            .to_socket_addrs()
+            .map_err(|error| format!("{host}: {error}"))?;
+        let address = addresses
+            .next()
+            .ok_or_else(|| format!("{host} has no address"))?;
         let base = path.trim_end_matches('/');
-        let base = if base.is_empty() { String::new() } else { format!("/{base}") };
-        Ok(Self { address, host: host.into(), base: base.into() })
+        let base = if base.is_empty() {
+            String::new()
+        } else {
+            format!("/{base}")
+        };
+        Ok(Self {
+            address,
+            host: host.into(),
+            base: base.into(),
+        })
     }
 }
 
@@ -68,18 +86,35 @@ impl Endpoint {
     }
 
     /// Sends one request on its own connection.
-    pub(crate) fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<EndpointReply> {
-        let headers: Vec<_> = headers.iter().copied().chain([("Connection", "close")]).collect();
+    pub(crate) fn call(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<EndpointReply> {
+        let headers: Vec<_> = headers
+            .iter()
+            .copied()
+            .chain([("Connection", "close")])
+            .collect();
         let request = Request::new(self, method, path, &headers, body, 1);
         let mut stream = TcpStream::connect_timeout(&self.address, REQUEST_TIMEOUT)?;
         stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
         stream.write_all(&request.bytes)?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
-        let end = answer.windows(4).position(|window| window == b"\r\n\r\n").ok_or("the server did not answer")?;
+        let end = answer
+            .windows(4)
+            .position(|window| window == b"\r\n\r\n")
+            .ok_or("the server did not answer")?;
         let body = answer.split_off(end + 4);
         let head = String::from_utf8(answer)?;
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or("the answer has no status")?;
+        let status = head
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok())
+            .ok_or("the answer has no status")?;
         let mut reply = EndpointReply { status, head, body };
         if reply.header("transfer-encoding").is_some() {
             let mut whole = Vec::with_capacity(reply.body.len());
@@ -102,11 +137,21 @@ impl Endpoint {
             slug: String,
             n_pings: u64,
         }
-        let EndpointReply { status, body, .. } = self.call("GET", "/api/v3/checks/", &[("X-Api-Key", api_key)], "")?;
+        let EndpointReply { status, body, .. } =
+            self.call("GET", "/api/v3/checks/", &[("X-Api-Key", api_key)], "")?;
         if status != 200 {
-            return Err(format!("the list of checks was answered {status}: {}", String::from_utf8_lossy(&body)).into());
+            return Err(format!(
+                "the list of checks was answered {status}: {}",
+                String::from_utf8_lossy(&body)
+            )
+            .into());
         }
         let list: List = serde_json::from_slice(&body)?;
-        Ok(list.checks.iter().filter(|check| check.slug.starts_with("load-")).map(|check| check.n_pings).sum())
+        Ok(list
+            .checks
+            .iter()
+            .filter(|check| check.slug.starts_with("load-"))
+            .map(|check| check.n_pings)
+            .sum())
     }
 }

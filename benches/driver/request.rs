@@ -23,10 +23,24 @@ pub(crate) struct Request {
 impl Request {
     /// Creates a request of this method to a path below the endpoint's. Each `{n}` in path and body
     /// is replaced by a number below `count`.
-    pub(crate) fn new(endpoint: &Endpoint, method: &str, path: &str, headers: &[(&str, &str)], body: &str, count: u64) -> Self {
-        let length = body.len() + body.matches(NUMBER_PLACEHOLDER).count() * (NUMBER_DIGITS - NUMBER_PLACEHOLDER.len());
-        let mut text = format!("{method} {}{path} HTTP/1.1\r\nHost: {}\r\n", endpoint.base(), endpoint.host());
-        headers.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
+    pub(crate) fn new(
+        endpoint: &Endpoint,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+        count: u64,
+    ) -> Self {
+        let length = body.len()
+            + body.matches(NUMBER_PLACEHOLDER).count() * (NUMBER_DIGITS - NUMBER_PLACEHOLDER.len());
+        let mut text = format!(
+            "{method} {}{path} HTTP/1.1\r\nHost: {}\r\n",
+            endpoint.base(),
+            endpoint.host()
+        );
+        headers
+            .iter()
+            .for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
         if method != "GET" {
             text.push_str(&format!("Content-Length: {length}\r\n"));
         }
@@ -37,15 +51,29 @@ impl Request {
             .enumerate()
             .map(|(nth, (at, _))| at + nth * (NUMBER_DIGITS - NUMBER_PLACEHOLDER.len()))
             .collect();
-        let bytes = text.replace(NUMBER_PLACEHOLDER, &"0".repeat(NUMBER_DIGITS)).into_bytes();
-        Self { bytes, number_offsets: places, count: count.max(1), step: coprime_step(count.max(1)) }
+        let bytes = text
+            .replace(NUMBER_PLACEHOLDER, &"0".repeat(NUMBER_DIGITS))
+            .into_bytes();
+        Self {
+            bytes,
+            number_offsets: places,
+            count: count.max(1),
+            step: coprime_step(count.max(1)),
+        }
     }
 
     /// Creates a ping of 64 bytes to one of `checks` checks by its slug, `load-0000000` and so on;
     /// `create` creates missing ones.
     pub(crate) fn ping(endpoint: &Endpoint, ping_key: &str, checks: u64, create: bool) -> Self {
         let query = if create { "?create=1" } else { "" };
-        Self::new(endpoint, "POST", &format!("/ping/{ping_key}/load-{NUMBER_PLACEHOLDER}{query}"), &[], &"x".repeat(64), checks)
+        Self::new(
+            endpoint,
+            "POST",
+            &format!("/ping/{ping_key}/load-{NUMBER_PLACEHOLDER}{query}"),
+            &[],
+            &"x".repeat(64),
+            checks,
+        )
     }
 
     /// Writes the number of the request at this position of the run into its bytes.
@@ -70,5 +98,7 @@ fn coprime_step(count: u64) -> u64 {
         a
     };
     let golden = (count as f64 * 0.618) as u64;
-    (golden.max(1)..).find(|step| divisor(*step, count) == 1).unwrap_or(1)
+    (golden.max(1)..)
+        .find(|step| divisor(*step, count) == 1)
+        .unwrap_or(1)
 }

@@ -72,12 +72,16 @@ impl SendSchedule {
     /// `None` if there is none.
     fn next_due(&self, now: Instant) -> Option<Instant> {
         let due = match self.rate {
-            Some(rate) => self.start + Duration::from_secs_f64(self.next_position as f64 / f64::from(rate)),
+            Some(rate) => {
+                self.start + Duration::from_secs_f64(self.next_position as f64 / f64::from(rate))
+            }
             None => now,
         };
         let more = match self.until {
             StopCondition::Count(count) => self.next_position < count,
-            StopCondition::Time { warm_up, measured } => due.max(now) < self.start + warm_up + measured,
+            StopCondition::Time { warm_up, measured } => {
+                due.max(now) < self.start + warm_up + measured
+            }
         };
         more.then_some(due)
     }
@@ -87,7 +91,8 @@ impl SendSchedule {
         match (self.rate, self.until) {
             (Some(rate), StopCondition::Time { warm_up, measured }) => {
                 let all = ((warm_up + measured).as_secs_f64() * f64::from(rate)) as u64;
-                all.saturating_sub(self.next_position).div_ceil(self.threads)
+                all.saturating_sub(self.next_position)
+                    .div_ceil(self.threads)
             }
             _ => 0,
         }
@@ -96,11 +101,21 @@ impl SendSchedule {
 
 impl<'a> Worker<'a> {
     /// Creates the thread `nth` of `threads`, with its share of the connections.
-    pub(super) fn connect(plan: &'a LoadPlan<'a>, (nth, threads): (usize, usize), answered: &'a AtomicU64) -> Result<Self> {
+    pub(super) fn connect(
+        plan: &'a LoadPlan<'a>,
+        (nth, threads): (usize, usize),
+        answered: &'a AtomicU64,
+    ) -> Result<Self> {
         let start = Instant::now();
         let mut worker = Self {
             plan,
-            schedule: SendSchedule { start, next_position: nth as u64, threads: threads as u64, rate: plan.rate, until: plan.until },
+            schedule: SendSchedule {
+                start,
+                next_position: nth as u64,
+                threads: threads as u64,
+                rate: plan.rate,
+                until: plan.until,
+            },
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             connections: Vec::new(),
             idle: Vec::new(),
@@ -114,7 +129,13 @@ impl<'a> Worker<'a> {
         for at in 0..plan.connections.saturating_sub(nth).div_ceil(threads) {
             let stream = worker.open_stream(at)?;
             let request = plan.request.bytes.clone();
-            worker.connections.push(LoadConnection { stream, request, unsent: 0, parser: ResponseParser::default(), scheduled: None });
+            worker.connections.push(LoadConnection {
+                stream,
+                request,
+                unsent: 0,
+                parser: ResponseParser::default(),
+                scheduled: None,
+            });
             worker.idle.push(at);
         }
         Ok(worker)
@@ -126,7 +147,12 @@ impl<'a> Worker<'a> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let edges = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
-        epoll::add(&self.epoll, &stream, epoll::EventData::new_u64(at as u64), edges)?;
+        epoll::add(
+            &self.epoll,
+            &stream,
+            epoll::EventData::new_u64(at as u64),
+            edges,
+        )?;
         Ok(stream)
     }
 
@@ -145,8 +171,15 @@ impl<'a> Worker<'a> {
                 }
             }
             // Without an idle connection the next request waits for a response, not for its time.
-            let nap = next.filter(|_| !self.idle.is_empty()).map_or(MAX_SLEEP, |next| next.saturating_duration_since(now).min(MAX_SLEEP));
-            let nap = Timespec { tv_sec: 0, tv_nsec: nap.subsec_nanos().into() };
+            let nap = next
+                .filter(|_| !self.idle.is_empty())
+                .map_or(MAX_SLEEP, |next| {
+                    next.saturating_duration_since(now).min(MAX_SLEEP)
+                });
+            let nap = Timespec {
+                tv_sec: 0,
+                tv_nsec: nap.subsec_nanos().into(),
+            };
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&nap)) {
                 Err(rustix::io::Errno::INTR) => continue,
                 waited => waited?,
@@ -154,13 +187,18 @@ impl<'a> Worker<'a> {
             for event in events.drain(..) {
                 self.on_ready(usize::try_from(event.data.u64())?)?;
             }
-            self.answered.fetch_add(std::mem::take(&mut self.uncounted_answers), Ordering::Relaxed);
+            self.answered.fetch_add(
+                std::mem::take(&mut self.uncounted_answers),
+                Ordering::Relaxed,
+            );
         }
         self.run.lost += self.in_flight as u64;
         self.run.unsent = self.schedule.missed_requests();
         self.run.took = match self.schedule.until {
             StopCondition::Time { measured, .. } => measured,
-            StopCondition::Count(_) => self.last_answer.saturating_duration_since(self.schedule.measured_from()),
+            StopCondition::Count(_) => self
+                .last_answer
+                .saturating_duration_since(self.schedule.measured_from()),
         };
         Ok(self.run)
     }
@@ -171,25 +209,37 @@ impl<'a> Worker<'a> {
             if due > now {
                 return Ok(Some(due));
             }
-            let Some(at) = self.idle.pop() else { return Ok(Some(due)) };
+            let Some(at) = self.idle.pop() else {
+                return Ok(Some(due));
+            };
             self.send(at, due)?;
         }
         Ok(None)
     }
 
     fn send(&mut self, at: usize, scheduled: Instant) -> Result<()> {
-        let Some(connection) = self.connections.get_mut(at) else { return Ok(()) };
-        self.plan.request.number(&mut connection.request, self.schedule.next_position);
+        let Some(connection) = self.connections.get_mut(at) else {
+            return Ok(());
+        };
+        self.plan
+            .request
+            .number(&mut connection.request, self.schedule.next_position);
         self.schedule.next_position += self.schedule.threads;
         self.in_flight += 1;
         connection.scheduled = Some(scheduled);
         connection.unsent = connection.request.len();
-        if connection.flush() { Ok(()) } else { self.reconnect(at) }
+        if connection.flush() {
+            Ok(())
+        } else {
+            self.reconnect(at)
+        }
     }
 
     /// Handles a connection that is ready to be read or written.
     fn on_ready(&mut self, at: usize) -> Result<()> {
-        let Some(connection) = self.connections.get_mut(at) else { return Ok(()) };
+        let Some(connection) = self.connections.get_mut(at) else {
+            return Ok(());
+        };
         if !connection.flush() {
             return self.reconnect(at);
         }
@@ -200,14 +250,24 @@ impl<'a> Worker<'a> {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(_) => return self.reconnect(at),
             };
-            let status = connection.parser.feed(self.read_buffer.get(..read).unwrap_or_default())?;
-            let Some(scheduled) = connection.scheduled.take_if(|_| status.is_some()) else { continue };
+            let status = connection
+                .parser
+                .feed(self.read_buffer.get(..read).unwrap_or_default())?;
+            let Some(scheduled) = connection.scheduled.take_if(|_| status.is_some()) else {
+                continue;
+            };
             let now = Instant::now();
             self.in_flight -= 1;
             self.uncounted_answers += 1;
-            *self.run.statuses.entry(status.unwrap_or_default()).or_default() += 1;
+            *self
+                .run
+                .statuses
+                .entry(status.unwrap_or_default())
+                .or_default() += 1;
             if scheduled >= self.schedule.measured_from() {
-                self.run.latency.saturating_record(u64::try_from((now - scheduled).as_micros())?);
+                self.run
+                    .latency
+                    .saturating_record(u64::try_from((now - scheduled).as_micros())?);
             }
             self.last_answer = now;
             // The response is complete and no other request is in flight: there is nothing left to
@@ -225,7 +285,9 @@ impl<'a> Worker<'a> {
     /// Reopens a connection that the server has closed, unless the server is gone.
     fn reconnect(&mut self, at: usize) -> Result<()> {
         let stream = self.open_stream(at);
-        let Some(connection) = self.connections.get_mut(at) else { return Ok(()) };
+        let Some(connection) = self.connections.get_mut(at) else {
+            return Ok(());
+        };
         connection.parser = ResponseParser::default();
         connection.unsent = 0;
         let asked = connection.scheduled.take().is_some();
@@ -249,7 +311,10 @@ impl LoadConnection {
     /// Writes the rest of the request to the socket; returns false if the socket is full.
     fn flush(&mut self) -> bool {
         while self.unsent > 0 {
-            let rest = self.request.get(self.request.len() - self.unsent..).unwrap_or_default();
+            let rest = self
+                .request
+                .get(self.request.len() - self.unsent..)
+                .unwrap_or_default();
             match self.stream.write(rest) {
                 Ok(written) => self.unsent -= written,
                 Err(error) => return error.kind() == ErrorKind::WouldBlock,

@@ -47,15 +47,41 @@ pub(super) fn alerts(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     came.create_channel(&subject)?;
     let failures = single_alert_delays(setup, &subject, &came)?;
     let deadlines = deadline_delays(setup, &subject, &came)?;
-    let AlertBurst { count, until_last: all, pings_before: quiet, pings_meanwhile: meanwhile } = alert_burst(setup, &subject, &came)?;
+    let AlertBurst {
+        count,
+        until_last: all,
+        pings_before: quiet,
+        pings_meanwhile: meanwhile,
+    } = alert_burst(setup, &subject, &came)?;
     let p99 = |run: &LoadResult| run.latency.value_at_quantile(0.99) as f64 / 1000.0;
-    let slower = format!("{:.2}× ({:.2} ms, otherwise {:.2} ms)", p99(&meanwhile) / p99(&quiet), p99(&meanwhile), p99(&quiet));
+    let slower = format!(
+        "{:.2}× ({:.2} ms, otherwise {:.2} ms)",
+        p99(&meanwhile) / p99(&quiet),
+        p99(&meanwhile),
+        p99(&quiet)
+    );
     let at_once = format!("{} failures at once, one webhook", thousands(count as f64));
     Ok(vec![
-        TableRow::new("fail ping to the first byte at a webhook", "p99 < 50 ms", delay_summary(failures)),
-        TableRow::new("deadline to the first byte at a webhook, 10,000 checks", "p50 < 90 ms, p99 < 250 ms", delay_summary(deadlines)),
-        TableRow::new(at_once, "all within 10 s", format!("{:.2} s", all.as_secs_f64())),
-        TableRow::new(format!("p99 of {PINGS_PER_SECOND} pings a second of others meanwhile"), "not slower than 2×", slower),
+        TableRow::new(
+            "fail ping to the first byte at a webhook",
+            "p99 < 50 ms",
+            delay_summary(failures),
+        ),
+        TableRow::new(
+            "deadline to the first byte at a webhook, 10,000 checks",
+            "p50 < 90 ms, p99 < 250 ms",
+            delay_summary(deadlines),
+        ),
+        TableRow::new(
+            at_once,
+            "all within 10 s",
+            format!("{:.2} s", all.as_secs_f64()),
+        ),
+        TableRow::new(
+            format!("p99 of {PINGS_PER_SECOND} pings a second of others meanwhile"),
+            "not slower than 2×",
+            slower,
+        ),
     ])
 }
 
@@ -65,11 +91,20 @@ fn delay_summary(mut delays: Vec<Duration>) -> String {
         let place = (delays.len() * percent / 100).min(delays.len().saturating_sub(1));
         delays.get(place).copied().unwrap_or_default().as_secs_f64() * 1000.0
     };
-    format!("p50 {:.1} ms, p99 {:.1} ms of {}", at(50), at(99), delays.len())
+    format!(
+        "p50 {:.1} ms, p99 {:.1} ms of {}",
+        at(50),
+        at(99),
+        delays.len()
+    )
 }
 
 /// Fails one check after the other.
-fn single_alert_delays(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertReceiver) -> Result<Vec<Duration>> {
+fn single_alert_delays(
+    setup: &BenchSetup,
+    subject: &MeasuredServer,
+    came: &AlertReceiver,
+) -> Result<Vec<Duration>> {
     setup.bar.set_prefix("failures one by one");
     let mut delays = Vec::new();
     for number in 0..setup.scaled(SINGLE_ALERTS) {
@@ -82,11 +117,30 @@ fn single_alert_delays(setup: &BenchSetup, subject: &MeasuredServer, came: &Aler
 }
 
 /// Lets one check after the other become due; the smoke test does not wait for them.
-fn deadline_delays(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertReceiver) -> Result<Vec<Duration>> {
-    let (count, endpoint) = (setup.scaled(SINGLE_ALERTS), &subject.endpoint);
-    let create = &Request::new(endpoint, "POST", "/api/v3/checks/", &[("X-Api-Key", &subject.api_key)], CHECK, count);
+fn deadline_delays(
+    setup: &BenchSetup,
+    subject: &MeasuredServer,
+    came: &AlertReceiver,
+) -> Result<Vec<Duration>> {
+    let count = setup.scaled(SINGLE_ALERTS);
+    let endpoint = &subject.endpoint;
+    let create = &Request::new(
+        endpoint,
+        "POST",
+        "/api/v3/checks/",
+        &[("X-Api-Key", &subject.api_key)],
+        CHECK,
+        count,
+    );
     setup.bar.set_prefix("checks that come due");
-    setup.send(&LoadPlan { endpoint, request: create, connections: 4, threads: 1, rate: None, until: StopCondition::Count(count) })?;
+    setup.send(&LoadPlan {
+        endpoint,
+        request: create,
+        connections: 4,
+        threads: 1,
+        rate: None,
+        until: StopCondition::Count(count),
+    })?;
     let mut pinged = Vec::new();
     for number in 0..count {
         std::thread::sleep(ALERT_INTERVAL);
@@ -109,12 +163,32 @@ fn deadline_delays(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertRec
 }
 
 /// Fails many checks as fast as possible.
-fn alert_burst(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertReceiver) -> Result<AlertBurst> {
-    let (count, endpoint) = (setup.scaled(10_000), &subject.endpoint);
+fn alert_burst(
+    setup: &BenchSetup,
+    subject: &MeasuredServer,
+    came: &AlertReceiver,
+) -> Result<AlertBurst> {
+    let count = setup.scaled(10_000);
+    let endpoint = &subject.endpoint;
     let others = |warm_up| {
-        let request = &Request::ping(endpoint, &subject.ping_key, setup.scaled(PINGED_CHECKS), false);
-        let until = StopCondition::Time { warm_up, measured: MEASURED };
-        setup.send(&LoadPlan { endpoint, request, connections: 16, threads: 1, rate: Some(PINGS_PER_SECOND), until })
+        let request = &Request::ping(
+            endpoint,
+            &subject.ping_key,
+            setup.scaled(PINGED_CHECKS),
+            false,
+        );
+        let until = StopCondition::Time {
+            warm_up,
+            measured: MEASURED,
+        };
+        setup.send(&LoadPlan {
+            endpoint,
+            request,
+            connections: 16,
+            threads: 1,
+            rate: Some(PINGS_PER_SECOND),
+            until,
+        })
     };
     setup.bar.set_prefix("pings while many alerts are sent");
     let quiet = others(Duration::from_millis(500))?;
@@ -124,7 +198,14 @@ fn alert_burst(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertReceive
     std::thread::scope(|scope| {
         let pinging = scope.spawn(|| others(Duration::ZERO));
         let begun = Instant::now();
-        setup.send(&LoadPlan { endpoint, request: fail, connections: 64, threads: 1, rate: None, until: StopCondition::Count(count) })?;
+        setup.send(&LoadPlan {
+            endpoint,
+            request: fail,
+            connections: 64,
+            threads: 1,
+            rate: None,
+            until: StopCondition::Count(count),
+        })?;
         while came.locked().len() < before + usize::try_from(count)? {
             if begun.elapsed() > ALERT_TIMEOUT {
                 return Err("not all alerts came".into());
@@ -132,7 +213,12 @@ fn alert_burst(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertReceive
             std::thread::sleep(Duration::from_millis(1));
         }
         let all = begun.elapsed();
-        Ok(AlertBurst { count, until_last: all, pings_before: quiet, pings_meanwhile: pinging.join().map_err(|_| "the pings panicked")?? })
+        Ok(AlertBurst {
+            count,
+            until_last: all,
+            pings_before: quiet,
+            pings_meanwhile: pinging.join().map_err(|_| "the pings panicked")??,
+        })
     })
 }
 
@@ -140,7 +226,11 @@ fn alert_burst(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertReceive
 fn ping(subject: &MeasuredServer, rest: &str) -> Result<()> {
     let path = format!("/ping/{}/{rest}", subject.ping_key);
     let answer = subject.endpoint.call("POST", &path, &[], "")?;
-    if matches!(answer.status, 200 | 201) { Ok(()) } else { Err(format!("a ping was answered {}", answer.status).into()) }
+    if matches!(answer.status, 200 | 201) {
+        Ok(())
+    } else {
+        Err(format!("a ping was answered {}", answer.status).into())
+    }
 }
 
 impl AlertReceiver {
@@ -165,8 +255,21 @@ impl AlertReceiver {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let url = format!("down-url=http://{}/", listener.local_addr()?);
         self.listen(listener);
-        let words = ["channel", "create", "--project", "default", "--kind", "webhook", "--name", "hook", "--set", "every=on"];
-        subject.run(&[&words[..], &["--set", &url, "--set", "body=$NAME"]].concat()).map(drop)
+        let words = [
+            "channel",
+            "create",
+            "--project",
+            "default",
+            "--kind",
+            "webhook",
+            "--name",
+            "hook",
+            "--set",
+            "every=on",
+        ];
+        subject
+            .run(&[&words[..], &["--set", &url, "--set", "body=$NAME"]].concat())
+            .map(drop)
     }
 
     /// Accepts every alert on this listener.
@@ -190,7 +293,8 @@ impl AlertReceiver {
         stream.set_nodelay(true)?;
         let mut reader = BufReader::new(stream.try_clone()?);
         loop {
-            let (mut line, mut length) = (String::new(), 0);
+            let mut line = String::new();
+            let mut length = 0;
             if reader.read_line(&mut line)? == 0 {
                 return Ok(());
             }

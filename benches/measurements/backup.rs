@@ -19,12 +19,24 @@ pub(super) fn backup(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     // All of them stay in the file.
     subject.run(&["project", "set", "default", "--ping-log-limit", "10000"])?;
     setup.fill(&subject, checks, 110)?;
-    let rate = if setup.smoke { PINGS_PER_SECOND / 100 } else { PINGS_PER_SECOND };
+    let rate = if setup.smoke {
+        PINGS_PER_SECOND / 100
+    } else {
+        PINGS_PER_SECOND
+    };
     let load = |name| {
         let request = Request::ping(&subject.endpoint, &subject.ping_key, checks, false);
-        TimedLoad { name, endpoint: &subject.endpoint, request, connections: 64, rate: Some(rate) }
+        TimedLoad {
+            name,
+            endpoint: &subject.endpoint,
+            request,
+            connections: 64,
+            rate: Some(rate),
+        }
     };
-    let (mut without, mut with, mut times) = (Vec::new(), Vec::new(), Vec::new());
+    let mut without = Vec::new();
+    let mut with = Vec::new();
+    let mut times = Vec::new();
     for _ in 0..setup.rounds {
         without.push(p99(&setup.run_once(&load("pings without a backup"))?));
         let ends = AtomicBool::new(false);
@@ -32,22 +44,41 @@ pub(super) fn backup(setup: &BenchSetup) -> Result<Vec<TableRow>> {
             let making = scope.spawn(|| backups(&subject, &ends));
             let run = setup.run_once(&load("pings beside backups"));
             ends.store(true, Ordering::Relaxed);
-            Ok::<_, crate::driver::BenchError>((run?, making.join().map_err(|_| "the backups panicked")??))
+            Ok::<_, crate::driver::BenchError>((
+                run?,
+                making.join().map_err(|_| "the backups panicked")??,
+            ))
         })?;
         with.push(p99(&run));
         times.extend(made);
     }
     let size = std::fs::metadata(subject.directory.path().join("backup"))?.len();
-    let ratio = median(with.iter().zip(&without).map(|(with, without)| with / without));
+    let ratio = median(
+        with.iter()
+            .zip(&without)
+            .map(|(with, without)| with / without),
+    );
     let millis = |micros: &[f64]| median(micros.iter().copied()) / 1e3;
     let pings = thousands(checks as f64 * 110.0);
     Ok(vec![
         TableRow::new(
-            format!("p99 of a ping at {}/s beside backups of {pings} pings and more, against that without", thousands(rate.into())),
+            format!(
+                "p99 of a ping at {}/s beside backups of {pings} pings and more, against that \
+                 without",
+                thousands(rate.into())
+            ),
             "at most 1.5",
-            format!("{ratio:.2} ({:.2} ms of {:.2} ms)", millis(&with), millis(&without)),
+            format!(
+                "{ratio:.2} ({:.2} ms of {:.2} ms)",
+                millis(&with),
+                millis(&without)
+            ),
         ),
-        TableRow::new("time of a backup beside these pings", "", format!("{:.1} s, {}", median(times), megabytes(size as f64))),
+        TableRow::new(
+            "time of a backup beside these pings",
+            "",
+            format!("{:.1} s, {}", median(times), megabytes(size as f64)),
+        ),
     ])
 }
 
@@ -61,8 +92,16 @@ fn backups(subject: &MeasuredServer, ends: &AtomicBool) -> Result<Vec<f64>> {
     let mut times = Vec::new();
     while !ends.load(Ordering::Relaxed) {
         let mut backup = Command::new(&subject.binary);
-        backup.arg("backup").arg(subject.directory.path().join("backup")).arg("--data").arg(subject.directory.path());
-        let backup = backup.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        backup
+            .arg("backup")
+            .arg(subject.directory.path().join("backup"))
+            .arg("--data")
+            .arg(subject.directory.path());
+        let backup = backup
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
         times.push(wait_for_command(backup, "backup")?.0);
     }
     Ok(times)

@@ -62,7 +62,9 @@ fn measured(setup: &BenchSetup, is_told: bool) -> Result<Vec<TableRow>> {
     make_due(setup, &subject, checks)?;
     let watched = pick_watched(&subject)?;
     let deadlines = || watched.iter().map(|check| check.deadline);
-    let (Some(first), Some(last)) = (deadlines().min(), deadlines().max()) else { return Err("no check is due".into()) };
+    let (Some(first), Some(last)) = (deadlines().min(), deadlines().max()) else {
+        return Err("no check is due".into());
+    };
     let quiet = pings(setup, &subject, Duration::from_secs(1), QUIET_PERIOD)?;
     let wait = Duration::try_from(Timestamp::now().duration_until(first))?;
     let (delay, meanwhile) = std::thread::scope(|scope| {
@@ -70,32 +72,84 @@ fn measured(setup: &BenchSetup, is_told: bool) -> Result<Vec<TableRow>> {
         let delay = longest_delay(&subject, watched.iter().collect(), wait);
         Ok::<_, BenchError>((delay?, pinging.join().map_err(|_| "the pings panicked")??))
     })?;
-    let down = due_checks(&subject)?.iter().filter(|check| check.status == "down" && check.next_ping.is_none()).count();
+    let down = due_checks(&subject)?
+        .iter()
+        .filter(|check| check.status == "down" && check.next_ping.is_none())
+        .count();
     let within = last.duration_since(first).as_secs_f64();
     let with = if is_told { " with a channel each" } else { "" };
-    let what = format!("flip on disk and readable after its deadline, {} checks{with} due within {within:.2} s", thousands(checks as f64));
-    let seen = format!("{:.2} s at the most of {} watched; {} are down", delay.as_secs_f64(), watched.len(), thousands(down as f64));
+    let what = format!(
+        "flip on disk and readable after its deadline, {} checks{with} due within {within:.2} s",
+        thousands(checks as f64)
+    );
+    let seen = format!(
+        "{:.2} s at the most of {} watched; {} are down",
+        delay.as_secs_f64(),
+        watched.len(),
+        thousands(down as f64)
+    );
     let at = |run: &LoadResult, quantile| run.latency.value_at_quantile(quantile) as f64 / 1000.0;
     let slower = |quantile| {
-        let (meanwhile, quiet) = (at(&meanwhile, quantile), at(&quiet, quantile));
-        format!("{:.2}× ({meanwhile:.2} ms, otherwise {quiet:.2} ms)", meanwhile / quiet)
+        let meanwhile = at(&meanwhile, quantile);
+        let quiet = at(&quiet, quantile);
+        format!(
+            "{:.2}× ({meanwhile:.2} ms, otherwise {quiet:.2} ms)",
+            meanwhile / quiet
+        )
     };
     let pinged = format!("in those {} s{with}", MEASURED.as_secs());
     Ok(vec![
-        TableRow::new(what, if is_told { "all within 0.2 s" } else { "all within 1 s" }, seen),
-        TableRow::new(format!("p50 of {PINGS_PER_SECOND} pings a second {pinged}"), "not slower than 2×", slower(0.5)),
-        TableRow::new(format!("p99 of {PINGS_PER_SECOND} pings a second {pinged}"), "not slower than 2×", slower(0.99)),
+        TableRow::new(
+            what,
+            if is_told {
+                "all within 0.2 s"
+            } else {
+                "all within 1 s"
+            },
+            seen,
+        ),
+        TableRow::new(
+            format!("p50 of {PINGS_PER_SECOND} pings a second {pinged}"),
+            "not slower than 2×",
+            slower(0.5),
+        ),
+        TableRow::new(
+            format!("p99 of {PINGS_PER_SECOND} pings a second {pinged}"),
+            "not slower than 2×",
+            slower(0.99),
+        ),
     ])
 }
 
 /// Creates the checks and pings them all at once.
 fn make_due(setup: &BenchSetup, subject: &MeasuredServer, checks: u64) -> Result<()> {
     let endpoint = &subject.endpoint;
-    let create = Request::new(endpoint, "POST", "/api/v3/checks/", &[("X-Api-Key", &subject.api_key)], CHECK, checks);
-    let ping = Request::new(endpoint, "POST", &format!("/ping/{}/due-{{n}}", subject.ping_key), &[], "", checks);
+    let create = Request::new(
+        endpoint,
+        "POST",
+        "/api/v3/checks/",
+        &[("X-Api-Key", &subject.api_key)],
+        CHECK,
+        checks,
+    );
+    let ping = Request::new(
+        endpoint,
+        "POST",
+        &format!("/ping/{}/due-{{n}}", subject.ping_key),
+        &[],
+        "",
+        checks,
+    );
     for (name, request) in [("checks that come due", &create), ("their pings", &ping)] {
         setup.bar.set_prefix(name);
-        setup.send(&LoadPlan { endpoint, request, connections: 64, threads: 1, rate: None, until: StopCondition::Count(checks) })?;
+        setup.send(&LoadPlan {
+            endpoint,
+            request,
+            connections: 64,
+            threads: 1,
+            rate: None,
+            until: StopCondition::Count(checks),
+        })?;
     }
     Ok(())
 }
@@ -122,33 +176,67 @@ fn pick_watched(subject: &MeasuredServer) -> Result<Vec<WatchedCheck>> {
         date: String,
     }
     let due = due_checks(subject)?;
-    let some = due.into_iter().rev().step_by(WATCH_EVERY).map(|DueCheck { uuid, .. }| {
-        let Log { pings } = get(subject, &format!("/api/v3/checks/{uuid}/pings/"))?;
-        let pinged: Timestamp = pings.first().ok_or("a check was not pinged")?.date.parse()?;
-        Ok(WatchedCheck { uuid, deadline: pinged.checked_add(TO_DEADLINE)? })
-    });
+    let some = due
+        .into_iter()
+        .rev()
+        .step_by(WATCH_EVERY)
+        .map(|DueCheck { uuid, .. }| {
+            let Log { pings } = get(subject, &format!("/api/v3/checks/{uuid}/pings/"))?;
+            let pinged: Timestamp = pings
+                .first()
+                .ok_or("a check was not pinged")?
+                .date
+                .parse()?;
+            Ok(WatchedCheck {
+                uuid,
+                deadline: pinged.checked_add(TO_DEADLINE)?,
+            })
+        });
     some.collect()
 }
 
 /// Returns the response of the API to a GET.
 fn get<T: DeserializeOwned>(subject: &MeasuredServer, path: &str) -> Result<T> {
-    let answer = subject.endpoint.call("GET", path, &[("X-Api-Key", &subject.api_key)], "")?;
+    let answer = subject
+        .endpoint
+        .call("GET", path, &[("X-Api-Key", &subject.api_key)], "")?;
     if answer.status != 200 {
-        return Err(format!("GET {path} was answered {}: {}", answer.status, String::from_utf8_lossy(&answer.body)).into());
+        return Err(format!(
+            "GET {path} was answered {}: {}",
+            answer.status,
+            String::from_utf8_lossy(&answer.body)
+        )
+        .into());
     }
     Ok(serde_json::from_slice(&answer.body)?)
 }
 
 /// Pings other checks at a fixed rate.
-fn pings(setup: &BenchSetup, subject: &MeasuredServer, warm_up: Duration, measured: Duration) -> Result<LoadResult> {
+fn pings(
+    setup: &BenchSetup,
+    subject: &MeasuredServer,
+    warm_up: Duration,
+    measured: Duration,
+) -> Result<LoadResult> {
     let request = &Request::ping(&subject.endpoint, &subject.ping_key, PINGED_CHECKS, false);
     let until = StopCondition::Time { warm_up, measured };
     setup.bar.set_prefix("pings while checks come due");
-    setup.send(&LoadPlan { endpoint: &subject.endpoint, request, connections: 16, threads: 1, rate: Some(PINGS_PER_SECOND), until })
+    setup.send(&LoadPlan {
+        endpoint: &subject.endpoint,
+        request,
+        connections: 16,
+        threads: 1,
+        rate: Some(PINGS_PER_SECOND),
+        until,
+    })
 }
 
 /// Waits, then reads these checks until each has its flip; returns the longest delay.
-fn longest_delay(subject: &MeasuredServer, mut watched: Vec<&WatchedCheck>, wait: Duration) -> Result<SignedDuration> {
+fn longest_delay(
+    subject: &MeasuredServer,
+    mut watched: Vec<&WatchedCheck>,
+    wait: Duration,
+) -> Result<SignedDuration> {
     std::thread::sleep(wait);
     let begun = Instant::now();
     let mut longest = SignedDuration::ZERO;
@@ -158,7 +246,8 @@ fn longest_delay(subject: &MeasuredServer, mut watched: Vec<&WatchedCheck>, wait
         }
         let mut left = Vec::new();
         for check in watched {
-            let flips: Vec<serde_json::Value> = get(subject, &format!("/api/v3/checks/{}/flips/", check.uuid))?;
+            let flips: Vec<serde_json::Value> =
+                get(subject, &format!("/api/v3/checks/{}/flips/", check.uuid))?;
             if flips.is_empty() {
                 left.push(check);
             } else {

@@ -15,16 +15,34 @@ pub(super) fn writes(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let mut lines = Vec::new();
     for connections in [64, 256] {
         let request = Request::ping(&subject.endpoint, &subject.ping_key, checks, false);
-        let load = TimedLoad { name: "pings, logs full", endpoint: &subject.endpoint, request, connections, rate: None };
-        let (mut bytes, mut rates) = (Vec::new(), Vec::new());
+        let load = TimedLoad {
+            name: "pings, logs full",
+            endpoint: &subject.endpoint,
+            request,
+            connections,
+            rate: None,
+        };
+        let mut bytes = Vec::new();
+        let mut rates = Vec::new();
         for _ in 0..setup.rounds {
             let before = subject.written_bytes()?;
             let run = setup.run_once(&load)?;
             bytes.push((subject.written_bytes()? - before) / run.succeeded() as f64);
             rates.push(run.per_second());
         }
-        let what = format!("bytes written to disk for each ping at peak, logs full and swept, {connections} connections");
-        lines.push(TableRow::new(what, "measured", format!("{} at {}/s", thousands(median(bytes)), thousands(median(rates)))));
+        let what = format!(
+            "bytes written to disk for each ping at peak, logs full and swept, {connections} \
+             connections"
+        );
+        lines.push(TableRow::new(
+            what,
+            "measured",
+            format!(
+                "{} at {}/s",
+                thousands(median(bytes)),
+                thousands(median(rates))
+            ),
+        ));
     }
     Ok(lines)
 }
@@ -38,12 +56,23 @@ pub(super) fn turnovers(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         setup.fill(&subject, checks, 100)?;
         sizes.push(subject.database_bytes()?);
     }
-    let what = format!("file after each of {} turnovers of {} logs of 100 pings", setup.turnovers, thousands(checks as f64));
+    let what = format!(
+        "file after each of {} turnovers of {} logs of 100 pings",
+        setup.turnovers,
+        thousands(checks as f64)
+    );
     let most = sizes.iter().copied().fold(0.0, f64::max);
-    let sizes: Vec<_> = sizes.into_iter().map(|bytes| format!("{:.0}", bytes / 1e6)).collect();
+    let sizes: Vec<_> = sizes
+        .into_iter()
+        .map(|bytes| format!("{:.0}", bytes / 1e6))
+        .collect();
     Ok(vec![
         TableRow::new("file, high-water mark", "bounded", megabytes(most)),
         TableRow::new(what, "", format!("{} MB", sizes.join(", "))),
-        TableRow::new("resident memory after that", "", megabytes(subject.resident_bytes()?)),
+        TableRow::new(
+            "resident memory after that",
+            "",
+            megabytes(subject.resident_bytes()?),
+        ),
     ])
 }

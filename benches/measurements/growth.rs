@@ -28,12 +28,20 @@ pub(super) fn growth(setup: &BenchSetup) -> Result<Vec<TableRow>> {
             subject.stop()?;
             times.push(subject.restart()?.as_secs_f64());
         }
-        let (file, ready) = (subject.database_bytes()?, median(times));
+        let file = subject.database_bytes()?;
+        let ready = median(times);
         memory.points.push((checks as f64, used / 1e6));
         disk.points.push((checks as f64, file / 1e6));
         start.points.push((checks as f64, ready * 1e3));
-        let what = format!("{} checks: memory, file, ready after a clean stop", thousands(checks as f64));
-        lines.push(TableRow::new(what, "", format!("{}, {}, {ready:.3} s", megabytes(used), megabytes(file))));
+        let what = format!(
+            "{} checks: memory, file, ready after a clean stop",
+            thousands(checks as f64)
+        );
+        lines.push(TableRow::new(
+            what,
+            "",
+            format!("{}, {}, {ready:.3} s", megabytes(used), megabytes(file)),
+        ));
     }
     let path = Path::new(if setup.smoke { SMOKE_PLOT } else { PLOT });
     fs::write(path, plot::draw(&[memory, disk, start]))?;

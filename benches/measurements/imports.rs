@@ -38,8 +38,13 @@ fn import(setup: &BenchSetup, checks: u64, wanted: &'static str) -> Result<Vec<T
     let path = subject.directory.path().join("source.json");
     write_source(&path, checks)?;
     let request = Request::ping(&subject.endpoint, &subject.ping_key, 10, true);
-    let load =
-        TimedLoad { name: "pings beside an import", endpoint: &subject.endpoint, request, connections: 8, rate: Some(PINGS_PER_SECOND) };
+    let load = TimedLoad {
+        name: "pings beside an import",
+        endpoint: &subject.endpoint,
+        request,
+        connections: 8,
+        rate: Some(PINGS_PER_SECOND),
+    };
     let without = setup.run_once(&load)?.latency;
     let is_over = AtomicBool::new(false);
     let ((seconds, client), latency) = std::thread::scope(|scope| {
@@ -52,16 +57,28 @@ fn import(setup: &BenchSetup, checks: u64, wanted: &'static str) -> Result<Vec<T
         while !is_over.load(Ordering::Relaxed) {
             latency.add(setup.run_once(&load)?.latency)?;
         }
-        Ok::<_, crate::driver::BenchError>((importing.join().map_err(|_| "the import panicked")??, latency))
+        Ok::<_, crate::driver::BenchError>((
+            importing.join().map_err(|_| "the import panicked")??,
+            latency,
+        ))
     })?;
     let server = subject.resident_bytes()?;
     let what = format!(
-        "import of {} checks with {PINGS_PER_CHECK} pings each into a server that takes {PINGS_PER_SECOND} pings a second",
+        "import of {} checks with {PINGS_PER_CHECK} pings each into a server that takes \
+         {PINGS_PER_SECOND} pings a second",
         thousands(checks as f64)
     );
     let millis = |micros: u64| micros as f64 / 1e3;
     Ok(vec![
-        TableRow::new(what, wanted, format!("{seconds:.1} s; {} for the command, {} for the server", megabytes(client), megabytes(server))),
+        TableRow::new(
+            what,
+            wanted,
+            format!(
+                "{seconds:.1} s; {} for the command, {} for the server",
+                megabytes(client),
+                megabytes(server)
+            ),
+        ),
         TableRow::new(
             "p99 of these pings, and the longest; without an import",
             "",
@@ -79,8 +96,19 @@ fn import(setup: &BenchSetup, checks: u64, wanted: &'static str) -> Result<Vec<T
 /// Imports a file; returns the seconds that it took, and the peak memory of the command.
 fn run_import(subject: &MeasuredServer, path: &Path) -> Result<(f64, f64)> {
     let mut import = Command::new(&subject.binary);
-    import.args(["import", "healthchecks", "--trial"]).arg(path).arg("--data").arg(subject.directory.path());
-    wait_for_command(import.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?, "import")
+    import
+        .args(["import", "healthchecks", "--trial"])
+        .arg(path)
+        .arg("--data")
+        .arg(subject.directory.path());
+    wait_for_command(
+        import
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?,
+        "import",
+    )
 }
 
 /// Writes the output of `manage.py dumpdata`, with the log in the order in which pings arrived.
@@ -88,13 +116,21 @@ fn write_source(path: &Path, checks: u64) -> Result<()> {
     let mut out = BufWriter::new(File::create(path)?);
     let mut before = '[';
     let mut row = |model: &str, pk: u64, fields: &Value| -> Result<()> {
-        writeln!(out, "{before}{}", json!({ "model": model, "pk": pk, "fields": fields }))?;
+        writeln!(
+            out,
+            "{before}{}",
+            json!({ "model": model, "pk": pk, "fields": fields })
+        )?;
         before = ',';
         Ok(())
     };
     let person = json!({ "password": "!", "is_superuser": false, "username": "a", "email": "a@example.org", "is_active": true, "date_joined": IMPORT_TIME });
     row("auth.user", 1, &person)?;
-    row("accounts.profile", 1, &json!({ "ping_log_limit": PINGS_PER_CHECK, "user": 1 }))?;
+    row(
+        "accounts.profile",
+        1,
+        &json!({ "ping_log_limit": PINGS_PER_CHECK, "user": 1 }),
+    )?;
     let project = json!({
         "code": Uuid::from_u128(1), "name": "Moved", "owner": 1, "api_key": "", "api_key_readonly": "", "badge_key": "moved",
         "ping_key": null, "show_slugs": false,
@@ -124,5 +160,8 @@ fn write_source(path: &Path, checks: u64) -> Result<()> {
     out.write_all(b"]\n")?;
     // Otherwise the system writes half a gigabyte to the disk while pings are measured that wait
     // for the same disk.
-    Ok(out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?)
+    Ok(out
+        .into_inner()
+        .map_err(std::io::IntoInnerError::into_error)?
+        .sync_all()?)
 }

@@ -17,40 +17,86 @@ const PATH: &str = "/api/v3/checks/";
 /// Measures the list of 1,000 checks against the same requests to a server that does nothing.
 pub(super) fn lists(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(1000);
-    let (subject, bare) = (setup.start_filled_server(checks, 1)?, BaselineServer::start()?);
+    let subject = setup.start_filled_server(checks, 1)?;
+    let bare = BaselineServer::start()?;
     let key = ("X-Api-Key", subject.api_key.as_str());
     let listed = subject.endpoint.call("GET", PATH, &[key], "")?;
     let tag = listed.header("etag").ok_or("the list has no ETag")?;
     let load = |name, endpoint, headers: &[(&str, &str)]| {
         let request = Request::new(endpoint, "GET", PATH, headers, "", 1);
-        TimedLoad { name, endpoint, request, connections: CONNECTIONS, rate: None }
+        TimedLoad {
+            name,
+            endpoint,
+            request,
+            connections: CONNECTIONS,
+            rate: None,
+        }
     };
     let [bare_runs, list_runs, same_runs] = setup.run_alternating(&[
         load("bare hyper", &bare.endpoint, &[key]),
         load("list", &subject.endpoint, &[key]),
-        load("list that has not changed", &subject.endpoint, &[key, ("If-None-Match", tag)]),
+        load(
+            "list that has not changed",
+            &subject.endpoint,
+            &[key, ("If-None-Match", tag)],
+        ),
     ])?;
-    let pinged = while_pinged(setup, &subject, checks, &load("list while pings come", &subject.endpoint, &[key]))?;
-    let what = format!("GET {PATH} with {} checks, {CONNECTIONS} connections, against bare hyper", thousands(checks as f64));
+    let pinged = while_pinged(
+        setup,
+        &subject,
+        checks,
+        &load("list while pings come", &subject.endpoint, &[key]),
+    )?;
+    let what = format!(
+        "GET {PATH} with {} checks, {CONNECTIONS} connections, against bare hyper",
+        thousands(checks as f64)
+    );
     Ok(vec![
         TableRow::new(what, "at least 0.005", ratio(&list_runs, &bare_runs, 4)),
-        TableRow::new(format!("the same while {PINGS_PER_SECOND} pings a second come"), "", ratio(&pinged, &bare_runs, 4)),
-        TableRow::new("the same with If-None-Match, unchanged", "", ratio(&same_runs, &bare_runs, 4)),
+        TableRow::new(
+            format!("the same while {PINGS_PER_SECOND} pings a second come"),
+            "",
+            ratio(&pinged, &bare_runs, 4),
+        ),
+        TableRow::new(
+            "the same with If-None-Match, unchanged",
+            "",
+            ratio(&same_runs, &bare_runs, 4),
+        ),
     ])
 }
 
 /// Returns the results of the load in each round while checks change.
-fn while_pinged(setup: &BenchSetup, subject: &MeasuredServer, checks: u64, load: &TimedLoad<'_>) -> Result<Vec<LoadResult>> {
+fn while_pinged(
+    setup: &BenchSetup,
+    subject: &MeasuredServer,
+    checks: u64,
+    load: &TimedLoad<'_>,
+) -> Result<Vec<LoadResult>> {
     let endpoint = &subject.endpoint;
     let request = &Request::ping(endpoint, &subject.ping_key, checks, false);
-    let until = StopCondition::Time { warm_up: Duration::ZERO, measured: setup.warm_up + setup.measured };
-    let pings = LoadPlan { endpoint, request, connections: CONNECTIONS, threads: 1, rate: Some(PINGS_PER_SECOND), until };
+    let until = StopCondition::Time {
+        warm_up: Duration::ZERO,
+        measured: setup.warm_up + setup.measured,
+    };
+    let pings = LoadPlan {
+        endpoint,
+        request,
+        connections: CONNECTIONS,
+        threads: 1,
+        rate: Some(PINGS_PER_SECOND),
+        until,
+    };
     let round = |_| {
         std::thread::scope(|scope| {
             let pinging = scope.spawn(|| driver::run(&pings, &indicatif::ProgressBar::hidden()));
             let run = setup.run_once(load)?;
             let pinged = pinging.join().map_err(|_| "the pings panicked")??;
-            if pinged.failed() > 0 { Err("not all pings beside the lists were answered well".into()) } else { Ok(run) }
+            if pinged.failed() > 0 {
+                Err("not all pings beside the lists were answered well".into())
+            } else {
+                Ok(run)
+            }
         })
     };
     (0..setup.rounds).map(round).collect()

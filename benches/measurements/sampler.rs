@@ -16,7 +16,10 @@ const CLOCK_TICKS_PER_SECOND: f64 = 100.0;
 impl MeasuredServer {
     /// Returns the bytes of its resident memory.
     pub(super) fn resident_bytes(&self) -> Result<f64> {
-        Ok(number_after(&fs::read_to_string(format!("/proc/{}/status", self.child.id()))?, "VmRSS:")? * 1024.0)
+        Ok(number_after(
+            &fs::read_to_string(format!("/proc/{}/status", self.child.id()))?,
+            "VmRSS:",
+        )? * 1024.0)
     }
 
     /// Returns the processor time that it has used, in seconds.
@@ -24,14 +27,22 @@ impl MeasuredServer {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         // The text before is the program's name in parentheses, which may contain anything.
         let fields = stat.rsplit(") ").next().unwrap_or_default();
-        let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>).sum::<std::result::Result<f64, _>>()?;
+        let ticks = fields
+            .split(' ')
+            .skip(11)
+            .take(2)
+            .map(str::parse::<f64>)
+            .sum::<std::result::Result<f64, _>>()?;
         Ok(ticks / CLOCK_TICKS_PER_SECOND)
     }
 
     /// Returns the bytes that it has caused to be written to disk, in whole pages, since it
     /// started.
     pub(super) fn written_bytes(&self) -> Result<f64> {
-        number_after(&fs::read_to_string(format!("/proc/{}/io", self.child.id()))?, "write_bytes:")
+        number_after(
+            &fs::read_to_string(format!("/proc/{}/io", self.child.id()))?,
+            "write_bytes:",
+        )
     }
 
     /// Returns the bytes of its database file.
@@ -43,7 +54,11 @@ impl MeasuredServer {
     pub(super) fn restart(&mut self) -> Result<Duration> {
         let start = Instant::now();
         self.child = serve(&self.binary, self.directory.path(), &self.endpoint)?;
-        wait_until_ready(&mut self.child, &self.endpoint, &format!("/ping/{}/load-0000000", self.ping_key))?;
+        wait_until_ready(
+            &mut self.child,
+            &self.endpoint,
+            &format!("/ping/{}/load-0000000", self.ping_key),
+        )?;
         Ok(start.elapsed())
     }
 }
@@ -53,21 +68,33 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Waits until a command has ended successfully; returns its seconds, and its peak memory.
 pub(super) fn wait_for_command(mut command: Child, name: &str) -> Result<(f64, f64)> {
-    let (begun, status_file, mut most) = (Instant::now(), format!("/proc/{}/status", command.id()), 0.0);
+    let begun = Instant::now();
+    let status_file = format!("/proc/{}/status", command.id());
+    let mut most = 0.0;
     let status: ExitStatus = loop {
         // The file has no value for an ended process.
-        most = fs::read_to_string(&status_file).ok().and_then(|text| number_after(&text, "VmHWM:").ok()).map_or(most, |kib| kib * 1024.0);
+        most = fs::read_to_string(&status_file)
+            .ok()
+            .and_then(|text| number_after(&text, "VmHWM:").ok())
+            .map_or(most, |kib| kib * 1024.0);
         match command.try_wait()? {
             Some(status) => break status,
             None => std::thread::park_timeout(POLL_INTERVAL),
         }
     };
-    if status.success() { Ok((begun.elapsed().as_secs_f64(), most)) } else { Err(format!("`overdue {name}` ended with {status}").into()) }
+    if status.success() {
+        Ok((begun.elapsed().as_secs_f64(), most))
+    } else {
+        Err(format!("`overdue {name}` ended with {status}").into())
+    }
 }
 
 /// Returns the number after a label.
 fn number_after(text: &str, label: &str) -> Result<f64> {
-    let rest = text.split(label).nth(1).ok_or_else(|| format!("/proc does not say {}", label.trim()))?;
+    let rest = text
+        .split(label)
+        .nth(1)
+        .ok_or_else(|| format!("/proc does not say {}", label.trim()))?;
     Ok(rest.split_whitespace().next().unwrap_or_default().parse()?)
 }
 

@@ -53,7 +53,11 @@ impl BenchSetup {
 
     /// Returns a number of checks or pings, reduced for the smoke test.
     pub(super) fn scaled(&self, number: u64) -> u64 {
-        if self.smoke { (number / SMOKE_TEST_DIVISOR).max(10) } else { number }
+        if self.smoke {
+            (number / SMOKE_TEST_DIVISOR).max(10)
+        } else {
+            number
+        }
     }
 
     /// Starts an empty server.
@@ -72,7 +76,8 @@ impl BenchSetup {
     pub(super) fn fill(&self, subject: &MeasuredServer, checks: u64, pings: u64) -> Result<()> {
         let endpoint = &subject.endpoint;
         let request = &Request::ping(endpoint, &subject.ping_key, checks, true);
-        self.bar.set_prefix(format!("{pings} pings to each of {checks} checks"));
+        self.bar
+            .set_prefix(format!("{pings} pings to each of {checks} checks"));
         self.send(&LoadPlan {
             endpoint,
             request,
@@ -88,21 +93,44 @@ impl BenchSetup {
     pub(super) fn send(&self, plan: &LoadPlan<'_>) -> Result<LoadResult> {
         let run = driver::run(plan, &self.bar)?;
         if run.failed() > 0 {
-            return Err(format!("not all requests were answered well: {:?}, {} without answer", run.statuses, run.lost).into());
+            return Err(format!(
+                "not all requests were answered well: {:?}, {} without answer",
+                run.statuses, run.lost
+            )
+            .into());
         }
         Ok(run)
     }
 
     /// Runs one round of a load.
     pub(super) fn run_once(&self, load: &TimedLoad<'_>) -> Result<LoadResult> {
-        let TimedLoad { name, endpoint, request, connections, rate } = load;
+        let TimedLoad {
+            name,
+            endpoint,
+            request,
+            connections,
+            rate,
+        } = load;
         self.bar.set_prefix((*name).to_owned());
-        let until = StopCondition::Time { warm_up: self.warm_up, measured: self.measured };
-        self.send(&LoadPlan { endpoint, request, connections: *connections, threads: 1, rate: *rate, until })
+        let until = StopCondition::Time {
+            warm_up: self.warm_up,
+            measured: self.measured,
+        };
+        self.send(&LoadPlan {
+            endpoint,
+            request,
+            connections: *connections,
+            threads: 1,
+            rate: *rate,
+            until,
+        })
     }
 
     /// Runs the loads in turns, round after round; returns the results of each load in each round.
-    pub(super) fn run_alternating<const N: usize>(&self, loads: &[TimedLoad<'_>; N]) -> Result<[Vec<LoadResult>; N]> {
+    pub(super) fn run_alternating<const N: usize>(
+        &self,
+        loads: &[TimedLoad<'_>; N],
+    ) -> Result<[Vec<LoadResult>; N]> {
         let mut runs = [const { Vec::new() }; N];
         for _ in 0..self.rounds {
             for (load, runs) in loads.iter().zip(&mut runs) {
@@ -115,7 +143,11 @@ impl BenchSetup {
 
 /// Returns the median of the ratios of each round, and the median rates that it is based on.
 pub(super) fn ratio(of: &[LoadResult], to: &[LoadResult], digits: usize) -> String {
-    let ratio = median(of.iter().zip(to).map(|(of, to)| of.per_second() / to.per_second()));
+    let ratio = median(
+        of.iter()
+            .zip(to)
+            .map(|(of, to)| of.per_second() / to.per_second()),
+    );
     let rate = |runs: &[LoadResult]| thousands(median(runs.iter().map(LoadResult::per_second)));
     format!("{ratio:.digits$} ({}/s of {}/s)", rate(of), rate(to))
 }

@@ -13,7 +13,10 @@ const LONG: Duration = Duration::from_secs(3600);
 /// Measures the time to the first answered ping after a clean stop.
 pub(super) fn after_stop(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let mut lines = Vec::new();
-    for (checks, wanted) in [(setup.scaled(10_000), "0.2 s"), (setup.scaled(100_000), "1.0 s")] {
+    for (checks, wanted) in [
+        (setup.scaled(10_000), "0.2 s"),
+        (setup.scaled(100_000), "1.0 s"),
+    ] {
         let mut subject = setup.start_filled_server(checks, 1)?;
         let mut times = Vec::new();
         for _ in 0..setup.rounds {
@@ -21,8 +24,15 @@ pub(super) fn after_stop(setup: &BenchSetup) -> Result<Vec<TableRow>> {
             times.push(subject.restart()?.as_secs_f64());
             setup.fill(&subject, checks, 1)?;
         }
-        let what = format!("ready to answer after a clean stop, {} checks", thousands(checks as f64));
-        lines.push(TableRow::new(what, wanted, format!("{:.3} s", median(times))));
+        let what = format!(
+            "ready to answer after a clean stop, {} checks",
+            thousands(checks as f64)
+        );
+        lines.push(TableRow::new(
+            what,
+            wanted,
+            format!("{:.3} s", median(times)),
+        ));
     }
     Ok(lines)
 }
@@ -32,7 +42,9 @@ pub(super) fn after_stop(setup: &BenchSetup) -> Result<Vec<TableRow>> {
 pub(super) fn after_kill(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(100_000);
     let mut subject = setup.start_filled_server(checks, 10)?;
-    let (mut times, mut answered, mut logged) = (Vec::new(), 0, 0);
+    let mut times = Vec::new();
+    let mut answered = 0;
+    let mut logged = 0;
     for _ in 0..setup.rounds {
         let before = subject.endpoint.logged_pings(&subject.api_key)?;
         answered += killed_while_pinged(setup, &mut subject, checks)?;
@@ -41,21 +53,47 @@ pub(super) fn after_kill(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         logged += subject.endpoint.logged_pings(&subject.api_key)? - before - 1;
     }
     if logged < answered {
-        return Err(format!("{answered} pings were answered before SIGKILL, {logged} of them are in the log").into());
+        return Err(format!(
+            "{answered} pings were answered before SIGKILL, {logged} of them are in the log"
+        )
+        .into());
     }
     let (checks, pings) = (thousands(checks as f64), thousands(10.0 * checks as f64));
-    let what = format!("ready to answer after SIGKILL under load, {checks} checks, {pings} and more logged pings");
-    let found = format!("{} answered, {} logged", thousands(answered as f64), thousands(logged as f64));
-    Ok(vec![TableRow::new(what, "2.0 s", format!("{:.3} s", median(times))), TableRow::new("pings before SIGKILL", "none lost", found)])
+    let what = format!(
+        "ready to answer after SIGKILL under load, {checks} checks, {pings} and more logged pings"
+    );
+    let found = format!(
+        "{} answered, {} logged",
+        thousands(answered as f64),
+        thousands(logged as f64)
+    );
+    Ok(vec![
+        TableRow::new(what, "2.0 s", format!("{:.3} s", median(times))),
+        TableRow::new("pings before SIGKILL", "none lost", found),
+    ])
 }
 
 /// Kills the server under load; returns the number of pings that it answered successfully until
 /// then.
-fn killed_while_pinged(setup: &BenchSetup, subject: &mut MeasuredServer, checks: u64) -> Result<u64> {
+fn killed_while_pinged(
+    setup: &BenchSetup,
+    subject: &mut MeasuredServer,
+    checks: u64,
+) -> Result<u64> {
     let endpoint = subject.endpoint.clone();
     let request = Request::ping(&endpoint, &subject.ping_key, checks, false);
-    let until = StopCondition::Time { warm_up: Duration::ZERO, measured: LONG };
-    let plan = LoadPlan { endpoint: &endpoint, request: &request, connections: 64, threads: 1, rate: None, until };
+    let until = StopCondition::Time {
+        warm_up: Duration::ZERO,
+        measured: LONG,
+    };
+    let plan = LoadPlan {
+        endpoint: &endpoint,
+        request: &request,
+        connections: 64,
+        threads: 1,
+        rate: None,
+        until,
+    };
     setup.bar.set_prefix("pings until SIGKILL");
     let run = std::thread::scope(|scope| {
         let pinging = scope.spawn(|| driver::run(&plan, &setup.bar));

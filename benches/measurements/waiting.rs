@@ -28,8 +28,20 @@ pub(super) fn waiting(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     // No server listens at this address until later.
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let url = format!("url=http://{address}");
-    let words =
-        ["channel", "create", "--project", "default", "--kind", "ntfy", "--name", "phone", "--set", "topic=home", "--set", "every=on"];
+    let words = [
+        "channel",
+        "create",
+        "--project",
+        "default",
+        "--kind",
+        "ntfy",
+        "--name",
+        "phone",
+        "--set",
+        "topic=home",
+        "--set",
+        "every=on",
+    ];
     // Without waiting alerts, to measure the cost of a failure itself.
     let before = subject.resident_bytes()?;
     let written = subject.database_bytes()?;
@@ -38,11 +50,19 @@ pub(super) fn waiting(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let path = format!("/ping/{}/load-{{n}}/fail", subject.ping_key);
     let fail = &Request::new(endpoint, "POST", &path, &[], "", checks);
     setup.bar.set_prefix("failures that nobody can be told");
-    setup.send(&LoadPlan { endpoint, request: fail, connections: 256, threads: 1, rate: None, until: StopCondition::Count(checks) })?;
+    setup.send(&LoadPlan {
+        endpoint,
+        request: fail,
+        connections: 256,
+        threads: 1,
+        rate: None,
+        until: StopCondition::Count(checks),
+    })?;
     if waiting_alerts(&subject)? != checks {
         return Err("not all failures wait to be told".into());
     }
-    let (after, grown) = (subject.resident_bytes()?, subject.database_bytes()? - written);
+    let after = subject.resident_bytes()?;
+    let grown = subject.database_bytes()? - written;
     let used = subject.cpu_seconds()?;
     let came = AlertReceiver::default();
     came.listen(TcpListener::bind(address)?);
@@ -55,18 +75,35 @@ pub(super) fn waiting(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         }
         std::thread::sleep(POLL_INTERVAL);
     }
-    let (drained, used) = (back.elapsed(), subject.cpu_seconds()? - used);
-    let what = format!("{} alerts that wait for a channel that is dead: memory, file", thousands(checks as f64));
-    let kept = format!("{} more, {} more", megabytes(after - before), megabytes(grown));
-    let told = format!("{:.1} s, {used:.1} s of processor time, {} messages", drained.as_secs_f64(), came.count());
+    let drained = back.elapsed();
+    let used = subject.cpu_seconds()? - used;
+    let what = format!(
+        "{} alerts that wait for a channel that is dead: memory, file",
+        thousands(checks as f64)
+    );
+    let kept = format!(
+        "{} more, {} more",
+        megabytes(after - before),
+        megabytes(grown)
+    );
+    let told = format!(
+        "{:.1} s, {used:.1} s of processor time, {} messages",
+        drained.as_secs_f64(),
+        came.count()
+    );
     Ok(vec![
         TableRow::new(what, "40 MB more", kept),
-        TableRow::new("until they are told once it is back", "60 s, 30 s of processor time", told),
+        TableRow::new(
+            "until they are told once it is back",
+            "60 s, 30 s of processor time",
+            told,
+        ),
     ])
 }
 
 /// Returns the number of waiting alerts.
 fn waiting_alerts(subject: &MeasuredServer) -> Result<u64> {
-    let list: Vec<WaitingChannel> = serde_json::from_str(&subject.run(&["channel", "list", "--json"])?)?;
+    let list: Vec<WaitingChannel> =
+        serde_json::from_str(&subject.run(&["channel", "list", "--json"])?)?;
     Ok(list.iter().map(|channel| channel.waiting).sum())
 }

@@ -20,7 +20,10 @@ pub(crate) struct AddressPermit {
 impl AddressLimit {
     /// Limit of `most` connections for each address.
     pub(crate) fn new(most: usize) -> Self {
-        Self { max_per_address: most, open: Arc::default() }
+        Self {
+            max_per_address: most,
+            open: Arc::default(),
+        }
     }
 
     /// Counts another connection of an address. `None` if the address has reached the limit.
@@ -32,7 +35,10 @@ impl AddressLimit {
             return None;
         }
         *count += 1;
-        Some(AddressPermit { limit: self.clone(), address })
+        Some(AddressPermit {
+            limit: self.clone(),
+            address,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
@@ -71,7 +77,8 @@ mod tests {
         let count = |address: &str| addresses.admit(address.parse().unwrap());
         let same = ["10.0.0.1", "::ffff:10.0.0.1"].map(|address| count(address).unwrap());
         assert!(count("10.0.0.1").is_none() && count("10.0.0.2").is_some());
-        let network = ["2001:db8::1", "2001:db8::ffff:0:0:1"].map(|address| count(address).unwrap());
+        let network =
+            ["2001:db8::1", "2001:db8::ffff:0:0:1"].map(|address| count(address).unwrap());
         assert!(count("2001:db8:0:0:1::").is_none() && count("2001:db8:0:1::1").is_some());
         drop((same, network));
         assert!(count("10.0.0.1").is_some() && count("2001:db8::1").is_some());

@@ -65,28 +65,38 @@ impl fmt::Display for AdminClientError {
         match self {
             Self::NoDatabase(directory) => {
                 let shown = directory.display();
-                if directory != Path::new(SERVICE_DIRECTORY) && Path::new(SERVICE_DIRECTORY).is_dir() {
+                if directory != Path::new(SERVICE_DIRECTORY)
+                    && Path::new(SERVICE_DIRECTORY).is_dir()
+                {
                     return write!(
                         f,
-                        "there is no database in {shown}: that of the service is in {SERVICE_DIRECTORY}, as in `sudo -u overdue overdue … --data {SERVICE_DIRECTORY}`"
+                        "there is no database in {shown}: that of the service is in \
+                         {SERVICE_DIRECTORY}, as in `sudo -u overdue overdue … --data \
+                         {SERVICE_DIRECTORY}`"
                     );
                 }
                 write!(
                     f,
-                    "there is no database in {shown}: give its directory with --data, or make one with `overdue serve` or `overdue project create`"
+                    "there is no database in {shown}: give its directory with --data, or make one \
+                     with `overdue serve` or `overdue project create`"
                 )
             }
             Self::NotResponding(directory) => write!(
                 f,
-                "a server is running on {} but does not answer: look at its log, or stop it and try again; a change may or may not have been made",
+                "a server is running on {} but does not answer: look at its log, or stop it and \
+                 try again; a change may or may not have been made",
                 directory.display()
             ),
-            Self::Disconnected => f.write_str("the server stopped before it answered: a change may or may not have been made"),
+            Self::Disconnected => f.write_str(
+                "the server stopped before it answered: a change may or may not have been made",
+            ),
             Self::UnreadableReply(reason) => f.write_str(reason),
             Self::Socket(path, error) => f.write_str(&explain_path_error(path, error)),
             Self::Store(error) => error.fmt(f),
             Self::Backup(error) => error.fmt(f),
-            Self::Thread => f.write_str("the thread that writes the database could not do its work"),
+            Self::Thread => {
+                f.write_str("the thread that writes the database could not do its work")
+            }
         }
     }
 }
@@ -110,7 +120,11 @@ pub async fn send_request(
 }
 
 /// Sends a request about a document. Creates the database if there is none.
-pub async fn send_config_request(directory: &Path, request: AdminRequest, document: String) -> Result<AdminReply, AdminClientError> {
+pub async fn send_config_request(
+    directory: &Path,
+    request: AdminRequest,
+    document: String,
+) -> Result<AdminReply, AdminClientError> {
     send_with_document(directory, request, document.into_bytes(), None).await
 }
 
@@ -120,9 +134,14 @@ async fn send_with_document(
     document: Vec<u8>,
     sending: Option<notify::NotifierConfig>,
 ) -> Result<AdminReply, AdminClientError> {
-    let may_make = matches!(request, AdminRequest::CreateProject { .. } | AdminRequest::Declare { dry: false, .. });
+    let may_make = matches!(
+        request,
+        AdminRequest::CreateProject { .. } | AdminRequest::Declare { dry: false, .. }
+    );
     let mut session = AdminClient::open(directory, may_make).await?;
-    let reply = session.send_with_options(request, document, sending).await?;
+    let reply = session
+        .send_with_options(request, document, sending)
+        .await?;
     session.close()?;
     Ok(reply)
 }
@@ -153,11 +172,16 @@ impl AdminClient {
         let end = match found {
             AdminTarget::Server(stream) => AdminConnection::Server(BufReader::new(stream)),
             AdminTarget::Database(handle, writer) => {
-                let running = std::thread::Builder::new().spawn(|| writer.run()).map_err(|_| AdminClientError::Thread)?;
+                let running = std::thread::Builder::new()
+                    .spawn(|| writer.run())
+                    .map_err(|_| AdminClientError::Thread)?;
                 AdminConnection::Database(handle, Some(running))
             }
         };
-        Ok(Self { directory: directory.into(), connection: end })
+        Ok(Self {
+            directory: directory.into(),
+            connection: end,
+        })
     }
 
     /// Connects to the server of this directory; `None` if none runs. Does not open a database.
@@ -165,9 +189,13 @@ impl AdminClient {
     /// # Errors
     /// If it cannot be reached.
     pub async fn connect_to_server(directory: &Path) -> Result<Option<Self>, AdminClientError> {
-        let found =
-            timeout(SERVER_TIMEOUT, find_server(directory)).await.map_err(|_| AdminClientError::NotResponding(directory.into()))??;
-        Ok(found.map(|stream| Self { directory: directory.into(), connection: AdminConnection::Server(BufReader::new(stream)) }))
+        let found = timeout(SERVER_TIMEOUT, find_server(directory))
+            .await
+            .map_err(|_| AdminClientError::NotResponding(directory.into()))??;
+        Ok(found.map(|stream| Self {
+            directory: directory.into(),
+            connection: AdminConnection::Server(BufReader::new(stream)),
+        }))
     }
 
     /// True if a server answers the requests.
@@ -187,7 +215,11 @@ impl AdminClient {
     ///
     /// # Errors
     /// If there is no reply.
-    pub async fn send_with_document(&mut self, request: AdminRequest, document: Vec<u8>) -> Result<AdminReply, AdminClientError> {
+    pub async fn send_with_document(
+        &mut self,
+        request: AdminRequest,
+        document: Vec<u8>,
+    ) -> Result<AdminReply, AdminClientError> {
         self.send_with_options(request, document, None).await
     }
 
@@ -200,7 +232,13 @@ impl AdminClient {
         match &mut self.connection {
             AdminConnection::Server(stream) => {
                 for part in document.chunks(PART_BYTES) {
-                    match exchange(stream, &AdminRequest::Part(STANDARD.encode(part)), &self.directory).await? {
+                    match exchange(
+                        stream,
+                        &AdminRequest::Part(STANDARD.encode(part)),
+                        &self.directory,
+                    )
+                    .await?
+                    {
                         AdminReply::Done => {}
                         other => return Ok(other),
                     }
@@ -237,9 +275,16 @@ impl AdminClient {
 
 impl AdminConnection {
     fn close(&mut self) -> Result<(), AdminClientError> {
-        let Self::Database(handle, running) = self else { return Ok(()) };
+        let Self::Database(handle, running) = self else {
+            return Ok(());
+        };
         handle.close();
-        running.take().map_or(Ok(()), |running| running.join().map(drop).map_err(|_| AdminClientError::Thread))
+        running.take().map_or(Ok(()), |running| {
+            running
+                .join()
+                .map(drop)
+                .map_err(|_| AdminClientError::Thread)
+        })
     }
 }
 
@@ -258,7 +303,14 @@ async fn find_server(directory: &Path) -> Result<Option<UnixStream>, AdminClient
         match UnixStream::connect(&path).await {
             Ok(stream) => return Ok(Some(stream)),
             // There is no socket, a stale one, or the path is too long for a socket.
-            Err(error) if matches!(error.kind(), NotFound | NotADirectory | ConnectionRefused | InvalidInput) => return Ok(None),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    NotFound | NotADirectory | ConnectionRefused | InvalidInput
+                ) =>
+            {
+                return Ok(None);
+            }
             // More clients than the server can accept.
             Err(error) if error.kind() == WouldBlock => tokio::time::sleep(POLL_INTERVAL).await,
             Err(error) => return Err(AdminClientError::Socket(path, error)),
@@ -279,7 +331,9 @@ async fn open_target(directory: &Path, may_make: bool) -> Result<AdminTarget, Ad
         match open_database(directory) {
             Err(StoreError::InUse(_)) => tokio::time::sleep(POLL_INTERVAL).await,
             opened => {
-                return opened.map(|(handle, writer)| AdminTarget::Database(handle, Box::new(writer))).map_err(AdminClientError::Store);
+                return opened
+                    .map(|(handle, writer)| AdminTarget::Database(handle, Box::new(writer)))
+                    .map_err(AdminClientError::Store);
             }
         }
     }
@@ -291,19 +345,44 @@ fn open_database(directory: &Path) -> Result<(Handle, Writer), StoreError> {
 }
 
 /// Sends the request and reads all lines of the reply.
-async fn exchange(stream: &mut BufReader<UnixStream>, request: &AdminRequest, directory: &Path) -> Result<AdminReply, AdminClientError> {
+async fn exchange(
+    stream: &mut BufReader<UnixStream>,
+    request: &AdminRequest,
+    directory: &Path,
+) -> Result<AdminReply, AdminClientError> {
     let refused = |error| AdminClientError::Socket(directory.join(SOCKET_NAME), error);
     let silent = |_| AdminClientError::NotResponding(directory.into());
-    let is_test = matches!(request, AdminRequest::OfChannel { what: ChannelAction::Test { .. }, .. });
-    let patience = if is_test { CHANNEL_TEST_TIMEOUT } else { SERVER_TIMEOUT };
-    let is_long_step = |step: &ImportRequest| matches!(step, ImportRequest::Finish { .. } | ImportRequest::LongPing { .. });
+    let is_test = matches!(
+        request,
+        AdminRequest::OfChannel {
+            what: ChannelAction::Test { .. },
+            ..
+        }
+    );
+    let patience = if is_test {
+        CHANNEL_TEST_TIMEOUT
+    } else {
+        SERVER_TIMEOUT
+    };
+    let is_long_step = |step: &ImportRequest| {
+        matches!(
+            step,
+            ImportRequest::Finish { .. } | ImportRequest::LongPing { .. }
+        )
+    };
     let takes_long = match request {
         AdminRequest::Import(step) => is_long_step(step),
-        request => matches!(request, AdminRequest::Declare { .. } | AdminRequest::Export { .. }),
+        request => matches!(
+            request,
+            AdminRequest::Declare { .. } | AdminRequest::Export { .. }
+        ),
     };
     let patience = if takes_long { BULK_TIMEOUT } else { patience };
     let request = framing::encode_request(request).map_err(|error| refused(error.into()))?;
-    timeout(SERVER_TIMEOUT, stream.write_all(&request)).await.map_err(silent)?.map_err(refused)?;
+    timeout(SERVER_TIMEOUT, stream.write_all(&request))
+        .await
+        .map_err(silent)?
+        .map_err(refused)?;
     let mut answer: Option<AdminReply> = None;
     loop {
         let (reply, more) = next_line(stream, patience, directory).await?;
@@ -324,8 +403,15 @@ async fn next_line(
     directory: &Path,
 ) -> Result<(AdminReply, bool), AdminClientError> {
     let mut line = Vec::new();
-    let reading = async { stream.take(MAX_REPLY_LINE_BYTES).read_until(b'\n', &mut line).await };
-    let read = timeout(patience, reading).await.map_err(|_| AdminClientError::NotResponding(directory.into()))?;
+    let reading = async {
+        stream
+            .take(MAX_REPLY_LINE_BYTES)
+            .read_until(b'\n', &mut line)
+            .await
+    };
+    let read = timeout(patience, reading)
+        .await
+        .map_err(|_| AdminClientError::NotResponding(directory.into()))?;
     read.map_err(|error| AdminClientError::Socket(directory.join(SOCKET_NAME), error))?;
     if line.ends_with(b"\n") {
         framing::decode_line(&line).map_err(AdminClientError::UnreadableReply)
@@ -337,10 +423,16 @@ async fn next_line(
 /// Finds the target for reading. On a read-only file system, such as a snapshot, the database is
 /// opened read-only.
 async fn open_target_for_reading(directory: &Path) -> Result<AdminTarget, AdminClientError> {
-    match timeout(SERVER_TIMEOUT, open_target(directory, false)).await.map_err(|_| AdminClientError::NotResponding(directory.into()))? {
+    match timeout(SERVER_TIMEOUT, open_target(directory, false))
+        .await
+        .map_err(|_| AdminClientError::NotResponding(directory.into()))?
+    {
         Err(AdminClientError::Store(error)) if error.is_read_only() => {
-            let opened = Medium::read_only(directory).and_then(|medium| engine::open(engine::EngineConfig::without_pings(medium)));
-            opened.map(|(handle, writer)| AdminTarget::Database(handle, Box::new(writer))).map_err(AdminClientError::Store)
+            let opened = Medium::read_only(directory)
+                .and_then(|medium| engine::open(engine::EngineConfig::without_pings(medium)));
+            opened
+                .map(|(handle, writer)| AdminTarget::Database(handle, Box::new(writer)))
+                .map_err(AdminClientError::Store)
         }
         found => found,
     }
@@ -351,20 +443,30 @@ async fn open_target_for_reading(directory: &Path) -> Result<AdminTarget, AdminC
 pub async fn receive_backup(directory: &Path, mut out: impl Write) -> Result<(), AdminClientError> {
     match open_target_for_reading(directory).await? {
         // Nothing changes, so no writer runs.
-        AdminTarget::Database(handle, _writer) => backup::write_backup(&handle, out).map_err(AdminClientError::Backup),
-        AdminTarget::Server(stream) => receive_chunks(stream, &AdminRequest::Backup {}, directory, &mut out).await,
+        AdminTarget::Database(handle, _writer) => {
+            backup::write_backup(&handle, out).map_err(AdminClientError::Backup)
+        }
+        AdminTarget::Server(stream) => {
+            receive_chunks(stream, &AdminRequest::Backup {}, directory, &mut out).await
+        }
     }
 }
 
 /// Writes everything in this directory's database to `out` as lines, or one project without users.
 /// The server sends it; without a server the database is read directly.
-pub async fn receive_export(directory: &Path, project: Option<String>, logs: bool, mut out: impl Write) -> Result<(), AdminClientError> {
+pub async fn receive_export(
+    directory: &Path,
+    project: Option<String>,
+    logs: bool,
+    mut out: impl Write,
+) -> Result<(), AdminClientError> {
     let request = AdminRequest::ExportLines { project, logs };
     match open_target_for_reading(directory).await? {
         AdminTarget::Server(stream) => receive_chunks(stream, &request, directory, &mut out).await,
         // Nothing changes, so no writer runs.
         AdminTarget::Database(handle, _writer) => {
-            let (mut reply, mut rest) = handlers::handle_request(&handle, request, Vec::new()).await;
+            let (mut reply, mut rest) =
+                handlers::handle_request(&handle, request, Vec::new()).await;
             while !write_chunk(reply, &mut out)? {
                 let following = rest.take().ok_or(AdminClientError::Disconnected)?;
                 (reply, rest) = following.next_reply(&handle).await;
@@ -385,7 +487,10 @@ async fn receive_chunks(
     let request = framing::encode_request(request).map_err(|error| refused(error.into()))?;
     stream.write_all(&request).await.map_err(refused)?;
     let mut stream = BufReader::new(stream);
-    while !write_chunk(next_line(&mut stream, SERVER_TIMEOUT, directory).await?.0, out)? {}
+    while !write_chunk(
+        next_line(&mut stream, SERVER_TIMEOUT, directory).await?.0,
+        out,
+    )? {}
     Ok(())
 }
 
@@ -394,13 +499,18 @@ fn write_chunk(reply: AdminReply, out: &mut impl Write) -> Result<bool, AdminCli
     let unwritten = |error: io::Error| AdminClientError::Backup(error.into());
     match reply {
         AdminReply::Piece(piece) => {
-            let piece =
-                STANDARD.decode(piece).map_err(|_| AdminClientError::UnreadableReply("a piece of the answer is no base64".into()))?;
+            let piece = STANDARD.decode(piece).map_err(|_| {
+                AdminClientError::UnreadableReply("a piece of the answer is no base64".into())
+            })?;
             out.write_all(&piece).map_err(unwritten).map(|()| false)
         }
         AdminReply::Done => out.flush().map_err(unwritten).map(|()| true),
-        AdminReply::Refused(reason) | AdminReply::Invalid(reason) => Err(AdminClientError::UnreadableReply(reason)),
-        _ => Err(AdminClientError::UnreadableReply("the server answered something else than pieces".into())),
+        AdminReply::Refused(reason) | AdminReply::Invalid(reason) => {
+            Err(AdminClientError::UnreadableReply(reason))
+        }
+        _ => Err(AdminClientError::UnreadableReply(
+            "the server answered something else than pieces".into(),
+        )),
     }
 }
 
@@ -410,5 +520,7 @@ pub fn is_server_running(directory: &Path) -> bool {
 }
 
 fn append_reply(first: &mut AdminReply, next: AdminReply) -> Result<(), AdminClientError> {
-    first.append(next).map_err(|_| AdminClientError::UnreadableReply("the pieces of an answer do not belong together".into()))
+    first.append(next).map_err(|_| {
+        AdminClientError::UnreadableReply("the pieces of an answer do not belong together".into())
+    })
 }

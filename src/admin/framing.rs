@@ -35,7 +35,10 @@ pub(super) fn encode_request(request: &AdminRequest) -> Result<Vec<u8>, serde_js
 }
 
 /// Returns the lines of a reply; `more`: others follow them.
-pub(super) fn encode_reply(mut reply: AdminReply, more: bool) -> Result<Vec<Vec<u8>>, serde_json::Error> {
+pub(super) fn encode_reply(
+    mut reply: AdminReply,
+    more: bool,
+) -> Result<Vec<Vec<u8>>, serde_json::Error> {
     let line = encode_line(&reply, more)?;
     if line.len() > MAX_LINE_BYTES
         && let Some(rest) = reply.split_off()
@@ -48,7 +51,11 @@ pub(super) fn encode_reply(mut reply: AdminReply, more: bool) -> Result<Vec<Vec<
 }
 
 fn encode_line(message: &impl Serialize, more: bool) -> Result<Vec<u8>, serde_json::Error> {
-    let mut line = serde_json::to_vec(&MessageLine { version: PROTOCOL_VERSION, more, message })?;
+    let mut line = serde_json::to_vec(&MessageLine {
+        version: PROTOCOL_VERSION,
+        more,
+        message,
+    })?;
     line.push(b'\n');
     Ok(line)
 }
@@ -56,17 +63,25 @@ fn encode_line(message: &impl Serialize, more: bool) -> Result<Vec<u8>, serde_js
 /// Returns the message of a line, and true if more lines belong to it.
 pub(super) fn decode_line<T: DeserializeOwned>(line: &[u8]) -> Result<(T, bool), String> {
     let read = serde_json::from_slice::<MessageLine<T>>(line);
-    if let Ok(MessageLine { version: PROTOCOL_VERSION, more, message }) = read {
+    if let Ok(MessageLine {
+        version: PROTOCOL_VERSION,
+        more,
+        message,
+    }) = read
+    {
         return Ok((message, more));
     }
     // The rest of a line of another version may have any form.
-    let MessageVersion { version } = serde_json::from_slice(line).map_err(|error| format!("not a line of the admin protocol: {error}"))?;
+    let MessageVersion { version } = serde_json::from_slice(line)
+        .map_err(|error| format!("not a line of the admin protocol: {error}"))?;
     if version != PROTOCOL_VERSION {
         return Err(format!(
-            "the other end speaks version {version} of the admin protocol, this one version {PROTOCOL_VERSION}: use the command and the server of one release"
+            "the other end speaks version {version} of the admin protocol, this one version \
+             {PROTOCOL_VERSION}: use the command and the server of one release"
         ));
     }
-    let MessageLine { message, more, .. } = read.map_err(|error| format!("not a message of the admin protocol: {error}"))?;
+    let MessageLine { message, more, .. } =
+        read.map_err(|error| format!("not a message of the admin protocol: {error}"))?;
     Ok((message, more))
 }
 
@@ -78,16 +93,37 @@ mod tests {
 
     #[test]
     fn the_version_comes_first_and_decides() {
-        let request =
-            AdminRequest::CreateProject { name: ProjectName::parse("a").unwrap(), check_limit: CheckLimit::At(3), ping_log_limit: 5 };
+        let request = AdminRequest::CreateProject {
+            name: ProjectName::parse("a").unwrap(),
+            check_limit: CheckLimit::At(3),
+            ping_log_limit: 5,
+        };
         let line = String::from_utf8(encode_request(&request).unwrap()).unwrap();
         assert_eq!(
             line,
-            "{\"version\":3,\"message\":{\"create_project\":{\"name\":\"a\",\"check_limit\":{\"at\":3},\"ping_log_limit\":5}}}\n"
+            concat!(
+                r#"{"version":3,"message":{"create_project":{"name":"a","#,
+                r#""check_limit":{"at":3},"ping_log_limit":5}}}"#,
+                "\n"
+            )
         );
-        assert!(matches!(decode_line(line.as_bytes()), Ok((AdminRequest::CreateProject { ping_log_limit: 5, .. }, false))));
+        assert!(matches!(
+            decode_line(line.as_bytes()),
+            Ok((
+                AdminRequest::CreateProject {
+                    ping_log_limit: 5,
+                    ..
+                },
+                false
+            ))
+        ));
         let newer = line.replace("\"version\":3", "\"version\":4");
-        assert!(decode_line::<AdminRequest>(newer.as_bytes()).err().unwrap().contains("speaks version 4"));
+        assert!(
+            decode_line::<AdminRequest>(newer.as_bytes())
+                .err()
+                .unwrap()
+                .contains("speaks version 4")
+        );
     }
 
     #[test]
@@ -109,29 +145,61 @@ mod tests {
             whole.append(piece).ok().unwrap();
             more = follows;
         }
-        let AdminReply::Projects(rows) = whole else { panic!("another reply") };
-        assert_eq!((rows.iter().map(|row| row.checks).collect::<Vec<_>>(), more), ((0..20).collect(), false));
+        let AdminReply::Projects(rows) = whole else {
+            panic!("another reply")
+        };
+        assert_eq!(
+            (rows.iter().map(|row| row.checks).collect::<Vec<_>>(), more),
+            ((0..20).collect(), false)
+        );
         // A row is never split.
-        let huge = ProjectRow { name: "x".repeat(MAX_LINE_BYTES), ..row(1) };
-        assert_eq!(encode_reply(AdminReply::Projects(vec![huge]), false).unwrap().len(), 1);
+        let huge = ProjectRow {
+            name: "x".repeat(MAX_LINE_BYTES),
+            ..row(1)
+        };
+        assert_eq!(
+            encode_reply(AdminReply::Projects(vec![huge]), false)
+                .unwrap()
+                .len(),
+            1
+        );
     }
 
     #[test]
     fn what_a_request_cannot_hold_is_refused_while_it_is_read() {
-        let channel = |settings: &str| format!(r#"{{"create_channel":{{"project":"p","name":"n","settings":{settings}}}}}"#);
+        let channel = |settings: &str| {
+            format!(r#"{{"create_channel":{{"project":"p","name":"n","settings":{settings}}}}}"#)
+        };
         for (message, part) in [
-            (r#"{"create_project":{"name":"","check_limit":"none","ping_log_limit":5}}"#.to_owned(), "cannot be empty"),
-            (r#"{"create_key":{"project":"p","access":"all","label":""}}"#.to_owned(), "no such access"),
-            (r#"{"revoke_key":{"id":1,"idd":2}}"#.to_owned(), "unknown field `idd`"),
+            (
+                r#"{"create_project":{"name":"","check_limit":"none","ping_log_limit":5}}"#
+                    .to_owned(),
+                "cannot be empty",
+            ),
+            (
+                r#"{"create_key":{"project":"p","access":"all","label":""}}"#.to_owned(),
+                "no such access",
+            ),
+            (
+                r#"{"revoke_key":{"id":1,"idd":2}}"#.to_owned(),
+                "unknown field `idd`",
+            ),
             (r#"{"erase":{}}"#.to_owned(), "unknown variant `erase`"),
             (channel(r#"["fax",[]]"#), "no such kind"),
             (channel(r#"["email",[]]"#), "to is missing"),
         ] {
-            let error = decode_line::<AdminRequest>(format!(r#"{{"version":3,"message":{message}}}"#).as_bytes()).err().unwrap();
+            let error = decode_line::<AdminRequest>(
+                format!(r#"{{"version":3,"message":{message}}}"#).as_bytes(),
+            )
+            .err()
+            .unwrap();
             assert!(error.contains(part), "{message}: {error}");
         }
         for line in ["", "null", "{}", "[1]", "{\"version\":\"1\"}"] {
-            assert!(decode_line::<AdminReply>(line.as_bytes()).is_err(), "{line}");
+            assert!(
+                decode_line::<AdminReply>(line.as_bytes()).is_err(),
+                "{line}"
+            );
         }
     }
 }

@@ -32,8 +32,15 @@ use window::WindowRow;
 /// A request. A project is named by its name or UUID; a channel by its UUID or, if that is unique,
 /// its name; a check by its UUID, slug or name.
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", rename_all_fields = "snake_case", deny_unknown_fields)]
-#[allow(missing_docs, reason = "fields are named like the flags of the command line, where each is explained")]
+#[serde(
+    rename_all = "snake_case",
+    rename_all_fields = "snake_case",
+    deny_unknown_fields
+)]
+#[allow(
+    missing_docs,
+    reason = "fields are named like the flags of the command line, where each is explained"
+)]
 pub enum AdminRequest {
     /// Creates a project. The reply is its UUID.
     CreateProject {
@@ -65,7 +72,10 @@ pub enum AdminRequest {
     /// Deletes a key.
     RevokeKey { id: u64 },
     /// Lists the keys of a project or of all, oldest first.
-    ListKeys { project: Option<String>, show_ping_keys: bool },
+    ListKeys {
+        project: Option<String>,
+        show_ping_keys: bool,
+    },
     /// Creates a channel. The reply is its UUID.
     CreateChannel {
         project: Option<String>,
@@ -86,14 +96,30 @@ pub enum AdminRequest {
         keep: bool,
     },
     /// Deletes a channel, and unassigns it from all checks.
-    DeleteChannel { project: Option<String>, channel: String },
+    DeleteChannel {
+        project: Option<String>,
+        channel: String,
+    },
     /// Lists the channels of a project or of all, oldest first.
-    ListChannels { project: Option<String>, show_settings: bool },
+    ListChannels {
+        project: Option<String>,
+        show_settings: bool,
+    },
     /// Action on one channel.
-    OfChannel { project: Option<String>, channel: String, what: ChannelAction },
+    OfChannel {
+        project: Option<String>,
+        channel: String,
+        what: ChannelAction,
+    },
     /// Lists the newest deliveries of a project, a channel or a check, or of a combination, newest
     /// first.
-    ListDeliveries { project: Option<String>, channel: Option<String>, check: Option<String>, failed: bool, limit: u32 },
+    ListDeliveries {
+        project: Option<String>,
+        channel: Option<String>,
+        check: Option<String>,
+        failed: bool,
+        limit: u32,
+    },
     /// Queues a failed delivery again. The reply is its new number.
     RetryDelivery { number: u64 },
     /// Streams the whole database as bytes: see [`crate::backup`].
@@ -118,7 +144,10 @@ pub enum AdminRequest {
         dry: bool,
     },
     /// Exports the configuration of a project, or of all, in the format of declared files.
-    Export { project: Option<String>, secrets: bool },
+    Export {
+        project: Option<String>,
+        secrets: bool,
+    },
     /// A step of an import, or the end of a trial.
     Import(ImportRequest),
     /// Creates a maintenance window. The reply is its UUID.
@@ -134,7 +163,10 @@ pub enum AdminRequest {
     /// Lists the maintenance windows of a project or of all, oldest first.
     ListWindows { project: Option<String> },
     /// Deletes a maintenance window.
-    DeleteWindow { project: Option<String>, window: String },
+    DeleteWindow {
+        project: Option<String>,
+        window: String,
+    },
     /// Creates a check, or changes the one that matches on all fields of `unique`. The reply is its
     /// UUID.
     CreateCheck {
@@ -146,9 +178,17 @@ pub enum AdminRequest {
     },
     /// Lists the checks of a project or of all that have all of these tags and, if any is given,
     /// one of these statuses, oldest first.
-    ListChecks { project: Option<String>, tags: Vec<String>, statuses: Option<Vec<String>> },
+    ListChecks {
+        project: Option<String>,
+        tags: Vec<String>,
+        statuses: Option<Vec<String>>,
+    },
     /// Action on one check.
-    OfCheck { project: Option<String>, check: String, what: CheckAction },
+    OfCheck {
+        project: Option<String>,
+        check: String,
+        what: CheckAction,
+    },
     /// Creates a user. The reply is its UUID or, without a password, the link by which it chooses
     /// one.
     CreateUser {
@@ -211,7 +251,10 @@ impl CheckLimit {
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         match text {
             "none" => Ok(Self::None),
-            number => number.parse().map(Self::At).map_err(|_| "give a number of checks, or none for no limit"),
+            number => number
+                .parse()
+                .map(Self::At)
+                .map_err(|_| "give a number of checks, or none for no limit"),
         }
     }
 
@@ -333,9 +376,20 @@ impl AdminReply {
             Self::Conflicts(rows) => half(rows).map(Self::Conflicts),
             Self::Objects(rows) => half(rows).map(Self::Objects),
             Self::Imports(rows) => half(rows).map(Self::Imports),
-            Self::Done | Self::Made(_) | Self::MadeKey(_) | Self::MadeLink(_) | Self::Alerting(_) | Self::Tested(_) => None,
-            Self::ImportBegun(_) | Self::Imported(..) | Self::Touched(_) | Self::Warnings(_) => None,
-            Self::Assigned(_) | Self::Queued(_) | Self::Piece(_) | Self::Invalid(_) | Self::Refused(_) => None,
+            Self::Done
+            | Self::Made(_)
+            | Self::MadeKey(_)
+            | Self::MadeLink(_)
+            | Self::Alerting(_)
+            | Self::Tested(_) => None,
+            Self::ImportBegun(_) | Self::Imported(..) | Self::Touched(_) | Self::Warnings(_) => {
+                None
+            }
+            Self::Assigned(_)
+            | Self::Queued(_)
+            | Self::Piece(_)
+            | Self::Invalid(_)
+            | Self::Refused(_) => None,
         }
     }
 }
@@ -399,43 +453,79 @@ mod form {
             pub(super) mod $name {
                 use super::super::*;
 
-                pub(crate) fn serialize<S: serde::Serializer>(value: &$type, to: S) -> Result<S::Ok, S::Error> {
+                pub(crate) fn serialize<S: serde::Serializer>(
+                    value: &$type,
+                    to: S,
+                ) -> Result<S::Ok, S::Error> {
                     Serialize::serialize(&$write(value), to)
                 }
 
-                pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<$type, D::Error> {
+                pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(
+                    from: D,
+                ) -> Result<$type, D::Error> {
                     $parse(Deserialize::deserialize(from)?).map_err(serde::de::Error::custom)
                 }
             }
         };
     }
 
-    text!(project_name, ProjectName, ProjectName::as_str, |text: String| ProjectName::parse(&text));
+    text!(
+        project_name,
+        ProjectName,
+        ProjectName::as_str,
+        |text: String| ProjectName::parse(&text)
+    );
     text!(
         optional_project_name,
         Option<ProjectName>,
         |name: &Option<ProjectName>| name.as_ref().map(|name| name.as_str().to_owned()),
         |text: Option<String>| { text.map(|text| ProjectName::parse(&text)).transpose() }
     );
-    text!(access, KeyAccess, |access: &KeyAccess| access.name(), |text: String| KeyAccess::parse(&text).ok_or("no such access"));
-    text!(key_label, KeyLabel, KeyLabel::as_str, |text: String| KeyLabel::parse(&text));
-    text!(user_name, UserName, UserName::as_str, |text: String| UserName::parse(&text));
+    text!(
+        access,
+        KeyAccess,
+        |access: &KeyAccess| access.name(),
+        |text: String| KeyAccess::parse(&text).ok_or("no such access")
+    );
+    text!(key_label, KeyLabel, KeyLabel::as_str, |text: String| {
+        KeyLabel::parse(&text)
+    });
+    text!(user_name, UserName, UserName::as_str, |text: String| {
+        UserName::parse(&text)
+    });
     text!(
         optional_user_name,
         Option<UserName>,
         |name: &Option<UserName>| name.as_ref().map(|name| name.as_str().to_owned()),
         |text: Option<String>| { text.map(|text| UserName::parse(&text)).transpose() }
     );
-    text!(membership, Membership, |kind: &Membership| kind.name(), |text: String| Membership::parse(&text)
-        .ok_or("give member or read-only"));
-    text!(password_hash, PasswordHash, PasswordHash::as_str, |text: String| password::parse(&text).ok_or("not the hash of a password"));
+    text!(
+        membership,
+        Membership,
+        |kind: &Membership| kind.name(),
+        |text: String| Membership::parse(&text).ok_or("give member or read-only")
+    );
+    text!(
+        password_hash,
+        PasswordHash,
+        PasswordHash::as_str,
+        |text: String| password::parse(&text).ok_or("not the hash of a password")
+    );
     text!(
         optional_password_hash,
         Option<PasswordHash>,
         |hash: &Option<PasswordHash>| hash.as_ref().map(|hash| hash.as_str().to_owned()),
-        |text: Option<String>| { text.map(|text| password::parse(&text).ok_or("not the hash of a password")).transpose() }
+        |text: Option<String>| {
+            text.map(|text| password::parse(&text).ok_or("not the hash of a password"))
+                .transpose()
+        }
     );
-    text!(channel_name, ChannelName, ChannelName::as_str, |text: String| ChannelName::parse(&text));
+    text!(
+        channel_name,
+        ChannelName,
+        ChannelName::as_str,
+        |text: String| ChannelName::parse(&text)
+    );
     text!(
         optional_channel_name,
         Option<ChannelName>,
@@ -447,7 +537,10 @@ mod form {
         ChannelSettings,
         |settings: &ChannelSettings| (
             settings.kind().name,
-            settings.pairs().map(|(key, value)| (key.into(), value.into())).collect::<Vec<(String, String)>>()
+            settings
+                .pairs()
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect::<Vec<(String, String)>>()
         ),
         |(kind, pairs): (String, Vec<(String, String)>)| {
             let kind = ChannelKind::from_name(&kind).ok_or("no such kind of channel")?;

@@ -58,12 +58,21 @@ impl fmt::Display for AdminSocketError {
             Self::PathTooLong(path) => {
                 write!(
                     f,
-                    "the path of the admin socket, {}, is too long for a socket: choose a shorter data directory with --data",
+                    "the path of the admin socket, {}, is too long for a socket: choose a shorter \
+                     data directory with --data",
                     path.display()
                 )
             }
-            Self::Occupied(path) => write!(f, "{} is no socket and lies where the admin socket has to be: move it away", path.display()),
-            Self::Io(path, error) => write!(f, "cannot listen on the admin socket {}: {error}", path.display()),
+            Self::Occupied(path) => write!(
+                f,
+                "{} is no socket and lies where the admin socket has to be: move it away",
+                path.display()
+            ),
+            Self::Io(path, error) => write!(
+                f,
+                "cannot listen on the admin socket {}: {error}",
+                path.display()
+            ),
         }
     }
 }
@@ -88,7 +97,10 @@ pub struct AdminSocket {
 impl Drop for AdminSocket {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!("the admin socket {} cannot be removed: {error}", self.path.display());
+            tracing::warn!(
+                "the admin socket {} cannot be removed: {error}",
+                self.path.display()
+            );
         }
     }
 }
@@ -100,7 +112,9 @@ impl AdminSocket {
         let path = directory.join(SOCKET_NAME);
         let refused = |error| AdminSocketError::Io(path.clone(), error);
         match fs::symlink_metadata(&path) {
-            Ok(there) if there.file_type().is_socket() => fs::remove_file(&path).map_err(refused)?,
+            Ok(there) if there.file_type().is_socket() => {
+                fs::remove_file(&path).map_err(refused)?
+            }
             Ok(_) => return Err(AdminSocketError::Occupied(path)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(refused(error)),
@@ -117,7 +131,14 @@ impl AdminSocket {
     /// Answers requests until `stop` holds true. Then requests in progress have up to five seconds
     /// to finish.
     pub async fn serve(self, handle: Handle, addresses: ServiceUrls, stop: watch::Receiver<bool>) {
-        let hold = |stream| Some(serve_connection(stream, handle.clone(), addresses.clone(), stop.clone()));
+        let hold = |stream| {
+            Some(serve_connection(
+                stream,
+                handle.clone(),
+                addresses.clone(),
+                stop.clone(),
+            ))
+        };
         accept_connections("admin", self, MAX_CONNECTIONS, stop.clone(), hold).await;
     }
 }
@@ -131,7 +152,11 @@ impl Listener for AdminSocket {
 }
 
 /// Runs `writing` with a time limit. The limit becomes short when the server stops.
-async fn with_timeout<T>(patience: Duration, writing: impl Future<Output = T>, stop: &mut watch::Receiver<bool>) -> Option<T> {
+async fn with_timeout<T>(
+    patience: Duration,
+    writing: impl Future<Output = T>,
+    stop: &mut watch::Receiver<bool>,
+) -> Option<T> {
     let stopping = async {
         wait_for_stop(stop).await;
         tokio::time::sleep(SHUTDOWN_WRITE_TIMEOUT).await;
@@ -157,7 +182,11 @@ fn append_part(document: &mut Vec<u8>, part: &str) -> AdminReply {
 /// Puts the address of the service before each path in the reply.
 fn complete_urls(reply: &mut AdminReply, addresses: &ServiceUrls) {
     let ping_url = |uuid: Uuid| format!("{}/ping/{uuid}", addresses.base_url);
-    let page = |path: &str| addresses.has_pages.then(|| format!("{}{path}", addresses.base_url));
+    let page = |path: &str| {
+        addresses
+            .has_pages
+            .then(|| format!("{}{path}", addresses.base_url))
+    };
     match reply {
         AdminReply::MadeLink(link) => link.url = page(&link.path),
         AdminReply::Checks(rows) => {
@@ -190,14 +219,20 @@ impl ConnectionImport {
     fn record_reply(&mut self, ends: Option<ImportId>, reply: &AdminReply) {
         match reply {
             AdminReply::ImportBegun(import) => self.import = Some(ImportId(*import)),
-            AdminReply::Imported(..) | AdminReply::Done if ends == self.import => self.import = None,
+            AdminReply::Imported(..) | AdminReply::Done if ends == self.import => {
+                self.import = None
+            }
             _ => {}
         }
     }
 
     /// Returns the maximum bytes of a request and its time limit.
     fn request_limits(&self) -> (usize, Duration) {
-        if self.import.is_some() { (MAX_IMPORT_LINE_BYTES, BULK_CLIENT_TIMEOUT) } else { (MAX_LINE_BYTES, CLIENT_TIMEOUT) }
+        if self.import.is_some() {
+            (MAX_IMPORT_LINE_BYTES, BULK_CLIENT_TIMEOUT)
+        } else {
+            (MAX_LINE_BYTES, CLIENT_TIMEOUT)
+        }
     }
 }
 
@@ -205,57 +240,95 @@ impl Drop for ConnectionImport {
     fn drop(&mut self) {
         if let Some(import) = self.import {
             // If the command is not accepted, the import ends after an hour without activity.
-            drop(self.handle.submit(Command::Import(Box::new(ImportStep::Abandon { import }))));
+            drop(
+                self.handle
+                    .submit(Command::Import(Box::new(ImportStep::Abandon { import }))),
+            );
         }
     }
 }
 
 /// Answers one request after another. A list is generated as fast as the client reads it.
-async fn serve_connection(mut stream: UnixStream, handle: Handle, addresses: ServiceUrls, mut stop: watch::Receiver<bool>) {
+async fn serve_connection(
+    mut stream: UnixStream,
+    handle: Handle,
+    addresses: ServiceUrls,
+    mut stop: watch::Receiver<bool>,
+) {
     let (read, mut write) = stream.split();
     let mut read = BufReader::new(read);
     let mut document = Vec::new();
-    let mut own_import = ConnectionImport { handle: handle.clone(), import: None };
+    let mut own_import = ConnectionImport {
+        handle: handle.clone(),
+        import: None,
+    };
     loop {
         let mut line = Vec::new();
         let (most, patience) = own_import.request_limits();
-        let reading = async { timeout(patience, (&mut read).take(most as u64).read_until(b'\n', &mut line)).await };
+        let reading = async {
+            timeout(
+                patience,
+                (&mut read).take(most as u64).read_until(b'\n', &mut line),
+            )
+            .await
+        };
         let arrived = tokio::select! {
             arrived = reading => matches!(arrived, Ok(Ok(_))),
             () = wait_for_stop(&mut stop) => false,
         };
         let mut to_take = CLIENT_TIMEOUT;
-        let (whole, too_long) = (line.ends_with(b"\n"), line.len() == most);
+        let whole = line.ends_with(b"\n");
+        let too_long = line.len() == most;
         let (mut reply, mut rest) = match arrived {
             true if whole => match framing::decode_line::<AdminRequest>(&line) {
                 Ok((AdminRequest::Part(part), _)) => (append_part(&mut document, &part), None),
-                Ok((AdminRequest::Import(ImportRequest::Begin { .. }), _)) if own_import.import.is_some() => {
-                    (AdminReply::Refused("an import is under way on this connection".into()), None)
+                Ok((AdminRequest::Import(ImportRequest::Begin { .. }), _))
+                    if own_import.import.is_some() =>
+                {
+                    (
+                        AdminReply::Refused("an import is under way on this connection".into()),
+                        None,
+                    )
                 }
                 Ok((request, _)) => {
                     let ends = match request {
-                        AdminRequest::Import(ImportRequest::Abandon { import } | ImportRequest::Finish { look: false, import, .. }) => {
-                            Some(ImportId(import))
-                        }
+                        AdminRequest::Import(
+                            ImportRequest::Abandon { import }
+                            | ImportRequest::Finish {
+                                look: false,
+                                import,
+                                ..
+                            },
+                        ) => Some(ImportId(import)),
                         _ => None,
                     };
                     if matches!(request, AdminRequest::ExportLines { .. }) {
                         to_take = BULK_CLIENT_TIMEOUT;
                     }
-                    let answer = handlers::handle_request(&handle, request, std::mem::take(&mut document)).await;
+                    let answer =
+                        handlers::handle_request(&handle, request, std::mem::take(&mut document))
+                            .await;
                     own_import.record_reply(ends, &answer.0);
                     answer
                 }
                 Err(reason) => (AdminReply::Invalid(reason), None),
             },
-            true if too_long => (AdminReply::Invalid(format!("a request has at most {most} bytes")), None),
+            true if too_long => (
+                AdminReply::Invalid(format!("a request has at most {most} bytes")),
+                None,
+            ),
             _ => return,
         };
         complete_urls(&mut reply, &addresses);
         loop {
-            let Ok(lines) = framing::encode_reply(reply, rest.is_some()) else { return };
+            let Ok(lines) = framing::encode_reply(reply, rest.is_some()) else {
+                return;
+            };
             for line in lines {
-                if !matches!(with_timeout(to_take, write.write_all(&line), &mut stop).await, Some(Ok(()))) {
+                if !matches!(
+                    with_timeout(to_take, write.write_all(&line), &mut stop).await,
+                    Some(Ok(()))
+                ) {
                     return;
                 }
             }

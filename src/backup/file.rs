@@ -65,12 +65,22 @@ impl BackupFile {
     pub fn create(path: &Path) -> io::Result<Self> {
         let partial = path_with_suffix(path, ".partial");
         let file = create_locked(&partial)?;
-        let file = SyncingFile { file, unsynced_bytes: 0 };
+        let file = SyncingFile {
+            file,
+            unsynced_bytes: 0,
+        };
         let out = match path.extension() {
-            Some(extension) if extension == "zst" => BackupOutput::Compressed(zstd::Encoder::new(file, COMPRESSION_LEVEL)?),
+            Some(extension) if extension == "zst" => {
+                BackupOutput::Compressed(zstd::Encoder::new(file, COMPRESSION_LEVEL)?)
+            }
             _ => BackupOutput::Plain(file),
         };
-        Ok(Self { path: path.into(), partial, out: Some(out), is_kept: false })
+        Ok(Self {
+            path: path.into(),
+            partial,
+            out: Some(out),
+            is_kept: false,
+        })
     }
 
     /// Reads the file again from the beginning, throttled by `pace`, and gives it its final name.
@@ -92,7 +102,11 @@ impl BackupFile {
         let bytes = file.metadata()?.len();
         fs::rename(&self.partial, &self.path)?;
         self.is_kept = true;
-        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = self
+            .path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         File::open(parent)?.sync_all()?;
         Ok((bytes, rows))
     }
@@ -127,7 +141,15 @@ impl Drop for BackupFile {
 /// belong to another user, who could then read the backup.
 fn create_locked(partial: &Path) -> io::Result<File> {
     for _ in 0..CREATE_ATTEMPTS {
-        let options = |new| OpenOptions::new().read(true).write(true).create_new(new).mode(0o600).custom_flags(NO_FOLLOW).open(partial);
+        let options = |new| {
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create_new(new)
+                .mode(0o600)
+                .custom_flags(NO_FOLLOW)
+                .open(partial)
+        };
         match options(true) {
             Ok(file) => {
                 file.try_lock().map_err(io::Error::from)?;
@@ -138,7 +160,10 @@ fn create_locked(partial: &Path) -> io::Result<File> {
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 if !fs::symlink_metadata(partial)?.is_file() {
-                    return Err(io::Error::other(format!("{} is in the way and no file: remove it", partial.display())));
+                    return Err(io::Error::other(format!(
+                        "{} is in the way and no file: remove it",
+                        partial.display()
+                    )));
                 }
                 let left = options(false)?;
                 left.try_lock().map_err(io::Error::from)?;
@@ -187,10 +212,16 @@ pub fn open_backup(path: &Path) -> io::Result<Box<dyn Read>> {
 /// Returns an error if the input cannot be read.
 pub fn read_backup(mut input: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     let mut begin = Vec::new();
-    (&mut input).take(ZSTD_MAGIC.len() as u64).read_to_end(&mut begin)?;
+    (&mut input)
+        .take(ZSTD_MAGIC.len() as u64)
+        .read_to_end(&mut begin)?;
     let is_compressed = begin == ZSTD_MAGIC;
     let input = BufReader::with_capacity(1 << 17, io::Cursor::new(begin).chain(input));
-    Ok(if is_compressed { Box::new(BufReader::new(zstd::Decoder::with_buffer(input)?)) } else { Box::new(input) })
+    Ok(if is_compressed {
+        Box::new(BufReader::new(zstd::Decoder::with_buffer(input)?))
+    } else {
+        Box::new(input)
+    })
 }
 
 #[cfg(test)]
@@ -202,12 +233,16 @@ mod tests {
     #[test]
     fn what_lies_under_the_name_of_the_file_under_way_is_not_written_into() {
         let directory = tempfile::tempdir().unwrap();
-        let (path, victim) = (directory.path().join("a.backup"), directory.path().join("victim"));
+        let path = directory.path().join("a.backup");
+        let victim = directory.path().join("victim");
         let partial = path_with_suffix(&path, ".partial");
         fs::write(&victim, b"somebody's").unwrap();
         symlink(&victim, &partial).unwrap();
         let refused = BackupFile::create(&path).err().unwrap();
-        assert!(refused.to_string().contains("no file: remove it"), "{refused}");
+        assert!(
+            refused.to_string().contains("no file: remove it"),
+            "{refused}"
+        );
         assert_eq!(fs::read(&victim).unwrap(), b"somebody's");
         fs::remove_file(&partial).unwrap();
         // Readable by all and, if the test runs as root, owned by another user.
@@ -217,11 +252,14 @@ mod tests {
         let reader = File::open(&partial).unwrap();
         let mut made = BackupFile::create(&path).unwrap();
         made.write_all(b"secret").unwrap();
-        let (found, own) = (fs::symlink_metadata(&partial).unwrap(), fs::metadata(directory.path()).unwrap());
+        let found = fs::symlink_metadata(&partial).unwrap();
+        let own = fs::metadata(directory.path()).unwrap();
         assert_eq!((found.mode() & 0o777, found.uid()), (0o600, own.uid()));
         assert_eq!(io::read_to_string(reader).unwrap(), "left");
         // A backup in progress is left alone.
-        assert!(BackupFile::create(&path).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock));
+        assert!(
+            BackupFile::create(&path).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        );
         drop(made);
         assert!(!partial.exists());
     }

@@ -55,33 +55,43 @@ impl BackupScheduler {
             // The receiver is gone once the server has stopped.
             let _ = moved.send(());
         });
-        std::thread::Builder::new().name("backups".into()).spawn(move || {
-            lower_thread_priority();
-            let mut not_before = Timestamp::default();
-            loop {
-                let now = handle.now();
-                let due = newest.filter(|at| !at.is_ahead_of(now)).map_or(now, |at| at.plus_micros(to_micros(intervals.interval)));
-                let wait = due.max(not_before).micros_since(now);
-                if wait > 0 {
-                    match woken.recv_timeout(CLOCK_POLL_INTERVAL.min(Duration::from_micros(wait.unsigned_abs()))) {
-                        Err(RecvTimeoutError::Disconnected) => return,
-                        Ok(()) | Err(RecvTimeoutError::Timeout) => continue,
+        std::thread::Builder::new()
+            .name("backups".into())
+            .spawn(move || {
+                lower_thread_priority();
+                let mut not_before = Timestamp::default();
+                loop {
+                    let now = handle.now();
+                    let due = newest
+                        .filter(|at| !at.is_ahead_of(now))
+                        .map_or(now, |at| at.plus_micros(to_micros(intervals.interval)));
+                    let wait = due.max(not_before).micros_since(now);
+                    if wait > 0 {
+                        match woken.recv_timeout(
+                            CLOCK_POLL_INTERVAL.min(Duration::from_micros(wait.unsigned_abs())),
+                        ) {
+                            Err(RecvTimeoutError::Disconnected) => return,
+                            Ok(()) | Err(RecvTimeoutError::Timeout) => continue,
+                        }
+                    }
+                    match run_attempt(|| create_backup(&handle, &intervals, now)) {
+                        Ok(()) => {
+                            newest = Some(now);
+                            handle.metrics().record_backup(now);
+                        }
+                        Err(error) => {
+                            not_before =
+                                now.plus_micros(to_micros(RETRY_DELAY.min(intervals.interval)));
+                            let reason = failure_reason(&error);
+                            tracing::error!(
+                                "NO BACKUP could be made in {}: {reason}",
+                                intervals.directory.display()
+                            );
+                            handle.metrics().record_backup_failure(now, reason);
+                        }
                     }
                 }
-                match run_attempt(|| create_backup(&handle, &intervals, now)) {
-                    Ok(()) => {
-                        newest = Some(now);
-                        handle.metrics().record_backup(now);
-                    }
-                    Err(error) => {
-                        not_before = now.plus_micros(to_micros(RETRY_DELAY.min(intervals.interval)));
-                        let reason = failure_reason(&error);
-                        tracing::error!("NO BACKUP could be made in {}: {reason}", intervals.directory.display());
-                        handle.metrics().record_backup_failure(now, reason);
-                    }
-                }
-            }
-        })?;
+            })?;
         Ok(Self { _wake: wake })
     }
 }
@@ -100,25 +110,41 @@ fn to_micros(duration: Duration) -> i64 {
 fn failure_reason(error: &BackupError) -> String {
     match error {
         BackupError::Io(io) if io.kind() == io::ErrorKind::ReadOnlyFilesystem => format!(
-            "{error}; a service of systemd writes only where its unit permits it: name the directory in ReadWritePaths= (systemctl edit overdue)"
+            "{error}; a service of systemd writes only where its unit permits it: name the \
+             directory in ReadWritePaths= (systemctl edit overdue)"
         ),
         _ => error.to_string(),
     }
 }
 
 /// Makes a backup and removes the oldest ones beyond the limit.
-fn create_backup(handle: &Handle, intervals: &BackupSchedule, now: Timestamp) -> Result<(), BackupError> {
+fn create_backup(
+    handle: &Handle,
+    intervals: &BackupSchedule,
+    now: Timestamp,
+) -> Result<(), BackupError> {
     let files = BackupFiles::list(handle, &intervals.directory)?;
     for partial in &files.partial {
         // Partial files of a server that was killed. This server makes one backup at a time.
         fs::remove_file(partial)?;
     }
-    let path = intervals.directory.join(format!("{}{}{SUFFIX}", files.prefix, format_time(now)));
+    let path = intervals
+        .directory
+        .join(format!("{}{}{SUFFIX}", files.prefix, format_time(now)));
     let mut file = BackupFile::create(&path)?;
     write_backup(handle, &mut file)?;
-    let (bytes, rows) = file.verify_and_keep(&mut Throttle::new(ServerLocation::InProcess(handle)))?;
-    tracing::info!("a backup of {rows} rows is in {}: {bytes} bytes", path.display());
-    for (_, old) in BackupFiles::list(handle, &intervals.directory)?.oldest_first(now).iter().rev().skip(intervals.keep_newest) {
+    let (bytes, rows) =
+        file.verify_and_keep(&mut Throttle::new(ServerLocation::InProcess(handle)))?;
+    tracing::info!(
+        "a backup of {rows} rows is in {}: {bytes} bytes",
+        path.display()
+    );
+    for (_, old) in BackupFiles::list(handle, &intervals.directory)?
+        .oldest_first(now)
+        .iter()
+        .rev()
+        .skip(intervals.keep_newest)
+    {
         fs::remove_file(old)?;
     }
     Ok(())
@@ -134,14 +160,28 @@ struct BackupFiles {
 impl BackupFiles {
     fn list(handle: &Handle, directory: &Path) -> io::Result<Self> {
         // The instance ID is drawn when a database is opened for the first time, and by a restore.
-        let instance = u32::from_be_bytes(handle.with_state(|state| state.instance_id.unwrap_or_default()));
-        let mut files = Self { prefix: format!("overdue-{instance:08x}-"), finished: Vec::new(), partial: Vec::new() };
+        let instance =
+            u32::from_be_bytes(handle.with_state(|state| state.instance_id.unwrap_or_default()));
+        let mut files = Self {
+            prefix: format!("overdue-{instance:08x}-"),
+            finished: Vec::new(),
+            partial: Vec::new(),
+        };
         for entry in fs::read_dir(directory)? {
             let path = entry?.path();
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let Some(rest) = name.strip_prefix(&files.prefix) else { continue };
+            let name = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default();
+            let Some(rest) = name.strip_prefix(&files.prefix) else {
+                continue;
+            };
             let whole = rest.strip_suffix(".partial");
-            match whole.unwrap_or(rest).strip_suffix(SUFFIX).and_then(parse_time) {
+            match whole
+                .unwrap_or(rest)
+                .strip_suffix(SUFFIX)
+                .and_then(parse_time)
+            {
                 Some(_) if whole.is_some() => files.partial.push(path),
                 Some(at) => files.finished.push((at, path)),
                 None => {}
@@ -153,22 +193,32 @@ impl BackupFiles {
     /// Returns the finished backups, oldest first. Backups with a time in the future, made while
     /// the clock was ahead, count as the oldest.
     fn oldest_first(mut self, now: Timestamp) -> Vec<(Timestamp, PathBuf)> {
-        self.finished.sort_by_key(|(at, _)| (!at.is_ahead_of(now), *at));
+        self.finished
+            .sort_by_key(|(at, _)| (!at.is_ahead_of(now), *at));
         self.finished
     }
 
     fn newest_time(self, now: Timestamp) -> Option<Timestamp> {
-        self.oldest_first(now).pop().map(|(at, _)| at).filter(|at| !at.is_ahead_of(now))
+        self.oldest_first(now)
+            .pop()
+            .map(|(at, _)| at)
+            .filter(|at| !at.is_ahead_of(now))
     }
 }
 
 fn format_time(at: Timestamp) -> String {
     // The clock can show a time that is not a valid date.
-    jiff::Timestamp::from_second(at.secs()).unwrap_or_default().strftime(TIME_FORMAT).to_string()
+    jiff::Timestamp::from_second(at.secs())
+        .unwrap_or_default()
+        .strftime(TIME_FORMAT)
+        .to_string()
 }
 
 fn parse_time(text: &str) -> Option<Timestamp> {
-    let time = DateTime::strptime(TIME_FORMAT, text).ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    let time = DateTime::strptime(TIME_FORMAT, text)
+        .ok()?
+        .to_zoned(jiff::tz::TimeZone::UTC)
+        .ok()?;
     Some(Timestamp::from_secs(time.timestamp().as_second()))
 }
 
@@ -178,8 +228,14 @@ mod tests {
 
     #[test]
     fn a_read_only_file_system_is_explained() {
-        assert!(failure_reason(&io::Error::from(io::ErrorKind::ReadOnlyFilesystem).into()).contains("ReadWritePaths="));
-        assert!(!failure_reason(&io::Error::from(io::ErrorKind::StorageFull).into()).contains("ReadWritePaths="));
+        assert!(
+            failure_reason(&io::Error::from(io::ErrorKind::ReadOnlyFilesystem).into())
+                .contains("ReadWritePaths=")
+        );
+        assert!(
+            !failure_reason(&io::Error::from(io::ErrorKind::StorageFull).into())
+                .contains("ReadWritePaths=")
+        );
     }
 
     #[test]
@@ -192,10 +248,22 @@ mod tests {
     #[test]
     fn times_in_names_are_read_as_they_were_written() {
         for secs in [0, 1_800_000_000, 1_799_999_999] {
-            assert_eq!(parse_time(&format_time(Timestamp::from_secs(secs))), Some(Timestamp::from_secs(secs)));
+            assert_eq!(
+                parse_time(&format_time(Timestamp::from_secs(secs))),
+                Some(Timestamp::from_secs(secs))
+            );
         }
-        assert_eq!(format_time(Timestamp::from_secs(1_800_000_000)), "20270115T080000Z");
-        for text in ["", "20270115", "20270115T080000", "20271315T080000Z", "20270115T080000Zx"] {
+        assert_eq!(
+            format_time(Timestamp::from_secs(1_800_000_000)),
+            "20270115T080000Z"
+        );
+        for text in [
+            "",
+            "20270115",
+            "20270115T080000",
+            "20271315T080000Z",
+            "20270115T080000Zx",
+        ] {
             assert_eq!(parse_time(text), None, "{text}");
         }
     }

@@ -41,9 +41,16 @@ pub(super) struct BackupWriter<W> {
 
 impl<W: Write> BackupWriter<W> {
     pub(super) fn begin(out: W, about: &BackupInfo) -> io::Result<Self> {
-        let mut writer = Self { out, hash: Sha256::new(), frame: Vec::new() };
+        let mut writer = Self {
+            out,
+            hash: Sha256::new(),
+            frame: Vec::new(),
+        };
         writer.write_hashed(MAGIC)?;
-        let about = BackupInfoRow { made: about.begun.clone(), release: about.release.clone() };
+        let about = BackupInfoRow {
+            made: about.begun.clone(),
+            release: about.release.clone(),
+        };
         writer.write_frame(KIND_INFO, &[&serde_json::to_vec(&about)?])?;
         Ok(writer)
     }
@@ -69,8 +76,11 @@ impl<W: Write> BackupWriter<W> {
         parts.iter().for_each(|part| frame.extend_from_slice(part));
         if let Some((head, held)) = frame.split_first_chunk_mut::<FRAME_HEADER_BYTES>() {
             // A row is far below 4 GiB.
-            let (len, sum) = ((held.len() as u32).to_le_bytes(), crc32fast::hash(held).to_le_bytes());
-            head.iter_mut().zip(len.into_iter().chain(sum)).for_each(|(byte, of)| *byte = of);
+            let len = (held.len() as u32).to_le_bytes();
+            let sum = crc32fast::hash(held).to_le_bytes();
+            head.iter_mut()
+                .zip(len.into_iter().chain(sum))
+                .for_each(|(byte, of)| *byte = of);
         }
         self.write_hashed(&frame)?;
         self.frame = frame;
@@ -100,21 +110,38 @@ impl<R: Read> BackupReader<R> {
         match begins {
             Ok(()) if magic == MAGIC => {}
             Ok(()) if magic.starts_with(MAGIC_PREFIX) => {
-                return Err(damage_error("it is a backup of a newer release: restore it with that one or a newer one"));
+                return Err(damage_error(
+                    "it is a backup of a newer release: restore it with that one or a newer one",
+                ));
             }
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error.into()),
             // A decoder fails like this if a compressed file ends too early.
-            Err(error) if error.get_ref().is_some() => return Err(damage_error("it is cut short, or is still being written")),
+            Err(error) if error.get_ref().is_some() => {
+                return Err(damage_error("it is cut short, or is still being written"));
+            }
             _ => return Err(damage_error("it is no backup of overdue")),
         }
         let hash = Sha256::new_with_prefix(MAGIC);
-        let about = BackupInfo { begun: String::new(), release: String::new() };
-        let mut reader = Self { input, hash, frame: Vec::new(), info: about, is_finished: false };
+        let about = BackupInfo {
+            begun: String::new(),
+            release: String::new(),
+        };
+        let mut reader = Self {
+            input,
+            hash,
+            frame: Vec::new(),
+            info: about,
+            is_finished: false,
+        };
         let form = match reader.read_frame()? {
-            (KIND_INFO, held) => serde_json::from_slice::<BackupInfoRow>(held).map_err(|_| damage_error("it does not say what it is"))?,
+            (KIND_INFO, held) => serde_json::from_slice::<BackupInfoRow>(held)
+                .map_err(|_| damage_error("it does not say what it is"))?,
             _ => return Err(damage_error("it does not say what it is")),
         };
-        reader.info = BackupInfo { begun: form.made, release: form.release };
+        reader.info = BackupInfo {
+            begun: form.made,
+            release: form.release,
+        };
         Ok(reader)
     }
 
@@ -137,9 +164,16 @@ impl<R: Read> BackupReader<R> {
                 self.is_finished = true;
                 Ok(None)
             }
-            (KIND_END, _) => Err(damage_error("its checksum is wrong: frames are missing or stand in another order")),
-            (KIND_ROWS, _) => self.frame_rows().map(Some).ok_or_else(|| damage_error("it holds rows that cannot be read")),
-            (kind, _) => Err(damage_error(&format!("it has a frame of the kind {kind}, which this release does not know"))),
+            (KIND_END, _) => Err(damage_error(
+                "its checksum is wrong: frames are missing or stand in another order",
+            )),
+            (KIND_ROWS, _) => self
+                .frame_rows()
+                .map(Some)
+                .ok_or_else(|| damage_error("it holds rows that cannot be read")),
+            (kind, _) => Err(damage_error(&format!(
+                "it has a frame of the kind {kind}, which this release does not know"
+            ))),
         }
     }
 
@@ -153,28 +187,38 @@ impl<R: Read> BackupReader<R> {
     /// Reads the next frame and returns its kind and content.
     fn read_frame(&mut self) -> Result<(u8, &[u8]), BackupError> {
         let cut = |error: io::Error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => damage_error("it has no end: it was cut, or is still being written"),
+            io::ErrorKind::UnexpectedEof => {
+                damage_error("it has no end: it was cut, or is still being written")
+            }
             _ => error.into(),
         };
         let mut head = [0; FRAME_HEADER_BYTES];
         self.input.read_exact(&mut head).map_err(cut)?;
         let [a, b, c, d, e, f, g, h] = head;
-        let (len, sum) = (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]));
+        let len = u32::from_le_bytes([a, b, c, d]) as usize;
+        let sum = u32::from_le_bytes([e, f, g, h]);
         if len == 0 || len > MAX_FRAME_BYTES {
             return Err(damage_error("it is damaged: a frame cannot be that long"));
         }
         self.frame.clear();
         // The buffer grows with the data that exists, whatever the header claims.
-        let read = (&mut self.input).take(len as u64).read_to_end(&mut self.frame)?;
+        let read = (&mut self.input)
+            .take(len as u64)
+            .read_to_end(&mut self.frame)?;
         if read < len {
             return Err(cut(io::ErrorKind::UnexpectedEof.into()));
         }
         if crc32fast::hash(&self.frame) != sum {
-            return Err(damage_error("it is damaged: the checksum of a frame is wrong"));
+            return Err(damage_error(
+                "it is damaged: the checksum of a frame is wrong",
+            ));
         }
         self.hash.update(head);
         self.hash.update(&self.frame);
-        self.frame.split_first().map(|(kind, held)| (*kind, held)).ok_or_else(|| damage_error("it is damaged: a frame is empty"))
+        self.frame
+            .split_first()
+            .map(|(kind, held)| (*kind, held))
+            .ok_or_else(|| damage_error("it is damaged: a frame is empty"))
     }
 }
 
@@ -187,7 +231,10 @@ mod tests {
     use super::*;
 
     fn about() -> BackupInfo {
-        BackupInfo { begun: "2026-11-20T10:00:00+00:00".into(), release: "1".into() }
+        BackupInfo {
+            begun: "2026-11-20T10:00:00+00:00".into(),
+            release: "1".into(),
+        }
     }
 
     /// Key and value of 4 bytes each.
@@ -196,7 +243,9 @@ mod tests {
     fn written() -> Vec<u8> {
         let mut stream = BackupWriter::begin(Vec::new(), &about()).unwrap();
         for table in ["pings", "bodies"] {
-            stream.write_rows(&TableRows::read(table, &[ROW, ROW].concat()).unwrap()).unwrap();
+            stream
+                .write_rows(&TableRows::read(table, &[ROW, ROW].concat()).unwrap())
+                .unwrap();
         }
         stream.finish().unwrap()
     }
@@ -212,7 +261,10 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read() {
-        assert_eq!(read(&written()).unwrap(), ["2026-11-20T10:00:00+00:00", "pings 2", "bodies 2"]);
+        assert_eq!(
+            read(&written()).unwrap(),
+            ["2026-11-20T10:00:00+00:00", "pings 2", "bodies 2"]
+        );
     }
 
     #[test]
@@ -228,15 +280,32 @@ mod tests {
         // A missing frame, and two swapped frames: each frame is valid by itself.
         let mut stream = BackupWriter::begin(Vec::new(), &about()).unwrap();
         let begin = stream.out.len();
-        stream.write_rows(&TableRows::read("pings", &ROW).unwrap()).unwrap();
+        stream
+            .write_rows(&TableRows::read("pings", &ROW).unwrap())
+            .unwrap();
         let end = stream.out.len();
-        stream.write_rows(&TableRows::read("bodies", &ROW).unwrap()).unwrap();
-        let (end_of_second, whole) = (stream.out.len(), stream.finish().unwrap());
+        stream
+            .write_rows(&TableRows::read("bodies", &ROW).unwrap())
+            .unwrap();
+        let end_of_second = stream.out.len();
+        let whole = stream.finish().unwrap();
         assert!(read(&whole).is_ok());
-        let parts = [&whole[..begin], &whole[begin..end], &whole[end..end_of_second], &whole[end_of_second..]];
+        let parts = [
+            &whole[..begin],
+            &whole[begin..end],
+            &whole[end..end_of_second],
+            &whole[end_of_second..],
+        ];
         for order in [&[0, 2, 3][..], &[0, 2, 1, 3], &[0, 1, 1, 2, 3]] {
-            let bytes: Vec<u8> = order.iter().flat_map(|part| parts[*part]).copied().collect();
-            assert!(matches!(read(&bytes), Err(BackupError::Damaged(reason)) if reason.contains("its checksum is wrong")), "{order:?}");
+            let bytes: Vec<u8> = order
+                .iter()
+                .flat_map(|part| parts[*part])
+                .copied()
+                .collect();
+            assert!(
+                matches!(read(&bytes), Err(BackupError::Damaged(reason)) if reason.contains("its checksum is wrong")),
+                "{order:?}"
+            );
         }
     }
 
@@ -251,10 +320,15 @@ mod tests {
 
     #[test]
     fn other_files_are_told_apart() {
-        for (bytes, part) in
-            [(&b""[..], "no backup"), (b"redb\x1a\n and more and more", "no backup"), (b"overdue backup 2\nxxxxxxxx", "newer release")]
-        {
-            assert!(read(bytes).unwrap_err().to_string().contains(part), "{bytes:?}");
+        for (bytes, part) in [
+            (&b""[..], "no backup"),
+            (b"redb\x1a\n and more and more", "no backup"),
+            (b"overdue backup 2\nxxxxxxxx", "newer release"),
+        ] {
+            assert!(
+                read(bytes).unwrap_err().to_string().contains(part),
+                "{bytes:?}"
+            );
         }
     }
 }

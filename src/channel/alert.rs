@@ -374,7 +374,11 @@ impl Alert {
 
     /// Text of the link, for people.
     pub fn link_text(&self) -> &'static str {
-        if self.check.is_some() { "Open the check" } else { "Open the list of checks" }
+        if self.check.is_some() {
+            "Open the check"
+        } else {
+            "Open the list of checks"
+        }
     }
 
     /// Status as a word: `down` or `up`.
@@ -394,7 +398,11 @@ impl Alert {
 impl CheckFacts {
     /// Facts that remain of a deleted check.
     pub fn for_deleted_check(names: NameSet, unique_key: UniqueKey, project: &str) -> Self {
-        Self { unique_key, settings: Arc::new(names.into_settings()), ..Self::example(project) }
+        Self {
+            unique_key,
+            settings: Arc::new(names.into_settings()),
+            ..Self::example(project)
+        }
     }
 
     /// Example check, for a test of a channel.
@@ -405,7 +413,11 @@ impl CheckFacts {
             uuid: Uuid::nil(),
             unique_key: UniqueKey::of_check(Uuid::nil()),
             project: project.into(),
-            settings: Arc::new(CheckSettings { name, slug, ..CheckSettings::default() }),
+            settings: Arc::new(CheckSettings {
+                name,
+                slug,
+                ..CheckSettings::default()
+            }),
             n_pings: 0,
             failures: 0,
             last_ping: None,

@@ -112,7 +112,10 @@ pub(super) fn sender_for(kind: &ChannelKind) -> Option<&'static ChannelSender> {
 
 /// Rate limit: a burst, then one message per this number of seconds.
 const fn rate(burst: u32, seconds: u64) -> Option<SendRate> {
-    Some(SendRate { burst, refill: Duration::from_secs(seconds) })
+    Some(SendRate {
+        burst,
+        refill: Duration::from_secs(seconds),
+    })
 }
 
 /// Channel, alert and attempt.
@@ -140,7 +143,8 @@ impl<'a> SendContext<'a> {
     /// Priority for this event: `priority` or `priority-up`.
     fn priority(&self) -> Option<i64> {
         let is_good = self.alert.is_up() || self.alert.severity == AlertSeverity::Recovery;
-        self.settings.number(if is_good { "priority-up" } else { "priority" })
+        self.settings
+            .number(if is_good { "priority-up" } else { "priority" })
     }
 
     fn text(&self, dialect: Dialect, show: TextSections, limit: LengthLimit) -> String {

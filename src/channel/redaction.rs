@@ -58,16 +58,25 @@ impl RedactedSecrets {
         }
         settings.urls().for_each(|url| self.add_url(url));
         // A topic of a public server is its password.
-        let topics = settings.pairs().filter(|(key, topic)| *key == "topic" && topic.len() >= MIN_TOKEN_LENGTH);
+        let topics = settings
+            .pairs()
+            .filter(|(key, topic)| *key == "topic" && topic.len() >= MIN_TOKEN_LENGTH);
         topics.for_each(|(_, topic)| self.add(topic));
-        for (_, body) in settings.pairs().filter(|(key, _)| *key == "body" || key.ends_with("-body")) {
+        for (_, body) in settings
+            .pairs()
+            .filter(|(key, _)| *key == "body" || key.ends_with("-body"))
+        {
             self.add_body(body);
         }
     }
 
     fn add_request(&mut self, request: &ChannelRequest, settings: &ChannelSettings) {
-        let is_own =
-            |name: &str| settings.pairs().any(|(key, _)| key.split_once("header.").is_some_and(|(_, own)| own.eq_ignore_ascii_case(name)));
+        let is_own = |name: &str| {
+            settings.pairs().any(|(key, _)| {
+                key.split_once("header.")
+                    .is_some_and(|(_, own)| own.eq_ignore_ascii_case(name))
+            })
+        };
         for (name, value) in &request.headers {
             if name.eq_ignore_ascii_case("authorization") || is_own(name) {
                 self.add(value);
@@ -81,10 +90,18 @@ impl RedactedSecrets {
 
     /// Adds the part of a header value after the scheme, and the password in it (RFC 7617).
     fn add_header(&mut self, value: &str) {
-        let Some(last) = value.split(' ').next_back() else { return };
+        let Some(last) = value.split(' ').next_back() else {
+            return;
+        };
         self.add(last);
-        let pair = BASE64_STANDARD.decode(last).ok().and_then(|pair| String::from_utf8(pair).ok());
-        if let Some((pair, (_, password))) = pair.as_deref().and_then(|pair| Some((pair, pair.split_once(':')?))) {
+        let pair = BASE64_STANDARD
+            .decode(last)
+            .ok()
+            .and_then(|pair| String::from_utf8(pair).ok());
+        if let Some((pair, (_, password))) = pair
+            .as_deref()
+            .and_then(|pair| Some((pair, pair.split_once(':')?)))
+        {
             self.add(pair);
             self.add(password);
         }
@@ -93,13 +110,22 @@ impl RedactedSecrets {
     /// Adds the part of a URL after the host, and each value of its query. If it has placeholders,
     /// only the pieces between them are known.
     fn add_url(&mut self, url: &str) {
-        let Some(path) = url.splitn(4, '/').nth(3).filter(|path| url.contains("://") && path.len() >= MIN_SECRET_LENGTH) else { return };
+        let Some(path) = url
+            .splitn(4, '/')
+            .nth(3)
+            .filter(|path| url.contains("://") && path.len() >= MIN_SECRET_LENGTH)
+        else {
+            return;
+        };
         self.add(url);
         // The host name is no secret, even if the path repeats it: the error is about it.
         let host = url.split('/').nth(2).unwrap_or_default();
         let pieces = path.split(['/', '?', '&', '=', '#']);
         let pieces = pieces.filter(|piece| piece.len() >= MIN_TOKEN_LENGTH && !piece.contains('$'));
-        pieces.chain([path]).filter(|piece| !host.contains(piece)).for_each(|piece| self.add(piece));
+        pieces
+            .chain([path])
+            .filter(|piece| !host.contains(piece))
+            .for_each(|piece| self.add(piece));
         if let Some((_, query)) = url.split_once('?') {
             self.add_form(query.split('#').next().unwrap_or_default(), host);
         }
@@ -108,10 +134,14 @@ impl RedactedSecrets {
     /// Adds the values of a form that have no placeholder, encoded and decoded, unless they are
     /// part of the host name.
     fn add_form(&mut self, form: &str, host: &str) {
-        let values = form.split('&').filter_map(|pair| Some(pair.split_once('=')?.1.trim()));
+        let values = form
+            .split('&')
+            .filter_map(|pair| Some(pair.split_once('=')?.1.trim()));
         for value in values.filter(|value| !value.contains('$') && !host.contains(value)) {
             self.add(value);
-            self.add(&percent_encoding::percent_decode_str(&value.replace('+', " ")).decode_utf8_lossy());
+            self.add(
+                &percent_encoding::percent_decode_str(&value.replace('+', " ")).decode_utf8_lossy(),
+            );
         }
     }
 
@@ -126,10 +156,19 @@ impl RedactedSecrets {
         while let Some(start) = rest.find(is_token_character) {
             let word = rest.get(start..).unwrap_or_default();
             let end = word.find(|c| !is_token_character(c)).unwrap_or(word.len());
-            let (is_placeholder, behind) =
-                (rest.get(..start).is_some_and(|before| before.ends_with('$')), word.get(end..).unwrap_or_default());
-            let is_name = behind.strip_prefix(['"', '\'']).unwrap_or(behind).trim_start().starts_with([':', '=']);
-            if let Some(word) = word.get(..end).filter(|word| word.len() >= MIN_TOKEN_LENGTH && !is_placeholder && !is_name) {
+            let is_placeholder = rest
+                .get(..start)
+                .is_some_and(|before| before.ends_with('$'));
+            let behind = word.get(end..).unwrap_or_default();
+            let is_name = behind
+                .strip_prefix(['"', '\''])
+                .unwrap_or(behind)
+                .trim_start()
+                .starts_with([':', '=']);
+            if let Some(word) = word
+                .get(..end)
+                .filter(|word| word.len() >= MIN_TOKEN_LENGTH && !is_placeholder && !is_name)
+            {
                 self.add(word);
             }
             rest = behind;
@@ -147,10 +186,16 @@ impl RedactedSecrets {
                 is_escaped = c == '\\' && !is_escaped;
                 ends
             });
-            let Some((text, behind)) = end.and_then(|end| Some((quoted.get(..end)?, quoted.get(end + 1..)?))) else { return };
+            let Some((text, behind)) =
+                end.and_then(|end| Some((quoted.get(..end)?, quoted.get(end + 1..)?)))
+            else {
+                return;
+            };
             if !behind.trim_start().starts_with(':') && !text.contains('$') {
                 self.add(text);
-                serde_json::from_str::<String>(&format!("\"{text}\"")).iter().for_each(|text| self.add(text));
+                serde_json::from_str::<String>(&format!("\"{text}\""))
+                    .iter()
+                    .for_each(|text| self.add(text));
             }
             rest = behind;
         }
@@ -164,7 +209,11 @@ impl RedactedSecrets {
                 && word.contains(|c: char| c.is_ascii_digit())
                 && word.contains(|c: char| c.is_ascii_alphabetic())
         };
-        shell.command.split(|c| !is_token_character(c)).filter(is_drawn).for_each(|word| self.add(word));
+        shell
+            .command
+            .split(|c| !is_token_character(c))
+            .filter(is_drawn)
+            .for_each(|word| self.add(word));
     }
 
     /// Every encoding in which a receiver may repeat the secrets, the longest first, so that no
@@ -173,10 +222,20 @@ impl RedactedSecrets {
         let mut all = Vec::with_capacity(self.0.len() * 4);
         for secret in self.0 {
             let json = serde_json::to_string(&secret).unwrap_or_default();
-            let json = json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or_default().to_owned();
+            let json = json
+                .strip_prefix('"')
+                .and_then(|json| json.strip_suffix('"'))
+                .unwrap_or_default()
+                .to_owned();
             let percent = percent_encode(&secret, "");
-            let decoded = percent_encoding::percent_decode_str(&secret).decode_utf8_lossy().into_owned();
-            let html = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+            let decoded = percent_encoding::percent_decode_str(&secret)
+                .decode_utf8_lossy()
+                .into_owned();
+            let html = secret
+                .replace('&', "&amp;")
+                .replace('<', "&lt;")
+                .replace('>', "&gt;")
+                .replace('"', "&quot;");
             let based = BASE64_STANDARD.encode(&secret);
             all.extend([
                 json.replace('/', "\\/"),

@@ -63,9 +63,17 @@ pub struct TextSections {
 
 impl TextSections {
     /// All sections.
-    pub const ALL: Self = Self { title: true, facts: true, link: true, output: MAX_OUTPUT_CHARS };
+    pub const ALL: Self = Self {
+        title: true,
+        facts: true,
+        link: true,
+        output: MAX_OUTPUT_CHARS,
+    };
     /// All sections but the title.
-    pub const BELOW_TITLE: Self = Self { title: false, ..Self::ALL };
+    pub const BELOW_TITLE: Self = Self {
+        title: false,
+        ..Self::ALL
+    };
 }
 
 /// Text with styled ranges, for receivers that take those separately.
@@ -79,7 +87,10 @@ pub struct RenderedText {
 
 /// Title with its emoji, cut to the limit, without marks of any dialect.
 pub fn render_title(alert: &Alert, limit: LengthLimit) -> String {
-    truncate_line(&format!("{} {}", alert.severity.emoji(), to_one_line(&alert.title)), limit)
+    truncate_line(
+        &format!("{} {}", alert.severity.emoji(), to_one_line(&alert.title)),
+        limit,
+    )
 }
 
 /// Text on one line, cut to the limit.
@@ -89,42 +100,77 @@ pub fn truncate_line(text: &str, limit: LengthLimit) -> String {
         return text;
     }
     let ends: Vec<_> = text.char_indices().map(|(at, _)| at).collect();
-    let shortened = |chars: usize| ends.get(chars).and_then(|end| text.get(..*end)).map(|text| format!("{}…", text.trim_end()));
-    let fitting = largest_fitting(ends.len(), |chars| shortened(chars).is_some_and(|text| limit.fits(&text)));
+    let shortened = |chars: usize| {
+        ends.get(chars)
+            .and_then(|end| text.get(..*end))
+            .map(|text| format!("{}…", text.trim_end()))
+    };
+    let fitting = largest_fitting(ends.len(), |chars| {
+        shortened(chars).is_some_and(|text| limit.fits(&text))
+    });
     fitting.and_then(shortened).unwrap_or_default()
 }
 
 /// Text on one line, escaped for a dialect, cut so that the escaped text is within the limit.
 pub fn truncate_escaped(text: &str, dialect: Dialect, limit: LengthLimit) -> String {
-    let written = |chars| dialect.escape(&truncate_line(text, LengthLimit(chars, LengthUnit::Chars)));
+    let written =
+        |chars| dialect.escape(&truncate_line(text, LengthLimit(chars, LengthUnit::Chars)));
     let chars = text.chars().count();
-    largest_fitting(chars + 1, |chars| limit.fits(&written(chars))).map(written).unwrap_or_default()
+    largest_fitting(chars + 1, |chars| limit.fits(&written(chars)))
+        .map(written)
+        .unwrap_or_default()
 }
 
 /// Title and reason in one short line; for a test, what it tests. It is sent if the receiver has
 /// refused everything else.
 pub fn plain_summary(alert: &Alert) -> String {
     if alert.event == AlertEvent::Test {
-        return truncate_line(&alert.short, LengthLimit(MAX_PLAIN_SUMMARY_CHARS, LengthUnit::Chars));
+        return truncate_line(
+            &alert.short,
+            LengthLimit(MAX_PLAIN_SUMMARY_CHARS, LengthUnit::Chars),
+        );
     }
-    let reason = if alert.reason == alert.title { String::new() } else { format!(": {}", alert.reason) };
-    truncate_line(&format!("{}{reason}", alert.title), LengthLimit(MAX_PLAIN_SUMMARY_CHARS, LengthUnit::Chars))
+    let reason = if alert.reason == alert.title {
+        String::new()
+    } else {
+        format!(": {}", alert.reason)
+    };
+    truncate_line(
+        &format!("{}{reason}", alert.title),
+        LengthLimit(MAX_PLAIN_SUMMARY_CHARS, LengthUnit::Chars),
+    )
 }
 
 /// Text of an alert: [`render_styled_text`] without the ranges.
-pub fn render_text(alert: &Alert, attempt: &SendAttempt, dialect: Dialect, show: TextSections, limit: LengthLimit) -> String {
+pub fn render_text(
+    alert: &Alert,
+    attempt: &SendAttempt,
+    dialect: Dialect,
+    show: TextSections,
+    limit: LengthLimit,
+) -> String {
     render_styled_text(alert, attempt, dialect, show, limit).text
 }
 
 /// Text of an alert. Parts that do not fit are dropped in this order: other checks, the beginning
 /// of the output, the description, facts from the last, checks of a list from the last, the link,
 /// the end of the lead. If space remains afterwards, earlier parts return.
-pub fn render_styled_text(alert: &Alert, attempt: &SendAttempt, dialect: Dialect, show: TextSections, limit: LengthLimit) -> RenderedText {
+pub fn render_styled_text(
+    alert: &Alert,
+    attempt: &SendAttempt,
+    dialect: Dialect,
+    show: TextSections,
+    limit: LengthLimit,
+) -> RenderedText {
     if attempt.plain {
         let mut writer = DialectWriter::new(dialect);
         writer.text(&plain_summary(alert));
         let rendered = writer.finish();
-        return if limit.fits(&rendered.text) { rendered } else { RenderedText::default() };
+        return if limit.fits(&rendered.text) {
+            rendered
+        } else {
+            RenderedText::default()
+        };
     }
     let full = TextLayout::with_everything(alert, show);
     let draw = |plan: TextLayout| plan.render(alert, attempt, dialect, show);
@@ -134,16 +180,27 @@ pub fn render_styled_text(alert: &Alert, attempt: &SendAttempt, dialect: Dialect
     }
     let mut plan = full;
     for (place, part) in TextPart::DROP_ORDER.into_iter().enumerate() {
-        let Some(amount) = largest_fitting(full.amount_of(part), |amount| fits(plan.with_amount(part, amount))) else {
+        let Some(amount) = largest_fitting(full.amount_of(part), |amount| {
+            fits(plan.with_amount(part, amount))
+        }) else {
             plan = plan.with_amount(part, 0);
             continue;
         };
         plan = plan.with_amount(part, amount);
         // Earlier parts may fit again if a long description was dropped.
         for earlier in TextPart::DROP_ORDER.into_iter().take(place).rev() {
-            let least = if earlier == TextPart::Output { MIN_OUTPUT_CHARS.min(full.amount_of(earlier)) } else { 1 };
-            let amount = largest_fitting(full.amount_of(earlier) + 1, |amount| fits(plan.with_amount(earlier, amount)));
-            plan = plan.with_amount(earlier, amount.filter(|amount| *amount >= least).unwrap_or_default());
+            let least = if earlier == TextPart::Output {
+                MIN_OUTPUT_CHARS.min(full.amount_of(earlier))
+            } else {
+                1
+            };
+            let amount = largest_fitting(full.amount_of(earlier) + 1, |amount| {
+                fits(plan.with_amount(earlier, amount))
+            });
+            plan = plan.with_amount(
+                earlier,
+                amount.filter(|amount| *amount >= least).unwrap_or_default(),
+            );
         }
         return draw(plan);
     }
@@ -152,7 +209,11 @@ pub fn render_styled_text(alert: &Alert, attempt: &SendAttempt, dialect: Dialect
 
 /// Block of the job's output, with as much of its end as fits, and its label. `None`: there is no
 /// output, or no space.
-pub fn render_output(alert: &Alert, dialect: Dialect, limit: LengthLimit) -> Option<(&'static str, String)> {
+pub fn render_output(
+    alert: &Alert,
+    dialect: Dialect,
+    limit: LengthLimit,
+) -> Option<(&'static str, String)> {
     let output = alert.output.as_ref()?;
     let draw = |chars| {
         let mut writer = DialectWriter::new(dialect);
@@ -160,20 +221,26 @@ pub fn render_output(alert: &Alert, dialect: Dialect, limit: LengthLimit) -> Opt
         writer.finish().text
     };
     let full = output.text.chars().count().min(MAX_OUTPUT_CHARS);
-    let chars = largest_fitting(full + 1, |chars| limit.fits(&draw(chars))).filter(|chars| *chars > 0)?;
+    let chars =
+        largest_fitting(full + 1, |chars| limit.fits(&draw(chars))).filter(|chars| *chars > 0)?;
     Some((output.label, draw(chars)))
 }
 
 /// Greatest number below `end` for which `holds` is true, provided it is true for all smaller ones.
 /// `None`: it is false for 0.
 fn largest_fitting(end: usize, holds: impl Fn(usize) -> bool) -> Option<usize> {
-    let (mut low, mut high) = (0, end);
+    let mut low = 0;
+    let mut high = end;
     if end == 0 || !holds(0) {
         return None;
     }
     while high - low > 1 {
         let middle = low.midpoint(high);
-        if holds(middle) { low = middle } else { high = middle }
+        if holds(middle) {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     Some(low)
 }
@@ -216,15 +283,39 @@ impl TextLayout {
         let chars = |text: &str| text.chars().count();
         let mut plan = Self([0; TextPart::DROP_ORDER.len()]);
         for (part, amount) in [
-            (TextPart::OtherChecks, usize::from(!alert.other_checks.is_empty())),
-            (TextPart::Output, alert.output.as_ref().map_or(0, |output| chars(&output.text).min(show.output))),
-            (TextPart::Description, usize::from(!alert.description.is_empty())),
-            (TextPart::Facts, if show.facts { alert.facts.len() } else { 0 }),
-            (TextPart::Lists, alert.lists.iter().map(|list| list.items.len()).sum()),
-            (TextPart::Link, usize::from(show.link && alert.link.is_some())),
+            (
+                TextPart::OtherChecks,
+                usize::from(!alert.other_checks.is_empty()),
+            ),
+            (
+                TextPart::Output,
+                alert
+                    .output
+                    .as_ref()
+                    .map_or(0, |output| chars(&output.text).min(show.output)),
+            ),
+            (
+                TextPart::Description,
+                usize::from(!alert.description.is_empty()),
+            ),
+            (
+                TextPart::Facts,
+                if show.facts { alert.facts.len() } else { 0 },
+            ),
+            (
+                TextPart::Lists,
+                alert.lists.iter().map(|list| list.items.len()).sum(),
+            ),
+            (
+                TextPart::Link,
+                usize::from(show.link && alert.link.is_some()),
+            ),
             (TextPart::Lead, chars(&alert.lead)),
             (TextPart::DuplicateNote, 1),
-            (TextPart::Title, if show.title { chars(&alert.title) } else { 0 }),
+            (
+                TextPart::Title,
+                if show.title { chars(&alert.title) } else { 0 },
+            ),
         ] {
             plan = plan.with_amount(part, amount);
         }
@@ -242,7 +333,13 @@ impl TextLayout {
         self
     }
 
-    fn render(self, alert: &Alert, attempt: &SendAttempt, dialect: Dialect, show: TextSections) -> RenderedText {
+    fn render(
+        self,
+        alert: &Alert,
+        attempt: &SendAttempt,
+        dialect: Dialect,
+        show: TextSections,
+    ) -> RenderedText {
         let mut writer = DialectWriter::new(dialect);
         if self.amount_of(TextPart::Title) > 0 {
             let title = first_chars(&alert.title, self.amount_of(TextPart::Title));
@@ -250,7 +347,9 @@ impl TextLayout {
             writer.line_end();
         }
         writer.text(&first_chars(&alert.lead, self.amount_of(TextPart::Lead)));
-        if let Some(mark) = alert_text::duplicate_note(attempt).filter(|_| self.amount_of(TextPart::DuplicateNote) > 0) {
+        if let Some(mark) = alert_text::duplicate_note(attempt)
+            .filter(|_| self.amount_of(TextPart::DuplicateNote) > 0)
+        {
             writer.blank_line();
             writer.italic(mark);
         }
@@ -258,7 +357,12 @@ impl TextLayout {
             writer.blank_line();
             writer.text(&alert.description);
         }
-        for (place, fact) in alert.facts.iter().take(self.amount_of(TextPart::Facts)).enumerate() {
+        for (place, fact) in alert
+            .facts
+            .iter()
+            .take(self.amount_of(TextPart::Facts))
+            .enumerate()
+        {
             match place {
                 0 => writer.blank_line(),
                 _ => writer.line_end(),
@@ -271,12 +375,20 @@ impl TextLayout {
             writer.blank_line();
             writer.text(&alert.other_checks);
         }
-        if let Some(output) = alert.output.as_ref().filter(|_| self.amount_of(TextPart::Output) > 0) {
+        if let Some(output) = alert
+            .output
+            .as_ref()
+            .filter(|_| self.amount_of(TextPart::Output) > 0)
+        {
             writer.blank_line();
             writer.text(output.label);
             writer.block(&last_chars(&output.text, self.amount_of(TextPart::Output)));
         }
-        if let Some(link) = alert.link.as_ref().filter(|_| show.link && self.amount_of(TextPart::Link) > 0) {
+        if let Some(link) = alert
+            .link
+            .as_ref()
+            .filter(|_| show.link && self.amount_of(TextPart::Link) > 0)
+        {
             writer.blank_line();
             writer.link(link, alert.link_text());
         }
@@ -314,7 +426,9 @@ impl TextLayout {
 /// First characters of a text.
 fn first_chars(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
-        Some((end, _)) if chars > 0 => format!("{}…", text.get(..end).unwrap_or_default().trim_end()),
+        Some((end, _)) if chars > 0 => {
+            format!("{}…", text.get(..end).unwrap_or_default().trim_end())
+        }
         Some(_) => String::new(),
         None => text.to_owned(),
     }
@@ -325,5 +439,9 @@ fn last_chars(text: &str, chars: usize) -> String {
     let cut = text.chars().count().saturating_sub(chars);
     let start = text.char_indices().nth(cut).map_or(0, |(at, _)| at);
     let tail = text.get(start..).unwrap_or(text);
-    if cut > 0 { format!("…{tail}") } else { tail.to_owned() }
+    if cut > 0 {
+        format!("…{tail}")
+    } else {
+        tail.to_owned()
+    }
 }

@@ -95,8 +95,18 @@ pub struct ShellInvocation {
 
 impl fmt::Debug for ChannelRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let origin = self.url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
-        write!(f, "{} {origin}/... ({} bytes)", self.method.name(), self.body.len())
+        let origin = self
+            .url
+            .splitn(4, '/')
+            .take(3)
+            .collect::<Vec<_>>()
+            .join("/");
+        write!(
+            f,
+            "{} {origin}/... ({} bytes)",
+            self.method.name(),
+            self.body.len()
+        )
     }
 }
 
@@ -115,7 +125,15 @@ impl fmt::Debug for ShellInvocation {
 impl ChannelRequest {
     /// Creates a request without a body.
     pub(super) fn new(method: RequestMethod, url: impl Into<String>) -> Self {
-        Self { method, url: url.into(), headers: Vec::new(), body: Vec::new(), is_user_url: false, is_slow: false, role: "" }
+        Self {
+            method,
+            url: url.into(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            is_user_url: false,
+            is_slow: false,
+            role: "",
+        }
     }
 
     pub(super) fn post(url: impl Into<String>) -> Self {
@@ -151,7 +169,10 @@ impl ChannelRequest {
 
     /// Sets a form-encoded body.
     pub(super) fn with_form(self, fields: &[(&str, &str)]) -> Self {
-        let pairs: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={}", percent_encode(value, ""))).collect();
+        let pairs: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| format!("{name}={}", percent_encode(value, "")))
+            .collect();
         let mut request = self.with_header("Content-Type", "application/x-www-form-urlencoded");
         request.body = pairs.join("&").into_bytes();
         request
@@ -200,7 +221,10 @@ pub(super) fn percent_encode(text: &str, kept: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         let c = char::from(byte);
-        if byte.is_ascii_alphanumeric() || "_.-~".contains(c) || (byte.is_ascii() && kept.contains(c)) {
+        if byte.is_ascii_alphanumeric()
+            || "_.-~".contains(c)
+            || (byte.is_ascii() && kept.contains(c))
+        {
             encoded.push(c);
         } else {
             encoded.push_str(&format!("%{byte:02X}"));

@@ -5,7 +5,9 @@
 use serde_json::{Value, json};
 
 use crate::channel::alert::{Alert, AlertedCheck, PingFacts, SendAttempt};
-use crate::channel::render::{Dialect, LengthLimit, LengthUnit, MAX_OUTPUT_CHARS, TextSections, render_text};
+use crate::channel::render::{
+    Dialect, LengthLimit, LengthUnit, MAX_OUTPUT_CHARS, TextSections, render_text,
+};
 use crate::channel::send_step::{encode_latin1, percent_encode};
 use crate::domain::check::CheckSettings;
 use crate::domain::explanation;
@@ -58,7 +60,11 @@ pub(super) struct TemplateValues<'a> {
 impl<'a> TemplateValues<'a> {
     /// Values for an alert. `None`: it is about no check.
     pub(super) fn for_alert(alert: &'a Alert, attempt: &'a SendAttempt) -> Option<Self> {
-        alert.check.as_ref().map(|subject| Self { alert, attempt, subject })
+        alert.check.as_ref().map(|subject| Self {
+            alert,
+            attempt,
+            subject,
+        })
     }
 
     /// Fills in a template for a header.
@@ -66,9 +72,14 @@ impl<'a> TemplateValues<'a> {
     /// # Errors
     /// If the value is longer than a header may be.
     pub(super) fn fill_header(&self, template: &str) -> Result<String, TemplateTooLong> {
-        let (value, most) = (encode_latin1(&self.fill(template, TemplateTarget::Header)?), TemplateTarget::Header.max_bytes());
+        let value = encode_latin1(&self.fill(template, TemplateTarget::Header)?);
+        let most = TemplateTarget::Header.max_bytes();
         // Every character is one byte in the request.
-        if value.chars().count() > most { Err(TemplateTooLong { max_bytes: most }) } else { Ok(value) }
+        if value.chars().count() > most {
+            Err(TemplateTooLong { max_bytes: most })
+        } else {
+            Ok(value)
+        }
     }
 
     /// Fills in the placeholders of a template. Other text stays unchanged. Stops when the result
@@ -76,9 +87,19 @@ impl<'a> TemplateValues<'a> {
     ///
     /// # Errors
     /// If the result is longer than its position allows.
-    pub(super) fn fill(&self, template: &str, place: TemplateTarget) -> Result<String, TemplateTooLong> {
+    pub(super) fn fill(
+        &self,
+        template: &str,
+        place: TemplateTarget,
+    ) -> Result<String, TemplateTooLong> {
         let most = place.max_bytes();
-        let within = |filled: String| if filled.len() > most { Err(TemplateTooLong { max_bytes: most }) } else { Ok(filled) };
+        let within = |filled: String| {
+            if filled.len() > most {
+                Err(TemplateTooLong { max_bytes: most })
+            } else {
+                Ok(filled)
+            }
+        };
         let mut filled = String::with_capacity(template.len());
         let mut rest = template;
         while let Some((before, after)) = rest.split_once('$') {
@@ -103,31 +124,55 @@ impl<'a> TemplateValues<'a> {
     /// characters, which are invalid there. Each is short enough for the limits of Linux (128 KiB
     /// per variable) and macOS (1 MiB in all).
     pub(super) fn environment_variables(&self) -> impl Iterator<Item = (String, String)> {
-        let named =
-            COMMAND_VARIABLES.into_iter().filter_map(|name| Some((name.to_owned(), environment_value(&self.placeholder_value(name)?))));
+        let named = COMMAND_VARIABLES.into_iter().filter_map(|name| {
+            Some((
+                name.to_owned(),
+                environment_value(&self.placeholder_value(name)?),
+            ))
+        });
         let body = self.placeholder_value("BODY").unwrap_or_default();
         let start = body.ceil_char_boundary(body.len().saturating_sub(MAX_BODY_VARIABLE_BYTES));
         let body = body.get(start..).unwrap_or_default().replace('\0', "");
         let tags = environment_value(self.settings().tags.as_str());
-        let tags: Vec<_> = tags.split_whitespace().enumerate().map(|(place, tag)| (format!("TAG{}", place + 1), tag.to_owned())).collect();
+        let tags: Vec<_> = tags
+            .split_whitespace()
+            .enumerate()
+            .map(|(place, tag)| (format!("TAG{}", place + 1), tag.to_owned()))
+            .collect();
         named.chain([("BODY".to_owned(), body)]).chain(tags)
     }
 
     /// Returns the placeholder at the beginning of a text: the length of the longest matching name,
     /// and its encoded value.
     fn match_placeholder(&self, text: &str, place: TemplateTarget) -> Option<(usize, String)> {
-        if let Some(number) = text.strip_prefix("TAG").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
-            let digits = number.len() - number.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-            let number = number.get(..digits).filter(|digits| !digits.starts_with('0'))?.parse::<usize>().ok()?;
+        if let Some(number) = text
+            .strip_prefix("TAG")
+            .filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        {
+            let digits = number.len()
+                - number
+                    .trim_start_matches(|c: char| c.is_ascii_digit())
+                    .len();
+            let number = number
+                .get(..digits)
+                .filter(|digits| !digits.starts_with('0'))?
+                .parse::<usize>()
+                .ok()?;
             let tag = self.settings().tags.iter().nth(number - 1)?;
             return Some((3 + digits, encode_value(tag.to_owned(), place, false)));
         }
-        let name = PLACEHOLDERS.iter().filter(|name| text.starts_with(**name)).max_by_key(|name| name.len())?;
+        let name = PLACEHOLDERS
+            .iter()
+            .filter(|name| text.starts_with(**name))
+            .max_by_key(|name| name.len())?;
         if name.starts_with("BODY") && place != TemplateTarget::Body {
             return None;
         }
         let plain = matches!(*name, "CODE" | "STATUS" | "SLUG" | "EXITSTATUS");
-        Some((name.len(), encode_value(self.placeholder_value(name)?, place, plain)))
+        Some((
+            name.len(),
+            encode_value(self.placeholder_value(name)?, place, plain),
+        ))
     }
 
     fn settings(&self) -> &CheckSettings {
@@ -151,14 +196,22 @@ impl<'a> TemplateValues<'a> {
             "SLUG" => self.settings().slug.as_str().to_owned(),
             "TAGS" => self.settings().tags.as_str().to_owned(),
             "JSON" => facts.json.clone()?,
-            "BODY" => self.last_ping().map_or_else(String::new, |ping| String::from_utf8_lossy(&ping.body).into_owned()),
-            "EXITSTATUS" => self.last_ping().and_then(|ping| ping.exit_status).map_or_else(|| "-1".into(), |exit| exit.to_string()),
+            "BODY" => self.last_ping().map_or_else(String::new, |ping| {
+                String::from_utf8_lossy(&ping.body).into_owned()
+            }),
+            "EXITSTATUS" => self
+                .last_ping()
+                .and_then(|ping| ping.exit_status)
+                .map_or_else(|| "-1".into(), |exit| exit.to_string()),
             "PROJECT" => facts.project.clone(),
             "REASON" => self.alert.reason.clone(),
             "DOWNTIME" => self.downtime_seconds().to_string(),
             "TITLE" => self.alert.title.clone(),
             "TEXT" => {
-                let show = TextSections { output: MAX_OUTPUT_CHARS, ..TextSections::BELOW_TITLE };
+                let show = TextSections {
+                    output: MAX_OUTPUT_CHARS,
+                    ..TextSections::BELOW_TITLE
+                };
                 render_text(self.alert, self.attempt, Dialect::Plain, show, TEXT_LIMIT)
             }
             "LINK" => self.alert.link.clone().unwrap_or_default(),
@@ -169,13 +222,16 @@ impl<'a> TemplateValues<'a> {
 
     /// Length of the downtime so far, in seconds.
     pub(super) fn downtime_seconds(&self) -> i64 {
-        let seconds = |(from, until): (Timestamp, Option<Timestamp>)| until.unwrap_or(self.attempt.at).micros_since(from) / MICROS_PER_SEC;
+        let seconds = |(from, until): (Timestamp, Option<Timestamp>)| {
+            until.unwrap_or(self.attempt.at).micros_since(from) / MICROS_PER_SEC
+        };
         self.subject.downtime.map_or(0, seconds).max(0)
     }
 
     /// All facts for programs, without anything that could ping the check.
     pub(super) fn event_json(&self) -> Value {
-        let (facts, settings) = (&self.subject.facts, self.settings());
+        let facts = &self.subject.facts;
+        let settings = self.settings();
         let last_ping = self.last_ping().map(|ping| {
             json!({
                 "at": format_timestamp(ping.at),
@@ -264,7 +320,10 @@ const MAX_BODY_VARIABLE_BYTES: usize = 100 << 10;
 
 /// Prepares a value for an environment variable: removes NUL characters and cuts the end.
 pub(super) fn environment_value(value: &str) -> String {
-    value.get(..value.floor_char_boundary(MAX_VARIABLE_BYTES)).unwrap_or_default().replace('\0', "")
+    value
+        .get(..value.floor_char_boundary(MAX_VARIABLE_BYTES))
+        .unwrap_or_default()
+        .replace('\0', "")
 }
 
 /// Encodes a value for its position. A plain value needs no encoding.
@@ -290,7 +349,11 @@ fn ascii_json(text: &str) -> String {
             ascii.push(c);
         } else {
             let mut units = [0; 2];
-            ascii.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+            ascii.extend(
+                c.encode_utf16(&mut units)
+                    .iter()
+                    .map(|unit| format!("\\u{unit:04x}")),
+            );
         }
     }
     ascii

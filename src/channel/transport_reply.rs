@@ -28,7 +28,14 @@ const KILLED: &str = "ended by signal ";
 const TOO_LONG: &str = "it took too long";
 const NOT_RUN: &str = "it could not be run";
 /// All of our own words that a quotation of the receiver may follow.
-const BEFORE_QUOTES: [&str; 6] = [ANSWERED, MAIL_SERVER_SAID, EXITED, KILLED, TOO_LONG, NOT_RUN];
+const BEFORE_QUOTES: [&str; 6] = [
+    ANSWERED,
+    MAIL_SERVER_SAID,
+    EXITED,
+    KILLED,
+    TOO_LONG,
+    NOT_RUN,
+];
 /// Precedes recipients that a mail server has refused, each with its code and text.
 const NOT_TAKEN: &str = "not taken for ";
 /// Separates our own words from the text of a receiver.
@@ -148,7 +155,9 @@ impl TransportReply {
             Self::Mail { code, stage, .. } => match (code, stage) {
                 (200..=399, _) => Verdict::Delivered,
                 // Some servers temporarily refuse unknown senders.
-                (550 | 551 | 553, MailStage::Recipient) if is_persistent_failure(attempt, now) => Verdict::ChannelUnusable,
+                (550 | 551 | 553, MailStage::Recipient) if is_persistent_failure(attempt, now) => {
+                    Verdict::ChannelUnusable
+                }
                 (552 | 554, MailStage::Content) => Verdict::Unsendable,
                 _ => Verdict::RETRY_LATER,
             },
@@ -166,13 +175,27 @@ impl TransportReply {
 
     /// Verdict with its error: our own words, then the receiver's text, without the secrets of the
     /// channel.
-    pub(super) fn judgement(&self, verdict: Verdict, settings: &ChannelSettings, step: &SendStep) -> Judgement {
+    pub(super) fn judgement(
+        &self,
+        verdict: Verdict,
+        settings: &ChannelSettings,
+        step: &SendStep,
+    ) -> Judgement {
         let (status, what, said) = match self {
-            Self::Http(response) => (response.status, format!("{ANSWERED}{}", response.status), response.text()),
-            Self::Mail { code, text, .. } => (*code, format!("{MAIL_SERVER_SAID}{code}"), text.clone()),
+            Self::Http(response) => (
+                response.status,
+                format!("{ANSWERED}{}", response.status),
+                response.text(),
+            ),
+            Self::Mail { code, text, .. } => {
+                (*code, format!("{MAIL_SERVER_SAID}{code}"), text.clone())
+            }
             Self::Command { end, error } => {
                 let (status, what) = match end {
-                    CommandStatus::Exit(status) => (u16::try_from(*status).unwrap_or_default(), format!("{EXITED}{status}")),
+                    CommandStatus::Exit(status) => (
+                        u16::try_from(*status).unwrap_or_default(),
+                        format!("{EXITED}{status}"),
+                    ),
                     CommandStatus::Signal(signal) => (0, format!("{KILLED}{signal}")),
                     CommandStatus::Timeout => (0, TOO_LONG.to_owned()),
                     CommandStatus::NotRun => (0, NOT_RUN.to_owned()),
@@ -186,12 +209,20 @@ impl TransportReply {
         let said = redacted(&said, settings, step);
         let error = match (&verdict, said.as_str()) {
             // Others have received it.
-            (Verdict::Delivered, text) if matches!(self, Self::Mail { .. }) && !text.is_empty() => format!("{NOT_TAKEN}{text}"),
-            (Verdict::Delivered | Verdict::Continue(_) | Verdict::ChangeSetting { .. }, _) => String::new(),
+            (Verdict::Delivered, text) if matches!(self, Self::Mail { .. }) && !text.is_empty() => {
+                format!("{NOT_TAKEN}{text}")
+            }
+            (Verdict::Delivered | Verdict::Continue(_) | Verdict::ChangeSetting { .. }, _) => {
+                String::new()
+            }
             (_, "") => what,
             (_, said) => format!("{what}{QUOTE}{said}"),
         };
-        Judgement { verdict, error: redacted_excerpt(&error), status }
+        Judgement {
+            verdict,
+            error: redacted_excerpt(&error),
+            status,
+        }
     }
 }
 
@@ -209,17 +240,33 @@ pub fn shown(error: &str, may_write: bool) -> &str {
 pub fn public_part(error: &str) -> &str {
     let end_of_number = |at: usize| {
         let rest = error.get(at..).unwrap_or_default();
-        at + rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len())
+        at + rest
+            .find(|c: char| !c.is_ascii_digit() && c != '-')
+            .unwrap_or(rest.len())
     };
-    let quoted = BEFORE_QUOTES.iter().flat_map(|words| error.match_indices(words).map(|(at, words)| end_of_number(at + words.len())));
-    let quoted = quoted.filter(|end| error.get(*end..).is_some_and(|rest| rest.starts_with(QUOTE.trim_end()))).min();
+    let quoted = BEFORE_QUOTES.iter().flat_map(|words| {
+        error
+            .match_indices(words)
+            .map(|(at, words)| end_of_number(at + words.len()))
+    });
+    let quoted = quoted
+        .filter(|end| {
+            error
+                .get(*end..)
+                .is_some_and(|rest| rest.starts_with(QUOTE.trim_end()))
+        })
+        .min();
     // `not taken for ann@example.org: 550 no such user`: here a code takes the place of our own
     // words.
     let refused = error.find(NOT_TAKEN).and_then(|at| {
         let start = error.get(at..)?.find(QUOTE)? + at + QUOTE.len();
         Some(end_of_number(start)).filter(|end| *end > start)
     });
-    let end = quoted.into_iter().chain(refused).min().unwrap_or(error.len());
+    let end = quoted
+        .into_iter()
+        .chain(refused)
+        .min()
+        .unwrap_or(error.len());
     error.get(..end).unwrap_or_default()
 }
 
@@ -236,27 +283,45 @@ impl ChannelResponse {
     /// Verdict for a service that reports the channel as missing or forbidden: retry, and disable
     /// the channel if that persists.
     pub(super) fn unusable_if_persistent(&self, attempt: &SendAttempt, now: Timestamp) -> Verdict {
-        if is_persistent_failure(attempt, now) { Verdict::ChannelUnusable } else { self.retry_later(now) }
+        if is_persistent_failure(attempt, now) {
+            Verdict::ChannelUnusable
+        } else {
+            self.retry_later(now)
+        }
     }
 
     /// Retry later, not before the time in `Retry-After` (RFC 9110, section 10.2.3).
     pub(super) fn retry_later(&self, now: Timestamp) -> Verdict {
-        let pause = self.header("retry-after").and_then(|value| match value.parse::<f64>() {
-            Ok(seconds) => retry_delay(seconds),
-            Err(_) => {
-                let date = DateTimeParser::new().parse_timestamp(value).ok()?;
-                delay_until(date.as_second(), now)
-            }
-        });
+        let pause = self
+            .header("retry-after")
+            .and_then(|value| match value.parse::<f64>() {
+                Ok(seconds) => retry_delay(seconds),
+                Err(_) => {
+                    let date = DateTimeParser::new().parse_timestamp(value).ok()?;
+                    delay_until(date.as_second(), now)
+                }
+            });
         Verdict::RetryLater { after: pause }
     }
 
     /// Retry later, not before the time in a header that contains seconds or milliseconds since
     /// 1970.
     pub(super) fn retry_at_header(&self, header: &str, now: Timestamp) -> Verdict {
-        let seconds = |at: i64| if at >= MIN_MILLIS_SINCE_EPOCH { at / 1_000 } else { at };
-        let at = self.header(header).and_then(|value| value.parse::<i64>().ok()).and_then(|at| delay_until(seconds(at), now));
-        at.map_or_else(|| self.retry_later(now), |after| Verdict::RetryLater { after: Some(after) })
+        let seconds = |at: i64| {
+            if at >= MIN_MILLIS_SINCE_EPOCH {
+                at / 1_000
+            } else {
+                at
+            }
+        };
+        let at = self
+            .header(header)
+            .and_then(|value| value.parse::<i64>().ok())
+            .and_then(|at| delay_until(seconds(at), now));
+        at.map_or_else(
+            || self.retry_later(now),
+            |after| Verdict::RetryLater { after: Some(after) },
+        )
     }
 
     /// True if the message may have arrived despite the error: gateways use these statuses for
@@ -267,7 +332,10 @@ impl ChannelResponse {
 
     /// Header with this name, given in lower case.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.trim())
+        self.headers
+            .iter()
+            .find(|(own, _)| own == name)
+            .map(|(_, value)| value.trim())
     }
 
     /// Value in a JSON body at a pointer (RFC 6901). Null if the body is no JSON, or has no such
@@ -291,13 +359,17 @@ impl ChannelResponse {
 
 /// True if enough attempts have failed for long enough to disable the channel.
 fn is_persistent_failure(attempt: &SendAttempt, now: Timestamp) -> bool {
-    let failed_for = attempt.failing_since.map_or(0, |since| now.micros_since(since));
-    attempt.number >= MIN_ATTEMPTS_TO_DISABLE && failed_for >= MIN_FAILURE_SECS_TO_DISABLE * MICROS_PER_SEC
+    let failed_for = attempt
+        .failing_since
+        .map_or(0, |since| now.micros_since(since));
+    attempt.number >= MIN_ATTEMPTS_TO_DISABLE
+        && failed_for >= MIN_FAILURE_SECS_TO_DISABLE * MICROS_PER_SEC
 }
 
 /// Delay of this number of seconds, at most six hours.
 pub(super) fn retry_delay(seconds: f64) -> Option<Duration> {
-    (seconds >= 0.0 && seconds.is_finite()).then(|| Duration::from_secs_f64(seconds.min(MAX_RETRY_DELAY.as_secs_f64())))
+    (seconds >= 0.0 && seconds.is_finite())
+        .then(|| Duration::from_secs_f64(seconds.min(MAX_RETRY_DELAY.as_secs_f64())))
 }
 
 /// Time until a moment given in seconds since 1970.

@@ -14,7 +14,9 @@ use crate::backup::{self, BackupError, BackupFile, BackupInfo, BackupSchedule};
 use crate::domain::formatting::format_count;
 use crate::engine::{ServerLocation, Throttle};
 use crate::random::Random;
-use crate::store::{FILE_NAME, Inspection, InspectionReport, Medium, ProgressReporter, Store, StoreError, TableSize};
+use crate::store::{
+    FILE_NAME, Inspection, InspectionReport, Medium, ProgressReporter, Store, StoreError, TableSize,
+};
 
 #[derive(Args)]
 pub(super) struct BackupArgs {
@@ -27,7 +29,9 @@ pub(super) struct BackupArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Backups")]
 pub(super) struct BackupFlags {
-    /// Directory in which the server makes backups by itself, which has to be there. The packaged service may write to /var/backups/overdue; another one has to stand in ReadWritePaths= of its unit (systemctl edit overdue) [default: none are made]
+    /// Directory in which the server makes backups by itself, which has to be there. The packaged
+    /// service may write to /var/backups/overdue; another one has to stand in ReadWritePaths= of
+    /// its unit (systemctl edit overdue) [default: none are made]
     #[arg(long, env = "OVERDUE_BACKUP_TO", value_name = "DIR")]
     backup_to: Option<PathBuf>,
 
@@ -42,21 +46,32 @@ pub(super) struct BackupFlags {
 
 /// Parses a number of minutes, hours or days: at least a minute, at most a year.
 fn parse_interval(text: &str) -> Result<Duration, &'static str> {
-    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).unwrap_or_default();
+    let (number, unit) = text
+        .split_at_checked(text.len().saturating_sub(1))
+        .unwrap_or_default();
     let unit = match unit {
         "m" => 60,
         "h" => 3600,
         "d" => 86_400,
         _ => 0,
     };
-    let secs = number.parse::<u32>().ok().map(|number| u64::from(number) * unit).filter(|secs| (60..=366 * 86_400).contains(secs));
-    secs.map(Duration::from_secs).ok_or("give minutes, hours or days, as in 30m, 12h or 1d, from a minute to a year")
+    let secs = number
+        .parse::<u32>()
+        .ok()
+        .map(|number| u64::from(number) * unit)
+        .filter(|secs| (60..=366 * 86_400).contains(secs));
+    secs.map(Duration::from_secs)
+        .ok_or("give minutes, hours or days, as in 30m, 12h or 1d, from a minute to a year")
 }
 
 impl BackupFlags {
     pub(super) fn backup_schedule(self) -> Option<BackupSchedule> {
         let directory = self.backup_to?;
-        Some(BackupSchedule { directory, interval: self.backup_every, keep_newest: self.backup_keep as usize })
+        Some(BackupSchedule {
+            directory,
+            interval: self.backup_every,
+            keep_newest: self.backup_keep as usize,
+        })
     }
 }
 
@@ -88,11 +103,24 @@ fn is_stream(file: &Path) -> bool {
 
 /// Adds the file to an error.
 fn file_error(file: &Path) -> impl Fn(BackupError) -> CliError {
-    move |error| CliError::other(format!("{}: {error}", if is_stream(file) { "the backup".into() } else { file.display().to_string() }))
+    move |error| {
+        CliError::other(format!(
+            "{}: {error}",
+            if is_stream(file) {
+                "the backup".into()
+            } else {
+                file.display().to_string()
+            }
+        ))
+    }
 }
 
 fn open_backup(file: &Path) -> Result<Box<dyn Read>, CliError> {
-    let opened = if is_stream(file) { backup::read_backup(io::stdin()) } else { backup::open_backup(file) };
+    let opened = if is_stream(file) {
+        backup::read_backup(io::stdin())
+    } else {
+        backup::open_backup(file)
+    };
     opened.map_err(|error| file_error(file)(error.into()))
 }
 
@@ -100,8 +128,13 @@ fn open_backup(file: &Path) -> Result<Box<dyn Read>, CliError> {
 fn write_backup(data: &Path, out: impl io::Write) -> Result<(), CliError> {
     let _owner = assume_owner(data)?;
     backup::lower_thread_priority();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)?;
-    runtime.block_on(admin::receive_backup(data, out)).map_err(|error| CliError::other(format!("no backup was made: {error}")))
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(CliError::other)?;
+    runtime
+        .block_on(admin::receive_backup(data, out))
+        .map_err(|error| CliError::other(format!("no backup was made: {error}")))
 }
 
 impl BackupArgs {
@@ -110,16 +143,28 @@ impl BackupArgs {
         let file = &*self.file;
         if is_stream(file) {
             if io::stdout().is_terminal() {
-                return Err(CliError::usage("a backup is not for a terminal: send it to a file or a pipe"));
+                return Err(CliError::usage(
+                    "a backup is not for a terminal: send it to a file or a pipe",
+                ));
             }
             return write_backup(data, io::stdout().lock());
         }
         let mut out = BackupFile::create(file).map_err(|error| file_error(file)(error.into()))?;
         write_backup(data, &mut out)?;
-        let beside = if admin::is_server_running(data) { ServerLocation::OtherProcess } else { ServerLocation::NotRunning };
-        let (bytes, rows) = out.verify_and_keep(&mut Throttle::new(beside)).map_err(file_error(file))?;
+        let beside = if admin::is_server_running(data) {
+            ServerLocation::OtherProcess
+        } else {
+            ServerLocation::NotRunning
+        };
+        let (bytes, rows) = out
+            .verify_and_keep(&mut Throttle::new(beside))
+            .map_err(file_error(file))?;
         // The backup exists, even if this message cannot be written.
-        let _ = writeln!(io::stderr(), "overdue: a backup of {rows} rows is in {}: {bytes} bytes", file.display());
+        let _ = writeln!(
+            io::stderr(),
+            "overdue: a backup of {rows} rows is in {}: {bytes} bytes",
+            file.display()
+        );
         Ok(())
     }
 }
@@ -137,7 +182,11 @@ impl RestoreArgs {
             BackupError::Store(error) => CliError::other(error),
             error => file_error(&self.file)(error),
         })?;
-        let _ = writeln!(io::stderr(), "overdue: {} was restored from the backup of {made}", data.join(FILE_NAME).display());
+        let _ = writeln!(
+            io::stderr(),
+            "overdue: {} was restored from the backup of {made}",
+            data.join(FILE_NAME).display()
+        );
         Ok(())
     }
 }
@@ -147,16 +196,31 @@ impl VerifyArgs {
     pub(super) fn run(&self, data: &Path) -> Result<(), CliError> {
         let verified = match &self.file {
             Some(file) => {
-                let (about, findings) = backup::inspect(open_backup(file)?).map_err(file_error(file))?;
-                VerifyReport { path: file.clone(), backup_info: Some(about), pages_are_sound: true, findings }
+                let (about, findings) =
+                    backup::inspect(open_backup(file)?).map_err(file_error(file))?;
+                VerifyReport {
+                    path: file.clone(),
+                    backup_info: Some(about),
+                    pages_are_sound: true,
+                    findings,
+                }
             }
             None => {
                 let path = data.join(FILE_NAME);
                 let (sound_pages, findings) = inspect_database(data, &path)?;
-                VerifyReport { path, backup_info: None, pages_are_sound: sound_pages, findings }
+                VerifyReport {
+                    path,
+                    backup_info: None,
+                    pages_are_sound: sound_pages,
+                    findings,
+                }
             }
         };
-        let shown = if self.json.json { table::print_lines(&[verified.to_json()]) } else { verified.print() };
+        let shown = if self.json.json {
+            table::print_lines(&[verified.to_json()])
+        } else {
+            verified.print()
+        };
         shown.map_err(CliError::output_failed)?;
         verified.to_result()
     }
@@ -192,7 +256,10 @@ impl VerifyReport {
             problems: told,
         } = &self.findings;
         let size = |TableSize { rows, bytes }: &TableSize| serde_json::json!({ "rows": rows, "bytes": bytes });
-        let tables: serde_json::Map<_, _> = tables.iter().map(|(name, table)| (name.clone(), size(table))).collect();
+        let tables: serde_json::Map<_, _> = tables
+            .iter()
+            .map(|(name, table)| (name.clone(), size(table)))
+            .collect();
         serde_json::json!({
             "path": self.path, "made": self.backup_info.as_ref().map(|about| &about.begun),
             "release": self.backup_info.as_ref().map(|about| &about.release), "schema": schema, "sound": self.to_result().is_ok(),
@@ -204,17 +271,37 @@ impl VerifyReport {
 
     fn print(&self) -> io::Result<()> {
         let InspectionReport {
-            schema, tables, intact_bodies: sound_bodies, dead_pings, quarantined_rows: put_aside, problems: told, ..
+            schema,
+            tables,
+            intact_bodies: sound_bodies,
+            dead_pings,
+            quarantined_rows: put_aside,
+            problems: told,
+            ..
         } = &self.findings;
-        let cells = |(name, size): (&String, &TableSize)| [name.clone(), size.rows.to_string(), size.bytes.to_string()];
-        table::print_lines(&table::format_table(&["TABLE", "ROWS", "BYTES"], tables.iter().map(cells)))?;
-        let made = self
-            .backup_info
-            .as_ref()
-            .map_or(String::new(), |BackupInfo { begun: made, release }| format!(", made {made} by release {release}"));
-        let bytes = self.file_bytes().map_or(String::new(), |bytes| format!(" in a file of {bytes} bytes"));
+        let cells = |(name, size): (&String, &TableSize)| {
+            [name.clone(), size.rows.to_string(), size.bytes.to_string()]
+        };
+        table::print_lines(&table::format_table(
+            &["TABLE", "ROWS", "BYTES"],
+            tables.iter().map(cells),
+        ))?;
+        let made = self.backup_info.as_ref().map_or(
+            String::new(),
+            |BackupInfo {
+                 begun: made,
+                 release,
+             }| format!(", made {made} by release {release}"),
+        );
+        let bytes = self.file_bytes().map_or(String::new(), |bytes| {
+            format!(" in a file of {bytes} bytes")
+        });
         let mut words = vec![
-            format!("{}{made}: layout {schema}, {} bytes of rows{bytes}", self.path.display(), self.row_bytes()),
+            format!(
+                "{}{made}: layout {schema}, {} bytes of rows{bytes}",
+                self.path.display(),
+                self.row_bytes()
+            ),
             match sound_bodies {
                 1 => "1 body of a ping matches its checksum".into(),
                 bodies => format!("{bodies} bodies of pings match their checksums"),
@@ -222,11 +309,19 @@ impl VerifyReport {
         ];
         if *dead_pings > 0 {
             let pings = format_count(usize::try_from(*dead_pings).unwrap_or(usize::MAX), "ping");
-            words.push(format!("{pings} beyond the log limits, which a server removes by and by"));
+            words.push(format!(
+                "{pings} beyond the log limits, which a server removes by and by"
+            ));
         }
         if *put_aside > 0 {
-            let is = if *put_aside == 1 { "row is" } else { "rows are" };
-            words.push(format!("{put_aside} {is} put aside, which a release could not read"));
+            let is = if *put_aside == 1 {
+                "row is"
+            } else {
+                "rows are"
+            };
+            words.push(format!(
+                "{put_aside} {is} put aside, which a release could not read"
+            ));
         }
         if self.to_result().is_ok() {
             words.push("all of it can be read, and nothing is damaged".into());
@@ -241,9 +336,13 @@ impl VerifyReport {
         let path = self.path.display();
         match (self.findings.problem_count, self.pages_are_sound) {
             (0, true) => Ok(()),
-            (0, false) => Err(CliError::other(format!("{path} has pages that make no sense"))),
+            (0, false) => Err(CliError::other(format!(
+                "{path} has pages that make no sense"
+            ))),
             (1, _) => Err(CliError::other(format!("{path} has 1 row that is damaged"))),
-            (wrong, _) => Err(CliError::other(format!("{path} has {wrong} rows that are damaged"))),
+            (wrong, _) => Err(CliError::other(format!(
+                "{path} has {wrong} rows that are damaged"
+            ))),
         }
     }
 }
@@ -252,14 +351,20 @@ impl VerifyReport {
 fn inspect_database(data: &Path, path: &Path) -> Result<(bool, InspectionReport), CliError> {
     let _owner = assume_owner(data)?;
     if matches!(path.try_exists(), Ok(false)) {
-        return Err(CliError::other(admin::AdminClientError::NoDatabase(data.into())));
+        return Err(CliError::other(admin::AdminClientError::NoDatabase(
+            data.into(),
+        )));
     }
     let mut inspection = Inspection::default();
-    let inspected = match Store::inspect(&Medium::Directory(data.into()), &ProgressReporter::default(), &mut inspection) {
+    let inspected = match Store::inspect(
+        &Medium::Directory(data.into()),
+        &ProgressReporter::default(),
+        &mut inspection,
+    ) {
         // A snapshot of a file system.
-        Err(error) if error.is_read_only() => {
-            Medium::read_only(data).and_then(|medium| Store::inspect(&medium, &ProgressReporter::default(), &mut inspection))
-        }
+        Err(error) if error.is_read_only() => Medium::read_only(data).and_then(|medium| {
+            Store::inspect(&medium, &ProgressReporter::default(), &mut inspection)
+        }),
         inspected => inspected,
     };
     match inspected {
@@ -271,9 +376,13 @@ fn inspect_database(data: &Path, path: &Path) -> Result<(bool, InspectionReport)
     std::thread::scope(|scope| {
         let inspected = scope.spawn(move || backup::inspect(io::BufReader::new(reader)));
         let taken = write_backup(data, writer);
-        let inspected = inspected.join().map_err(|_| CliError::other("the rows could not be looked at"))?;
+        let inspected = inspected
+            .join()
+            .map_err(|_| CliError::other("the rows could not be looked at"))?;
         taken?;
-        inspected.map(|(_, findings)| (true, findings)).map_err(CliError::other)
+        inspected
+            .map(|(_, findings)| (true, findings))
+            .map_err(CliError::other)
     })
 }
 
@@ -283,10 +392,33 @@ mod tests {
 
     #[test]
     fn intervals_are_minutes_hours_or_days() {
-        for (text, secs) in [("1m", 60), ("90m", 5400), ("12h", 43_200), ("1d", 86_400), ("366d", 366 * 86_400)] {
-            assert_eq!(parse_interval(text), Ok(Duration::from_secs(secs)), "{text}");
+        for (text, secs) in [
+            ("1m", 60),
+            ("90m", 5400),
+            ("12h", 43_200),
+            ("1d", 86_400),
+            ("366d", 366 * 86_400),
+        ] {
+            assert_eq!(
+                parse_interval(text),
+                Ok(Duration::from_secs(secs)),
+                "{text}"
+            );
         }
-        for text in ["", "d", "1", "0d", "-1d", "1.5h", "30s", "367d", "1 d", "1w", "999999999d", "1ž"] {
+        for text in [
+            "",
+            "d",
+            "1",
+            "0d",
+            "-1d",
+            "1.5h",
+            "30s",
+            "367d",
+            "1 d",
+            "1w",
+            "999999999d",
+            "1ž",
+        ] {
             assert!(parse_interval(text).is_err(), "{text}");
         }
     }

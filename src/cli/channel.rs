@@ -14,7 +14,9 @@ use super::common_args::{JsonFlag, ProjectFilter, TargetProject, YesFlag, read_l
 use super::outbound_flags::OutboundFlags;
 use super::{AdminCall, CliError};
 use super::{send_request, table};
-use crate::admin::channel::{ChannelAction, ChannelRow, CheckSelectionRow, MemberTestRow, RefusedRow, TestRow};
+use crate::admin::channel::{
+    ChannelAction, ChannelRow, CheckSelectionRow, MemberTestRow, RefusedRow, TestRow,
+};
 use crate::admin::{AdminReply, AdminRequest};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::project::ChannelName;
@@ -36,12 +38,12 @@ pub(super) enum ChannelCommand {
 }
 
 /// Explanation of the flags for alerts.
-const TEST_HELP: &str =
-    "A test is sent by the server that runs, by its own flags. When none runs, this command sends it, by the flags for alerts above.";
+const TEST_HELP: &str = "A test is sent by the server that runs, by its own flags. When none \
+                         runs, this command sends it, by the flags for alerts above.";
 
 /// Explanation of the exit status of a test.
-const TEST_STATUS: &str =
-    "The exit status is 0 if anybody got the test: one of several recipients of a mail, one channel of a group. It is 1 if nobody did.";
+const TEST_STATUS: &str = "The exit status is 0 if anybody got the test: one of several \
+                           recipients of a mail, one channel of a group. It is 1 if nobody did.";
 
 /// The flags of `create`.
 #[derive(Args)]
@@ -60,7 +62,8 @@ pub(super) struct CreateChannelArgs {
     #[command(flatten)]
     settings: ChannelSettingsArgs,
 
-    /// Checks that it is told about from now on: all there are in the project, or tag:TAG for those with a tag
+    /// Checks that it is told about from now on: all there are in the project, or tag:TAG for
+    /// those with a tag
     #[arg(long, env = "OVERDUE_ASSIGN", value_name = "all|tag:TAG", value_parser = assign::parse_initial_checks)]
     assign: Option<CheckSelectionRow>,
 
@@ -112,7 +115,8 @@ pub(super) enum ManageChannelCommand {
         #[arg(long, env = "OVERDUE_KEEP", value_parser = FalseyValueParser::new())]
         keep: bool,
     },
-    /// Send a test to a channel, or to each channel of a group, and say what came of it; one that arrives enables the channel
+    /// Send a test to a channel, or to each channel of a group, and say what came of it; one that
+    /// arrives enables the channel
     #[command(after_help = format!("{TEST_HELP}\n\n{TEST_STATUS}"))]
     Test {
         #[command(flatten)]
@@ -181,7 +185,11 @@ pub(super) struct ChannelSelector {
 
 impl ChannelSelector {
     fn request(self, what: ChannelAction) -> AdminRequest {
-        AdminRequest::OfChannel { project: self.project.project, channel: self.channel, what }
+        AdminRequest::OfChannel {
+            project: self.project.project,
+            channel: self.channel,
+            what,
+        }
     }
 }
 
@@ -198,7 +206,8 @@ pub(super) struct ChannelSettingsArgs {
 
 fn kind_parser() -> impl clap::builder::TypedValueParser<Value = &'static ChannelKind> {
     let words = ChannelKind::ALL.map(|kind| PossibleValue::new(kind.name).aliases(kind.aliases));
-    PossibleValuesParser::new(words).try_map(|word| ChannelKind::from_name(&word).ok_or("no such kind"))
+    PossibleValuesParser::new(words)
+        .try_map(|word| ChannelKind::from_name(&word).ok_or("no such kind"))
 }
 
 /// Returns a parser of an event; true for that of a check that is up again.
@@ -207,18 +216,33 @@ fn event_parser() -> impl TypedValueParser<Value = bool> {
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), &'static str> {
-    text.split_once('=').map(|(key, value)| (key.into(), value.into())).ok_or("a setting is KEY=VALUE")
+    text.split_once('=')
+        .map(|(key, value)| (key.into(), value.into()))
+        .ok_or("a setting is KEY=VALUE")
 }
 
 impl ChannelSettingsArgs {
     fn into_pairs(self) -> Result<Vec<(String, String)>, CliError> {
         let mut pairs = self.set;
         if let Some(path) = self.set_file {
-            let told = |reason: String| CliError::usage(format!("cannot use the settings in {}: {reason}", path.display()));
-            let bytes = read_limited(&path, MAX_SETTINGS_FILE_BYTES).map_err(|error| told(error.to_string()))?;
+            let told = |reason: String| {
+                CliError::usage(format!(
+                    "cannot use the settings in {}: {reason}",
+                    path.display()
+                ))
+            };
+            let bytes = read_limited(&path, MAX_SETTINGS_FILE_BYTES)
+                .map_err(|error| told(error.to_string()))?;
             let text = String::from_utf8(bytes).map_err(|error| told(error.to_string()))?;
-            for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
-                pairs.push(parse_setting(line).map_err(|reason| told(format!("line {}: {reason}", number + 1)))?);
+            for (number, line) in text
+                .lines()
+                .enumerate()
+                .filter(|(_, line)| !line.is_empty())
+            {
+                pairs.push(
+                    parse_setting(line)
+                        .map_err(|reason| told(format!("line {}: {reason}", number + 1)))?,
+                );
             }
         }
         Ok(pairs)
@@ -229,30 +253,82 @@ impl ManageChannelCommand {
     /// Returns the request.
     pub(super) fn into_call(self) -> Result<AdminCall, CliError> {
         Ok(match self {
-            Self::List { project: ProjectFilter { project }, show_settings, json: JsonFlag { json } } => {
-                AdminCall::new(AdminRequest::ListChannels { project, show_settings }, json)
+            Self::List {
+                project: ProjectFilter { project },
+                show_settings,
+                json: JsonFlag { json },
+            } => AdminCall::new(
+                AdminRequest::ListChannels {
+                    project,
+                    show_settings,
+                },
+                json,
+            ),
+            Self::Rename {
+                which:
+                    ChannelSelector {
+                        channel,
+                        project: ProjectFilter { project },
+                    },
+                name,
+            } => AdminRequest::SetChannel {
+                project,
+                channel,
+                name: Some(name),
+                settings: None,
+                keep: false,
             }
-            Self::Rename { which: ChannelSelector { channel, project: ProjectFilter { project } }, name } => {
-                AdminRequest::SetChannel { project, channel, name: Some(name), settings: None, keep: false }.into()
+            .into(),
+            Self::Set {
+                which:
+                    ChannelSelector {
+                        channel,
+                        project: ProjectFilter { project },
+                    },
+                settings,
+                keep,
+            } => AdminRequest::SetChannel {
+                project,
+                channel,
+                name: None,
+                settings: Some(settings.into_pairs()?),
+                keep,
             }
-            Self::Set { which: ChannelSelector { channel, project: ProjectFilter { project } }, settings, keep } => {
-                AdminRequest::SetChannel { project, channel, name: None, settings: Some(settings.into_pairs()?), keep }.into()
-            }
-            Self::Test { which, event: up, json: JsonFlag { json }, outbound } => AdminCall {
+            .into(),
+            Self::Test {
+                which,
+                event: up,
+                json: JsonFlag { json },
+                outbound,
+            } => AdminCall {
                 notifier_config: Some(outbound.notifier_config()?),
                 ..AdminCall::new(which.request(ChannelAction::Test { up }), json)
             },
             Self::Enable { which } => which.request(ChannelAction::Enable).into(),
             Self::Disable { which } => which.request(ChannelAction::Disable).into(),
-            Self::Assign { which, checks, json: JsonFlag { json } } => {
-                AdminCall::new(which.request(ChannelAction::Assign(checks.into())), json)
-            }
-            Self::Unassign { which, checks, json: JsonFlag { json } } => {
-                AdminCall::new(which.request(ChannelAction::Unassign(checks.into())), json)
-            }
-            Self::Delete { which: ChannelSelector { channel, project: ProjectFilter { project } }, yes: YesFlag { yes } } => {
+            Self::Assign {
+                which,
+                checks,
+                json: JsonFlag { json },
+            } => AdminCall::new(which.request(ChannelAction::Assign(checks.into())), json),
+            Self::Unassign {
+                which,
+                checks,
+                json: JsonFlag { json },
+            } => AdminCall::new(which.request(ChannelAction::Unassign(checks.into())), json),
+            Self::Delete {
+                which:
+                    ChannelSelector {
+                        channel,
+                        project: ProjectFilter { project },
+                    },
+                yes: YesFlag { yes },
+            } => {
                 let deletes = (!yes).then(|| format!("the channel {channel:?}"));
-                AdminCall { deletion_target: deletes, ..AdminRequest::DeleteChannel { project, channel }.into() }
+                AdminCall {
+                    deletion_target: deletes,
+                    ..AdminRequest::DeleteChannel { project, channel }.into()
+                }
             }
         })
     }
@@ -262,29 +338,69 @@ impl CreateChannelArgs {
     /// Creates the channel and prints its UUID, then assigns checks and sends a test. Messages
     /// about these go to standard error, so that standard output contains the UUID only.
     pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
-        let Self { project: TargetProject { project }, kind, name, settings, assign, test, json: JsonFlag { json }, outbound } = self;
-        let channels = AdminRequest::ListChannels { project: project.clone(), show_settings: false };
-        let settings = ChannelSettings::parse(kind, settings.into_pairs()?).map_err(CliError::usage)?;
+        let Self {
+            project: TargetProject { project },
+            kind,
+            name,
+            settings,
+            assign,
+            test,
+            json: JsonFlag { json },
+            outbound,
+        } = self;
+        let channels = AdminRequest::ListChannels {
+            project: project.clone(),
+            show_settings: false,
+        };
+        let settings =
+            ChannelSettings::parse(kind, settings.into_pairs()?).map_err(CliError::usage)?;
         // Invalid flags are reported before anything is created.
         let sending = test.then(|| outbound.notifier_config()).transpose()?;
         let warnings = settings.warnings();
-        let (kind, called) = (kind.name, name.as_str().to_owned());
-        let AdminReply::Made(uuid) = send_request(data, AdminRequest::CreateChannel { project, name, settings }, None)? else {
+        let kind = kind.name;
+        let called = name.as_str().to_owned();
+        let AdminReply::Made(uuid) = send_request(
+            data,
+            AdminRequest::CreateChannel {
+                project,
+                name,
+                settings,
+            },
+            None,
+        )?
+        else {
             return Ok(());
         };
-        table::print_created(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json).map_err(CliError::output_failed)?;
+        table::print_created(
+            &uuid.to_string(),
+            &serde_json::json!({ "uuid": uuid }),
+            json,
+        )
+        .map_err(CliError::output_failed)?;
         print_warnings(&warnings);
         // The channel exists, even if the channels cannot be listed.
         if let Ok(AdminReply::Channels(rows)) = send_request(data, channels, None) {
             // Only a running server knows its flags.
-            if let Some(row) = rows.iter().find(|row| row.uuid == uuid && row.status == CANNOT_DELIVER) {
-                let _ = writeln!(io::stderr(), "it cannot deliver yet: {}", table::sanitize(row.last_error.as_deref().unwrap_or_default()));
+            if let Some(row) = rows
+                .iter()
+                .find(|row| row.uuid == uuid && row.status == CANNOT_DELIVER)
+            {
+                let _ = writeln!(
+                    io::stderr(),
+                    "it cannot deliver yet: {}",
+                    table::sanitize(row.last_error.as_deref().unwrap_or_default())
+                );
             }
             print_warnings(duplicate_warning(&rows, uuid, kind, &called).as_slice());
         }
-        let ask = |what| AdminRequest::OfChannel { project: None, channel: uuid.to_string(), what };
+        let ask = |what| AdminRequest::OfChannel {
+            project: None,
+            channel: uuid.to_string(),
+            what,
+        };
         if let Some(chosen) = assign
-            && let AdminReply::Assigned(count) = send_request(data, ask(ChannelAction::Assign(chosen)), None)?
+            && let AdminReply::Assigned(count) =
+                send_request(data, ask(ChannelAction::Assign(chosen)), None)?
         {
             let _ = writeln!(io::stderr(), "{}", assignment_message(count));
         }
@@ -305,11 +421,18 @@ impl CreateChannelArgs {
 /// Returns a warning if the project of a new channel has another one of this kind and name.
 fn duplicate_warning(rows: &[ChannelRow], new: Uuid, kind: &str, name: &str) -> Option<String> {
     let project = &rows.iter().find(|row| row.uuid == new)?.project;
-    let is_twin = |row: &&ChannelRow| row.uuid != new && row.project == *project && row.kind == kind && row.name == name;
-    let twins: Vec<_> = rows.iter().filter(is_twin).map(|row| row.uuid.to_string()).collect();
+    let is_twin = |row: &&ChannelRow| {
+        row.uuid != new && row.project == *project && row.kind == kind && row.name == name
+    };
+    let twins: Vec<_> = rows
+        .iter()
+        .filter(is_twin)
+        .map(|row| row.uuid.to_string())
+        .collect();
     (!twins.is_empty()).then(|| {
         format!(
-            "the project {project:?} has another {kind} channel named {name:?} already ({}); if that is the same receiver, delete one with `channel delete UUID`",
+            "the project {project:?} has another {kind} channel named {name:?} already ({}); if \
+             that is the same receiver, delete one with `channel delete UUID`",
             twins.join(", ")
         )
     })
@@ -325,13 +448,20 @@ pub(super) fn print_warnings(warnings: &[String]) {
 
 /// Returns the message for this number of assigned or unassigned checks.
 pub(super) fn assignment_message(count: usize) -> String {
-    format!("{count} {} changed", if count == 1 { "check" } else { "checks" })
+    format!(
+        "{count} {} changed",
+        if count == 1 { "check" } else { "checks" }
+    )
 }
 
 /// Returns the result of a test that reached a recipient, in words; otherwise an error.
 fn test_message(row: &TestRow) -> Result<String, CliError> {
     let text = test_words(row);
-    if row.delivered { Ok(text) } else { Err(CliError::other(text)) }
+    if row.delivered {
+        Ok(text)
+    } else {
+        Err(CliError::other(text))
+    }
 }
 
 /// Returns the result of a test in words.
@@ -341,7 +471,10 @@ fn test_words(row: &TestRow) -> String {
         // Some of its recipients were missed, as this says.
         (true, Some(missed)) => missed.clone(),
         (true, None) => {
-            let status = row.status.map(|status| format!(" ({status})")).unwrap_or_default();
+            let status = row
+                .status
+                .map(|status| format!(" ({status})"))
+                .unwrap_or_default();
             format!("delivered in {} ms{status}", row.millis)
         }
     }
@@ -349,18 +482,30 @@ fn test_words(row: &TestRow) -> String {
 
 /// Returns the results of the tests of a group: a line for each of its channels.
 fn delivered_to_members(rows: &[MemberTestRow]) -> Vec<String> {
-    rows.iter().map(|row| table::sanitize(&format!("{}: {}", row.name, test_words(&row.test)))).collect()
+    rows.iter()
+        .map(|row| table::sanitize(&format!("{}: {}", row.name, test_words(&row.test))))
+        .collect()
 }
 
 /// Returns an error if no channel of a group accepted its test.
 fn reached(rows: &[MemberTestRow]) -> Result<(), CliError> {
     let is_reached = rows.iter().any(|row| row.test.delivered);
-    if is_reached { Ok(()) } else { Err(CliError::other("not delivered: no channel of the group took it")) }
+    if is_reached {
+        Ok(())
+    } else {
+        Err(CliError::other(
+            "not delivered: no channel of the group took it",
+        ))
+    }
 }
 
 /// Shows the results of the tests of a group.
 pub(super) fn tested_group(rows: &[MemberTestRow], json: bool) -> Result<(), CliError> {
-    let lines = if json { vec![table::to_json(rows).map_err(CliError::other)?] } else { delivered_to_members(rows) };
+    let lines = if json {
+        vec![table::to_json(rows).map_err(CliError::other)?]
+    } else {
+        delivered_to_members(rows)
+    };
     table::print_lines(&lines).map_err(CliError::output_failed)?;
     reached(rows)
 }
@@ -369,30 +514,72 @@ pub(super) fn tested_group(rows: &[MemberTestRow], json: bool) -> Result<(), Cli
 pub(super) fn print_test_result(row: &TestRow, json: bool) -> Result<(), CliError> {
     let text = test_message(row);
     if json || text.is_ok() {
-        table::print_created(text.as_deref().unwrap_or_default(), row, json).map_err(CliError::output_failed)?;
+        table::print_created(text.as_deref().unwrap_or_default(), row, json)
+            .map_err(CliError::output_failed)?;
     }
     text.map(drop)
 }
 
 /// Headings of the table.
-pub(super) const HEADINGS: [&str; 8] = ["UUID", "PROJECT", "KIND", "NAME", "STATUS", "WAITING", "LAST ERROR", "SETTINGS"];
+pub(super) const HEADINGS: [&str; 8] = [
+    "UUID",
+    "PROJECT",
+    "KIND",
+    "NAME",
+    "STATUS",
+    "WAITING",
+    "LAST ERROR",
+    "SETTINGS",
+];
 
 /// Status of a channel that lacks something.
 const CANNOT_DELIVER: &str = "cannot deliver";
 
 /// Returns a row of the table.
 pub(super) fn cells(row: &ChannelRow) -> [String; 8] {
-    let settings = row.settings.iter().flatten().map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join(" ");
+    let settings = row
+        .settings
+        .iter()
+        .flatten()
+        .map(|(key, value)| format!("{key}={value:?}"))
+        .collect::<Vec<_>>()
+        .join(" ");
     let error = row.last_error.clone().unwrap_or_default();
     let (status, error) = match (row.status.as_str(), &row.since) {
-        (status @ (CANNOT_DELIVER | "test failed"), _) => (format!("{status}: {error}"), String::new()),
+        (status @ (CANNOT_DELIVER | "test failed"), _) => {
+            (format!("{status}: {error}"), String::new())
+        }
         (status, Some(since)) => (format!("{status} since {since}"), error),
         (status, None) => (status.into(), error),
     };
-    let refused = |what: fn(&RefusedRow) -> &str| row.refused.iter().map(what).collect::<Vec<_>>().join(", ");
-    let status = if row.refused.is_empty() { status } else { format!("{status}; not taken for {}", refused(|row| &row.recipient)) };
-    let error = if error.is_empty() { refused(|row| &row.error) } else { error };
-    let status = if row.unsubscribed.is_empty() { status } else { format!("{status}; unsubscribed: {}", row.unsubscribed.join(", ")) };
-    let (project, kind, name) = (row.project.clone(), row.kind.clone(), row.name.clone());
-    [row.uuid.to_string(), project, kind, name, status, row.waiting.to_string(), error, settings]
+    let refused =
+        |what: fn(&RefusedRow) -> &str| row.refused.iter().map(what).collect::<Vec<_>>().join(", ");
+    let status = if row.refused.is_empty() {
+        status
+    } else {
+        format!("{status}; not taken for {}", refused(|row| &row.recipient))
+    };
+    let error = if error.is_empty() {
+        refused(|row| &row.error)
+    } else {
+        error
+    };
+    let status = if row.unsubscribed.is_empty() {
+        status
+    } else {
+        format!("{status}; unsubscribed: {}", row.unsubscribed.join(", "))
+    };
+    let project = row.project.clone();
+    let kind = row.kind.clone();
+    let name = row.name.clone();
+    [
+        row.uuid.to_string(),
+        project,
+        kind,
+        name,
+        status,
+        row.waiting.to_string(),
+        error,
+        settings,
+    ]
 }

@@ -23,7 +23,8 @@ pub(super) enum CheckCommand {
         #[arg(long, env = "OVERDUE_TAG", value_delimiter = ',')]
         tag: Vec<String>,
 
-        /// Status that a check must have; may be given several times, with commas in the variable [default: any]
+        /// Status that a check must have; may be given several times, with commas in the variable
+        /// [default: any]
         #[arg(long, env = "OVERDUE_STATUS", value_delimiter = ',', value_parser = PossibleValuesParser::new(STATUSES_BY_URGENCY))]
         status: Vec<String>,
 
@@ -43,7 +44,8 @@ pub(super) enum CheckCommand {
         #[command(flatten)]
         project: TargetProject,
 
-        /// Change the check that agrees on all of these, if there is one; may be given several times, with commas in the variable
+        /// Change the check that agrees on all of these, if there is one; may be given several
+        /// times, with commas in the variable
         #[arg(long, env = "OVERDUE_UNIQUE", value_name = "FIELD", value_delimiter = ',', value_parser = unique_parser())]
         unique: Vec<UniqueField>,
 
@@ -77,13 +79,20 @@ pub(super) enum CheckCommand {
         #[command(flatten)]
         which: CheckSelector,
 
-        /// Tell only after so many failures in a row; the status and pages show the first at once [new checks: 1]
+        /// Tell only after so many failures in a row; the status and pages show the first at once
+        /// [new checks: 1]
         #[arg(long, env = "OVERDUE_AFTER", value_name = "N", value_parser = parse_failures, allow_negative_numbers = true)]
         after: Option<FailureThreshold>,
 
-        /// Check that it depends on, a router say: while that is down and told, it is not told that this one does not report; may be
-        /// given several times, with commas in the variable; '' for none
-        #[arg(long, env = "OVERDUE_PARENT", value_name = "CHECK", value_delimiter = ',')]
+        /// Check that it depends on, a router say: while that is down and told, it is not told
+        /// that this one does not report; may be given several times, with commas in the
+        /// variable; '' for none
+        #[arg(
+            long,
+            env = "OVERDUE_PARENT",
+            value_name = "CHECK",
+            value_delimiter = ','
+        )]
         parent: Option<Vec<String>>,
 
         #[command(flatten)]
@@ -126,7 +135,11 @@ pub(super) struct CheckSelector {
 
 impl CheckSelector {
     fn request(self, what: CheckAction) -> AdminRequest {
-        AdminRequest::OfCheck { project: self.project.project, check: self.check, what }
+        AdminRequest::OfCheck {
+            project: self.project.project,
+            check: self.check,
+            what,
+        }
     }
 }
 
@@ -148,7 +161,8 @@ pub(super) struct CheckFieldsArgs {
     #[arg(long, env = "OVERDUE_DESC", value_name = "TEXT", value_parser = check::parse_description)]
     desc: Option<Description>,
 
-    /// Time between two pings, in place of a schedule, in seconds or as in 15m, 2h or 1d [new checks: 86400]
+    /// Time between two pings, in place of a schedule, in seconds or as in 15m, 2h or 1d [new
+    /// checks: 86400]
     #[arg(long, env = "OVERDUE_TIMEOUT", value_name = "TIME", value_parser = check::parse_seconds, allow_negative_numbers = true)]
     timeout: Option<Seconds>,
 
@@ -156,7 +170,8 @@ pub(super) struct CheckFieldsArgs {
     #[arg(long, env = "OVERDUE_GRACE", value_name = "TIME", value_parser = check::parse_seconds, allow_negative_numbers = true)]
     grace: Option<Seconds>,
 
-    /// When pings are expected: a cron expression of five fields, or an OnCalendar expression of systemd
+    /// When pings are expected: a cron expression of five fields, or an OnCalendar expression of
+    /// systemd
     #[arg(long, env = "OVERDUE_SCHEDULE", value_name = "EXPR", value_parser = check::parse_schedule)]
     schedule: Option<std::sync::Arc<Schedule>>,
 
@@ -200,7 +215,8 @@ pub(super) struct CheckFieldsArgs {
     #[arg(long, env = "OVERDUE_FILTER_DEFAULT_FAIL", value_name = "yes|no", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     filter_default_fail: Option<bool>,
 
-    /// Its channels: UUIDs or names with commas between them, * for all of the project, or nothing for none
+    /// Its channels: UUIDs or names with commas between them, * for all of the project, or nothing
+    /// for none
     #[arg(long, env = "OVERDUE_CHANNELS", value_name = "LIST", value_parser = parse_channels)]
     channels: Option<ChannelSelection>,
 }
@@ -208,7 +224,8 @@ pub(super) struct CheckFieldsArgs {
 fn unique_parser() -> impl TypedValueParser<Value = UniqueField> {
     use UniqueField::{Grace, Name, Slug, Tags, Timeout};
     let names = [Name, Slug, Tags, Timeout, Grace].map(UniqueField::name);
-    PossibleValuesParser::new(names).try_map(|word| UniqueField::parse(&word).ok_or("no such field"))
+    PossibleValuesParser::new(names)
+        .try_map(|word| UniqueField::parse(&word).ok_or("no such field"))
 }
 
 fn parse_failures(text: &str) -> Result<FailureThreshold, &'static str> {
@@ -254,28 +271,79 @@ impl From<CheckFieldsArgs> for Box<CheckEdit> {
 impl From<CheckCommand> for AdminCall {
     fn from(command: CheckCommand) -> Self {
         match command {
-            CheckCommand::List { project: ProjectFilter { project }, tag: tags, status: statuses, json: JsonFlag { json } } => {
-                Self::new(AdminRequest::ListChecks { project, tags, statuses: Some(statuses) }, json)
+            CheckCommand::List {
+                project: ProjectFilter { project },
+                tag: tags,
+                status: statuses,
+                json: JsonFlag { json },
+            } => Self::new(
+                AdminRequest::ListChecks {
+                    project,
+                    tags,
+                    statuses: Some(statuses),
+                },
+                json,
+            ),
+            CheckCommand::Show {
+                which,
+                json: JsonFlag { json },
+            } => Self {
+                shows_all_fields: true,
+                ..Self::new(which.request(CheckAction::Show), json)
+            },
+            CheckCommand::Create {
+                project: TargetProject { project },
+                unique,
+                fields,
+                json: JsonFlag { json },
+            } => Self::new(
+                AdminRequest::CreateCheck {
+                    project,
+                    edit: (*fields).into(),
+                    unique,
+                },
+                json,
+            ),
+            CheckCommand::Set { which, fields } => {
+                which.request(CheckAction::Set((*fields).into())).into()
             }
-            CheckCommand::Show { which, json: JsonFlag { json } } => {
-                Self { shows_all_fields: true, ..Self::new(which.request(CheckAction::Show), json) }
-            }
-            CheckCommand::Create { project: TargetProject { project }, unique, fields, json: JsonFlag { json } } => {
-                Self::new(AdminRequest::CreateCheck { project, edit: (*fields).into(), unique }, json)
-            }
-            CheckCommand::Set { which, fields } => which.request(CheckAction::Set((*fields).into())).into(),
             CheckCommand::Pause { which } => which.request(CheckAction::Pause).into(),
             CheckCommand::Resume { which } => which.request(CheckAction::Resume).into(),
-            CheckCommand::Alerting { which, after, parent, json: JsonFlag { json } } => {
-                let parents = parent.map(|parents| parents.into_iter().filter(|parent| !parent.is_empty()).collect());
-                Self::new(which.request(CheckAction::Alerting { after, parents }), json)
+            CheckCommand::Alerting {
+                which,
+                after,
+                parent,
+                json: JsonFlag { json },
+            } => {
+                let parents = parent.map(|parents| {
+                    parents
+                        .into_iter()
+                        .filter(|parent| !parent.is_empty())
+                        .collect()
+                });
+                Self::new(
+                    which.request(CheckAction::Alerting { after, parents }),
+                    json,
+                )
             }
-            CheckCommand::Delete { which, yes: YesFlag { yes } } => {
+            CheckCommand::Delete {
+                which,
+                yes: YesFlag { yes },
+            } => {
                 let deletes = (!yes).then(|| format!("the check {:?} with its logs", which.check));
-                Self { deletion_target: deletes, ..which.request(CheckAction::Delete).into() }
+                Self {
+                    deletion_target: deletes,
+                    ..which.request(CheckAction::Delete).into()
+                }
             }
-            CheckCommand::Pings { which, json: JsonFlag { json } } => Self::new(which.request(CheckAction::Pings), json),
-            CheckCommand::Flips { which, json: JsonFlag { json } } => Self::new(which.request(CheckAction::Flips), json),
+            CheckCommand::Pings {
+                which,
+                json: JsonFlag { json },
+            } => Self::new(which.request(CheckAction::Pings), json),
+            CheckCommand::Flips {
+                which,
+                json: JsonFlag { json },
+            } => Self::new(which.request(CheckAction::Flips), json),
         }
     }
 }
@@ -287,33 +355,82 @@ const STATUSES_BY_URGENCY: [&str; 5] = ["down", "grace", "up", "new", "paused"];
 /// oldest first.
 pub(super) fn sort_by_urgency(mut rows: Vec<CheckRow>, json: bool) -> Vec<CheckRow> {
     if !json {
-        rows.sort_by_key(|row| STATUSES_BY_URGENCY.iter().position(|status| *status == row.status));
+        rows.sort_by_key(|row| {
+            STATUSES_BY_URGENCY
+                .iter()
+                .position(|status| *status == row.status)
+        });
     }
     rows
 }
 
 /// Headings of the table of checks.
-pub(super) const HEADINGS: [&str; 8] = ["UUID", "PROJECT", "NAME", "SLUG", "TAGS", "STATUS", "LAST PING", "NEXT PING"];
+pub(super) const HEADINGS: [&str; 8] = [
+    "UUID",
+    "PROJECT",
+    "NAME",
+    "SLUG",
+    "TAGS",
+    "STATUS",
+    "LAST PING",
+    "NEXT PING",
+];
 
 /// Returns a row of that table.
 pub(super) fn cells(row: &CheckRow) -> [String; 8] {
-    let (last, next) = (row.last_ping.clone().unwrap_or_default(), row.next_ping.clone().unwrap_or_default());
-    let [project, name, slug, tags, status] = [&row.project, &row.name, &row.slug, &row.tags, &row.status].map(Clone::clone);
-    [row.uuid.to_string(), project, name, slug, tags, status, last, next]
+    let last = row.last_ping.clone().unwrap_or_default();
+    let next = row.next_ping.clone().unwrap_or_default();
+    let [project, name, slug, tags, status] =
+        [&row.project, &row.name, &row.slug, &row.tags, &row.status].map(Clone::clone);
+    [
+        row.uuid.to_string(),
+        project,
+        name,
+        slug,
+        tags,
+        status,
+        last,
+        next,
+    ]
 }
 
 /// Headings of the table of pings.
-pub(super) const PING_HEADINGS: [&str; 9] = ["N", "DATE", "TYPE", "EXIT", "DURATION", "METHOD", "FROM", "USER AGENT", "BODY BYTES"];
+pub(super) const PING_HEADINGS: [&str; 9] = [
+    "N",
+    "DATE",
+    "TYPE",
+    "EXIT",
+    "DURATION",
+    "METHOD",
+    "FROM",
+    "USER AGENT",
+    "BODY BYTES",
+];
 
 /// Returns a row of that table.
 pub(super) fn ping_cells(row: &PingRow) -> [String; 9] {
     fn shown(value: Option<impl ToString>) -> String {
         value.map(|value| value.to_string()).unwrap_or_default()
     }
-    let method = if row.method.is_empty() { &row.scheme } else { &row.method };
-    let (duration, body) = (row.duration.map(|seconds| format!("{seconds:.2}")), row.body_bytes.to_string());
+    let method = if row.method.is_empty() {
+        &row.scheme
+    } else {
+        &row.method
+    };
+    let duration = row.duration.map(|seconds| format!("{seconds:.2}"));
+    let body = row.body_bytes.to_string();
     let from = shown(row.remote_addr);
-    [row.n.to_string(), row.date.clone(), row.kind.clone(), shown(row.exit), shown(duration), method.clone(), from, row.ua.clone(), body]
+    [
+        row.n.to_string(),
+        row.date.clone(),
+        row.kind.clone(),
+        shown(row.exit),
+        shown(duration),
+        method.clone(),
+        from,
+        row.ua.clone(),
+        body,
+    ]
 }
 
 /// Returns a row of the table of flips.

@@ -14,10 +14,22 @@ use super::CliError;
 
 /// Returns a parser of a whole number in a range. An error names the range. The flag must allow
 /// negative numbers, so that they reach the parser.
-pub(super) fn number_parser<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone {
+pub(super) fn number_parser<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
-        let number = text.parse().ok().filter(|number| range.contains(number)).and_then(|number| T::try_from(number).ok());
-        number.ok_or_else(|| format!("give a whole number from {} to {}", range.start(), range.end()))
+        let number = text
+            .parse()
+            .ok()
+            .filter(|number| range.contains(number))
+            .and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| {
+            format!(
+                "give a whole number from {} to {}",
+                range.start(),
+                range.end()
+            )
+        })
     }
 }
 
@@ -25,9 +37,14 @@ pub(super) fn number_parser<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl
 /// it uses memory.
 pub(super) fn read_limited(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    File::open(path)?
+        .take(most.saturating_add(1))
+        .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {most} bytes")));
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it has more than {most} bytes"),
+        ));
     }
     Ok(bytes)
 }
@@ -35,7 +52,9 @@ pub(super) fn read_limited(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// Parses a network or a single address.
 pub(super) fn parse_network(text: &str) -> Result<IpNet, &'static str> {
     let single = || text.parse::<IpAddr>().map(IpNet::from);
-    text.parse().or_else(|_| single()).map_err(|_| "give a network or an address, as in 10.0.0.0/8 or ::1")
+    text.parse()
+        .or_else(|_| single())
+        .map_err(|_| "give a network or an address, as in 10.0.0.0/8 or ::1")
 }
 
 /// Whole range of a `u32`.
@@ -59,16 +78,29 @@ pub(super) struct YesFlag {
 
 /// Asks for confirmation on the terminal before a deletion. Without a terminal it does not ask.
 pub(super) fn confirm_deletion_on_terminal(what: &str) -> Result<(), CliError> {
-    if io::stdin().is_terminal() { confirm_deletion(what, io::stdin().lock(), io::stderr()) } else { Ok(()) }
+    if io::stdin().is_terminal() {
+        confirm_deletion(what, io::stdin().lock(), io::stderr())
+    } else {
+        Ok(())
+    }
 }
 
 /// Asks for confirmation of a deletion. Returns an error unless the answer is yes.
-pub(super) fn confirm_deletion(what: &str, mut answers: impl BufRead, mut questions: impl Write) -> Result<(), CliError> {
+pub(super) fn confirm_deletion(
+    what: &str,
+    mut answers: impl BufRead,
+    mut questions: impl Write,
+) -> Result<(), CliError> {
     let mut answer = String::new();
-    let asked = write!(questions, "Delete {what}? [y/N] ").and_then(|()| answers.read_line(&mut answer));
+    let asked =
+        write!(questions, "Delete {what}? [y/N] ").and_then(|()| answers.read_line(&mut answer));
     asked.map_err(CliError::other)?;
     let yes = ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
-    if yes { Ok(()) } else { Err(CliError::other("nothing was deleted")) }
+    if yes {
+        Ok(())
+    } else {
+        Err(CliError::other("nothing was deleted"))
+    }
 }
 
 /// A project that something new will belong to.
@@ -94,10 +126,21 @@ mod tests {
 
     #[test]
     fn only_yes_deletes() {
-        for (answer, is_yes) in [("y\n", true), ("Yes\n", true), ("\n", false), ("", false), ("no\n", false), ("yesterday\n", false)] {
+        for (answer, is_yes) in [
+            ("y\n", true),
+            ("Yes\n", true),
+            ("\n", false),
+            ("", false),
+            ("no\n", false),
+            ("yesterday\n", false),
+        ] {
             let mut asked = Vec::new();
             let confirmed = confirm_deletion("the check \"a\"", answer.as_bytes(), &mut asked);
-            assert_eq!((confirmed.is_ok(), asked.as_slice()), (is_yes, &b"Delete the check \"a\"? [y/N] "[..]), "{answer:?}");
+            assert_eq!(
+                (confirmed.is_ok(), asked.as_slice()),
+                (is_yes, &b"Delete the check \"a\"? [y/N] "[..]),
+                "{answer:?}"
+            );
         }
     }
 
@@ -107,12 +150,23 @@ mod tests {
         let path = directory.path().join("file");
         std::fs::write(&path, "abc").unwrap();
         assert_eq!(read_limited(&path, 3).unwrap(), b"abc");
-        assert_eq!(read_limited(&path, 2).unwrap_err().to_string(), "it has more than 2 bytes");
+        assert_eq!(
+            read_limited(&path, 2).unwrap_err().to_string(),
+            "it has more than 2 bytes"
+        );
         // The reader does not wait for the end: the other end of this pipe stays open.
         let (reader, mut writer) = io::pipe().unwrap();
         writer.write_all(b"abcd").unwrap();
         let pipe = format!("/proc/self/fd/{}", reader.as_raw_fd());
-        assert_eq!(read_limited(Path::new(&pipe), 2).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
-        assert_eq!(read_limited(&directory.path().join("none"), 2).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            read_limited(Path::new(&pipe), 2).unwrap_err().kind(),
+            io::ErrorKind::FileTooLarge
+        );
+        assert_eq!(
+            read_limited(&directory.path().join("none"), 2)
+                .unwrap_err()
+                .kind(),
+            io::ErrorKind::NotFound
+        );
     }
 }

@@ -14,11 +14,15 @@ pub(super) fn run(directory: &Path, json: bool) -> Result<(), CliError> {
     let path = directory.join(FILE_NAME);
     let size = || std::fs::metadata(&path).map(|there| there.len());
     let before = size().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => CliError::other(format!("there is no database at {}: give its directory with --data", path.display())),
+        io::ErrorKind::NotFound => CliError::other(format!(
+            "there is no database at {}: give its directory with --data",
+            path.display()
+        )),
         _ => CliError::other(explain_path_error(&path, &error)),
     })?;
     let medium = Medium::Directory(directory.into());
-    let (_, writer) = engine::open(engine::EngineConfig::without_pings(medium.clone())).map_err(CliError::other)?;
+    let (_, writer) = engine::open(engine::EngineConfig::without_pings(medium.clone()))
+        .map_err(CliError::other)?;
     writer.run_all_housekeeping().map_err(CliError::other)?;
     let mut store = Store::open(&medium).map_err(CliError::other)?;
     store.compact().map_err(CliError::other)?;
@@ -29,6 +33,11 @@ pub(super) fn run(directory: &Path, json: bool) -> Result<(), CliError> {
         return table::print_lines(&[row.to_string()]).map_err(CliError::output_failed);
     }
     // The work is done, even if this message cannot be written.
-    let _ = writeln!(io::stderr(), "overdue: {} has {after} bytes, {} less than before", path.display(), before.saturating_sub(after));
+    let _ = writeln!(
+        io::stderr(),
+        "overdue: {} has {after} bytes, {} less than before",
+        path.display(),
+        before.saturating_sub(after)
+    );
     Ok(())
 }

@@ -15,7 +15,10 @@ pub(super) struct CompletionsArgs {
 
 impl CompletionsArgs {
     pub(super) fn run(&self) -> Result<(), CliError> {
-        io::stdout().lock().write_all(&script(self.shell)).map_err(CliError::output_failed)
+        io::stdout()
+            .lock()
+            .write_all(&script(self.shell))
+            .map_err(CliError::output_failed)
     }
 }
 

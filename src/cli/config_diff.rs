@@ -29,23 +29,46 @@ const OPERATIONS: [&str; 5] = ["change", "add", "adopt", "delete", "leave"];
 /// Returns the lines for people.
 pub(super) fn text_lines(rows: &[ChangeRow], tense: DiffTense, colours: bool) -> Vec<String> {
     let mut lines = Vec::new();
-    let widest = rows.iter().map(|row| object_label(row).chars().count()).max().unwrap_or(0).min(40);
+    let widest = rows
+        .iter()
+        .map(|row| object_label(row).chars().count())
+        .max()
+        .unwrap_or(0)
+        .min(40);
     let mut last: Option<Option<&str>> = None;
     for row in rows {
         let project = row.project.as_deref();
         if last != Some(project) {
-            lines.push(project.map_or_else(|| "users".into(), |project| format!("project {}", sanitize(project))));
+            lines.push(project.map_or_else(
+                || "users".into(),
+                |project| format!("project {}", sanitize(project)),
+            ));
             last = Some(project);
         }
         let (sign, colour, _) = operation_style(&row.op);
-        let sign = if colours { format!("\u{1b}[{colour}m{sign}\u{1b}[0m") } else { sign.to_string() };
+        let sign = if colours {
+            format!("\u{1b}[{colour}m{sign}\u{1b}[0m")
+        } else {
+            sign.to_string()
+        };
         let name = object_label(row);
         let told = detail_lines(row, tense);
         let mut told = told.iter();
-        lines.push(format!("  {sign} {name:<widest$}  {}", told.next().map_or("", String::as_str)).trim_end().to_owned());
+        lines.push(
+            format!(
+                "  {sign} {name:<widest$}  {}",
+                told.next().map_or("", String::as_str)
+            )
+            .trim_end()
+            .to_owned(),
+        );
         lines.extend(told.map(|more| format!("    {:widest$}  {more}", "")));
         if let Some(link) = &row.link {
-            lines.push(format!("    {:widest$}  chooses a password at {}", "", link.url.as_deref().unwrap_or(&link.path)));
+            lines.push(format!(
+                "    {:widest$}  chooses a password at {}",
+                "",
+                link.url.as_deref().unwrap_or(&link.path)
+            ));
         }
     }
     lines.push(summary_line(rows, tense));
@@ -63,25 +86,50 @@ fn object_label(row: &ChangeRow) -> String {
 
 /// Returns the text about one object, a line or more.
 fn detail_lines(row: &ChangeRow, tense: DiffTense) -> Vec<String> {
-    let value = |value: &Option<String>| value.as_deref().map_or_else(|| "(default)".into(), sanitize);
+    let value = |value: &Option<String>| {
+        value
+            .as_deref()
+            .map_or_else(|| "(default)".into(), sanitize)
+    };
     match (row.op.as_str(), tense) {
         ("add", _) => {
-            let fields = row.fields.iter().map(|field| format!("{} {}", sanitize(&field.name), value(&field.to)));
+            let fields = row
+                .fields
+                .iter()
+                .map(|field| format!("{} {}", sanitize(&field.name), value(&field.to)));
             let fields = fields.collect::<Vec<_>>().join(", ");
-            let mut told = if fields.is_empty() { Vec::new() } else { vec![fields] };
+            let mut told = if fields.is_empty() {
+                Vec::new()
+            } else {
+                vec![fields]
+            };
             told.extend(row.url.clone());
             told
         }
         ("change", _) => {
-            let widest = row.fields.iter().map(|field| field.name.len()).max().unwrap_or(0);
+            let widest = row
+                .fields
+                .iter()
+                .map(|field| field.name.len())
+                .max()
+                .unwrap_or(0);
             let line = |ChangedFieldRow { name, from, to }: &ChangedFieldRow| match to.as_deref() {
                 Some("(changed)") => format!("{:<widest$}  (changed)", sanitize(name)),
-                _ => format!("{:<widest$}  {} → {}", sanitize(name), value(from), value(to)),
+                _ => format!(
+                    "{:<widest$}  {} → {}",
+                    sanitize(name),
+                    value(from),
+                    value(to)
+                ),
             };
             row.fields.iter().map(line).collect()
         }
-        ("adopt", DiffTense::Planned) => vec!["is as declared, and will belong to the source".into()],
-        ("adopt", DiffTense::Applied) => vec!["is as declared, and belongs to the source now".into()],
+        ("adopt", DiffTense::Planned) => {
+            vec!["is as declared, and will belong to the source".into()]
+        }
+        ("adopt", DiffTense::Applied) => {
+            vec!["is as declared, and belongs to the source now".into()]
+        }
         ("leave", _) => vec!["is no longer declared: it stays, --prune would delete it".into()],
         _ => Vec::new(),
     }
@@ -92,7 +140,16 @@ fn summary_line(rows: &[ChangeRow], tense: DiffTense) -> String {
     let counted = OPERATIONS.iter().filter_map(|op| {
         let count = rows.iter().filter(|row| row.op == *op).count();
         let [would, did] = operation_style(op).2;
-        (count > 0).then(|| format!("{count} {}", if tense == DiffTense::Planned { would } else { did }))
+        (count > 0).then(|| {
+            format!(
+                "{count} {}",
+                if tense == DiffTense::Planned {
+                    would
+                } else {
+                    did
+                }
+            )
+        })
     });
     let counted: Vec<_> = counted.collect();
     match (counted.is_empty(), tense) {
@@ -104,6 +161,11 @@ fn summary_line(rows: &[ChangeRow], tense: DiffTense) -> String {
 
 /// Returns the JSON for programs.
 pub(super) fn json_document(rows: &[ChangeRow]) -> Value {
-    let count = |op: &&str| ((*op).to_owned(), json!(rows.iter().filter(|row| row.op == **op).count()));
+    let count = |op: &&str| {
+        (
+            (*op).to_owned(),
+            json!(rows.iter().filter(|row| row.op == **op).count()),
+        )
+    };
     json!({ "changes": rows, "counts": OPERATIONS.iter().map(count).collect::<serde_json::Map<_, _>>() })
 }

@@ -32,7 +32,8 @@ enum ExportFormat {
     Toml,
     /// The same for programs
     Json,
-    /// Everything as it is, as lines of JSON for another server: keys, users, statuses and secrets too
+    /// Everything as it is, as lines of JSON for another server: keys, users, statuses and secrets
+    /// too
     Jsonl,
 }
 
@@ -61,7 +62,8 @@ pub(super) struct ExportArgs {
     #[arg(long, env = "OVERDUE_SECRETS", value_parser = FalseyValueParser::new())]
     secrets: bool,
 
-    /// Write logs too, pings with their bodies and flips, which jsonl alone can hold; none: no logs
+    /// Write logs too, pings with their bodies and flips, which jsonl alone can hold; none: no
+    /// logs
     #[arg(long, env = "OVERDUE_LOGS", value_enum, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "all")]
     logs: ExportedLogs,
 }
@@ -99,20 +101,33 @@ impl ExportArgs {
         let to_stdout = self.file.as_os_str() == "-";
         let format = self.format()?;
         if self.has_logs() && format != ExportFormat::Jsonl {
-            return Err(CliError::usage("logs are written in the form jsonl alone: give --format jsonl, or a FILE that ends with .jsonl"));
+            return Err(CliError::usage(
+                "logs are written in the form jsonl alone: give --format jsonl, or a FILE that \
+                 ends with .jsonl",
+            ));
         }
         // An export of everything always contains secrets.
         let has_secrets = self.secrets || format == ExportFormat::Jsonl;
         if has_secrets && to_stdout && io::stdout().is_terminal() {
-            return Err(CliError::usage("secrets are not for a terminal: give a file, which is made for its owner alone"));
+            return Err(CliError::usage(
+                "secrets are not for a terminal: give a file, which is made for its owner alone",
+            ));
         }
         if format == ExportFormat::Jsonl {
             return self.write_jsonl(data, to_stdout);
         }
-        let AdminReply::Objects(objects) =
-            super::send_request(data, AdminRequest::Export { project: self.project.clone(), secrets: self.secrets }, None)?
+        let AdminReply::Objects(objects) = super::send_request(
+            data,
+            AdminRequest::Export {
+                project: self.project.clone(),
+                secrets: self.secrets,
+            },
+            None,
+        )?
         else {
-            return Err(CliError::other("the server answered something else than what there is"));
+            return Err(CliError::other(
+                "the server answered something else than what there is",
+            ));
         };
         let text = match format {
             ExportFormat::Toml => declare::to_toml(&objects, declare::HEADER_COMMENTS),
@@ -120,23 +135,37 @@ impl ExportArgs {
                 for comment in objects.iter().flat_map(|object| &object.comments) {
                     let _ = writeln!(io::stderr(), "overdue: {}", table::sanitize(comment));
                 }
-                serde_json::to_string_pretty(&declare::to_json(&objects)).map_err(CliError::other)? + "\n"
+                serde_json::to_string_pretty(&declare::to_json(&objects))
+                    .map_err(CliError::other)?
+                    + "\n"
             }
         };
         if to_stdout {
             let mut out = io::stdout().lock();
-            return out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::output_failed);
+            return out
+                .write_all(text.as_bytes())
+                .and_then(|()| out.flush())
+                .map_err(CliError::output_failed);
         }
-        write_private_file(&self.file, |file| Ok(file.write_all(text.as_bytes())?)).map_err(|error| self.write_failed(&*error))
+        write_private_file(&self.file, |file| Ok(file.write_all(text.as_bytes())?))
+            .map_err(|error| self.write_failed(&*error))
     }
 
     /// Writes everything as it arrives.
     fn write_jsonl(&self, data: &Path, to_stdout: bool) -> Result<(), CliError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(CliError::other)?;
         let project = self.project.clone();
         if to_stdout {
             let _owner = assume_owner(data)?;
-            let written = runtime.block_on(admin::receive_export(data, project, self.has_logs(), io::stdout().lock()));
+            let written = runtime.block_on(admin::receive_export(
+                data,
+                project,
+                self.has_logs(),
+                io::stdout().lock(),
+            ));
             return written.map_err(CliError::other);
         }
         let write = |file: &mut File| {
@@ -158,26 +187,43 @@ impl ExportArgs {
 /// Writes a file that only its owner can read, whatever the permissions of the existing one. The
 /// existing file stays until the new one is complete. A special file, such as a pipe, is written
 /// directly.
-fn write_private_file(path: &Path, write: impl FnOnce(&mut File) -> Result<(), Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
+fn write_private_file(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> Result<(), Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
     if path.metadata().is_ok_and(|there| !there.is_file()) {
         return write(&mut OpenOptions::new().write(true).open(path)?);
     }
     // A symbolic link stays, and leads to the new file.
-    replace_private_file(&fs::canonicalize(path).unwrap_or_else(|_| path.into()), write)
+    replace_private_file(
+        &fs::canonicalize(path).unwrap_or_else(|_| path.into()),
+        write,
+    )
 }
 
 /// Writes a private file like [`write_private_file`], but also replaces a symbolic link.
-pub(super) fn replace_private_file(path: &Path, write: impl FnOnce(&mut File) -> Result<(), Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
+pub(super) fn replace_private_file(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> Result<(), Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
     let mut partial = path.to_owned().into_os_string();
     partial.push(".partial");
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => {
-            let left = partial.display();
-            io::Error::other(format!("{left} is there: it is being written now, or was left behind; remove it then"))
-        }
-        _ => error,
-    })?;
-    let written = write(&mut file).and_then(|()| Ok(file.sync_all().and_then(|()| fs::rename(&partial, path))?));
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&partial)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                let left = partial.display();
+                io::Error::other(format!(
+                    "{left} is there: it is being written now, or was left behind; remove it then"
+                ))
+            }
+            _ => error,
+        })?;
+    let written = write(&mut file)
+        .and_then(|()| Ok(file.sync_all().and_then(|()| fs::rename(&partial, path))?));
     if written.is_err() {
         // A partial file would be in the way of the next attempt.
         let _ = fs::remove_file(&partial);
@@ -187,11 +233,13 @@ pub(super) fn replace_private_file(path: &Path, write: impl FnOnce(&mut File) ->
 
 #[derive(Args)]
 pub(super) struct ConfigFilesArgs {
-    /// Files or directories (*.toml) that declare what there is to be, as one; `-` for standard input
+    /// Files or directories (*.toml) that declare what there is to be, as one; `-` for standard
+    /// input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// Delete what the source of the files made and no longer names, at most 10 objects unless a number is given
+    /// Delete what the source of the files made and no longer names, at most 10 objects unless a
+    /// number is given
     #[arg(long, env = "OVERDUE_PRUNE", value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = DEFAULT_PRUNE_LIMIT)]
     prune: Option<usize>,
 
@@ -217,28 +265,43 @@ pub(super) struct ApplyArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Configuration as files")]
 pub(super) struct ConfigFileFlags {
-    /// Files or directories that declare what there is to be: applied before requests are taken, and again at SIGHUP; may be given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_APPLY", value_name = "FILE", value_delimiter = ',')]
+    /// Files or directories that declare what there is to be: applied before requests are taken,
+    /// and again at SIGHUP; may be given several times, with commas in the variable
+    #[arg(
+        long,
+        env = "OVERDUE_APPLY",
+        value_name = "FILE",
+        value_delimiter = ','
+    )]
     apply: Vec<PathBuf>,
 
-    /// Delete what the source of these files made and no longer names, at most 10 objects unless a number is given
+    /// Delete what the source of these files made and no longer names, at most 10 objects unless a
+    /// number is given
     #[arg(long, env = "OVERDUE_APPLY_PRUNE", value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = DEFAULT_PRUNE_LIMIT, requires = "apply")]
     apply_prune: Option<usize>,
 }
 
 impl ConfigFileFlags {
     pub(super) fn applied_config(self) -> Option<DeclaredFiles> {
-        (!self.apply.is_empty()).then_some(DeclaredFiles { files: self.apply, prune: self.apply_prune })
+        (!self.apply.is_empty()).then_some(DeclaredFiles {
+            files: self.apply,
+            prune: self.apply_prune,
+        })
     }
 }
 
 /// Reads the files, and prints their warnings.
 fn prepare_files(files: &[PathBuf]) -> Result<LoadedConfig, CliError> {
-    let prepared =
-        declare::load_config(files, &SecretResolver { read_variable: &|name| std::env::var(name).ok() }).map_err(|error| match error {
-            ConfigLoadError::Files(error) => CliError::usage(error),
-            ConfigLoadError::Problems(told) => CliError::verbatim(2, told),
-        })?;
+    let prepared = declare::load_config(
+        files,
+        &SecretResolver {
+            read_variable: &|name| std::env::var(name).ok(),
+        },
+    )
+    .map_err(|error| match error {
+        ConfigLoadError::Files(error) => CliError::usage(error),
+        ConfigLoadError::Problems(told) => CliError::verbatim(2, told),
+    })?;
     for warning in &prepared.warnings {
         let _ = writeln!(io::stderr(), "overdue: {warning}");
     }
@@ -248,24 +311,46 @@ fn prepare_files(files: &[PathBuf]) -> Result<LoadedConfig, CliError> {
 impl ConfigFilesArgs {
     /// Returns the planned or applied changes.
     fn request_changes(&self, data: &Path, dry: bool) -> Result<Vec<ChangeRow>, CliError> {
-        let LoadedConfig { document, declared: wanted, .. } = prepare_files(&self.files)?;
+        let LoadedConfig {
+            document,
+            declared: wanted,
+            ..
+        } = prepare_files(&self.files)?;
         if self.prune.is_some() && wanted.source.is_none() {
-            return Err(CliError::usage("--prune deletes what a source owns: write source = \"NAME\" at the top of the file"));
+            return Err(CliError::usage(
+                r#"--prune deletes what a source owns: write source = "NAME" at the top of the file"#,
+            ));
         }
         let sent = serde_json::to_string(&document.root.to_json()).map_err(CliError::other)?;
-        let request = AdminRequest::Declare { prune: self.prune, adopt: self.adopt, dry };
+        let request = AdminRequest::Declare {
+            prune: self.prune,
+            adopt: self.adopt,
+            dry,
+        };
         let _owner = assume_owner(data)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)?;
-        match runtime.block_on(admin::send_config_request(data, request, sent)).map_err(CliError::other)? {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(CliError::other)?;
+        match runtime
+            .block_on(admin::send_config_request(data, request, sent))
+            .map_err(CliError::other)?
+        {
             AdminReply::Changes(rows) => Ok(rows),
             AdminReply::Conflicts(rows) => {
-                let problem = |ConflictRow { path, reason }| ConfigProblem { location: document.find_location(&path), path, reason };
+                let problem = |ConflictRow { path, reason }| ConfigProblem {
+                    location: document.find_location(&path),
+                    path,
+                    reason,
+                };
                 let problems: Vec<_> = rows.into_iter().map(problem).collect();
                 Err(CliError::verbatim(1, document.render_problems(&problems)))
             }
             AdminReply::Invalid(reason) => Err(CliError::usage(reason)),
             AdminReply::Refused(reason) => Err(CliError::other(reason)),
-            _ => Err(CliError::other("the server answered something else than what changes")),
+            _ => Err(CliError::other(
+                "the server answered something else than what changes",
+            )),
         }
     }
 
@@ -273,7 +358,11 @@ impl ConfigFilesArgs {
         let lines = if self.json.json {
             vec![table::to_json(&config_diff::json_document(rows)).map_err(CliError::other)?]
         } else {
-            config_diff::text_lines(rows, tense, io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+            config_diff::text_lines(
+                rows,
+                tense,
+                io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+            )
         };
         match table::print_lines(&lines) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -285,7 +374,11 @@ impl ConfigFilesArgs {
         let rows = self.request_changes(data, true)?;
         self.print_changes(&rows, DiffTense::Planned)?;
         let is_to_do = rows.iter().any(|row| row.op != "leave");
-        Ok(if is_to_do { ExitCode::from(EXIT_CHANGES_PENDING) } else { ExitCode::SUCCESS })
+        Ok(if is_to_do {
+            ExitCode::from(EXIT_CHANGES_PENDING)
+        } else {
+            ExitCode::SUCCESS
+        })
     }
 }
 
@@ -331,13 +424,21 @@ mod tests {
     #[test]
     fn what_is_written_is_for_its_owner_alone_whatever_was_there() {
         let directory = tempfile::tempdir().unwrap();
-        let [file, link, partial] = ["all.toml", "link.toml", "all.toml.partial"].map(|name| directory.path().join(name));
+        let [file, link, partial] =
+            ["all.toml", "link.toml", "all.toml.partial"].map(|name| directory.path().join(name));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         fs::write(&file, "old, and longer").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         symlink(&file, &link).unwrap();
         write_content(&link, b"new").unwrap();
-        assert_eq!((fs::read(&file).unwrap().as_slice(), mode(&file), fs::read_link(&link).unwrap()), (&b"new"[..], 0o600, file.clone()));
+        assert_eq!(
+            (
+                fs::read(&file).unwrap().as_slice(),
+                mode(&file),
+                fs::read_link(&link).unwrap()
+            ),
+            (&b"new"[..], 0o600, file.clone())
+        );
         // After any error, the existing file is still complete.
         fs::write(&partial, "").unwrap();
         let refused = write_content(&file, b"newer").unwrap_err().to_string();
@@ -345,13 +446,20 @@ mod tests {
         assert_eq!(fs::read(&file).unwrap(), b"new");
         fs::remove_file(&partial).unwrap();
         write_content(&file, b"newer").unwrap();
-        assert_eq!((fs::read(&file).unwrap().as_slice(), partial.exists()), (&b"newer"[..], false));
+        assert_eq!(
+            (fs::read(&file).unwrap().as_slice(), partial.exists()),
+            (&b"newer"[..], false)
+        );
     }
 
     #[test]
     fn a_pipe_is_written_into() {
         let (mut reader, writer) = io::pipe().unwrap();
-        write_content(Path::new(&format!("/proc/self/fd/{}", writer.as_raw_fd())), b"new").unwrap();
+        write_content(
+            Path::new(&format!("/proc/self/fd/{}", writer.as_raw_fd())),
+            b"new",
+        )
+        .unwrap();
         drop(writer);
         let mut read = String::new();
         reader.read_to_string(&mut read).unwrap();

@@ -14,19 +14,27 @@ use crate::web::{AuthMode, DashboardConfig, LogoutUrl, ProxyAuth};
 #[derive(Args)]
 #[command(next_help_heading = "Dashboard")]
 pub(super) struct DashboardFlags {
-    /// Who sees the dashboard: password (whoever signs in) or none (everybody on this machine and behind trusted proxies, as an owner)
+    /// Who sees the dashboard: password (whoever signs in) or none (everybody on this machine and
+    /// behind trusted proxies, as an owner)
     #[arg(long, env = "OVERDUE_AUTH", value_name = "HOW", default_value = "password", value_parser = parse_auth)]
     auth: AuthMode,
 
-    /// Header in which a trusted proxy names the user, such as Remote-User; the proxy has to take it off what comes from outside
-    #[arg(long, env = "OVERDUE_AUTH_HEADER", value_name = "NAME", requires = "trusted_proxy")]
+    /// Header in which a trusted proxy names the user, such as Remote-User; the proxy has to take
+    /// it off what comes from outside
+    #[arg(
+        long,
+        env = "OVERDUE_AUTH_HEADER",
+        value_name = "NAME",
+        requires = "trusted_proxy"
+    )]
     auth_header: Option<String>,
 
     /// File with what the proxy has to send in X-Overdue-Proxy-Secret for its header to count
     #[arg(long, env = "OVERDUE_AUTH_HEADER_SECRET_FILE", value_name = "FILE", requires = "auth_header", value_parser = read_secret)]
     auth_header_secret_file: Option<SecretFileContent>,
 
-    /// Access to all projects for users whom the proxy names and who were not added here: no (none), read-only or member
+    /// Access to all projects for users whom the proxy names and who were not added here: no
+    /// (none), read-only or member
     #[arg(long, env = "OVERDUE_AUTH_NEW_USERS", value_name = "WHAT", default_value = "no", value_parser = parse_new_users)]
     auth_new_users: NewUserAccess,
 
@@ -71,7 +79,8 @@ fn parse_new_users(text: &str) -> Result<NewUserAccess, &'static str> {
 
 pub(super) fn read_secret(path: &str) -> Result<SecretFileContent, String> {
     let path = Path::new(path);
-    let bytes = read_limited(path, MAX_SECRET_BYTES).map_err(|error| explain_path_error(path, &error))?;
+    let bytes =
+        read_limited(path, MAX_SECRET_BYTES).map_err(|error| explain_path_error(path, &error))?;
     match bytes.trim_ascii() {
         [] => Err(format!("{} is empty", path.display())),
         secret => Ok(SecretFileContent(secret.into())),
@@ -86,8 +95,13 @@ impl DashboardFlags {
 
     /// Returns the configuration. `zone`: time zone for users that have chosen none.
     pub(super) fn config(self, zone: Timezone) -> Result<DashboardConfig, &'static str> {
-        let secret = self.auth_header_secret_file.as_ref().map(|secret| &*secret.0);
-        let forward = self.auth_header.map(|header| ProxyAuth::new(&header, secret, self.auth_new_users.0, self.auth_logout_url));
+        let secret = self
+            .auth_header_secret_file
+            .as_ref()
+            .map(|secret| &*secret.0);
+        let forward = self.auth_header.map(|header| {
+            ProxyAuth::new(&header, secret, self.auth_new_users.0, self.auth_logout_url)
+        });
         Ok(DashboardConfig {
             auth: self.auth,
             is_enabled: !self.no_web,

@@ -12,12 +12,24 @@ use crate::store::path_access::SERVICE_DIRECTORY;
 /// Returns the given directory; else the one that systemd created (`StateDirectory=`,
 /// systemd.exec(5): several are separated by colons); else the state directory of the XDG Base
 /// Directory Specification, which ignores relative paths.
-pub(super) fn resolve(given: Option<PathBuf>, variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, &'static str> {
+pub(super) fn resolve(
+    given: Option<PathBuf>,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<PathBuf, &'static str> {
     if let Some(given) = given {
-        return if given.as_os_str().is_empty() { Err("--data is empty; give a directory") } else { Ok(given) };
+        return if given.as_os_str().is_empty() {
+            Err("--data is empty; give a directory")
+        } else {
+            Ok(given)
+        };
     }
-    let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let of_systemd = variable("STATE_DIRECTORY").and_then(|list| Some(PathBuf::from(list.to_str()?.split(':').next()?)));
+    let absolute = |name| {
+        variable(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let of_systemd = variable("STATE_DIRECTORY")
+        .and_then(|list| Some(PathBuf::from(list.to_str()?.split(':').next()?)));
     of_systemd
         .filter(|path| path.is_absolute())
         .or_else(|| Some(absolute("XDG_STATE_HOME")?.join("overdue")))
@@ -28,9 +40,16 @@ pub(super) fn resolve(given: Option<PathBuf>, variable: impl Fn(&str) -> Option<
 /// Returns the directory of a command that needs an existing database. If the default has none,
 /// this is the directory of the service that a package installed, if `has_database` finds one
 /// there.
-pub(super) fn service_directory_or(default: PathBuf, has_database: impl Fn(&Path) -> bool) -> PathBuf {
+pub(super) fn service_directory_or(
+    default: PathBuf,
+    has_database: impl Fn(&Path) -> bool,
+) -> PathBuf {
     let service = Path::new(SERVICE_DIRECTORY);
-    if !has_database(&default) && has_database(service) { service.into() } else { default }
+    if !has_database(&default) && has_database(service) {
+        service.into()
+    } else {
+        default
+    }
 }
 
 /// True if a directory has a database, as far as this user can see.
@@ -54,8 +73,14 @@ pub(super) fn switch_to_owner(directory: &Path) -> Result<(), CliError> {
 /// Runs this program again as the owner of the data directory, if root runs it and the directory is
 /// another user's. It does not return then.
 pub(super) fn restart_as_owner(directory: &Path) -> Result<(), CliError> {
-    let Some(owner) = ForeignOwner::of_directory(directory) else { return Ok(()) };
-    Err(CliError::other(explain_refusal(owner, directory, &session::restart_as(owner))))
+    let Some(owner) = ForeignOwner::of_directory(directory) else {
+        return Ok(());
+    };
+    Err(CliError::other(explain_refusal(
+        owner,
+        directory,
+        &session::restart_as(owner),
+    )))
 }
 
 #[cfg(test)]
@@ -66,19 +91,52 @@ mod tests {
     fn the_most_particular_place_wins() {
         type Case<'a> = (Option<&'a str>, &'a [(&'a str, &'a str)], Option<&'a str>);
         let cases: &[Case<'_>] = &[
-            (Some("rel"), &[("STATE_DIRECTORY", "/s"), ("HOME", "/h")], Some("rel")),
+            (
+                Some("rel"),
+                &[("STATE_DIRECTORY", "/s"), ("HOME", "/h")],
+                Some("rel"),
+            ),
             (Some(""), &[("HOME", "/h")], None),
-            (None, &[("STATE_DIRECTORY", "/s"), ("XDG_STATE_HOME", "/x"), ("HOME", "/h")], Some("/s")),
+            (
+                None,
+                &[
+                    ("STATE_DIRECTORY", "/s"),
+                    ("XDG_STATE_HOME", "/x"),
+                    ("HOME", "/h"),
+                ],
+                Some("/s"),
+            ),
             (None, &[("STATE_DIRECTORY", "/s/a:/s/b")], Some("/s/a")),
-            (None, &[("STATE_DIRECTORY", ""), ("XDG_STATE_HOME", "/x"), ("HOME", "/h")], Some("/x/overdue")),
-            (None, &[("XDG_STATE_HOME", "x"), ("HOME", "/h")], Some("/h/.local/state/overdue")),
+            (
+                None,
+                &[
+                    ("STATE_DIRECTORY", ""),
+                    ("XDG_STATE_HOME", "/x"),
+                    ("HOME", "/h"),
+                ],
+                Some("/x/overdue"),
+            ),
+            (
+                None,
+                &[("XDG_STATE_HOME", "x"), ("HOME", "/h")],
+                Some("/h/.local/state/overdue"),
+            ),
             (None, &[("HOME", "/h")], Some("/h/.local/state/overdue")),
             (None, &[("HOME", "")], None),
             (None, &[], None),
         ];
         for (given, variables, wanted) in cases {
-            let variable = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
-            assert_eq!(resolve(given.map(PathBuf::from), variable).ok(), wanted.map(PathBuf::from), "{given:?} {variables:?}");
+            let variable = |name: &str| {
+                variables
+                    .iter()
+                    .find(|(key, _)| *key == name)
+                    .map(|(_, value)| OsString::from(value))
+            };
+            assert_eq!(
+                resolve(given.map(PathBuf::from), variable).ok(),
+                wanted.map(PathBuf::from),
+                "{given:?} {variables:?}"
+            );
         }
     }
 
@@ -88,10 +146,18 @@ mod tests {
         for (there, wanted) in [
             (&[][..], "/home/ann/.local/state/overdue"),
             (&["/var/lib/overdue"], "/var/lib/overdue"),
-            (&["/var/lib/overdue", "/home/ann/.local/state/overdue"], "/home/ann/.local/state/overdue"),
+            (
+                &["/var/lib/overdue", "/home/ann/.local/state/overdue"],
+                "/home/ann/.local/state/overdue",
+            ),
         ] {
-            let has_database = |directory: &Path| there.iter().any(|there| Path::new(there) == directory);
-            assert_eq!(service_directory_or(default.clone(), has_database), Path::new(wanted), "{there:?}");
+            let has_database =
+                |directory: &Path| there.iter().any(|there| Path::new(there) == directory);
+            assert_eq!(
+                service_directory_or(default.clone(), has_database),
+                Path::new(wanted),
+                "{there:?}"
+            );
         }
     }
 }

@@ -20,7 +20,8 @@ pub(super) struct DeliveriesArgs {
 
 #[derive(Subcommand)]
 enum DeliveriesCommand {
-    /// Have sent again what failed. People are told only what is true now, so nothing of a check that has changed since
+    /// Have sent again what failed. People are told only what is true now, so nothing of a check
+    /// that has changed since
     Retry {
         /// Its number, as shown by `deliveries`
         #[arg(value_parser = number_parser::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
@@ -58,23 +59,69 @@ struct DeliveryListArgs {
 
 impl From<DeliveriesArgs> for AdminCall {
     fn from(args: DeliveriesArgs) -> Self {
-        if let Some(DeliveriesCommand::Retry { number, json: JsonFlag { json } }) = args.command {
+        if let Some(DeliveriesCommand::Retry {
+            number,
+            json: JsonFlag { json },
+        }) = args.command
+        {
             return Self::new(AdminRequest::RetryDelivery { number }, json);
         }
-        let DeliveryListArgs { project: ProjectFilter { project }, channel, check, failed, limit, json: JsonFlag { json } } = args.list;
-        Self::new(AdminRequest::ListDeliveries { project, channel, check, failed, limit }, json)
+        let DeliveryListArgs {
+            project: ProjectFilter { project },
+            channel,
+            check,
+            failed,
+            limit,
+            json: JsonFlag { json },
+        } = args.list;
+        Self::new(
+            AdminRequest::ListDeliveries {
+                project,
+                channel,
+                check,
+                failed,
+                limit,
+            },
+            json,
+        )
     }
 }
 
 /// Headings of the table.
-pub(super) const HEADINGS: [&str; 8] = ["NUMBER", "TIME", "CHECK", "CHANNEL", "EVENT", "OUTCOME", "ATTEMPTS", "REASON"];
+pub(super) const HEADINGS: [&str; 8] = [
+    "NUMBER", "TIME", "CHECK", "CHANNEL", "EVENT", "OUTCOME", "ATTEMPTS", "REASON",
+];
 
 /// Returns a row of the table.
 pub(super) fn cells(row: &DeliveryRow) -> [String; 8] {
-    let name = |named: &Option<NamedObject>| named.as_ref().map(|named| named.name.clone()).unwrap_or_default();
-    let together = row.told_with.map(|number| format!("in one message with {number}"));
-    let reason = [Some(row.reason.clone()).filter(|reason| !reason.is_empty()), together].into_iter().flatten().collect::<Vec<_>>();
-    let (event, outcome) = (row.event.clone(), row.outcome.clone());
-    let (check, channel) = (name(&row.check), name(&row.channel));
-    [row.number.to_string(), row.time.clone(), check, channel, event, outcome, row.attempts.to_string(), reason.join("; ")]
+    let name = |named: &Option<NamedObject>| {
+        named
+            .as_ref()
+            .map(|named| named.name.clone())
+            .unwrap_or_default()
+    };
+    let together = row
+        .told_with
+        .map(|number| format!("in one message with {number}"));
+    let reason = [
+        Some(row.reason.clone()).filter(|reason| !reason.is_empty()),
+        together,
+    ]
+    .into_iter()
+    .flatten()
+    .collect::<Vec<_>>();
+    let event = row.event.clone();
+    let outcome = row.outcome.clone();
+    let check = name(&row.check);
+    let channel = name(&row.channel);
+    [
+        row.number.to_string(),
+        row.time.clone(),
+        check,
+        channel,
+        event,
+        outcome,
+        row.attempts.to_string(),
+        reason.join("; "),
+    ]
 }

@@ -18,7 +18,9 @@ use super::config_files::replace_private_file;
 use super::table::{self, sanitize};
 use crate::clock::Clock;
 use crate::declare;
-use crate::discover::{self, CheckProposal, CheckProposer, Crontab, CrontabOwner, DiscoveryResult, JobEdit, Reporter};
+use crate::discover::{
+    self, CheckProposal, CheckProposer, Crontab, CrontabOwner, DiscoveryResult, JobEdit, Reporter,
+};
 use crate::domain::check::CheckSettings;
 use crate::domain::formatting::{format_count, shell_word};
 use crate::domain::project::ProjectName;
@@ -53,15 +55,22 @@ pub(super) struct DiscoverArgs {
     #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME", default_value = "default", value_parser = ProjectName::parse)]
     project: ProjectName,
 
-    /// Read this crontab in place of all that the machine has; may be given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_CRONTAB", value_name = "FILE", value_delimiter = ',')]
+    /// Read this crontab in place of all that the machine has; may be given several times, with
+    /// commas in the variable
+    #[arg(
+        long,
+        env = "OVERDUE_CRONTAB",
+        value_name = "FILE",
+        value_delimiter = ','
+    )]
     crontab: Vec<PathBuf>,
 
     /// In these crontabs a user stands before each command, as in /etc/crontab
     #[arg(long, env = "OVERDUE_USER_COLUMN", requires = "crontab", value_parser = FalseyValueParser::new())]
     user_column: bool,
 
-    /// What jobs report with: curl behind the job, or overdue run, which also sends the start and the output
+    /// What jobs report with: curl behind the job, or overdue run, which also sends the start and
+    /// the output
     #[arg(long, env = "OVERDUE_WITH", value_enum, default_value = "curl")]
     with: ReporterArg,
 
@@ -81,7 +90,8 @@ pub(super) struct DiscoverArgs {
     #[arg(long, env = "OVERDUE_RUN_PARTS", value_parser = FalseyValueParser::new())]
     run_parts: bool,
 
-    /// Write overdue.toml, overdue.patch and an edited crontab into this directory, to which nobody else may write
+    /// Write overdue.toml, overdue.patch and an edited crontab into this directory, to which
+    /// nobody else may write
     #[arg(long, env = "OVERDUE_WRITE", value_name = "DIR")]
     write: Option<PathBuf>,
 
@@ -107,37 +117,74 @@ impl DiscoverySource {
 
 impl DiscoverArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let zone = self.time_zone.as_deref().map_or_else(|| Ok(machine_timezone()), Timezone::parse).map_err(CliError::usage)?;
-        let base_url = self.base_url.as_ref().map_or_else(|| format!("http://{DEFAULT_LISTEN}"), |url| url.as_str().to_owned());
+        let zone = self
+            .time_zone
+            .as_deref()
+            .map_or_else(|| Ok(machine_timezone()), Timezone::parse)
+            .map_err(CliError::usage)?;
+        let base_url = self.base_url.as_ref().map_or_else(
+            || format!("http://{DEFAULT_LISTEN}"),
+            |url| url.as_str().to_owned(),
+        );
         let host = self.host.clone().unwrap_or_else(system::host_name);
         let random = Random::System;
         let draw = || random.uuid();
         let mut maker = CheckProposer::new(&base_url, &host, zone, Clock::System.now(), &draw);
-        maker.reporter = if self.with == ReporterArg::Run { Reporter::Run } else { Reporter::Curl };
+        maker.reporter = if self.with == ReporterArg::Run {
+            Reporter::Run
+        } else {
+            Reporter::Curl
+        };
         maker.run_parts = self.run_parts;
         let places = self.discover_sources(&mut maker)?;
         for skipped in places.iter().flat_map(|place| &place.discovered.skipped) {
-            let kind = if skipped.needs_manual_edit { "by hand" } else { "left out" };
-            let said = format!("{kind}: {}: {}: {}", skipped.location, skipped.reason, skipped.job);
+            let kind = if skipped.needs_manual_edit {
+                "by hand"
+            } else {
+                "left out"
+            };
+            let said = format!(
+                "{kind}: {}: {}: {}",
+                skipped.location, skipped.reason, skipped.job
+            );
             let _ = writeln!(io::stderr(), "overdue: {}", sanitize(&said));
         }
         if let Some(directory) = &self.write {
             return self.write_files(directory, places);
         }
-        let text = if self.json.json { table::to_json(&to_json(&places)).map_err(CliError::output_failed)? } else { self.to_toml(&places) };
+        let text = if self.json.json {
+            table::to_json(&to_json(&places)).map_err(CliError::output_failed)?
+        } else {
+            self.to_toml(&places)
+        };
         match table::print_lines(&[text.trim_end().to_owned()]) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             shown => shown.map_err(CliError::output_failed),
         }
     }
 
-    fn discover_sources(&self, maker: &mut CheckProposer<'_>) -> Result<Vec<DiscoverySource>, CliError> {
+    fn discover_sources(
+        &self,
+        maker: &mut CheckProposer<'_>,
+    ) -> Result<Vec<DiscoverySource>, CliError> {
         let mut crontabs = Vec::new();
         for file in &self.crontab {
-            let text = read_limited(file, system::MAX_CRONTAB_BYTES)
-                .map_err(|error| CliError::other(format!("cannot read {}: {error}", sanitize(&file.display().to_string()))))?;
-            let whose = if self.user_column { CrontabOwner::System } else { CrontabOwner::User };
-            crontabs.push(Crontab { name: file.display().to_string(), text: String::from_utf8_lossy(&text).into_owned(), owner: whose });
+            let text = read_limited(file, system::MAX_CRONTAB_BYTES).map_err(|error| {
+                CliError::other(format!(
+                    "cannot read {}: {error}",
+                    sanitize(&file.display().to_string())
+                ))
+            })?;
+            let whose = if self.user_column {
+                CrontabOwner::System
+            } else {
+                CrontabOwner::User
+            };
+            crontabs.push(Crontab {
+                name: file.display().to_string(),
+                text: String::from_utf8_lossy(&text).into_owned(),
+                owner: whose,
+            });
         }
         let is_foreign = !crontabs.is_empty();
         if !is_foreign {
@@ -145,12 +192,18 @@ impl DiscoverArgs {
         }
         let mut places: Vec<_> = crontabs
             .into_iter()
-            .map(|crontab| DiscoverySource { discovered: discover::propose_for_crontab(maker, &crontab), crontab: Some(crontab) })
+            .map(|crontab| DiscoverySource {
+                discovered: discover::propose_for_crontab(maker, &crontab),
+                crontab: Some(crontab),
+            })
             .collect();
         if !is_foreign {
             for (timers, directory) in system::query_timers() {
                 let found = discover::propose_for_timers(maker, &timers, &directory, self.all);
-                places.push(DiscoverySource { crontab: None, discovered: found });
+                places.push(DiscoverySource {
+                    crontab: None,
+                    discovered: found,
+                });
             }
         }
         Ok(places)
@@ -158,38 +211,79 @@ impl DiscoverArgs {
 
     /// Returns the checks as a file that `apply` reads.
     fn to_toml(&self, places: &[DiscoverySource]) -> String {
-        let objects = places.iter().flat_map(|place| &place.discovered.proposals).map(|proposal| {
-            let CheckProposal { slug, uuid, settings, .. } = proposal;
-            let name = Name::parse(slug.as_str()).unwrap_or_default();
-            let settings = CheckSettings { slug: slug.clone(), name, ..settings.clone() };
-            declare::proposed_check(self.project.as_str(), *uuid, &settings, proposal_comments(proposal))
-        });
+        let objects = places
+            .iter()
+            .flat_map(|place| &place.discovered.proposals)
+            .map(|proposal| {
+                let CheckProposal {
+                    slug,
+                    uuid,
+                    settings,
+                    ..
+                } = proposal;
+                let name = Name::parse(slug.as_str()).unwrap_or_default();
+                let settings = CheckSettings {
+                    slug: slug.clone(),
+                    name,
+                    ..settings.clone()
+                };
+                declare::proposed_check(
+                    self.project.as_str(),
+                    *uuid,
+                    &settings,
+                    proposal_comments(proposal),
+                )
+            });
         let objects: Vec<_> = objects.collect();
-        declare::to_toml(&objects, &["Checks for jobs of this machine: `overdue apply` makes them, the edits make the jobs report."])
+        declare::to_toml(
+            &objects,
+            &[
+                "Checks for jobs of this machine: `overdue apply` makes them, the edits make the \
+                 jobs report.",
+            ],
+        )
     }
 
     /// Writes files that only their owner can read: crontabs may contain secrets, and ping URLs are
     /// secrets. In a directory of another user, that user could replace them before they are
     /// applied. Jobs that an earlier run wrote there keep their URLs.
-    fn write_files(&self, directory: &Path, mut places: Vec<DiscoverySource>) -> Result<(), CliError> {
-        let checks: usize = places.iter().map(|place| place.discovered.proposals.len()).sum();
+    fn write_files(
+        &self,
+        directory: &Path,
+        mut places: Vec<DiscoverySource>,
+    ) -> Result<(), CliError> {
+        let checks: usize = places
+            .iter()
+            .map(|place| place.discovered.proposals.len())
+            .sum();
         if checks == 0 {
             // The files of an earlier run may still be of use.
-            let _ = writeln!(io::stderr(), "overdue: no job was found for which a check can be proposed; nothing was written");
+            let _ = writeln!(
+                io::stderr(),
+                "overdue: no job was found for which a check can be proposed; nothing was written"
+            );
             return Ok(());
         }
-        let failed = |error: &dyn Error| CliError::other(format!("cannot write to {}: {error}", directory.display()));
+        let failed = |error: &dyn Error| {
+            CliError::other(format!("cannot write to {}: {error}", directory.display()))
+        };
         make_own_directory(directory).map_err(|error| failed(&error))?;
         let directory = &absolute(directory).map_err(|error| failed(&error))?;
         let file = |name: &str| directory.join(name);
         let earlier = EarlierChecks::read(&file(CHECKS_FILE)).map_err(|error| failed(&error))?;
-        let mut earlier = earlier.without_reporting(places.iter().flat_map(|place| &place.discovered.skipped));
-        places.iter_mut().flat_map(|place| &mut place.discovered.proposals).for_each(|proposal| earlier.restore(proposal));
+        let mut earlier =
+            earlier.without_reporting(places.iter().flat_map(|place| &place.discovered.skipped));
+        places
+            .iter_mut()
+            .flat_map(|place| &mut place.discovered.proposals)
+            .for_each(|proposal| earlier.restore(proposal));
         let write = |name: &str, text: &str| {
-            let written = replace_private_file(&file(name), |file| Ok(file.write_all(text.as_bytes())?));
+            let written =
+                replace_private_file(&file(name), |file| Ok(file.write_all(text.as_bytes())?));
             written.map_err(|error| failed(&*error))
         };
-        let (mut patch, mut has_crontab) = (String::new(), false);
+        let mut patch = String::new();
+        let mut has_crontab = false;
         for place in &places {
             let lines = place.line_edits();
             match &place.crontab {
@@ -197,11 +291,19 @@ impl DiscoverArgs {
                     write(CRONTAB_FILE, &discover::apply_edits(&crontab.text, &lines))?;
                     has_crontab = true;
                 }
-                Some(crontab) => patch += &discover::unified_diff(crontab.name.trim_start_matches('/'), &crontab.text, &lines),
+                Some(crontab) => {
+                    patch += &discover::unified_diff(
+                        crontab.name.trim_start_matches('/'),
+                        &crontab.text,
+                        &lines,
+                    )
+                }
                 None => {}
             }
             for proposal in &place.discovered.proposals {
-                let JobEdit::DropIn { path, text } = &proposal.edit else { continue };
+                let JobEdit::DropIn { path, text } = &proposal.edit else {
+                    continue;
+                };
                 patch += &discover::new_file_diff(path.trim_start_matches('/'), text);
             }
         }
@@ -209,18 +311,45 @@ impl DiscoverArgs {
         write(PATCH_FILE, &patch)?;
         let word = |name: &str| shell_word(&file(name).to_string_lossy());
         // Paths of crontabs on the command line may be relative.
-        let cd = if self.crontab.iter().any(|path| path.is_relative()) { "" } else { "cd / && " };
+        let cd = if self.crontab.iter().any(|path| path.is_relative()) {
+            ""
+        } else {
+            "cd / && "
+        };
         let edits = [
-            (!patch.is_empty()).then(|| format!("in {} ({cd}patch -p0 < {})", file(PATCH_FILE).display(), word(PATCH_FILE))),
-            has_crontab.then(|| format!("of your own crontab in {} (crontab {})", file(CRONTAB_FILE).display(), word(CRONTAB_FILE))),
+            (!patch.is_empty()).then(|| {
+                format!(
+                    "in {} ({cd}patch -p0 < {})",
+                    file(PATCH_FILE).display(),
+                    word(PATCH_FILE)
+                )
+            }),
+            has_crontab.then(|| {
+                format!(
+                    "of your own crontab in {} (crontab {})",
+                    file(CRONTAB_FILE).display(),
+                    word(CRONTAB_FILE)
+                )
+            }),
         ];
-        let edits = edits.into_iter().flatten().collect::<Vec<_>>().join(" and ");
+        let edits = edits
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" and ");
         if !has_crontab && file(CRONTAB_FILE).symlink_metadata().is_ok() {
-            let said = format!("{} was not written by this run", file(CRONTAB_FILE).display());
+            let said = format!(
+                "{} was not written by this run",
+                file(CRONTAB_FILE).display()
+            );
             let _ = writeln!(io::stderr(), "overdue: {}", sanitize(&said));
         }
         let is = if checks == 1 { "is" } else { "are" };
-        let said = format!("{} {is} in {}; the edits are {edits}", format_count(checks, "check"), file(CHECKS_FILE).display());
+        let said = format!(
+            "{} {is} in {}; the edits are {edits}",
+            format_count(checks, "check"),
+            file(CHECKS_FILE).display()
+        );
         let _ = writeln!(io::stderr(), "overdue: {}", sanitize(&said));
         Ok(())
     }
@@ -232,9 +361,16 @@ impl DiscoverArgs {
 fn proposal_comments(proposal: &CheckProposal) -> Vec<String> {
     let comments = match &proposal.edit {
         JobEdit::Line { old, new, .. } => {
-            vec![format!("{}:", proposal.location), old.trim().into(), "becomes:".into(), new.trim().into()]
+            vec![
+                format!("{}:", proposal.location),
+                old.trim().into(),
+                "becomes:".into(),
+                new.trim().into(),
+            ]
         }
-        JobEdit::DropIn { path, .. } => vec![format!("{}: {path} makes it report", proposal.location)],
+        JobEdit::DropIn { path, .. } => {
+            vec![format!("{}: {path} makes it report", proposal.location)]
+        }
     };
     comments.iter().map(|comment| sanitize(comment)).collect()
 }
@@ -242,7 +378,13 @@ fn proposal_comments(proposal: &CheckProposal) -> Vec<String> {
 /// Returns the result as JSON for programs.
 fn to_json(places: &[DiscoverySource]) -> serde_json::Value {
     let proposal = |proposal: &CheckProposal| {
-        let CheckProposal { slug, uuid, settings, location: place, edit } = proposal;
+        let CheckProposal {
+            slug,
+            uuid,
+            settings,
+            location: place,
+            edit,
+        } = proposal;
         let schedule = settings.schedule.as_ref();
         let (line, becomes, file, content) = match edit {
             JobEdit::Line { number, new, .. } => (Some(number + 1), Some(new), None, None),

@@ -18,19 +18,36 @@ const SERVICE_HOST: &str = "OVERDUE_SERVICE_HOST";
 
 /// Returns a warning about each variable in the environment that has our prefix but belongs to no
 /// flag.
-pub(super) fn unknown_variable_warnings(tree: &Command, environment: impl Iterator<Item = OsString>) -> Vec<String> {
+pub(super) fn unknown_variable_warnings(
+    tree: &Command,
+    environment: impl Iterator<Item = OsString>,
+) -> Vec<String> {
     let mut known = BTreeSet::new();
     collect_names(tree, &mut known);
-    let names: Vec<String> =
-        environment.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with(PREFIX) && !known.contains(name)).collect();
+    let names: Vec<String> = environment
+        .filter_map(|name| name.into_string().ok())
+        .filter(|name| name.starts_with(PREFIX) && !known.contains(name))
+        .collect();
     let is_in_pod = names.iter().any(|name| name == SERVICE_HOST);
-    let names = names.into_iter().filter(|name| !(is_in_pod && is_kubernetes_variable(name)));
-    let likeness = |name: &str, known: &String| strsim::jaro_winkler(name.trim_start_matches(PREFIX), known.trim_start_matches(PREFIX));
+    let names = names
+        .into_iter()
+        .filter(|name| !(is_in_pod && is_kubernetes_variable(name)));
+    let likeness = |name: &str, known: &String| {
+        strsim::jaro_winkler(
+            name.trim_start_matches(PREFIX),
+            known.trim_start_matches(PREFIX),
+        )
+    };
     let sentence = |name: String| {
-        let nearest = known.iter().map(|known| (likeness(&name, known), known)).max_by(|(a, _), (b, _)| a.total_cmp(b));
+        let nearest = known
+            .iter()
+            .map(|known| (likeness(&name, known), known))
+            .max_by(|(a, _), (b, _)| a.total_cmp(b));
         let hint = nearest
             .filter(|(alike, _)| *alike >= MIN_SIMILARITY)
-            .map_or(String::new(), |(_, known)| format!("; {known} is meant, perhaps"));
+            .map_or(String::new(), |(_, known)| {
+                format!("; {known} is meant, perhaps")
+            });
         format!("the variable {name} is unknown and changes nothing{hint}")
     };
     names.map(sentence).collect()
@@ -40,18 +57,35 @@ pub(super) fn unknown_variable_warnings(tree: &Command, environment: impl Iterat
 /// `OVERDUE_SERVICE_PORT_HTTP`, `OVERDUE_PORT_8000_TCP_ADDR` and the like.
 fn is_kubernetes_variable(name: &str) -> bool {
     let rest = name.strip_prefix(PREFIX).unwrap_or_default();
-    let of_port = |rest: &str| rest.strip_prefix("PORT").is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
-    of_port(rest) || rest.strip_prefix("SERVICE_").is_some_and(|rest| rest == "HOST" || of_port(rest))
+    let of_port = |rest: &str| {
+        rest.strip_prefix("PORT")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    };
+    of_port(rest)
+        || rest
+            .strip_prefix("SERVICE_")
+            .is_some_and(|rest| rest == "HOST" || of_port(rest))
 }
 
 /// Returns an error message in which each flag whose value came from a variable is followed by the
 /// name of that variable.
-pub(super) fn annotate_sources(message: &str, words: &[OsString], variable: impl Fn(&OsStr) -> Option<OsString>) -> String {
+pub(super) fn annotate_sources(
+    message: &str,
+    words: &[OsString],
+    variable: impl Fn(&OsStr) -> Option<OsString>,
+) -> String {
     let is_given = |flag: &str| {
-        let given = words.iter().filter_map(|word| word.to_str()).take_while(|word| *word != "--");
-        given.into_iter().any(|word| word.split('=').next() == Some(flag))
+        let given = words
+            .iter()
+            .filter_map(|word| word.to_str())
+            .take_while(|word| *word != "--");
+        given
+            .into_iter()
+            .any(|word| word.split('=').next() == Some(flag))
     };
-    let (mut text, mut rest, mut named) = (String::new(), message, BTreeSet::new());
+    let mut text = String::new();
+    let mut rest = message;
+    let mut named = BTreeSet::new();
     while let Some(at) = rest.find("--") {
         let (before, from) = rest.split_at(at);
         text.push_str(before);
@@ -59,11 +93,19 @@ pub(super) fn annotate_sources(message: &str, words: &[OsString], variable: impl
         let (flag, after) = from.split_at(from.find(|c| !is_part(c)).unwrap_or(from.len()));
         text.push_str(flag);
         rest = after;
-        let name = format!("{PREFIX}{}", flag.trim_start_matches('-').replace('-', "_").to_uppercase());
+        let name = format!(
+            "{PREFIX}{}",
+            flag.trim_start_matches('-')
+                .replace('-', "_")
+                .to_uppercase()
+        );
         let is_set = variable(OsStr::new(&name)).is_some_and(|value| !value.is_empty());
         if flag.len() > 2 && is_set && !is_given(flag) && named.insert(name.clone()) {
             // `'--listen <ADDR:PORT>'` stays in one piece.
-            let quoted = rest.strip_prefix(" <").and_then(|value| value.find(">'")).map(|end| end + 4);
+            let quoted = rest
+                .strip_prefix(" <")
+                .and_then(|value| value.find(">'"))
+                .map(|end| end + 4);
             let (value, after) = rest.split_at(quoted.unwrap_or(0));
             text.push_str(&format!("{value} (set by {name})"));
             rest = after;
@@ -73,8 +115,14 @@ pub(super) fn annotate_sources(message: &str, words: &[OsString], variable: impl
 }
 
 fn collect_names(command: &Command, known: &mut BTreeSet<String>) {
-    known.extend(command.get_arguments().filter_map(|flag| flag.get_env()?.to_str().map(str::to_owned)));
-    command.get_subcommands().for_each(|command| collect_names(command, known));
+    known.extend(
+        command
+            .get_arguments()
+            .filter_map(|flag| flag.get_env()?.to_str().map(str::to_owned)),
+    );
+    command
+        .get_subcommands()
+        .for_each(|command| collect_names(command, known));
 }
 
 #[cfg(test)]
@@ -83,11 +131,22 @@ mod tests {
 
     #[test]
     fn variables_of_kubernetes_are_not_taken_for_misspelt_ones() {
-        let of_kubernetes =
-            ["OVERDUE_SERVICE_HOST", "OVERDUE_SERVICE_PORT", "OVERDUE_SERVICE_PORT_HTTP", "OVERDUE_PORT", "OVERDUE_PORT_8000_TCP_ADDR"];
-        let unknown_of = |names: &[&str]| unknown_variable_warnings(&Command::new("overdue"), names.iter().map(OsString::from)).len();
+        let of_kubernetes = [
+            "OVERDUE_SERVICE_HOST",
+            "OVERDUE_SERVICE_PORT",
+            "OVERDUE_SERVICE_PORT_HTTP",
+            "OVERDUE_PORT",
+            "OVERDUE_PORT_8000_TCP_ADDR",
+        ];
+        let unknown_of = |names: &[&str]| {
+            unknown_variable_warnings(&Command::new("overdue"), names.iter().map(OsString::from))
+                .len()
+        };
         assert_eq!(unknown_of(&of_kubernetes), 0);
-        assert_eq!(unknown_of(&[&of_kubernetes[..], &["OVERDUE_PORTS", "OVERDUE_SERVICE"]].concat()), 2);
+        assert_eq!(
+            unknown_of(&[&of_kubernetes[..], &["OVERDUE_PORTS", "OVERDUE_SERVICE"]].concat()),
+            2
+        );
         assert_eq!(unknown_of(&of_kubernetes[1..]), 4);
     }
 }

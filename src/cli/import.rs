@@ -19,7 +19,9 @@ use crate::admin::import::{ImportRequest, ImportRow};
 use crate::clock::Clock;
 use crate::domain::timezone::Timezone;
 use crate::import::environment::{MAX_FILE_BYTES, ServerEnvironment};
-use crate::import::{self, ImportError, ImportOptions, ImportProgress, ImportSource, PingLogSelection, SourceReader};
+use crate::import::{
+    self, ImportError, ImportOptions, ImportProgress, ImportSource, PingLogSelection, SourceReader,
+};
 use crate::random::Random;
 use api::ImportApiArgs;
 use mode_args::ImportModeArgs;
@@ -57,22 +59,31 @@ enum LogsArg {
 
 #[derive(Args)]
 pub(super) struct ImportHealthchecksArgs {
-    /// File to read: a SQLite database (with what lies beside it), a plain pg_dump or a dumpdata; `-` for standard input
+    /// File to read: a SQLite database (with what lies beside it), a plain pg_dump or a dumpdata;
+    /// `-` for standard input
     #[arg(value_name = "SOURCE", required_unless_present = "api")]
     source: Option<PathBuf>,
 
     #[command(flatten)]
     how: ImportModeArgs,
 
-    /// Leave behind the check of this name, slug or UUID; may be given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_SKIP", value_name = "CHECK", value_delimiter = ',')]
+    /// Leave behind the check of this name, slug or UUID; may be given several times, with commas
+    /// in the variable
+    #[arg(
+        long,
+        env = "OVERDUE_SKIP",
+        value_name = "CHECK",
+        value_delimiter = ','
+    )]
     skip: Vec<String>,
 
-    /// Read one name of a time zone as another, where it is unknown here; may be given several times, with commas in the variable
+    /// Read one name of a time zone as another, where it is unknown here; may be given several
+    /// times, with commas in the variable
     #[arg(long, env = "OVERDUE_TZ", value_name = "OLD=NEW", value_delimiter = ',', value_parser = parse_zone_mapping)]
     tz: Vec<(String, Timezone)>,
 
-    /// Which pings come along: all with their bodies, all without, or none [default: all; of an API heads, since each body is a request]
+    /// Which pings come along: all with their bodies, all without, or none [default: all; of an
+    /// API heads, since each body is a request]
     #[arg(long, env = "OVERDUE_LOGS", value_enum)]
     logs: Option<LogsArg>,
 
@@ -80,7 +91,8 @@ pub(super) struct ImportHealthchecksArgs {
     #[arg(long, env = "OVERDUE_USERS", value_parser = FalseyValueParser::new())]
     users: bool,
 
-    /// File with the variables of the old server, as compose files have it: its SECRET_KEY, and tokens that belong to channels here
+    /// File with the variables of the old server, as compose files have it: its SECRET_KEY, and
+    /// tokens that belong to channels here
     #[arg(long, env = "OVERDUE_ENV_FILE", value_name = "FILE")]
     env_file: Option<PathBuf>,
 
@@ -93,15 +105,22 @@ pub(super) struct ImportHealthchecksArgs {
 }
 
 fn parse_zone_mapping(text: &str) -> Result<(String, Timezone), String> {
-    let (old, new) = text.split_once('=').ok_or("give two names with = between them, as in US/Pacific-New=America/Los_Angeles")?;
-    Ok((old.to_owned(), Timezone::parse(new).map_err(|error| format!("{new:?} is {error}"))?))
+    let (old, new) = text
+        .split_once('=')
+        .ok_or("give two names with = between them, as in US/Pacific-New=America/Los_Angeles")?;
+    Ok((
+        old.to_owned(),
+        Timezone::parse(new).map_err(|error| format!("{new:?} is {error}"))?,
+    ))
 }
 
 /// Reads a small file that the user names.
 fn read_small_file(path: &Path) -> Result<String, CliError> {
-    let told = |error: io::Error| CliError::usage(format!("cannot read {}: {error}", path.display()));
+    let told =
+        |error: io::Error| CliError::usage(format!("cannot read {}: {error}", path.display()));
     let bytes = read_limited(path, MAX_FILE_BYTES as u64).map_err(told)?;
-    String::from_utf8(bytes).map_err(|error| told(io::Error::new(io::ErrorKind::InvalidData, error)))
+    String::from_utf8(bytes)
+        .map_err(|error| told(io::Error::new(io::ErrorKind::InvalidData, error)))
 }
 
 /// Headings of the table of imports.
@@ -109,18 +128,32 @@ pub(super) const HEADINGS: [&str; 4] = ["STATE", "NAME", "CHECKS", "BEGUN"];
 
 /// Returns a row of the table.
 pub(super) fn cells(row: &ImportRow) -> [String; 4] {
-    [row.state.clone(), row.name.clone(), row.checks.to_string(), row.begun.clone().unwrap_or_default()]
+    [
+        row.state.clone(),
+        row.name.clone(),
+        row.checks.to_string(),
+        row.begun.clone().unwrap_or_default(),
+    ]
 }
 
 impl ImportCommand {
-    pub(super) fn run(self, data: impl FnOnce() -> Result<PathBuf, CliError>) -> Result<(), CliError> {
+    pub(super) fn run(
+        self,
+        data: impl FnOnce() -> Result<PathBuf, CliError>,
+    ) -> Result<(), CliError> {
         match self {
             Self::Healthchecks(args) => args.run(data),
             Self::Overdue(args) => args.run(data),
-            Self::List { json: JsonFlag { json } } => {
-                super::run_call(&data()?, AdminCall::new(AdminRequest::Import(ImportRequest::List), json))
-            }
-            Self::Abandon { import } => super::run_call(&data()?, AdminRequest::Import(ImportRequest::Abandon { import }).into()),
+            Self::List {
+                json: JsonFlag { json },
+            } => super::run_call(
+                &data()?,
+                AdminCall::new(AdminRequest::Import(ImportRequest::List), json),
+            ),
+            Self::Abandon { import } => super::run_call(
+                &data()?,
+                AdminRequest::Import(ImportRequest::Abandon { import }).into(),
+            ),
         }
     }
 }
@@ -130,7 +163,9 @@ impl ImportHealthchecksArgs {
         self.how.require_mode()?;
         let options = self.import_options()?;
         let bar = progress_bar();
-        let Some(mut source) = self.open_source(options.logs, &bar)? else { return Ok(()) };
+        let Some(mut source) = self.open_source(options.logs, &bar)? else {
+            return Ok(());
+        };
         let mut tell = progress_callback(&bar);
         let now = Clock::System.now();
         if self.how.is_dry_run() {
@@ -139,9 +174,13 @@ impl ImportHealthchecksArgs {
             let (imported, report) = looked.map_err(import_failed)?;
             return self.how.finish_dry_run(data, imported, report, NEXT_STEPS);
         }
-        let mut reading = SourceReader::read_objects(&mut source, &options, now, &mut tell).map_err(import_failed)?;
-        let mut handover = ImportUpload::begin(upload::open_session(&data()?)?, reading.contents())?;
-        reading.read_logs(&mut tell, &mut |entry| handover.add_log_entry(entry)).map_err(import_failed)?;
+        let mut reading = SourceReader::read_objects(&mut source, &options, now, &mut tell)
+            .map_err(import_failed)?;
+        let mut handover =
+            ImportUpload::begin(upload::open_session(&data()?)?, reading.contents())?;
+        reading
+            .read_logs(&mut tell, &mut |entry| handover.add_log_entry(entry))
+            .map_err(import_failed)?;
         let (imported, report) = reading.finish();
         bar.finish_and_clear();
         let done = self.how.finish(handover, imported)?;
@@ -149,10 +188,18 @@ impl ImportHealthchecksArgs {
     }
 
     /// Returns the source: the responses of the API, or the file.
-    fn open_source(&self, logs: PingLogSelection, bar: &ProgressBar) -> Result<Option<ImportSource>, CliError> {
+    fn open_source(
+        &self,
+        logs: PingLogSelection,
+        bar: &ProgressBar,
+    ) -> Result<Option<ImportSource>, CliError> {
         let fetched = self.api.fetch_source(&self.how.project, logs, bar)?;
-        let open = |path: &PathBuf| ImportSource::open(path, &Random::System).map_err(CliError::usage);
-        fetched.map(Ok).or_else(|| self.source.as_ref().map(open)).transpose()
+        let open =
+            |path: &PathBuf| ImportSource::open(path, &Random::System).map_err(CliError::usage);
+        fetched
+            .map(Ok)
+            .or_else(|| self.source.as_ref().map(open))
+            .transpose()
     }
 
     fn import_options(&self) -> Result<ImportOptions, CliError> {
@@ -160,11 +207,13 @@ impl ImportHealthchecksArgs {
             None => ServerEnvironment::default(),
             Some(path) => {
                 let parsed = ServerEnvironment::parse(&read_small_file(path)?);
-                parsed.map_err(|problem| CliError::usage(format!("{}: {problem}", path.display())))?
+                parsed
+                    .map_err(|problem| CliError::usage(format!("{}: {problem}", path.display())))?
             }
         };
         if let Some(path) = &self.secret_key_file {
-            environment = environment.with_secret(read_small_file(path)?.trim_end_matches(['\r', '\n']));
+            environment =
+                environment.with_secret(read_small_file(path)?.trim_end_matches(['\r', '\n']));
         }
         let logs = match self.logs {
             None if self.api.api.is_some() => PingLogSelection::WithoutBodies,
@@ -172,8 +221,17 @@ impl ImportHealthchecksArgs {
             Some(LogsArg::Heads) => PingLogSelection::WithoutBodies,
             Some(LogsArg::None) => PingLogSelection::None,
         };
-        let (projects, skip, zones) = (self.how.project.clone(), self.skip.clone(), self.tz.clone());
-        Ok(ImportOptions { projects, skipped_checks: skip, timezone_map: zones, logs, with_users: self.users, environment })
+        let projects = self.how.project.clone();
+        let skip = self.skip.clone();
+        let zones = self.tz.clone();
+        Ok(ImportOptions {
+            projects,
+            skipped_checks: skip,
+            timezone_map: zones,
+            logs,
+            with_users: self.users,
+            environment,
+        })
     }
 }
 
@@ -187,15 +245,21 @@ fn import_failed(error: ImportError) -> CliError {
 /// Steps from an import to the switch.
 const NEXT_STEPS: &[&str] = &[
     "what to do next:",
-    "  1. any day: overdue import healthchecks SOURCE --trial; look at pages and the API; nobody is told anything",
-    "  2. for the switch: stop the old server, and import its last state with --live in place of --trial",
-    "  3. have the old address lead here, by the proxy or by DNS; pings that fail meanwhile are sent again by clients that retry",
+    "  1. any day: overdue import healthchecks SOURCE --trial; look at pages and the API; nobody \
+     is told anything",
+    "  2. for the switch: stop the old server, and import its last state with --live in place of \
+     --trial",
+    "  3. have the old address lead here, by the proxy or by DNS; pings that fail meanwhile are \
+     sent again by clients that retry",
     "  to go back, start the old server: it was never written to",
 ];
 
 /// Returns a progress bar; hidden unless standard error is a terminal.
 fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(PROGRESS_UPDATES_PER_SECOND));
+    let bar = ProgressBar::with_draw_target(
+        None,
+        ProgressDrawTarget::stderr_with_hz(PROGRESS_UPDATES_PER_SECOND),
+    );
     match ProgressStyle::with_template("{prefix} {percent} %, {eta} left") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
@@ -204,7 +268,11 @@ fn progress_bar() -> ProgressBar {
 
 /// Returns a callback that shows the progress of reading.
 fn progress_callback(bar: &ProgressBar) -> impl FnMut(ImportProgress) + '_ {
-    |ImportProgress { is_reading_logs: logs, done, total }| {
+    |ImportProgress {
+         is_reading_logs: logs,
+         done,
+         total,
+     }| {
         bar.set_length(total);
         bar.set_prefix(if logs { "logs" } else { "settings" });
         bar.set_position(done.min(total));

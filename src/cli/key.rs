@@ -47,31 +47,77 @@ pub(super) enum KeyCommand {
 }
 
 fn access_parser() -> impl clap::builder::TypedValueParser<Value = KeyAccess> {
-    PossibleValuesParser::new(KeyAccess::ALL.map(KeyAccess::name)).try_map(|word| KeyAccess::parse(&word).ok_or("no such access"))
+    PossibleValuesParser::new(KeyAccess::ALL.map(KeyAccess::name))
+        .try_map(|word| KeyAccess::parse(&word).ok_or("no such access"))
 }
 
 impl From<KeyCommand> for AdminCall {
     fn from(command: KeyCommand) -> Self {
         match command {
-            KeyCommand::Create { project: TargetProject { project }, access, label, json: JsonFlag { json } } => {
-                Self::new(AdminRequest::CreateKey { project, access, label }, json)
-            }
-            KeyCommand::List { project: ProjectFilter { project }, show_ping_keys, json: JsonFlag { json } } => {
-                Self::new(AdminRequest::ListKeys { project, show_ping_keys }, json)
-            }
+            KeyCommand::Create {
+                project: TargetProject { project },
+                access,
+                label,
+                json: JsonFlag { json },
+            } => Self::new(
+                AdminRequest::CreateKey {
+                    project,
+                    access,
+                    label,
+                },
+                json,
+            ),
+            KeyCommand::List {
+                project: ProjectFilter { project },
+                show_ping_keys,
+                json: JsonFlag { json },
+            } => Self::new(
+                AdminRequest::ListKeys {
+                    project,
+                    show_ping_keys,
+                },
+                json,
+            ),
             KeyCommand::Revoke { id } => AdminRequest::RevokeKey { id }.into(),
         }
     }
 }
 
 /// Headings of the table.
-pub(super) const HEADINGS: [&str; 7] = ["ID", "PROJECT", "ACCESS", "LABEL", "KEY", "CREATED", "LAST USED"];
+pub(super) const HEADINGS: [&str; 7] = [
+    "ID",
+    "PROJECT",
+    "ACCESS",
+    "LABEL",
+    "KEY",
+    "CREATED",
+    "LAST USED",
+];
 
 /// Returns a row of the table. For a key that is not shown it contains the first characters.
 pub(super) fn cells(row: &KeyRow) -> [String; 7] {
-    let hint = if row.hint.is_empty() { String::new() } else { format!("{}...", row.hint) };
-    let used = row.used.iter().zip(row.used_from).map(|(at, from)| format!("{at} from {from}")).next();
+    let hint = if row.hint.is_empty() {
+        String::new()
+    } else {
+        format!("{}...", row.hint)
+    };
+    let used = row
+        .used
+        .iter()
+        .zip(row.used_from)
+        .map(|(at, from)| format!("{at} from {from}"))
+        .next();
     let used = row.note.clone().or(used).unwrap_or_default();
-    let (project, access, label) = (row.project.clone(), row.access.clone(), row.label.clone());
-    [row.id.to_string(), project, access, label, row.key.clone().unwrap_or(hint), row.created.clone(), used]
+    let project = row.project.clone();
+    let access = row.access.clone();
+    let label = row.label.clone();
+    [
+        row.id.to_string(),
+        project,
+        access,
+        label,
+        row.key.clone().unwrap_or(hint),
+        row.created.clone(),
+        used,
+    ]
 }

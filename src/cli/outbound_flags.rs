@@ -13,23 +13,33 @@ use super::session::this_program;
 use crate::clock::Clock;
 use crate::domain::timezone::Timezone;
 use crate::notify;
-use crate::outbound::{AddressGuard, MailFrom, MailRelay, MailServer, NameSources, NetworkReach, Outbound, OutboundConfig, ProxyChoice};
+use crate::outbound::{
+    AddressGuard, MailFrom, MailRelay, MailServer, NameSources, NetworkReach, Outbound,
+    OutboundConfig, ProxyChoice,
+};
 use crate::random::Random;
 use crate::serve::machine_timezone;
 
 #[derive(Args)]
 #[command(next_help_heading = "Alerts")]
 pub(super) struct OutboundFlags {
-    /// Time zone of the times in alerts about checks that have none of their own [default: the machine's, else UTC]
+    /// Time zone of the times in alerts about checks that have none of their own [default: the
+    /// machine's, else UTC]
     #[arg(long, env = "OVERDUE_TIME_ZONE", value_name = "ZONE", value_parser = parse_zone)]
     pub(super) time_zone: Option<Timezone>,
 
-    /// Mail server for alerts: smtps://USER@HOST (TLS), smtp://USER@HOST (STARTTLS) or smtp+plain://HOST (no TLS); the user may be left out
+    /// Mail server for alerts: smtps://USER@HOST (TLS), smtp://USER@HOST (STARTTLS) or
+    /// smtp+plain://HOST (no TLS); the user may be left out
     #[arg(long, env = "OVERDUE_MAIL_SERVER", value_name = "URL", value_parser = MailServer::parse, requires = "mail_from")]
     mail_server: Option<MailServer>,
 
     /// File whose first line is the password for the mail server
-    #[arg(long, env = "OVERDUE_MAIL_PASSWORD_FILE", value_name = "FILE", requires = "mail_server")]
+    #[arg(
+        long,
+        env = "OVERDUE_MAIL_PASSWORD_FILE",
+        value_name = "FILE",
+        requires = "mail_server"
+    )]
     mail_password_file: Option<PathBuf>,
 
     /// Sender of alerts by mail, as in 'overdue <alerts@example.org>'
@@ -40,17 +50,19 @@ pub(super) struct OutboundFlags {
     #[arg(long, env = "OVERDUE_ALLOW_SHELL", value_parser = FalseyValueParser::new())]
     allow_shell: bool,
 
-    /// What channels made through the API may reach: private (public addresses and private networks) or public (public addresses alone).
-    /// Channels made at the command line may reach everything. Behind a proxy only addresses can be judged, names cannot
+    /// What channels made through the API may reach: private (public addresses and private
+    /// networks) or public (public addresses alone). Channels made at the command line may
+    /// reach everything. Behind a proxy only addresses can be judged, names cannot
     #[arg(long, env = "OVERDUE_OUTBOUND", value_name = "REACH", default_value = "private", value_parser = parse_reach)]
     outbound: NetworkReach,
 
-    /// Network that channels made through the API may reach besides, as in 127.0.0.1; may be given several times, with commas in the variable
+    /// Network that channels made through the API may reach besides, as in 127.0.0.1; may be given
+    /// several times, with commas in the variable
     #[arg(long, env = "OVERDUE_OUTBOUND_ALLOW", value_name = "CIDR", value_delimiter = ',', value_parser = parse_network)]
     outbound_allow: Vec<IpNet>,
 
-    /// Network that channels made through the API may not reach; the smallest network that is named counts; may be given several times,
-    /// with commas in the variable
+    /// Network that channels made through the API may not reach; the smallest network that is
+    /// named counts; may be given several times, with commas in the variable
     #[arg(long, env = "OVERDUE_OUTBOUND_DENY", value_name = "CIDR", value_delimiter = ',', value_parser = parse_network)]
     outbound_deny: Vec<IpNet>,
 
@@ -85,7 +97,8 @@ impl OutboundFlags {
     pub(super) fn notifier_config(self) -> Result<notify::NotifierConfig, CliError> {
         let zone = self.time_zone.clone().unwrap_or_else(machine_timezone);
         let config = self.outbound_config().map_err(CliError::usage)?;
-        let outbound = Outbound::new(config, &Clock::System, Random::System).map_err(CliError::usage)?;
+        let outbound =
+            Outbound::new(config, &Clock::System, Random::System).map_err(CliError::usage)?;
         // A test is about no check, so none is shown.
         Ok(notify::NotifierConfig {
             outbound,
@@ -108,7 +121,11 @@ impl OutboundFlags {
         };
         Ok(OutboundConfig {
             with_pins: true,
-            guard: AddressGuard { reach: self.outbound, allow: self.outbound_allow, deny: self.outbound_deny },
+            guard: AddressGuard {
+                reach: self.outbound,
+                allow: self.outbound_allow,
+                deny: self.outbound_deny,
+            },
             proxy: self.outbound_proxy.unwrap_or_default(),
             ca_file: self.ca_file,
             relay,

@@ -49,7 +49,8 @@ pub(super) enum ProjectCommand {
         #[arg(long, env = "OVERDUE_YES", value_parser = FalseyValueParser::new())]
         yes: bool,
     },
-    /// End the trial of a project that was imported: from now on it tells. What is down and was not told where it came from is told
+    /// End the trial of a project that was imported: from now on it tells. What is down and was not
+    /// told where it came from is told
     Release {
         /// Its name or UUID
         project: String,
@@ -79,20 +80,56 @@ pub(super) struct ProjectLimitsArgs {
 impl From<ProjectCommand> for AdminCall {
     fn from(command: ProjectCommand) -> Self {
         match command {
-            ProjectCommand::Create { name, limits: ProjectLimitsArgs { check_limit, ping_log_limit }, json: JsonFlag { json } } => {
+            ProjectCommand::Create {
+                name,
+                limits:
+                    ProjectLimitsArgs {
+                        check_limit,
+                        ping_log_limit,
+                    },
+                json: JsonFlag { json },
+            } => {
                 let check_limit = check_limit.unwrap_or(CheckLimit::None);
                 let ping_log_limit = ping_log_limit.unwrap_or(DEFAULT_PING_LOG_LIMIT);
-                Self::new(AdminRequest::CreateProject { name, check_limit, ping_log_limit }, json)
+                Self::new(
+                    AdminRequest::CreateProject {
+                        name,
+                        check_limit,
+                        ping_log_limit,
+                    },
+                    json,
+                )
             }
-            ProjectCommand::List { json: JsonFlag { json } } => Self::new(AdminRequest::ListProjects {}, json),
-            ProjectCommand::Rename { project, name } => {
-                AdminRequest::SetProject { project, name: Some(name), check_limit: None, ping_log_limit: None }.into()
+            ProjectCommand::List {
+                json: JsonFlag { json },
+            } => Self::new(AdminRequest::ListProjects {}, json),
+            ProjectCommand::Rename { project, name } => AdminRequest::SetProject {
+                project,
+                name: Some(name),
+                check_limit: None,
+                ping_log_limit: None,
             }
-            ProjectCommand::Delete { project, yes: _ } => AdminRequest::DeleteProject { project }.into(),
-            ProjectCommand::Release { project } => AdminRequest::Import(ImportRequest::Release { project }).into(),
-            ProjectCommand::Set { project, limits: ProjectLimitsArgs { check_limit, ping_log_limit } } => {
-                AdminRequest::SetProject { project, name: None, check_limit, ping_log_limit }.into()
+            .into(),
+            ProjectCommand::Delete { project, yes: _ } => {
+                AdminRequest::DeleteProject { project }.into()
             }
+            ProjectCommand::Release { project } => {
+                AdminRequest::Import(ImportRequest::Release { project }).into()
+            }
+            ProjectCommand::Set {
+                project,
+                limits:
+                    ProjectLimitsArgs {
+                        check_limit,
+                        ping_log_limit,
+                    },
+            } => AdminRequest::SetProject {
+                project,
+                name: None,
+                check_limit,
+                ping_log_limit,
+            }
+            .into(),
         }
     }
 }
@@ -105,26 +142,54 @@ impl ProjectCommand {
 
     /// Requires a confirmation before a project is deleted: on the terminal, or with `--yes`. `ask`
     /// sends an admin request.
-    pub(super) fn confirm_deletion(&self, ask: impl FnOnce(AdminRequest) -> Result<AdminReply, CliError>) -> Result<(), CliError> {
-        let Self::Delete { project, yes: false } = self else { return Ok(()) };
-        let AdminReply::Projects(rows) = ask(AdminRequest::ListProjects {})? else { return Ok(()) };
-        let found = rows.iter().find(|row| row.name == *project).or_else(|| rows.iter().find(|row| row.uuid.to_string() == *project));
+    pub(super) fn confirm_deletion(
+        &self,
+        ask: impl FnOnce(AdminRequest) -> Result<AdminReply, CliError>,
+    ) -> Result<(), CliError> {
+        let Self::Delete {
+            project,
+            yes: false,
+        } = self
+        else {
+            return Ok(());
+        };
+        let AdminReply::Projects(rows) = ask(AdminRequest::ListProjects {})? else {
+            return Ok(());
+        };
+        let found = rows
+            .iter()
+            .find(|row| row.name == *project)
+            .or_else(|| rows.iter().find(|row| row.uuid.to_string() == *project));
         // The deletion itself reports that there is no such project.
-        let Some(ProjectRow { name, checks, .. }) = found else { return Ok(()) };
-        let what = format!("the project {name:?} with its {checks} checks and all keys and channels");
+        let Some(ProjectRow { name, checks, .. }) = found else {
+            return Ok(());
+        };
+        let what =
+            format!("the project {name:?} with its {checks} checks and all keys and channels");
         if !io::stdin().is_terminal() {
-            return Err(CliError::usage(format!("this deletes {what}: if that is meant, add --yes")));
+            return Err(CliError::usage(format!(
+                "this deletes {what}: if that is meant, add --yes"
+            )));
         }
         confirm_deletion(&what, io::stdin().lock(), io::stderr())
     }
 }
 
 /// Headings of the table of projects.
-pub(super) const HEADINGS: [&str; 6] = ["UUID", "NAME", "CHECKS", "CHECK LIMIT", "PING LOG LIMIT", "TRIAL"];
+pub(super) const HEADINGS: [&str; 6] = [
+    "UUID",
+    "NAME",
+    "CHECKS",
+    "CHECK LIMIT",
+    "PING LOG LIMIT",
+    "TRIAL",
+];
 
 /// Returns a row of the table.
 pub(super) fn cells(row: &ProjectRow) -> [String; 6] {
-    let limit = row.check_limit.map_or("none".into(), |limit| limit.to_string());
+    let limit = row
+        .check_limit
+        .map_or("none".into(), |limit| limit.to_string());
     [
         row.uuid.to_string(),
         row.name.clone(),

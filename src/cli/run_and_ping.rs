@@ -27,7 +27,8 @@ pub(super) struct RunArgs {
     #[arg(env = "OVERDUE_PING_URL", value_parser = PingUrl::parse, hide_env_values = true)]
     url: PingUrl,
 
-    /// Time after which the job is asked to end (SIGTERM), in seconds or as in 5m or 2h, which is reported as a failure [default: never]
+    /// Time after which the job is asked to end (SIGTERM), in seconds or as in 5m or 2h, which is
+    /// reported as a failure [default: never]
     #[arg(long, env = "OVERDUE_TIMEOUT", value_name = "TIME", value_parser = duration_parser(31_536_000), allow_negative_numbers = true)]
     timeout: Option<u32>,
 
@@ -53,7 +54,8 @@ pub(super) struct PingArgs {
     #[arg(env = "OVERDUE_PING_URL", value_parser = PingUrl::parse, hide_env_values = true)]
     url: PingUrl,
 
-    /// What the ping says: start, fail, log, or an exit status from 0 to 255 [default: what the URL says]
+    /// What the ping says: start, fail, log, or an exit status from 0 to 255 [default: what the
+    /// URL says]
     #[arg(long, env = "OVERDUE_ACTION", value_name = "WHAT", value_parser = JobEvent::parse)]
     action: Option<JobEvent>,
 
@@ -88,7 +90,9 @@ struct PingDeliveryArgs {
 /// Parses a UUID with hyphens, or without, as systemd's `INVOCATION_ID` is.
 fn parse_run_id(text: &str) -> Result<Uuid, &'static str> {
     let digits = || Uuid::try_parse(text).ok().filter(|_| text.len() == 32);
-    parse_hyphenated_uuid(text).or_else(digits).ok_or("give a UUID, as in 123e4567-e89b-42d3-a456-426614174000")
+    parse_hyphenated_uuid(text)
+        .or_else(digits)
+        .ok_or("give a UUID, as in 123e4567-e89b-42d3-a456-426614174000")
 }
 
 /// Returns a parser of a duration of at least a second: a number of seconds, or a number with its
@@ -96,8 +100,16 @@ fn parse_run_id(text: &str) -> Result<Uuid, &'static str> {
 fn duration_parser(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone {
     move |text| {
         let with_unit = || u32::try_from(seconds_of(text, 1, most.into()).ok()?).ok();
-        let number = text.parse().ok().filter(|number| (1..=most).contains(number)).or_else(with_unit);
-        number.ok_or_else(|| format!("give a whole number of seconds from 1 to {most}, or a time such as 90s, 5m or 2h"))
+        let number = text
+            .parse()
+            .ok()
+            .filter(|number| (1..=most).contains(number))
+            .or_else(with_unit);
+        number.ok_or_else(|| {
+            format!(
+                "give a whole number of seconds from 1 to {most}, or a time such as 90s, 5m or 2h"
+            )
+        })
     }
 }
 
@@ -107,9 +119,15 @@ fn duration_from_secs(number: u32) -> Duration {
 
 impl PingDeliveryArgs {
     fn into_sender(self) -> PingSender {
-        let (clock, random) = (Clock::System, Random::System);
-        let config = OutboundConfig { ca_file: self.ca_file, with_pins: false, ..OutboundConfig::default() };
-        let outbound = Outbound::new(config, &clock, random.clone()).map_err(|error| error.to_string());
+        let clock = Clock::System;
+        let random = Random::System;
+        let config = OutboundConfig {
+            ca_file: self.ca_file,
+            with_pins: false,
+            ..OutboundConfig::default()
+        };
+        let outbound =
+            Outbound::new(config, &clock, random.clone()).map_err(|error| error.to_string());
         PingSender {
             outbound,
             spool: self.spool.as_deref().map(Spool::new),
@@ -141,7 +159,8 @@ impl PingArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
         let body = match self.body_file {
             Some(path) => {
-                let told = |error| CliError::other(format!("cannot read {}: {error}", path.display()));
+                let told =
+                    |error| CliError::other(format!("cannot read {}: {error}", path.display()));
                 read_body(&path).map_err(told)?
             }
             None => Vec::new(),
@@ -151,10 +170,15 @@ impl PingArgs {
         match block_on(job::ping(url, body, &delivery))? {
             PingResult::Accepted => Ok(()),
             PingResult::Spooled(why) => {
-                let _ = writeln!(io::stderr(), "overdue: the server did not take the ping: {why}; the next run sends it again");
+                let _ = writeln!(
+                    io::stderr(),
+                    "overdue: the server did not take the ping: {why}; the next run sends it again"
+                );
                 Ok(())
             }
-            PingResult::Lost(why) => Err(CliError::other(format!("the server did not take the ping: {why}"))),
+            PingResult::Lost(why) => Err(CliError::other(format!(
+                "the server did not take the ping: {why}"
+            ))),
         }
     }
 }
@@ -162,9 +186,14 @@ impl PingArgs {
 fn read_body(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if path.as_os_str() == "-" {
-        io::stdin().lock().take(MAX_BODY_BYTES).read_to_end(&mut bytes)?;
+        io::stdin()
+            .lock()
+            .take(MAX_BODY_BYTES)
+            .read_to_end(&mut bytes)?;
     } else {
-        File::open(path)?.take(MAX_BODY_BYTES).read_to_end(&mut bytes)?;
+        File::open(path)?
+            .take(MAX_BODY_BYTES)
+            .read_to_end(&mut bytes)?;
     }
     Ok(bytes)
 }
@@ -172,7 +201,10 @@ fn read_body(path: &Path) -> io::Result<Vec<u8>> {
 /// Runs a future without waiting for blocked threads at the end, such as for a stopped terminal or
 /// a hanging directory.
 fn block_on<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(CliError::other)?;
     let done = runtime.block_on(work);
     runtime.shutdown_background();
     Ok(done)

@@ -43,7 +43,13 @@ pub(super) struct ScheduleArgs {
 }
 
 /// Prints the next occurrences, or answers a batch. The reader may close the pipe early.
-pub(super) fn run(args: &ScheduleArgs, now: Timestamp, stdin: impl BufRead, stdout: impl Write, stderr: impl Write) -> io::Result<()> {
+pub(super) fn run(
+    args: &ScheduleArgs,
+    now: Timestamp,
+    stdin: impl BufRead,
+    stdout: impl Write,
+    stderr: impl Write,
+) -> io::Result<()> {
     let shown = match &args.expr {
         Some(schedule) => print_next_runs(schedule, args, now, stdout, stderr),
         None => answer_batch(args, now, stdin, stdout),
@@ -63,17 +69,26 @@ fn print_next_runs(
 ) -> io::Result<()> {
     let zone = args.tz.clone().unwrap_or(Timezone::utc());
     if args.tz.is_none() {
-        writeln!(stderr, "overdue: read as UTC; --tz sets the zone of the schedule, as in --tz Europe/Riga")?;
+        writeln!(
+            stderr,
+            "overdue: read as UTC; --tz sets the zone of the schedule, as in --tz Europe/Riga"
+        )?;
     }
-    let mut next = schedule.occurrences(args.from.unwrap_or(now), &zone).peekable();
+    let mut next = schedule
+        .occurrences(args.from.unwrap_or(now), &zone)
+        .peekable();
     if next.peek().is_none() {
         writeln!(stderr, "overdue: the schedule has ended")?;
     }
-    let lines = next.take(args.count.into()).map(|moment| format_timestamp(moment, &zone, "%Y-%m-%dT%H:%M:%S%:z"));
+    let lines = next
+        .take(args.count.into())
+        .map(|moment| format_timestamp(moment, &zone, "%Y-%m-%dT%H:%M:%S%:z"));
     if args.json.json {
         writeln!(stdout, "{}", table::to_json(&lines.collect::<Vec<_>>())?)?;
     } else {
-        lines.into_iter().try_for_each(|line| writeln!(stdout, "{line}"))?;
+        lines
+            .into_iter()
+            .try_for_each(|line| writeln!(stdout, "{line}"))?;
     }
     stdout.flush()
 }
@@ -90,49 +105,89 @@ struct BatchQuery {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum BatchAnswer {
-    Next { kind: &'static str, next: Vec<String> },
-    Error { error: String },
+    Next {
+        kind: &'static str,
+        next: Vec<String>,
+    },
+    Error {
+        error: String,
+    },
 }
 
-fn answer_batch(args: &ScheduleArgs, now: Timestamp, mut stdin: impl BufRead, mut stdout: impl Write) -> io::Result<()> {
+fn answer_batch(
+    args: &ScheduleArgs,
+    now: Timestamp,
+    mut stdin: impl BufRead,
+    mut stdout: impl Write,
+) -> io::Result<()> {
     let mut line = Vec::new();
-    while stdin.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line)? > 0 {
+    while stdin
+        .by_ref()
+        .take(MAX_LINE_BYTES)
+        .read_until(b'\n', &mut line)?
+        > 0
+    {
         let answer = if line.len() as u64 == MAX_LINE_BYTES && !line.ends_with(b"\n") {
             stdin.skip_until(b'\n')?;
             Err(format!("a line is at most {MAX_LINE_BYTES} bytes"))
         } else {
             answer_query(&line, args, now)
         };
-        writeln!(stdout, "{}", table::to_json(&answer.unwrap_or_else(|error| BatchAnswer::Error { error }))?)?;
+        writeln!(
+            stdout,
+            "{}",
+            table::to_json(&answer.unwrap_or_else(|error| BatchAnswer::Error { error }))?
+        )?;
         line.clear();
     }
     stdout.flush()
 }
 
 fn answer_query(line: &[u8], args: &ScheduleArgs, now: Timestamp) -> Result<BatchAnswer, String> {
-    let asked: BatchQuery = serde_json::from_slice(line).map_err(|error| format!("not a line {{\"expr\",\"tz\",\"start\"}}: {error}"))?;
+    let asked: BatchQuery = serde_json::from_slice(line)
+        .map_err(|error| format!(r#"not a line {{"expr","tz","start"}}: {error}"#))?;
     let schedule = Schedule::parse(&asked.expr).map_err(|error| format!("expr: {error}"))?;
-    let zone = asked.tz.map(|name| Timezone::parse(&name)).transpose().map_err(|error| format!("tz: {error}"))?;
-    let start = asked.start.map(|text| parse_timestamp(&text)).transpose().map_err(|error| format!("start: {error}"))?;
+    let zone = asked
+        .tz
+        .map(|name| Timezone::parse(&name))
+        .transpose()
+        .map_err(|error| format!("tz: {error}"))?;
+    let start = asked
+        .start
+        .map(|text| parse_timestamp(&text))
+        .transpose()
+        .map_err(|error| format!("start: {error}"))?;
 
     let zone = zone.or_else(|| args.tz.clone()).unwrap_or(Timezone::utc());
-    let next = schedule.occurrences(start.or(args.from).unwrap_or(now), &zone).take(args.count.into());
+    let next = schedule
+        .occurrences(start.or(args.from).unwrap_or(now), &zone)
+        .take(args.count.into());
     let kind = match schedule.kind() {
         ScheduleKind::Cron => "cron",
         ScheduleKind::OnCalendar => "oncalendar",
     };
-    Ok(BatchAnswer::Next { kind, next: next.map(|moment| format_timestamp(moment, &Timezone::utc(), "%Y-%m-%dT%H:%M:%SZ")).collect() })
+    Ok(BatchAnswer::Next {
+        kind,
+        next: next
+            .map(|moment| format_timestamp(moment, &Timezone::utc(), "%Y-%m-%dT%H:%M:%SZ"))
+            .collect(),
+    })
 }
 
 fn parse_timestamp(text: &str) -> Result<Timestamp, &'static str> {
-    let stamp: jiff::Timestamp = text.parse().map_err(|_| "give an RFC 3339 time, as in 2027-01-31T08:00:00+02:00")?;
+    let stamp: jiff::Timestamp = text
+        .parse()
+        .map_err(|_| "give an RFC 3339 time, as in 2027-01-31T08:00:00+02:00")?;
     Ok(Timestamp::from_micros(stamp.as_microsecond()))
 }
 
 fn format_timestamp(moment: Timestamp, zone: &Timezone, format: &str) -> String {
     // No series leaves the years that a timestamp can have.
     let stamp = jiff::Timestamp::from_second(moment.secs()).unwrap_or_default();
-    stamp.to_zoned(zone.rules().clone()).strftime(format).to_string()
+    stamp
+        .to_zoned(zone.rules().clone())
+        .strftime(format)
+        .to_string()
 }
 
 #[cfg(test)]

@@ -18,19 +18,23 @@ use crate::domain::project::KeyHash;
 use crate::http::{ApiRate, BaseUrl};
 use crate::notify::Heartbeat;
 use crate::outbound::host_port_of;
-use crate::serve::{CertificateFiles, DEFAULT_LISTEN, LogFormat, MailPingConfig, ServerConfig, machine_timezone};
+use crate::serve::{
+    CertificateFiles, DEFAULT_LISTEN, LogFormat, MailPingConfig, ServerConfig, machine_timezone,
+};
 use crate::smtp::address::MailDomain;
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
-    /// Address and port to take HTTP requests on, such as 0.0.0.0:8000 for all addresses of this machine; may be given several times, with commas in the variable
+    /// Address and port to take HTTP requests on, such as 0.0.0.0:8000 for all addresses of this
+    /// machine; may be given several times, with commas in the variable
     #[arg(long, env = "OVERDUE_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', default_value = DEFAULT_LISTEN, value_parser = parse_address)]
     listen: Vec<SocketAddr>,
 
     #[command(flatten)]
     tls: TlsArgs,
 
-    /// URL under which the service is reached, with its path if it has one [default: the first listen address]
+    /// URL under which the service is reached, with its path if it has one [default: the first
+    /// listen address]
     #[arg(long, env = "OVERDUE_BASE_URL", value_name = "URL")]
     base_url: Option<BaseUrl>,
 
@@ -38,7 +42,8 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "OVERDUE_SITE_NAME", value_name = "NAME", default_value = "overdue", value_parser = parse_site_name)]
     site_name: Box<str>,
 
-    /// Proxies whose X-Forwarded-For, X-Forwarded-Proto and Forwarded are believed; may be given several times, with commas in the variable
+    /// Proxies whose X-Forwarded-For, X-Forwarded-Proto and Forwarded are believed; may be given
+    /// several times, with commas in the variable
     #[arg(long, env = "OVERDUE_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',', value_parser = parse_network)]
     trusted_proxy: Vec<IpNet>,
 
@@ -57,7 +62,8 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "OVERDUE_API_BURST", value_name = "N", default_value_t = 1000, value_parser = number_parser::<u32>(ANY_U32), allow_negative_numbers = true)]
     api_burst: u32,
 
-    /// HTTP connections that one address may have at once; IPv6 counts by /64, and trusted proxies have no limit of their own
+    /// HTTP connections that one address may have at once; IPv6 counts by /64, and trusted proxies
+    /// have no limit of their own
     #[arg(long, env = "OVERDUE_CONNECTIONS_PER_ADDRESS", value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     connections_per_address: u32,
 
@@ -76,20 +82,23 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "OVERDUE_ACCESS_LOG", value_parser = FalseyValueParser::new(), help_heading = "Log and metrics")]
     access_log: bool,
 
-    /// Address and port to read metrics on without a key, as Prometheus does at /metrics; may be given several times, with commas in the variable
+    /// Address and port to read metrics on without a key, as Prometheus does at /metrics; may be
+    /// given several times, with commas in the variable
     #[arg(long, env = "OVERDUE_METRICS_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', value_parser = parse_address, help_heading = "Log and metrics")]
     metrics_listen: Vec<SocketAddr>,
 
-    /// File with the token by which metrics are read at /metrics of the other addresses, as in Authorization: Bearer TOKEN
+    /// File with the token by which metrics are read at /metrics of the other addresses, as in
+    /// Authorization: Bearer TOKEN
     #[arg(long, env = "OVERDUE_METRICS_TOKEN_FILE", value_name = "FILE", value_parser = read_secret, help_heading = "Log and metrics")]
     metrics_token_file: Option<SecretFileContent>,
 
-    /// What becomes of alerts for pings that may have been lost while the server could take none: hold (the job gets the chance to report
-    /// again) or at-once
+    /// What becomes of alerts for pings that may have been lost while the server could take none:
+    /// hold (the job gets the chance to report again) or at-once
     #[arg(long, env = "OVERDUE_AFTER_OUTAGE", value_name = "WHAT", default_value = "hold", value_parser = parse_after_outage, help_heading = "Alerts")]
     after_outage: AfterOutageMode,
 
-    /// URL that is fetched as long as all is well, such as the ping URL of a check of another server: silence is the alarm
+    /// URL that is fetched as long as all is well, such as the ping URL of a check of another
+    /// server: silence is the alarm
     #[arg(long, env = "OVERDUE_HEARTBEAT_URL", value_name = "URL", value_parser = parse_heartbeat_url, hide_env_values = true, help_heading = "Alerts")]
     heartbeat_url: Option<String>,
 
@@ -109,18 +118,30 @@ pub(super) struct ServeArgs {
 
 #[derive(Args)]
 struct TlsArgs {
-    /// PEM file of a certificate and its chain: HTTP is taken by TLS alone. It is read again when it changes, and at SIGHUP
-    #[arg(long, env = "OVERDUE_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    /// PEM file of a certificate and its chain: HTTP is taken by TLS alone. It is read again when
+    /// it changes, and at SIGHUP
+    #[arg(
+        long,
+        env = "OVERDUE_TLS_CERT",
+        value_name = "FILE",
+        requires = "tls_key"
+    )]
     tls_cert: Option<PathBuf>,
 
     /// PEM file of the certificate's private key
-    #[arg(long, env = "OVERDUE_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    #[arg(
+        long,
+        env = "OVERDUE_TLS_KEY",
+        value_name = "FILE",
+        requires = "tls_cert"
+    )]
     tls_key: Option<PathBuf>,
 }
 
 #[derive(Args)]
 struct SmtpArgs {
-    /// Address and port to take pings by SMTP on; may be given several times, with commas in the variable
+    /// Address and port to take pings by SMTP on; may be given several times, with commas in the
+    /// variable
     #[arg(long, env = "OVERDUE_SMTP_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', value_parser = parse_address, requires = "ping_email_domain")]
     smtp_listen: Vec<SocketAddr>,
 
@@ -129,11 +150,22 @@ struct SmtpArgs {
     ping_email_domain: Option<MailDomain>,
 
     /// PEM file of a certificate and its chain: SMTP offers STARTTLS with it
-    #[arg(long, env = "OVERDUE_SMTP_TLS_CERT", value_name = "FILE", requires = "smtp_tls_key", requires = "ping_email_domain")]
+    #[arg(
+        long,
+        env = "OVERDUE_SMTP_TLS_CERT",
+        value_name = "FILE",
+        requires = "smtp_tls_key",
+        requires = "ping_email_domain"
+    )]
     smtp_tls_cert: Option<PathBuf>,
 
     /// PEM file of the certificate's private key
-    #[arg(long, env = "OVERDUE_SMTP_TLS_KEY", value_name = "FILE", requires = "smtp_tls_cert")]
+    #[arg(
+        long,
+        env = "OVERDUE_SMTP_TLS_KEY",
+        value_name = "FILE",
+        requires = "smtp_tls_cert"
+    )]
     smtp_tls_key: Option<PathBuf>,
 }
 
@@ -141,12 +173,20 @@ struct SmtpArgs {
 const MAX_SITE_NAME_CHARS: usize = 100;
 
 fn parse_site_name(text: &str) -> Result<Box<str>, &'static str> {
-    let fits = !text.is_empty() && text.chars().count() <= MAX_SITE_NAME_CHARS && !text.chars().any(char::is_control);
-    if fits { Ok(text.into()) } else { Err("give 1 to 100 characters on one line") }
+    let fits = !text.is_empty()
+        && text.chars().count() <= MAX_SITE_NAME_CHARS
+        && !text.chars().any(char::is_control);
+    if fits {
+        Ok(text.into())
+    } else {
+        Err("give 1 to 100 characters on one line")
+    }
 }
 
 fn parse_heartbeat_url(text: &str) -> Result<String, &'static str> {
-    host_port_of(text).map(|_| text.to_owned()).map_err(|_| "give an http:// or https:// URL")
+    host_port_of(text)
+        .map(|_| text.to_owned())
+        .map_err(|_| "give an http:// or https:// URL")
 }
 
 /// Treatment of alerts after an outage.
@@ -165,7 +205,8 @@ fn parse_after_outage(text: &str) -> Result<AfterOutageMode, &'static str> {
 }
 
 fn parse_log_level(text: &str) -> Result<LevelFilter, &'static str> {
-    text.parse().map_err(|_| "give off, error, warn, info, debug or trace")
+    text.parse()
+        .map_err(|_| "give off, error, warn, info, debug or trace")
 }
 
 fn parse_log_format(text: &str) -> Result<LogFormat, &'static str> {
@@ -177,20 +218,32 @@ fn parse_log_format(text: &str) -> Result<LogFormat, &'static str> {
 }
 
 pub(super) fn parse_address(text: &str) -> Result<SocketAddr, &'static str> {
-    text.parse().map_err(|_| "give an IP address and a port, as in 127.0.0.1:8000 or [::]:8000")
+    text.parse()
+        .map_err(|_| "give an IP address and a port, as in 127.0.0.1:8000 or [::]:8000")
 }
 
 impl ServeArgs {
     /// Returns the configuration of the server, or an error about the combination of flags.
-    pub(super) fn config(self, data: PathBuf, program: &Path) -> Result<ServerConfig, &'static str> {
+    pub(super) fn config(
+        self,
+        data: PathBuf,
+        program: &Path,
+    ) -> Result<ServerConfig, &'static str> {
         let mut warnings = Vec::new();
         if self.web.is_unauthenticated() {
             warnings.push(
-                "--auth none: everybody on this machine and behind trusted proxies is an owner, also behind a proxy of this machine".into(),
+                "--auth none: everybody on this machine and behind trusted proxies is an owner, \
+                 also behind a proxy of this machine"
+                    .into(),
             );
         }
         let mail = self.mail.config();
-        let mut web = self.web.config(self.outbound.time_zone.clone().unwrap_or_else(machine_timezone))?;
+        let mut web = self.web.config(
+            self.outbound
+                .time_zone
+                .clone()
+                .unwrap_or_else(machine_timezone),
+        )?;
         web.mail_domain = mail.as_ref().map(|mail| mail.domain.as_str().into());
         Ok(ServerConfig {
             data_directory: data,
@@ -202,13 +255,19 @@ impl ServeArgs {
             trusted_proxies: self.trusted_proxy,
             // A u32 fits a usize on every target with sockets.
             ping_body_limit: self.ping_body_limit as usize,
-            api_rate: ApiRate { per_minute: self.api_rate, burst: self.api_burst },
+            api_rate: ApiRate {
+                per_minute: self.api_rate,
+                burst: self.api_burst,
+            },
             connections_per_address: self.connections_per_address as usize,
             web,
             mail,
             zone: self.outbound.time_zone.clone(),
             outbound: self.outbound.outbound_config()?,
-            heartbeat: self.heartbeat_url.map(|url| Heartbeat { url, interval: Duration::from_secs(self.heartbeat_every.into()) }),
+            heartbeat: self.heartbeat_url.map(|url| Heartbeat {
+                url,
+                interval: Duration::from_secs(self.heartbeat_every.into()),
+            }),
             backups: self.backups.backup_schedule(),
             declared: self.declared.applied_config(),
             holds_after_outage: matches!(self.after_outage, AfterOutageMode::Hold),
@@ -216,7 +275,9 @@ impl ServeArgs {
             log_format: self.log_format,
             access_log: self.access_log,
             metrics_listen: self.metrics_listen,
-            metrics_token: self.metrics_token_file.map(|token| KeyHash::of_key(&token.0)),
+            metrics_token: self
+                .metrics_token_file
+                .map(|token| KeyHash::of_key(&token.0)),
             warnings,
         })
     }
@@ -225,11 +286,17 @@ impl ServeArgs {
 impl SmtpArgs {
     fn config(self) -> Option<MailPingConfig> {
         let domain = self.ping_email_domain?;
-        Some(MailPingConfig { listen: self.smtp_listen, domain, certificate: certificate_files(self.smtp_tls_cert, self.smtp_tls_key) })
+        Some(MailPingConfig {
+            listen: self.smtp_listen,
+            domain,
+            certificate: certificate_files(self.smtp_tls_cert, self.smtp_tls_key),
+        })
     }
 }
 
 /// Returns both files. clap requires both or neither.
 fn certificate_files(chain: Option<PathBuf>, key: Option<PathBuf>) -> Option<CertificateFiles> {
-    chain.zip(key).map(|(chain, key)| CertificateFiles { chain, key })
+    chain
+        .zip(key)
+        .map(|(chain, key)| CertificateFiles { chain, key })
 }

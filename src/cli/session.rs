@@ -28,7 +28,9 @@ pub(super) fn this_program() -> PathBuf {
 /// Begins a session, and replaces this program in it by the one that the first word names. The new
 /// program has no access to root's terminal and to files that root's shell had opened.
 pub(super) fn run(words: &[OsString]) -> ExitCode {
-    let [program, arguments @ ..] = words else { return ExitCode::from(NOT_EXECUTABLE) };
+    let [program, arguments @ ..] = words else {
+        return ExitCode::from(NOT_EXECUTABLE);
+    };
     let error = match rustix::process::setsid() {
         Ok(_) => {
             close_fds::set_fds_cloexec(FIRST_OTHER, &[]);
@@ -46,7 +48,11 @@ pub(super) fn run(words: &[OsString]) -> ExitCode {
 pub(super) fn restart_as(owner: ForeignOwner) -> io::Error {
     close_fds::set_fds_cloexec(FIRST_OTHER.saturating_add(passed_socket_count()), &[]);
     let ids = [owner.uid, owner.gid].map(|id| id.to_string());
-    let error = Command::new(this_program()).arg0(OWNER_LAUNCHER).args(ids).args(std::env::args_os()).exec();
+    let error = Command::new(this_program())
+        .arg0(OWNER_LAUNCHER)
+        .args(ids)
+        .args(std::env::args_os())
+        .exec();
     match error.kind() {
         ErrorKind::NotFound => io::Error::new(ErrorKind::NotFound, "/proc is not mounted"),
         _ => error,
@@ -56,8 +62,17 @@ pub(super) fn restart_as(owner: ForeignOwner) -> io::Error {
 /// Takes the ids that the first two words name, and returns the other words. No other process of
 /// that user can trace this one.
 pub(super) fn take_ids(words: &[OsString]) -> io::Result<&[OsString]> {
-    let [uid, gid, rest @ ..] = words else { return Err(ErrorKind::InvalidInput.into()) };
-    let parse = |word: &OsString| word.to_str().and_then(|word| word.parse().ok()).ok_or(ErrorKind::InvalidInput);
-    become_user(ForeignOwner { uid: parse(uid)?, gid: parse(gid)? })?;
+    let [uid, gid, rest @ ..] = words else {
+        return Err(ErrorKind::InvalidInput.into());
+    };
+    let parse = |word: &OsString| {
+        word.to_str()
+            .and_then(|word| word.parse().ok())
+            .ok_or(ErrorKind::InvalidInput)
+    };
+    become_user(ForeignOwner {
+        uid: parse(uid)?,
+        gid: parse(gid)?,
+    })?;
     Ok(rest)
 }

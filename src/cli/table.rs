@@ -10,7 +10,9 @@ use crate::channel::render::sanitize::is_bidi_control;
 /// Returns text that is safe for a terminal, on one line. Names, user agents and errors are foreign
 /// text, and a terminal obeys control characters. Tabs stay.
 pub(super) fn sanitize(text: &str) -> String {
-    text.chars().map(|c| if c != '\t' && obeys(c) { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .map(|c| if c != '\t' && obeys(c) { '\u{fffd}' } else { c })
+        .collect()
 }
 
 /// True if a terminal obeys the character instead of showing it.
@@ -47,17 +49,24 @@ pub(super) fn print_created(text: &str, row: &impl Serialize, json: bool) -> io:
 
 /// Prints all fields of the one row: as a JSON object, or as a table.
 pub(super) fn print_record(rows: &[impl Serialize], json: bool) -> io::Result<()> {
-    let Some(row) = rows.first() else { return Ok(()) };
+    let Some(row) = rows.first() else {
+        return Ok(());
+    };
     if json {
         return ignore_closed_pipe(print_lines(&[to_json(row)?]));
     }
-    let serde_json::Value::Object(fields) = serde_json::to_value(row)? else { return Ok(()) };
+    let serde_json::Value::Object(fields) = serde_json::to_value(row)? else {
+        return Ok(());
+    };
     let cells = |(name, value): (String, serde_json::Value)| match value {
         serde_json::Value::String(text) => [name, text],
         serde_json::Value::Null => [name, String::new()],
         other => [name, other.to_string()],
     };
-    ignore_closed_pipe(print_lines(&format_table(&["FIELD", "VALUE"], fields.into_iter().map(cells))))
+    ignore_closed_pipe(print_lines(&format_table(
+        &["FIELD", "VALUE"],
+        fields.into_iter().map(cells),
+    )))
 }
 
 /// Prints a list: as one JSON array, or as a table under these headings.
@@ -67,7 +76,11 @@ pub(super) fn print_list<R: Serialize, const N: usize>(
     headings: &[&str; N],
     cells: impl Fn(&R) -> [String; N],
 ) -> io::Result<()> {
-    let text = if json { vec![to_json(rows)?] } else { format_table(headings, rows.iter().map(cells)) };
+    let text = if json {
+        vec![to_json(rows)?]
+    } else {
+        format_table(headings, rows.iter().map(cells))
+    };
     ignore_closed_pipe(print_lines(&text))
 }
 
@@ -81,17 +94,37 @@ fn ignore_closed_pipe(shown: io::Result<()>) -> io::Result<()> {
 
 /// Formats a table. Columns are as wide as their widest cell, and empty columns are omitted. Cells
 /// are sanitized.
-pub(super) fn format_table<const N: usize>(headings: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> Vec<String> {
+pub(super) fn format_table<const N: usize>(
+    headings: &[&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> Vec<String> {
     let rows: Vec<_> = rows.map(|row| row.map(|cell| sanitize(&cell))).collect();
-    let widths = |column: usize| rows.iter().filter_map(move |row| row.get(column)).map(|cell| cell.chars().count());
-    let columns: Vec<_> = (0..N).map(|column| widths(column).max().unwrap_or(1)).collect();
+    let widths = |column: usize| {
+        rows.iter()
+            .filter_map(move |row| row.get(column))
+            .map(|cell| cell.chars().count())
+    };
+    let columns: Vec<_> = (0..N)
+        .map(|column| widths(column).max().unwrap_or(1))
+        .collect();
     let line = |cells: Vec<&str>| {
-        let cells = cells.into_iter().zip(headings).zip(&columns).filter(|(_, widest)| **widest > 0);
-        let padded = cells.map(|((cell, heading), widest)| format!("{cell:<width$}", width = heading.len().max(*widest)));
+        let cells = cells
+            .into_iter()
+            .zip(headings)
+            .zip(&columns)
+            .filter(|(_, widest)| **widest > 0);
+        let padded = cells.map(|((cell, heading), widest)| {
+            format!("{cell:<width$}", width = heading.len().max(*widest))
+        });
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     let heading = line(headings.to_vec());
-    std::iter::once(heading).chain(rows.iter().map(|row| line(row.iter().map(String::as_str).collect()))).collect()
+    std::iter::once(heading)
+        .chain(
+            rows.iter()
+                .map(|row| line(row.iter().map(String::as_str).collect())),
+        )
+        .collect()
 }
 
 #[cfg(test)]
@@ -101,8 +134,14 @@ mod tests {
     #[test]
     fn columns_line_up_and_empty_ones_are_left_out() {
         let rows = [["Žofie ☎", "", "1"], ["b", "", "22"]].map(|row| row.map(String::from));
-        assert_eq!(format_table(&["NAME", "KEY", "N"], rows.into_iter()), ["NAME     N", "Žofie ☎  1", "b        22"]);
-        assert_eq!(format_table(&["NAME", "N"], std::iter::empty()), ["NAME  N"]);
+        assert_eq!(
+            format_table(&["NAME", "KEY", "N"], rows.into_iter()),
+            ["NAME     N", "Žofie ☎  1", "b        22"]
+        );
+        assert_eq!(
+            format_table(&["NAME", "N"], std::iter::empty()),
+            ["NAME  N"]
+        );
     }
 
     #[test]
@@ -116,7 +155,10 @@ mod tests {
         ] {
             assert_eq!(sanitize(text), shown, "{text:?}");
         }
-        assert_eq!(format_table(&["NAME"], std::iter::once(["a\nb  up".to_owned()])), ["NAME", "a�b  up"]);
+        assert_eq!(
+            format_table(&["NAME"], std::iter::once(["a\nb  up".to_owned()])),
+            ["NAME", "a�b  up"]
+        );
         let text = "\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{2028}\ta ž☎";
         let json = to_json(&[text]).unwrap();
         assert_eq!(json, r#"["\u001b[2J\u009b2J\u007f\u202e\u2028\ta ž☎"]"#);

@@ -48,7 +48,8 @@ pub(super) enum UserSubcommand {
         #[command(flatten)]
         password: PasswordArgs,
     },
-    /// Print a link by which a user chooses its password; without a name one for the first owner, while there is no user
+    /// Print a link by which a user chooses its password; without a name one for the first owner,
+    /// while there is no user
     Link {
         /// Its name or UUID
         user: Option<String>,
@@ -77,7 +78,8 @@ pub(super) enum UserSubcommand {
         #[arg(long, env = "OVERDUE_ENABLE", value_parser = FalseyValueParser::new())]
         enable: bool,
     },
-    /// Take a user's second factor away, as when its app and its recovery codes are lost; its password alone signs in then
+    /// Take a user's second factor away, as when its app and its recovery codes are lost; its
+    /// password alone signs in then
     ResetTotp {
         /// Its name or UUID
         user: String,
@@ -104,12 +106,24 @@ pub(super) struct UserRoleArgs {
     #[arg(long, env = "OVERDUE_OWNER", value_parser = FalseyValueParser::new(), conflicts_with_all = ["member", "read_only"])]
     owner: bool,
 
-    /// Name or UUID of a project that it may change; may be given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_MEMBER", value_name = "PROJECT", value_delimiter = ',')]
+    /// Name or UUID of a project that it may change; may be given several times, with commas in
+    /// the variable
+    #[arg(
+        long,
+        env = "OVERDUE_MEMBER",
+        value_name = "PROJECT",
+        value_delimiter = ','
+    )]
     member: Vec<String>,
 
-    /// Name or UUID of a project that it may look at; may be given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_READ_ONLY", value_name = "PROJECT", value_delimiter = ',')]
+    /// Name or UUID of a project that it may look at; may be given several times, with commas in
+    /// the variable
+    #[arg(
+        long,
+        env = "OVERDUE_READ_ONLY",
+        value_name = "PROJECT",
+        value_delimiter = ','
+    )]
     read_only: Vec<String>,
 }
 
@@ -123,12 +137,22 @@ pub(super) struct PasswordArgs {
 impl UserRoleArgs {
     /// Returns the grant; `None` if no flag sets it.
     fn into_grant(self) -> Option<GrantRow> {
-        let Self { owner, member, read_only } = self;
+        let Self {
+            owner,
+            member,
+            read_only,
+        } = self;
         if owner {
             return Some(GrantRow::Owner);
         }
-        let of = |projects: Vec<String>, access| projects.into_iter().map(move |project| ProjectGrantRow { project, access });
-        let projects: Vec<_> = of(member, Membership::Member).chain(of(read_only, Membership::ReadOnly)).collect();
+        let of = |projects: Vec<String>, access| {
+            projects
+                .into_iter()
+                .map(move |project| ProjectGrantRow { project, access })
+        };
+        let projects: Vec<_> = of(member, Membership::Member)
+            .chain(of(read_only, Membership::ReadOnly))
+            .collect();
         (!projects.is_empty()).then_some(GrantRow::Projects(projects))
     }
 }
@@ -145,11 +169,19 @@ impl PasswordArgs {
             let _ = write!(io::stderr(), "Password, which is shown while you type: ");
         }
         let mut line = Vec::new();
-        stdin.lock().take(MAX_PASSWORD_LINE_BYTES).read_until(b'\n', &mut line).map_err(CliError::other)?;
-        let line = String::from_utf8(line).map_err(|_| CliError::usage("a password is text in UTF-8"))?;
+        stdin
+            .lock()
+            .take(MAX_PASSWORD_LINE_BYTES)
+            .read_until(b'\n', &mut line)
+            .map_err(CliError::other)?;
+        let line =
+            String::from_utf8(line).map_err(|_| CliError::usage("a password is text in UTF-8"))?;
         let name = UserName::parse(name).map_err(CliError::usage)?;
-        let chosen = Password::parse(line.trim_end_matches(['\r', '\n']), &name).map_err(CliError::usage)?;
-        password::hash(&chosen, Random::System.bytes()).map(Some).map_err(|_| CliError::other("there is no memory to hash the password"))
+        let chosen =
+            Password::parse(line.trim_end_matches(['\r', '\n']), &name).map_err(CliError::usage)?;
+        password::hash(&chosen, Random::System.bytes())
+            .map(Some)
+            .map_err(|_| CliError::other("there is no memory to hash the password"))
     }
 }
 
@@ -158,26 +190,70 @@ impl UserSubcommand {
     pub(super) fn into_call(self) -> Result<AdminCall, CliError> {
         let of = |user, what| AdminRequest::OfUser { user, what };
         Ok(match self {
-            Self::Create { name, role, password, json: JsonFlag { json } } => {
+            Self::Create {
+                name,
+                role,
+                password,
+                json: JsonFlag { json },
+            } => {
                 let password = password.read_hash(name.as_str())?;
-                let grant = role.into_grant().ok_or_else(|| CliError::usage("say what the user may do"))?;
-                AdminCall::new(AdminRequest::CreateUser { name, password, grant }, json)
+                let grant = role
+                    .into_grant()
+                    .ok_or_else(|| CliError::usage("say what the user may do"))?;
+                AdminCall::new(
+                    AdminRequest::CreateUser {
+                        name,
+                        password,
+                        grant,
+                    },
+                    json,
+                )
             }
-            Self::List { json: JsonFlag { json } } => AdminCall::new(AdminRequest::ListUsers {}, json),
+            Self::List {
+                json: JsonFlag { json },
+            } => AdminCall::new(AdminRequest::ListUsers {}, json),
             Self::Passwd { user, password } => {
-                let hash = password.read_hash(&user)?.ok_or_else(|| CliError::usage("give the password with --password-stdin"))?;
+                let hash = password
+                    .read_hash(&user)?
+                    .ok_or_else(|| CliError::usage("give the password with --password-stdin"))?;
                 of(user, UserAction::Password(hash)).into()
             }
-            Self::Link { user: None, json: JsonFlag { json } } => AdminCall::new(AdminRequest::SetupLink {}, json),
-            Self::Link { user: Some(user), json: JsonFlag { json } } => AdminCall::new(of(user, UserAction::Link), json),
-            Self::Set { user, name, role, disable, enable } => {
+            Self::Link {
+                user: None,
+                json: JsonFlag { json },
+            } => AdminCall::new(AdminRequest::SetupLink {}, json),
+            Self::Link {
+                user: Some(user),
+                json: JsonFlag { json },
+            } => AdminCall::new(of(user, UserAction::Link), json),
+            Self::Set {
+                user,
+                name,
+                role,
+                disable,
+                enable,
+            } => {
                 let disabled = (disable || enable).then_some(disable);
-                of(user, UserAction::Set { name, grant: role.into_grant(), disabled }).into()
+                of(
+                    user,
+                    UserAction::Set {
+                        name,
+                        grant: role.into_grant(),
+                        disabled,
+                    },
+                )
+                .into()
             }
             Self::ResetTotp { user } => of(user, UserAction::ResetTotp).into(),
-            Self::Delete { user, yes: YesFlag { yes } } => {
+            Self::Delete {
+                user,
+                yes: YesFlag { yes },
+            } => {
                 let deletes = (!yes).then(|| format!("the user {user:?}"));
-                AdminCall { deletion_target: deletes, ..of(user, UserAction::Delete).into() }
+                AdminCall {
+                    deletion_target: deletes,
+                    ..of(user, UserAction::Delete).into()
+                }
             }
             Self::SignOut { user } => of(user, UserAction::SignOut).into(),
         })
@@ -185,7 +261,9 @@ impl UserSubcommand {
 }
 
 /// Headings of the table.
-pub(super) const HEADINGS: [&str; 7] = ["UUID", "NAME", "STATUS", "MAY", "SESSIONS", "SEEN", "CREATED"];
+pub(super) const HEADINGS: [&str; 7] = [
+    "UUID", "NAME", "STATUS", "MAY", "SESSIONS", "SEEN", "CREATED",
+];
 
 /// Returns a row of the table.
 pub(super) fn cells(row: &UserRow) -> [String; 7] {
@@ -193,20 +271,38 @@ pub(super) fn cells(row: &UserRow) -> [String; 7] {
         GrantRow::Owner => "everything".into(),
         GrantRow::Projects(projects) if projects.is_empty() => "nothing".into(),
         GrantRow::Projects(projects) => {
-            let one = |granted: &ProjectGrantRow| format!("{}: {}", granted.project, granted.access.name());
+            let one = |granted: &ProjectGrantRow| {
+                format!("{}: {}", granted.project, granted.access.name())
+            };
             projects.iter().map(one).collect::<Vec<_>>().join(", ")
         }
     };
     let seen = row.seen.clone().unwrap_or_default();
-    let status = if row.second_factor { format!("{}, second factor", row.status) } else { row.status.clone() };
-    [row.uuid.to_string(), row.name.clone(), status, may, row.sessions.to_string(), seen, row.created.clone()]
+    let status = if row.second_factor {
+        format!("{}, second factor", row.status)
+    } else {
+        row.status.clone()
+    };
+    [
+        row.uuid.to_string(),
+        row.name.clone(),
+        status,
+        may,
+        row.sessions.to_string(),
+        seen,
+        row.created.clone(),
+    ]
 }
 
 /// Explains links that are paths only, because no server is running that knows the address.
 pub(super) fn print_link_hint<'a>(links: impl IntoIterator<Item = &'a LinkRow>) {
     if links.into_iter().any(|link| link.url.is_none()) {
         // If this cannot be written, the path is shown all the same.
-        let _ = writeln!(io::stderr(), "overdue: no server with pages is running; open the path of the link at its address once one does");
+        let _ = writeln!(
+            io::stderr(),
+            "overdue: no server with pages is running; open the path of the link at its address \
+             once one does"
+        );
     }
 }
 

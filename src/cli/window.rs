@@ -16,7 +16,8 @@ use crate::domain::text::{Name, Tags};
 
 #[derive(Subcommand)]
 pub(super) enum WindowCommand {
-    /// Make a maintenance window and print its UUID. Who goes down in it is told when it closes, if still down
+    /// Make a maintenance window and print its UUID. Who goes down in it is told when it closes, if
+    /// still down
     #[command(group = ArgGroup::new("begin").args(["at", "from"]).required(true), group = ArgGroup::new("end").args(["to", "minutes"]).required(true))]
     Create {
         #[command(flatten)]
@@ -29,7 +30,8 @@ pub(super) enum WindowCommand {
         #[command(flatten)]
         about: WindowTagArgs,
 
-        /// When it opens, again and again: a cron expression of five fields, or an OnCalendar expression of systemd
+        /// When it opens, again and again: a cron expression of five fields, or an OnCalendar
+        /// expression of systemd
         #[arg(long, env = "OVERDUE_AT", value_name = "EXPR", conflicts_with = "to")]
         at: Option<String>,
 
@@ -72,7 +74,8 @@ pub(super) enum WindowCommand {
 
 #[derive(Args)]
 pub(super) struct WindowTagArgs {
-    /// Tag that a check must have to be meant; may be given several times, with commas in the variable [default: all checks]
+    /// Tag that a check must have to be meant; may be given several times, with commas in the
+    /// variable [default: all checks]
     #[arg(long, env = "OVERDUE_TAG", value_delimiter = ',')]
     tag: Vec<String>,
 }
@@ -118,22 +121,58 @@ impl From<WindowCommand> for AdminCall {
                 minutes,
                 json: JsonFlag { json },
             } => {
-                let times = WindowTimesInput { from, to, schedule: at, minutes, tz };
-                Self::new(AdminRequest::CreateWindow { project, name, tags: about.tags(), times }, json)
+                let times = WindowTimesInput {
+                    from,
+                    to,
+                    schedule: at,
+                    minutes,
+                    tz,
+                };
+                Self::new(
+                    AdminRequest::CreateWindow {
+                        project,
+                        name,
+                        tags: about.tags(),
+                        times,
+                    },
+                    json,
+                )
             }
-            WindowCommand::List { project: ProjectFilter { project }, json: JsonFlag { json } } => {
-                Self::new(AdminRequest::ListWindows { project }, json)
-            }
-            WindowCommand::Delete { window, project: ProjectFilter { project } } => AdminRequest::DeleteWindow { project, window }.into(),
+            WindowCommand::List {
+                project: ProjectFilter { project },
+                json: JsonFlag { json },
+            } => Self::new(AdminRequest::ListWindows { project }, json),
+            WindowCommand::Delete {
+                window,
+                project: ProjectFilter { project },
+            } => AdminRequest::DeleteWindow { project, window }.into(),
         }
     }
 }
 
 impl From<MuteArgs> for AdminCall {
-    fn from(MuteArgs { minutes, project: TargetProject { project }, about, json: JsonFlag { json } }: MuteArgs) -> Self {
-        let times = WindowTimesInput { minutes: Some(minutes), ..WindowTimesInput::default() };
+    fn from(
+        MuteArgs {
+            minutes,
+            project: TargetProject { project },
+            about,
+            json: JsonFlag { json },
+        }: MuteArgs,
+    ) -> Self {
+        let times = WindowTimesInput {
+            minutes: Some(minutes),
+            ..WindowTimesInput::default()
+        };
         let name = Name::parse("mute").unwrap_or_default();
-        Self::new(AdminRequest::CreateWindow { project, name, tags: about.tags(), times }, json)
+        Self::new(
+            AdminRequest::CreateWindow {
+                project,
+                name,
+                tags: about.tags(),
+                times,
+            },
+            json,
+        )
     }
 }
 
@@ -141,12 +180,20 @@ impl From<MuteArgs> for AdminCall {
 /// the same: checks may get the tags before it opens.
 pub(super) fn ask(data: &Path, question: AdminCall) -> Result<(), CliError> {
     let listed = match &question.request {
-        AdminRequest::CreateWindow { project, tags, .. } if tags.iter().next().is_some() => Some((project.clone(), tags.clone())),
+        AdminRequest::CreateWindow { project, tags, .. } if tags.iter().next().is_some() => {
+            Some((project.clone(), tags.clone()))
+        }
         _ => None,
     };
     super::run_call(data, question)?;
-    let Some((project, tags)) = listed else { return Ok(()) };
-    let checks = AdminRequest::ListChecks { project, tags: tags.iter().map(str::to_owned).collect(), statuses: None };
+    let Some((project, tags)) = listed else {
+        return Ok(());
+    };
+    let checks = AdminRequest::ListChecks {
+        project,
+        tags: tags.iter().map(str::to_owned).collect(),
+        statuses: None,
+    };
     // The window exists, even if this request fails.
     if let Ok(AdminReply::Checks(rows)) = super::send_request(data, checks, None)
         && rows.is_empty()
@@ -158,10 +205,16 @@ pub(super) fn ask(data: &Path, question: AdminCall) -> Result<(), CliError> {
 
 /// Returns the warning that no check has all of these tags.
 fn no_check(tags: &Tags) -> String {
-    let names = tags.iter().map(|tag| format!("{tag:?}")).collect::<Vec<_>>();
+    let names = tags
+        .iter()
+        .map(|tag| format!("{tag:?}"))
+        .collect::<Vec<_>>();
     match names.as_slice() {
         [name] => format!("no check has the tag {name}, so the window is about none yet"),
-        _ => format!("no check has all of the tags {}, so the window is about none yet", names.join(", ")),
+        _ => format!(
+            "no check has all of the tags {}, so the window is about none yet",
+            names.join(", ")
+        ),
     }
 }
 
@@ -171,9 +224,24 @@ pub(super) const HEADINGS: [&str; 6] = ["UUID", "PROJECT", "NAME", "TAGS", "OPEN
 /// Returns a row of the table.
 pub(super) fn cells(row: &WindowRow) -> [String; 6] {
     let open = match (&row.schedule, row.minutes) {
-        (Some(schedule), Some(minutes)) => format!("{schedule} ({}), {minutes} min", row.tz.as_deref().unwrap_or_default()),
-        _ => [&row.from, &row.to].map(|at| at.clone().unwrap_or_default()).join(" to "),
+        (Some(schedule), Some(minutes)) => format!(
+            "{schedule} ({}), {minutes} min",
+            row.tz.as_deref().unwrap_or_default()
+        ),
+        _ => [&row.from, &row.to]
+            .map(|at| at.clone().unwrap_or_default())
+            .join(" to "),
     };
-    let now = row.until.as_ref().map_or_else(String::new, |until| format!("open until {until}"));
-    [row.uuid.to_string(), row.project.clone(), row.name.clone(), row.tags.clone(), open, now]
+    let now = row
+        .until
+        .as_ref()
+        .map_or_else(String::new, |until| format!("open until {until}"));
+    [
+        row.uuid.to_string(),
+        row.project.clone(),
+        row.name.clone(),
+        row.tags.clone(),
+        open,
+        now,
+    ]
 }

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use super::document::{ConfigDocument, ConfigProblem};
-use crate::domain::declared::{ApplyConflict, ApplyOptions, DeclaredConfig, ObjectKind, PlannedChange};
+use crate::domain::declared::{
+    ApplyConflict, ApplyOptions, DeclaredConfig, ObjectKind, PlannedChange,
+};
 use crate::engine::Handle;
 use crate::engine::command::apply_config::{AppliedConfig, ApplyConfigRequest};
 use crate::engine::command::{Command, CommandError, CommandOutcome, Unavailable};
@@ -30,15 +32,25 @@ impl fmt::Display for ConfigApplyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Conflicts(conflicts) => {
-                let told: Vec<_> = conflicts.iter().map(|conflict| format!("{}: {}", conflict.object.name, conflict.reason)).collect();
+                let told: Vec<_> = conflicts
+                    .iter()
+                    .map(|conflict| format!("{}: {}", conflict.object.name, conflict.reason))
+                    .collect();
                 f.write_str(&told.join("; "))
             }
-            Self::ConcurrentChanges => f.write_str("what is there changes all the time; nothing was changed, try again"),
-            Self::Unavailable(Unavailable::Busy) => f.write_str("the server has too much to do; nothing was changed, try again"),
-            Self::Unavailable(Unavailable::Stopping) => f.write_str("the server is stopping; nothing was changed, try again"),
-            Self::Unavailable(Unavailable::StorageFailed) => {
-                f.write_str("the database cannot be written at the moment, the change may or may not have been made; see the server's log")
+            Self::ConcurrentChanges => {
+                f.write_str("what is there changes all the time; nothing was changed, try again")
             }
+            Self::Unavailable(Unavailable::Busy) => {
+                f.write_str("the server has too much to do; nothing was changed, try again")
+            }
+            Self::Unavailable(Unavailable::Stopping) => {
+                f.write_str("the server is stopping; nothing was changed, try again")
+            }
+            Self::Unavailable(Unavailable::StorageFailed) => f.write_str(
+                "the database cannot be written at the moment, the change may or may not have \
+                 been made; see the server's log",
+            ),
         }
     }
 }
@@ -49,25 +61,43 @@ impl std::error::Error for ConfigApplyError {}
 ///
 /// # Errors
 /// If it conflicts with the current state.
-pub async fn diff_config(handle: &Handle, wanted: &DeclaredConfig, manner: ApplyOptions) -> Result<Vec<PlannedChange>, ConfigApplyError> {
-    make_plan(handle, wanted, manner).await.map(|plan| plan.changes)
+pub async fn diff_config(
+    handle: &Handle,
+    wanted: &DeclaredConfig,
+    manner: ApplyOptions,
+) -> Result<Vec<PlannedChange>, ConfigApplyError> {
+    make_plan(handle, wanted, manner)
+        .await
+        .map(|plan| plan.changes)
 }
 
 /// Applies the configuration, all of it or nothing, and returns the changes.
 ///
 /// # Errors
 /// If it conflicts with the current state, or the writer does not answer.
-pub async fn apply_config(handle: &Handle, wanted: DeclaredConfig, manner: ApplyOptions) -> Result<Vec<PlannedChange>, ConfigApplyError> {
+pub async fn apply_config(
+    handle: &Handle,
+    wanted: DeclaredConfig,
+    manner: ApplyOptions,
+) -> Result<Vec<PlannedChange>, ConfigApplyError> {
     for _ in 0..MAX_ATTEMPTS {
         let plan = make_plan(handle, &wanted, manner).await?;
         if plan.is_empty() {
             return Ok(plan.changes);
         }
-        let names = (0..plan.uuid_count).map(|_| handle.random().uuid()).collect();
-        let asked = ApplyConfigRequest { config: wanted.clone(), options: manner, uuids: names };
+        let names = (0..plan.uuid_count)
+            .map(|_| handle.random().uuid())
+            .collect();
+        let asked = ApplyConfigRequest {
+            config: wanted.clone(),
+            options: manner,
+            uuids: names,
+        };
         match handle.call(Command::ApplyConfig(Box::new(asked))).await {
             Ok(Ok(CommandOutcome::ConfigApplied(AppliedConfig { changes }))) => return Ok(changes),
-            Ok(Err(CommandError::ConfigConflicts(conflicts))) => return Err(ConfigApplyError::Conflicts(conflicts)),
+            Ok(Err(CommandError::ConfigConflicts(conflicts))) => {
+                return Err(ConfigApplyError::Conflicts(conflicts));
+            }
             // More objects must be created than names were generated for.
             Ok(_) => {}
             Err(unavailable) => return Err(ConfigApplyError::Unavailable(unavailable)),
@@ -77,10 +107,17 @@ pub async fn apply_config(handle: &Handle, wanted: DeclaredConfig, manner: Apply
 }
 
 /// Plans the changes on a thread for slow work.
-async fn make_plan(handle: &Handle, wanted: &DeclaredConfig, manner: ApplyOptions) -> Result<ConfigPlan, ConfigApplyError> {
-    let (handle, wanted) = (handle.clone(), wanted.clone());
+async fn make_plan(
+    handle: &Handle,
+    wanted: &DeclaredConfig,
+    manner: ApplyOptions,
+) -> Result<ConfigPlan, ConfigApplyError> {
+    let handle = handle.clone();
+    let wanted = wanted.clone();
     let planning = tokio::task::spawn_blocking(move || {
-        handle.with_state(|state| plan_config(state, &wanted, manner, handle.now(), PLACEHOLDER_IDS, &[]))
+        handle.with_state(|state| {
+            plan_config(state, &wanted, manner, handle.now(), PLACEHOLDER_IDS, &[])
+        })
     });
     match planning.await {
         Ok(planned) => planned.map_err(ConfigApplyError::Conflicts),
@@ -91,11 +128,18 @@ async fn make_plan(handle: &Handle, wanted: &DeclaredConfig, manner: ApplyOption
 
 /// Converts a conflict to a problem of files, without its location.
 pub fn conflict_problem(conflict: ApplyConflict) -> ConfigProblem {
-    let ApplyConflict { object: at, field, reason } = conflict;
-    let (kind, name) = (at.kind.name().to_owned(), String::from(at.name));
+    let ApplyConflict {
+        object: at,
+        field,
+        reason,
+    } = conflict;
+    let kind = at.kind.name().to_owned();
+    let name = String::from(at.name);
     let mut path = match (at.project.map(String::from), at.kind) {
         (Some(project), ObjectKind::Project) => vec!["project".into(), project],
-        (Some(project), ObjectKind::Key) if name.is_empty() => vec!["project".into(), project, "ping-key".into()],
+        (Some(project), ObjectKind::Key) if name.is_empty() => {
+            vec!["project".into(), project, "ping-key".into()]
+        }
         (Some(project), _) => vec!["project".into(), project, kind, name],
         (None, _) => vec![kind, name],
     };
@@ -104,16 +148,25 @@ pub fn conflict_problem(conflict: ApplyConflict) -> ConfigProblem {
         Some(field) => vec![field.to_owned()],
         None => Vec::new(),
     });
-    ConfigProblem { location: None, path, reason }
+    ConfigProblem {
+        location: None,
+        path,
+        reason,
+    }
 }
 
 /// Returns the text of an error, with the locations in the files.
 pub fn error_text(document: &ConfigDocument, error: &ConfigApplyError) -> String {
-    let ConfigApplyError::Conflicts(conflicts) = error else { return error.to_string() };
+    let ConfigApplyError::Conflicts(conflicts) = error else {
+        return error.to_string();
+    };
     let problems = conflicts
         .iter()
         .cloned()
         .map(conflict_problem)
-        .map(|problem| ConfigProblem { location: document.find_location(&problem.path), ..problem });
+        .map(|problem| ConfigProblem {
+            location: document.find_location(&problem.path),
+            ..problem
+        });
     document.render_problems(&problems.collect::<Vec<_>>())
 }

@@ -44,7 +44,10 @@ pub enum ConfigValue {
 impl ConfigNode {
     /// Returns the value of a key of a table.
     pub fn get(&self, key: &str) -> Option<&Self> {
-        self.entries().iter().find(|(name, ..)| name == key).map(|(_, _, node)| node)
+        self.entries()
+            .iter()
+            .find(|(name, ..)| name == key)
+            .map(|(_, _, node)| node)
     }
 
     /// Returns the entries of a table; empty for any other value.
@@ -74,9 +77,12 @@ impl ConfigNode {
             ConfigValue::Number(number) => (*number).into(),
             ConfigValue::Bool(flag) => (*flag).into(),
             ConfigValue::List(items) => items.iter().map(Self::to_json).collect(),
-            ConfigValue::Table(entries) => {
-                serde_json::Value::Object(entries.iter().map(|(key, _, node)| (key.clone(), node.to_json())).collect())
-            }
+            ConfigValue::Table(entries) => serde_json::Value::Object(
+                entries
+                    .iter()
+                    .map(|(key, _, node)| (key.clone(), node.to_json()))
+                    .collect(),
+            ),
             ConfigValue::Unsupported(_) => serde_json::Value::Null,
         }
     }
@@ -112,7 +118,13 @@ const MAX_DEPTH: usize = 16;
 impl ConfigDocument {
     /// Returns an empty document.
     pub fn empty() -> Self {
-        Self { files: Vec::new(), root: ConfigNode { value: ConfigValue::Table(Vec::new()), location: SourceLocation::default() } }
+        Self {
+            files: Vec::new(),
+            root: ConfigNode {
+                value: ConfigValue::Table(Vec::new()),
+                location: SourceLocation::default(),
+            },
+        }
     }
 
     /// Adds a file, TOML or JSON.
@@ -120,13 +132,30 @@ impl ConfigDocument {
     /// # Errors
     /// Everything in it that cannot be parsed, and everything that other files contain already.
     pub fn add_file(&mut self, name: &str, text: String) -> Vec<ConfigProblem> {
-        let is_json = std::path::Path::new(name).extension().is_some_and(|extension| extension == "json")
-            || text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
+        let is_json = std::path::Path::new(name)
+            .extension()
+            .is_some_and(|extension| extension == "json")
+            || text
+                .trim_start_matches('\u{feff}')
+                .trim_start()
+                .starts_with('{');
         let file = self.files.len();
-        self.files.push(DocumentFile { name: name.into(), text, is_json });
-        let text = self.files.last().map_or("", |file| &file.text).trim_start_matches('\u{feff}');
+        self.files.push(DocumentFile {
+            name: name.into(),
+            text,
+            is_json,
+        });
+        let text = self
+            .files
+            .last()
+            .map_or("", |file| &file.text)
+            .trim_start_matches('\u{feff}');
         let skipped = self.files.last().map_or(0, |file| file.text.len()) - text.len();
-        let (root, mut problems) = if is_json { parse_json(text, file) } else { parse_toml(text, file, skipped) };
+        let (root, mut problems) = if is_json {
+            parse_json(text, file)
+        } else {
+            parse_toml(text, file, skipped)
+        };
         if problems.is_empty() {
             super::merge::merge_nodes(&mut self.root, root, &mut Vec::new(), &mut problems);
         }
@@ -140,14 +169,21 @@ impl ConfigDocument {
     pub fn from_client(text: String) -> Result<Self, Vec<ConfigProblem>> {
         let mut document = Self::empty();
         let problems = document.add_file("the document.json", text);
-        if problems.is_empty() { Ok(document) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(document)
+        } else {
+            Err(problems)
+        }
     }
 
     /// Returns the location of the object or field at this path, or of the nearest parent.
     pub fn find_location(&self, path: &[String]) -> Option<SourceLocation> {
-        let (mut node, mut place) = (&self.root, None);
+        let mut node = &self.root;
+        let mut place = None;
         for key in path {
-            let Some((_, at, next)) = node.entries().iter().find(|(name, ..)| name == key) else { break };
+            let Some((_, at, next)) = node.entries().iter().find(|(name, ..)| name == key) else {
+                break;
+            };
             (node, place) = (next, Some(at.clone()));
         }
         place
@@ -166,31 +202,73 @@ impl ConfigDocument {
     }
 
     fn render_problem(&self, problem: &ConfigProblem, text: &mut String) {
-        let file = problem.location.as_ref().and_then(|at| self.files.get(at.file));
+        let file = problem
+            .location
+            .as_ref()
+            .and_then(|at| self.files.get(at.file));
         let span = problem.location.as_ref().and_then(|at| at.span.clone());
         let Some(file) = file else {
             let path = dotted_path(&problem.path);
-            let _ = writeln!(text, "{path}{}{}", if path.is_empty() { "" } else { ": " }, problem.reason);
+            let _ = writeln!(
+                text,
+                "{path}{}{}",
+                if path.is_empty() { "" } else { ": " },
+                problem.reason
+            );
             return;
         };
         let Some(span) = span else {
-            let pointer: String = problem.path.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1"))).collect();
-            let _ = writeln!(text, "{}: {pointer}{}{}", file.name, if pointer.is_empty() { "" } else { ": " }, problem.reason);
+            let pointer: String = problem
+                .path
+                .iter()
+                .map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1")))
+                .collect();
+            let _ = writeln!(
+                text,
+                "{}: {pointer}{}{}",
+                file.name,
+                if pointer.is_empty() { "" } else { ": " },
+                problem.reason
+            );
             return;
         };
-        let start = (0..=span.start.min(file.text.len())).rev().find(|at| file.text.is_char_boundary(*at)).unwrap_or(0);
+        let start = (0..=span.start.min(file.text.len()))
+            .rev()
+            .find(|at| file.text.is_char_boundary(*at))
+            .unwrap_or(0);
         let (before, after) = file.text.split_at(start);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        let (line_before, line_after) = (before.get(line_start..).unwrap_or_default(), after.lines().next().unwrap_or_default());
-        let (number, column) = (before.matches('\n').count() + 1, line_before.chars().count() + 1);
+        let line_before = before.get(line_start..).unwrap_or_default();
+        let line_after = after.lines().next().unwrap_or_default();
+        let number = before.matches('\n').count() + 1;
+        let column = line_before.chars().count() + 1;
         let path = dotted_path(&problem.path);
-        let colon = if path.is_empty() || file.is_json { "" } else { ": " };
+        let colon = if path.is_empty() || file.is_json {
+            ""
+        } else {
+            ": "
+        };
         let path = if file.is_json { "" } else { path.as_str() };
-        let _ = writeln!(text, "{}:{number}:{column}: {path}{colon}{}", file.name, problem.reason);
-        let shown = |part: &str| part.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
+        let _ = writeln!(
+            text,
+            "{}:{number}:{column}: {path}{colon}{}",
+            file.name, problem.reason
+        );
+        let shown = |part: &str| {
+            part.chars()
+                .map(|c| if c.is_control() { ' ' } else { c })
+                .collect::<String>()
+        };
         // Only the part of a long line around the location is shown.
-        let from = line_before.char_indices().rev().nth(79).map_or(0, |(at, _)| at);
-        let (left, right): (&str, String) = (line_before.get(from..).unwrap_or_default(), line_after.chars().take(80).collect());
+        let from = line_before
+            .char_indices()
+            .rev()
+            .nth(79)
+            .map_or(0, |(at, _)| at);
+        let (left, right): (&str, String) = (
+            line_before.get(from..).unwrap_or_default(),
+            line_after.chars().take(80).collect(),
+        );
         let _ = writeln!(text, "  {}{}", shown(left), shown(&right).trim_end());
         let _ = writeln!(text, "  {}^", " ".repeat(left.chars().count()));
     }
@@ -203,7 +281,10 @@ pub(super) fn dotted_path(path: &[String]) -> String {
 }
 
 fn parse_toml(text: &str, file: usize, skipped: usize) -> (ConfigNode, Vec<ConfigProblem>) {
-    let at = |span: Range<usize>| SourceLocation { file, span: Some(span.start + skipped..span.end + skipped) };
+    let at = |span: Range<usize>| SourceLocation {
+        file,
+        span: Some(span.start + skipped..span.end + skipped),
+    };
     let (root, errors) = DeTable::parse_recoverable(text);
     let problems = errors.iter().map(|error| ConfigProblem {
         location: Some(at(error.span().unwrap_or(0..0))),
@@ -212,10 +293,22 @@ fn parse_toml(text: &str, file: usize, skipped: usize) -> (ConfigNode, Vec<Confi
     });
     let problems: Vec<_> = problems.collect();
     if !problems.is_empty() {
-        return (ConfigNode { value: ConfigValue::Table(Vec::new()), location: at(0..0) }, problems);
+        return (
+            ConfigNode {
+                value: ConfigValue::Table(Vec::new()),
+                location: at(0..0),
+            },
+            problems,
+        );
     }
     let span = root.span();
-    (ConfigNode { value: toml_table(root.into_inner(), &at), location: at(span) }, problems)
+    (
+        ConfigNode {
+            value: toml_table(root.into_inner(), &at),
+            location: at(span),
+        },
+        problems,
+    )
 }
 
 fn toml_table(entries: DeTable<'_>, at: &impl Fn(Range<usize>) -> SourceLocation) -> ConfigValue {
@@ -223,7 +316,14 @@ fn toml_table(entries: DeTable<'_>, at: &impl Fn(Range<usize>) -> SourceLocation
         let place = at(key.span());
         let span = value.span();
         let key: std::borrow::Cow<'_, str> = key.into_inner();
-        (key.into_owned(), place, ConfigNode { value: toml_value(value.into_inner(), at), location: at(span) })
+        (
+            key.into_owned(),
+            place,
+            ConfigNode {
+                value: toml_value(value.into_inner(), at),
+                location: at(span),
+            },
+        )
     };
     ConfigValue::Table(entries.into_iter().map(entry).collect())
 }
@@ -233,7 +333,10 @@ fn toml_value(value: DeValue<'_>, at: &impl Fn(Range<usize>) -> SourceLocation) 
         DeValue::String(text) => ConfigValue::Text(text.into_owned()),
         DeValue::Integer(number) => {
             let digits = number.as_str().replace('_', "");
-            i64::from_str_radix(&digits, number.radix()).map_or(ConfigValue::Unsupported("a number that is too large"), ConfigValue::Number)
+            i64::from_str_radix(&digits, number.radix()).map_or(
+                ConfigValue::Unsupported("a number that is too large"),
+                ConfigValue::Number,
+            )
         }
         DeValue::Float(_) => ConfigValue::Unsupported("a number with a fraction"),
         DeValue::Boolean(flag) => ConfigValue::Bool(flag),
@@ -242,7 +345,10 @@ fn toml_value(value: DeValue<'_>, at: &impl Fn(Range<usize>) -> SourceLocation) 
         DeValue::Array(items) => {
             let item = |item: Spanned<DeValue<'_>>| {
                 let span = item.span();
-                ConfigNode { value: toml_value(item.into_inner(), at), location: at(span) }
+                ConfigNode {
+                    value: toml_value(item.into_inner(), at),
+                    location: at(span),
+                }
             };
             ConfigValue::List(items.into_iter().map(item).collect())
         }
@@ -252,15 +358,36 @@ fn toml_value(value: DeValue<'_>, at: &impl Fn(Range<usize>) -> SourceLocation) 
 
 fn parse_json(text: &str, file: usize) -> (ConfigNode, Vec<ConfigProblem>) {
     let at = SourceLocation { file, span: None };
-    let nothing = || ConfigNode { value: ConfigValue::Table(Vec::new()), location: at.clone() };
+    let nothing = || ConfigNode {
+        value: ConfigValue::Table(Vec::new()),
+        location: at.clone(),
+    };
     match serde_json::from_str::<serde_json::Value>(text) {
         Ok(value) => (json_node(value, &at, MAX_DEPTH), Vec::new()),
         Err(error) => {
-            let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+            let before: usize = text
+                .split_inclusive('\n')
+                .take(error.line().saturating_sub(1))
+                .map(str::len)
+                .sum();
             let start = before + error.column().saturating_sub(1);
             let reason = error.to_string();
-            let reason = reason.split(" at line ").next().unwrap_or_default().to_owned();
-            (nothing(), vec![ConfigProblem { location: Some(SourceLocation { file, span: Some(start..start) }), path: Vec::new(), reason }])
+            let reason = reason
+                .split(" at line ")
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            (
+                nothing(),
+                vec![ConfigProblem {
+                    location: Some(SourceLocation {
+                        file,
+                        span: Some(start..start),
+                    }),
+                    path: Vec::new(),
+                    reason,
+                }],
+            )
         }
     }
 }
@@ -271,14 +398,26 @@ fn json_node(value: serde_json::Value, at: &SourceLocation, depth: usize) -> Con
         _ if depth == 0 => ConfigValue::Unsupported("a value that lies too deep"),
         Json::Null => ConfigValue::Unsupported("null"),
         Json::Bool(flag) => ConfigValue::Bool(flag),
-        Json::Number(number) => {
-            number.as_i64().map_or(ConfigValue::Unsupported("a number that is not whole or too large"), ConfigValue::Number)
-        }
+        Json::Number(number) => number.as_i64().map_or(
+            ConfigValue::Unsupported("a number that is not whole or too large"),
+            ConfigValue::Number,
+        ),
         Json::String(text) => ConfigValue::Text(text),
-        Json::Array(items) => ConfigValue::List(items.into_iter().map(|item| json_node(item, at, depth - 1)).collect()),
-        Json::Object(entries) => {
-            ConfigValue::Table(entries.into_iter().map(|(key, value)| (key, at.clone(), json_node(value, at, depth - 1))).collect())
-        }
+        Json::Array(items) => ConfigValue::List(
+            items
+                .into_iter()
+                .map(|item| json_node(item, at, depth - 1))
+                .collect(),
+        ),
+        Json::Object(entries) => ConfigValue::Table(
+            entries
+                .into_iter()
+                .map(|(key, value)| (key, at.clone(), json_node(value, at, depth - 1)))
+                .collect(),
+        ),
     };
-    ConfigNode { value, location: at.clone() }
+    ConfigNode {
+        value,
+        location: at.clone(),
+    }
 }

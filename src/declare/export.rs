@@ -12,16 +12,20 @@ use crate::domain::declared::object_fields::{self, ObjectFields, ObjectValue};
 use crate::domain::declared::{ObjectKind, ObjectName};
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 use crate::domain::maintenance_window::MaintenanceWindow;
-use crate::domain::project::{Channel, DEFAULT_PING_LOG_LIMIT, KeyAccess, KeySecret, Project, ProjectKey};
+use crate::domain::project::{
+    Channel, DEFAULT_PING_LOG_LIMIT, KeyAccess, KeySecret, Project, ProjectKey,
+};
 use crate::domain::user::{Grant, User};
 use crate::engine::Handle;
 use crate::engine::state::State;
 
 /// Comments at the top of an export.
 pub const HEADER_COMMENTS: &[&str] = &[
-    "What there is, as `overdue apply` reads it; `overdue schema` describes it. What is left out has its default.",
-    "Whoever knows the UUID of a check can ping it. Secrets are read from the variables that are named here.",
-    "A line such as source = \"homelab\" makes what the file declares its own, which --prune needs.",
+    "What there is, as `overdue apply` reads it; `overdue schema` describes it. What is left out \
+     has its default.",
+    "Whoever knows the UUID of a check can ping it. Secrets are read from the variables that are \
+     named here.",
+    r#"A line such as source = "homelab" makes what the file declares its own, which --prune needs."#,
 ];
 
 /// An object as a file declares it.
@@ -45,13 +49,17 @@ mod kind {
 
     use crate::domain::declared::ObjectKind;
 
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "the form that serde asks for"
+    )]
     pub(super) fn serialize<S: Serializer>(kind: &ObjectKind, to: S) -> Result<S::Ok, S::Error> {
         kind.name().serialize(to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectKind, D::Error> {
-        ObjectKind::parse(&String::deserialize(from)?).ok_or_else(|| serde::de::Error::custom("no such kind of object"))
+        ObjectKind::parse(&String::deserialize(from)?)
+            .ok_or_else(|| serde::de::Error::custom("no such kind of object"))
     }
 }
 
@@ -72,21 +80,39 @@ impl ObjectWriter {
             ObjectValue::Secret(text) if self.show_secrets => (&**text).into(),
             ObjectValue::Secret(_) => json!({ "env": self.name_secret_variable(place) }),
             ObjectValue::Path(path) => json!({ "file": path }),
-            ObjectValue::Table(fields) => {
-                Json::Object(fields.iter().map(|(name, value)| (name.to_string(), self.value_json(value, place))).collect())
-            }
+            ObjectValue::Table(fields) => Json::Object(
+                fields
+                    .iter()
+                    .map(|(name, value)| (name.to_string(), self.value_json(value, place)))
+                    .collect(),
+            ),
         }
     }
 
     /// Returns the name of the variable for a secret: `OVERDUE_HOME_TELEGRAM_TOKEN`.
     fn name_secret_variable(&mut self, place: &[&str]) -> String {
         let words = place.iter().map(|word| {
-            let word: String = word.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+            let word: String = word
+                .chars()
+                .map(|c| {
+                    if c.is_ascii_alphanumeric() {
+                        c.to_ascii_uppercase()
+                    } else {
+                        '_'
+                    }
+                })
+                .collect();
             word.trim_matches('_').to_owned()
         });
-        let name = std::iter::once("OVERDUE".to_owned()).chain(words.filter(|word| !word.is_empty())).collect::<Vec<_>>().join("_");
+        let name = std::iter::once("OVERDUE".to_owned())
+            .chain(words.filter(|word| !word.is_empty()))
+            .collect::<Vec<_>>()
+            .join("_");
         let numbered = (2..).map(|number| format!("{name}_{number}"));
-        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !self.used_variables.contains(name)).unwrap_or(name);
+        let free = std::iter::once(name.clone())
+            .chain(numbered)
+            .find(|name| !self.used_variables.contains(name))
+            .unwrap_or(name);
         self.used_variables.insert(free.clone());
         free
     }
@@ -108,14 +134,33 @@ fn object_key(name: &str, uuid: uuid::Uuid, is_only: bool) -> String {
 }
 
 /// Exports a project or all, and users if all. `secrets`: in clear text.
-pub fn export_config(handle: &Handle, project: Option<ProjectId>, secrets: bool) -> Vec<ExportedObject> {
-    let mut writer = ObjectWriter { show_secrets: secrets, used_variables: BTreeSet::new() };
-    let all = handle.with_state(|state| state.projects().map(|found| Arc::clone(&found.project)).collect::<Vec<_>>());
-    let mut projects: Vec<_> = all.into_iter().filter(|one| project.is_none_or(|project| one.id == project)).collect();
+pub fn export_config(
+    handle: &Handle,
+    project: Option<ProjectId>,
+    secrets: bool,
+) -> Vec<ExportedObject> {
+    let mut writer = ObjectWriter {
+        show_secrets: secrets,
+        used_variables: BTreeSet::new(),
+    };
+    let all = handle.with_state(|state| {
+        state
+            .projects()
+            .map(|found| Arc::clone(&found.project))
+            .collect::<Vec<_>>()
+    });
+    let mut projects: Vec<_> = all
+        .into_iter()
+        .filter(|one| project.is_none_or(|project| one.id == project))
+        .collect();
     projects.sort_by(|one, other| one.name.cmp(&other.name));
     let mut objects = Vec::new();
     for project in projects {
-        export_project(&ProjectCopy::read(handle, project), &mut writer, &mut objects);
+        export_project(
+            &ProjectCopy::read(handle, project),
+            &mut writer,
+            &mut objects,
+        );
     }
     if project.is_none() {
         handle.with_state(|state| {
@@ -138,10 +183,18 @@ struct ProjectCopy {
 
 impl ProjectCopy {
     fn read(handle: &Handle, project: Arc<Project>) -> Self {
-        let mut copied = Self { project, keys: Vec::new(), channels: Vec::new(), windows: Vec::new(), checks: Vec::new() };
+        let mut copied = Self {
+            project,
+            keys: Vec::new(),
+            channels: Vec::new(),
+            windows: Vec::new(),
+            checks: Vec::new(),
+        };
         handle.with_state(|state| {
             if let Some(found) = state.project(copied.project.id) {
-                copied.keys.extend(found.keys().filter_map(|id| state.key(id).cloned()));
+                copied
+                    .keys
+                    .extend(found.keys().filter_map(|id| state.key(id).cloned()));
                 copied.channels.extend(found.channels.values().cloned());
                 copied.windows.extend(found.windows.values().cloned());
             }
@@ -151,53 +204,122 @@ impl ProjectCopy {
     }
 }
 
-fn export_project(copied: &ProjectCopy, writer: &mut ObjectWriter, objects: &mut Vec<ExportedObject>) {
-    let ProjectCopy { project, channels, windows, checks, .. } = copied;
+fn export_project(
+    copied: &ProjectCopy,
+    writer: &mut ObjectWriter,
+    objects: &mut Vec<ExportedObject>,
+) {
+    let ProjectCopy {
+        project,
+        channels,
+        windows,
+        checks,
+        ..
+    } = copied;
     let name = project.name.as_str();
     let mut fields = Vec::new();
-    fields.extend(project.check_limit.map(|limit| ("check-limit".to_owned(), limit.into())));
+    fields.extend(
+        project
+            .check_limit
+            .map(|limit| ("check-limit".to_owned(), limit.into())),
+    );
     let logs = Some(project.ping_log_limit).filter(|limit| *limit != DEFAULT_PING_LOG_LIMIT);
     fields.extend(logs.map(|limit| ("ping-log-limit".to_owned(), limit.into())));
     let (keys, comments) = export_keys(&copied.keys, name, writer, &mut fields);
-    let object = |kind, key: String, fields| ExportedObject { project: Some(name.into()), kind, name: key, fields, comments: Vec::new() };
-    objects.push(ExportedObject { comments, ..object(ObjectKind::Project, name.into(), fields) });
-    let members: HashSet<_> = channels.iter().flat_map(|channel| channel.settings.members()).collect();
+    let object = |kind, key: String, fields| ExportedObject {
+        project: Some(name.into()),
+        kind,
+        name: key,
+        fields,
+        comments: Vec::new(),
+    };
+    objects.push(ExportedObject {
+        comments,
+        ..object(ObjectKind::Project, name.into(), fields)
+    });
+    let members: HashSet<_> = channels
+        .iter()
+        .flat_map(|channel| channel.settings.members())
+        .collect();
     let mut counts = HashMap::new();
-    channels.iter().for_each(|channel| *counts.entry(channel.name.as_str()).or_insert(0) += 1);
+    channels
+        .iter()
+        .for_each(|channel| *counts.entry(channel.name.as_str()).or_insert(0) += 1);
     let channel_keys = channels.iter().map(|channel| {
         let is_only = counts.get(channel.name.as_str()) == Some(&1);
-        let is_found = !members.contains(&channel.uuid) || is_usable_member_name(channel.name.as_str());
-        (channel.id, object_key(channel.name.as_str(), channel.uuid, is_only && is_found))
+        let is_found =
+            !members.contains(&channel.uuid) || is_usable_member_name(channel.name.as_str());
+        (
+            channel.id,
+            object_key(channel.name.as_str(), channel.uuid, is_only && is_found),
+        )
     });
     let channel_keys: HashMap<_, _> = channel_keys.collect();
-    let uuids: HashMap<_, _> = channels.iter().map(|channel| (channel.uuid, channel.id)).collect();
+    let uuids: HashMap<_, _> = channels
+        .iter()
+        .map(|channel| (channel.uuid, channel.id))
+        .collect();
     // The keys are valid also where these channels have other UUIDs.
     let member_key = |uuid| channel_keys.get(uuids.get(&uuid)?).cloned();
     let channel_key = |one: &ChannelId| channel_keys.get(one).cloned();
-    let mut written: Vec<_> = channels.iter().filter_map(|channel| Some((channel_key(&channel.id)?, channel))).collect();
+    let mut written: Vec<_> = channels
+        .iter()
+        .filter_map(|channel| Some((channel_key(&channel.id)?, channel)))
+        .collect();
     written.sort_by(|(one, _), (other, _)| one.cmp(other));
     for (key, channel) in written {
         let mut fields = name_field(&key, channel.name.as_str());
-        let settings = channel.settings.with_retained_members(|uuid| uuids.contains_key(&uuid));
-        fields.extend(writer.field_values(&object_fields::channel_fields(&settings.with_member_names(member_key)), &[name, &key]));
+        let settings = channel
+            .settings
+            .with_retained_members(|uuid| uuids.contains_key(&uuid));
+        fields.extend(writer.field_values(
+            &object_fields::channel_fields(&settings.with_member_names(member_key)),
+            &[name, &key],
+        ));
         if !settings.is_complete() {
             fields.push(("incomplete".to_owned(), true.into()));
         }
         objects.push(object(ObjectKind::Channel, key, fields));
     }
     let mut slugs = HashMap::new();
-    checks.iter().for_each(|check| *slugs.entry(&check.settings.slug).or_insert(0) += 1);
+    checks
+        .iter()
+        .for_each(|check| *slugs.entry(&check.settings.slug).or_insert(0) += 1);
     let check_key = |check: &Check| {
         let slug = &check.settings.slug;
-        object_key(slug.as_str(), check.uuid, slug.is_within_limit() && slugs.get(slug) == Some(&1))
+        object_key(
+            slug.as_str(),
+            check.uuid,
+            slug.is_within_limit() && slugs.get(slug) == Some(&1),
+        )
     };
     // Checks are in the order of their numbers.
-    let by_id = |id: &CheckId| checks.binary_search_by_key(id, |check| check.id).ok().and_then(|place| checks.get(place));
-    let mut written: Vec<_> = checks.iter().map(|check| (check_key(check), check)).collect();
+    let by_id = |id: &CheckId| {
+        checks
+            .binary_search_by_key(id, |check| check.id)
+            .ok()
+            .and_then(|place| checks.get(place))
+    };
+    let mut written: Vec<_> = checks
+        .iter()
+        .map(|check| (check_key(check), check))
+        .collect();
     written.sort_by(|(one, _), (other, _)| one.cmp(other));
     for (key, check) in written {
-        let assigned = check.settings.channels.iter().filter_map(channel_key).map(Into::into).collect();
-        let parents = check.settings.parents.ids().iter().filter_map(by_id).map(|parent| check_key(parent).into());
+        let assigned = check
+            .settings
+            .channels
+            .iter()
+            .filter_map(channel_key)
+            .map(Into::into)
+            .collect();
+        let parents = check
+            .settings
+            .parents
+            .ids()
+            .iter()
+            .filter_map(by_id)
+            .map(|parent| check_key(parent).into());
         let mut fields = Vec::new();
         if key == check.uuid.to_string() {
             if !check.settings.slug.is_empty() {
@@ -206,12 +328,32 @@ fn export_project(copied: &ProjectCopy, writer: &mut ObjectWriter, objects: &mut
         } else {
             fields.push(("uuid".to_owned(), check.uuid.to_string().into()));
         }
-        fields.extend(writer.field_values(&object_fields::check_fields(&check.settings, assigned, parents.collect()), &[]));
+        fields.extend(writer.field_values(
+            &object_fields::check_fields(&check.settings, assigned, parents.collect()),
+            &[],
+        ));
         objects.push(object(ObjectKind::Check, key, fields));
     }
-    let is_only = |name: &str| windows.iter().filter(|other| other.name.as_str() == name).count() == 1;
-    let mut written: Vec<_> =
-        windows.iter().map(|window| (object_key(window.name.as_str(), window.uuid, is_only(window.name.as_str())), window)).collect();
+    let is_only = |name: &str| {
+        windows
+            .iter()
+            .filter(|other| other.name.as_str() == name)
+            .count()
+            == 1
+    };
+    let mut written: Vec<_> = windows
+        .iter()
+        .map(|window| {
+            (
+                object_key(
+                    window.name.as_str(),
+                    window.uuid,
+                    is_only(window.name.as_str()),
+                ),
+                window,
+            )
+        })
+        .collect();
     written.sort_by(|(one, _), (other, _)| one.cmp(other));
     for (key, window) in written {
         let mut fields = name_field(&key, window.name.as_str());
@@ -223,7 +365,11 @@ fn export_project(copied: &ProjectCopy, writer: &mut ObjectWriter, objects: &mut
 
 /// Returns the name field of an object whose key is not its name.
 fn name_field(key: &str, name: &str) -> Vec<(String, Json)> {
-    if key == name || name.is_empty() { Vec::new() } else { vec![("name".to_owned(), name.into())] }
+    if key == name || name.is_empty() {
+        Vec::new()
+    } else {
+        vec![("name".to_owned(), name.into())]
+    }
 }
 
 /// Exports ping keys. The values of other keys are not stored, so comments replace them.
@@ -234,27 +380,52 @@ fn export_keys(
     fields: &mut Vec<(String, Json)>,
 ) -> (Vec<ExportedObject>, Vec<String>) {
     let mut keys: Vec<&ProjectKey> = keys.iter().map(AsRef::as_ref).collect();
-    keys.sort_by(|one, other| one.label.as_str().cmp(other.label.as_str()).then(one.id.cmp(&other.id)));
-    let (mut objects, mut comments) = (Vec::new(), Vec::new());
+    keys.sort_by(|one, other| {
+        one.label
+            .as_str()
+            .cmp(other.label.as_str())
+            .then(one.id.cmp(&other.id))
+    });
+    let mut objects = Vec::new();
+    let mut comments = Vec::new();
     for key in &keys {
         let label = key.label.as_str();
-        let same = |other: &&&ProjectKey| other.label == key.label && (!label.is_empty() || other.secret.access() == KeyAccess::Ping);
+        let same = |other: &&&ProjectKey| {
+            other.label == key.label
+                && (!label.is_empty() || other.secret.access() == KeyAccess::Ping)
+        };
         match &key.secret {
             KeySecret::Ping(value) if keys.iter().filter(same).count() == 1 => {
                 let secret = ObjectValue::Secret(value.as_str().into());
                 if label.is_empty() {
-                    fields.push(("ping-key".to_owned(), writer.value_json(&secret, &[project, "ping-key"])));
+                    fields.push((
+                        "ping-key".to_owned(),
+                        writer.value_json(&secret, &[project, "ping-key"]),
+                    ));
                     continue;
                 }
                 let value = writer.value_json(&secret, &[project, label, "key"]);
-                let fields = vec![("access".to_owned(), "ping".into()), ("value".to_owned(), value)];
+                let fields = vec![
+                    ("access".to_owned(), "ping".into()),
+                    ("value".to_owned(), value),
+                ];
                 let name = label.to_owned();
-                objects.push(ExportedObject { project: Some(project.into()), kind: ObjectKind::Key, name, fields, comments: Vec::new() });
+                objects.push(ExportedObject {
+                    project: Some(project.into()),
+                    kind: ObjectKind::Key,
+                    name,
+                    fields,
+                    comments: Vec::new(),
+                });
             }
             other => comments.push(format!(
                 "not in this file: the {} key {} ({}...)",
                 other.access().name(),
-                if label.is_empty() { "without a label".to_owned() } else { format!("{label:?}") },
+                if label.is_empty() {
+                    "without a label".to_owned()
+                } else {
+                    format!("{label:?}")
+                },
                 key.hint
             )),
         }
@@ -267,22 +438,49 @@ fn export_user(state: &State, user: &User) -> ExportedObject {
     match &user.grant {
         Grant::Owner => fields.push(("owner".into(), true.into())),
         Grant::Projects(projects) => {
-            let named =
-                projects.iter().filter_map(|(id, kind)| Some((state.project(id)?.project.name.as_str().to_owned(), kind.name().into())));
+            let named = projects.iter().filter_map(|(id, kind)| {
+                Some((
+                    state.project(id)?.project.name.as_str().to_owned(),
+                    kind.name().into(),
+                ))
+            });
             fields.push(("projects".into(), Json::Object(named.collect())));
         }
     }
     if user.disabled {
         fields.push(("disabled".into(), true.into()));
     }
-    ExportedObject { project: None, kind: ObjectKind::User, name: user.name.as_str().into(), fields, comments: Vec::new() }
+    ExportedObject {
+        project: None,
+        kind: ObjectKind::User,
+        name: user.name.as_str().into(),
+        fields,
+        comments: Vec::new(),
+    }
 }
 
 /// Returns a proposed check, as a file would declare it.
-pub fn proposed_check(project: &str, uuid: uuid::Uuid, settings: &CheckSettings, comments: Vec<String>) -> ExportedObject {
-    let mut writer = ObjectWriter { show_secrets: false, used_variables: BTreeSet::new() };
+pub fn proposed_check(
+    project: &str,
+    uuid: uuid::Uuid,
+    settings: &CheckSettings,
+    comments: Vec<String>,
+) -> ExportedObject {
+    let mut writer = ObjectWriter {
+        show_secrets: false,
+        used_variables: BTreeSet::new(),
+    };
     let mut fields = vec![("uuid".to_owned(), uuid.to_string().into())];
-    fields.extend(writer.field_values(&object_fields::check_fields(settings, Vec::new(), Vec::new()), &[]));
+    fields.extend(writer.field_values(
+        &object_fields::check_fields(settings, Vec::new(), Vec::new()),
+        &[],
+    ));
     let name = settings.slug.as_str().to_owned();
-    ExportedObject { project: Some(project.to_owned()), kind: ObjectKind::Check, name, fields, comments }
+    ExportedObject {
+        project: Some(project.to_owned()),
+        kind: ObjectKind::Check,
+        name,
+        fields,
+        comments,
+    }
 }

@@ -28,7 +28,11 @@ impl fmt::Display for ConfigFilesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(path, error) => write!(f, "cannot read {}: {error}", path.display()),
-            Self::EmptyDirectory(path) => write!(f, "the directory {} has no file that ends in .toml", path.display()),
+            Self::EmptyDirectory(path) => write!(
+                f,
+                "the directory {} has no file that ends in .toml",
+                path.display()
+            ),
             Self::TooLong => write!(f, "the files have more than {MAX_BYTES} bytes together"),
             Self::NotUtf8(path) => write!(f, "{} is no text (UTF-8)", path.display()),
         }
@@ -71,22 +75,42 @@ impl std::error::Error for ConfigLoadError {}
 ///
 /// # Errors
 /// If they cannot be read, or have problems.
-pub fn load_config(paths: &[PathBuf], secrets: &SecretResolver<'_>) -> Result<LoadedConfig, ConfigLoadError> {
-    let ReadFiles { mut document, mut problems, readable_by_others: open } = read_files(paths).map_err(ConfigLoadError::Files)?;
+pub fn load_config(
+    paths: &[PathBuf],
+    secrets: &SecretResolver<'_>,
+) -> Result<LoadedConfig, ConfigLoadError> {
+    let ReadFiles {
+        mut document,
+        mut problems,
+        readable_by_others: open,
+    } = read_files(paths).map_err(ConfigLoadError::Files)?;
     let warning = (!open.is_empty() && has_inline_secrets(&document)).then(|| {
         let open: Vec<_> = open.iter().map(|path| path.display().to_string()).collect();
-        format!("others can read secrets in {}: run chmod 600, or write {{ env = \"NAME\" }} or {{ file = \"PATH\" }}", open.join(", "))
+        format!(r#"others can read secrets in {}: run chmod 600, or write {{ env = "NAME" }} or {{ file = "PATH" }}"#, open.join(", "))
     });
     if problems.is_empty() {
         problems = secrets.resolve(&mut document);
     }
-    let read = if problems.is_empty() { reader::read_config(&document) } else { Err(problems) };
+    let read = if problems.is_empty() {
+        reader::read_config(&document)
+    } else {
+        Err(problems)
+    };
     match read {
         Ok(wanted) => {
-            let warnings = warning.into_iter().chain(channel_warnings(&wanted)).collect();
-            Ok(LoadedConfig { document, declared: wanted, warnings })
+            let warnings = warning
+                .into_iter()
+                .chain(channel_warnings(&wanted))
+                .collect();
+            Ok(LoadedConfig {
+                document,
+                declared: wanted,
+                warnings,
+            })
         }
-        Err(problems) => Err(ConfigLoadError::Problems(document.render_problems(&problems))),
+        Err(problems) => Err(ConfigLoadError::Problems(
+            document.render_problems(&problems),
+        )),
     }
 }
 
@@ -94,7 +118,11 @@ pub fn load_config(paths: &[PathBuf], secrets: &SecretResolver<'_>) -> Result<Lo
 fn channel_warnings(wanted: &DeclaredConfig) -> impl Iterator<Item = String> {
     let channels = wanted.projects.iter().flat_map(|project| &project.channels);
     channels.flat_map(|channel| {
-        channel.settings.warnings().into_iter().map(move |warning| format!("channel {:?}: {warning}", channel.name.as_str()))
+        channel
+            .settings
+            .warnings()
+            .into_iter()
+            .map(move |warning| format!("channel {:?}: {warning}", channel.name.as_str()))
     })
 }
 
@@ -109,13 +137,18 @@ struct ReadFiles {
 /// Reads files. Of a directory it reads files that end in `.toml`, in the order of their names; `-`
 /// is standard input.
 fn read_files(paths: &[PathBuf]) -> Result<ReadFiles, ConfigFilesError> {
-    let mut read = ReadFiles { document: ConfigDocument::empty(), problems: Vec::new(), readable_by_others: Vec::new() };
+    let mut read = ReadFiles {
+        document: ConfigDocument::empty(),
+        problems: Vec::new(),
+        readable_by_others: Vec::new(),
+    };
     let mut room = MAX_BYTES;
     for path in paths {
         let unreadable = |error| ConfigFilesError::Unreadable(path.clone(), error);
         if path.as_os_str() == "-" {
             let text = read_limited(io::stdin().lock(), path, &mut room)?;
-            read.problems.extend(read.document.add_file("standard input", text));
+            read.problems
+                .extend(read.document.add_file("standard input", text));
             continue;
         }
         let files = if fs::metadata(path).map_err(unreadable)?.is_dir() {
@@ -127,10 +160,14 @@ fn read_files(paths: &[PathBuf]) -> Result<ReadFiles, ConfigFilesError> {
             return Err(ConfigFilesError::EmptyDirectory(path.clone()));
         }
         for file in files {
-            let opened = File::open(&file).map_err(|error| ConfigFilesError::Unreadable(file.clone(), error))?;
-            let is_open = opened.metadata().is_ok_and(|there| there.permissions().mode() & 0o044 != 0);
+            let opened = File::open(&file)
+                .map_err(|error| ConfigFilesError::Unreadable(file.clone(), error))?;
+            let is_open = opened
+                .metadata()
+                .is_ok_and(|there| there.permissions().mode() & 0o044 != 0);
             let text = read_limited(opened, &file, &mut room)?;
-            read.problems.extend(read.document.add_file(&file.to_string_lossy(), text));
+            read.problems
+                .extend(read.document.add_file(&file.to_string_lossy(), text));
             read.readable_by_others.extend(is_open.then_some(file));
         }
     }
@@ -141,7 +178,11 @@ fn files_in_directory(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(path)? {
         let file = entry?.path();
-        if file.extension().is_some_and(|extension| extension == "toml") && file.is_file() {
+        if file
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+            && file.is_file()
+        {
             files.push(file);
         }
     }
@@ -149,9 +190,17 @@ fn files_in_directory(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn read_limited(from: impl io::Read, path: &Path, room: &mut usize) -> Result<String, ConfigFilesError> {
+fn read_limited(
+    from: impl io::Read,
+    path: &Path,
+    room: &mut usize,
+) -> Result<String, ConfigFilesError> {
     let mut bytes = Vec::new();
-    from.take(*room as u64 + 1).read_to_end(&mut bytes).map_err(|error| ConfigFilesError::Unreadable(path.into(), error))?;
-    *room = room.checked_sub(bytes.len()).ok_or(ConfigFilesError::TooLong)?;
+    from.take(*room as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| ConfigFilesError::Unreadable(path.into(), error))?;
+    *room = room
+        .checked_sub(bytes.len())
+        .ok_or(ConfigFilesError::TooLong)?;
     String::from_utf8(bytes).map_err(|_| ConfigFilesError::NotUtf8(path.into()))
 }

@@ -7,7 +7,13 @@ use super::document::{ConfigNode, ConfigProblem, ConfigValue};
 fn is_container(path: &[String]) -> bool {
     match path.first().map(String::as_str) {
         None => true,
-        Some("project") => path.len() < 3 || path.len() == 3 && path.last().is_some_and(|last| OBJECT_TABLES.contains(&last.as_str())),
+        Some("project") => {
+            path.len() < 3
+                || path.len() == 3
+                    && path
+                        .last()
+                        .is_some_and(|last| OBJECT_TABLES.contains(&last.as_str()))
+        }
         Some("user" | "defaults") => path.len() == 1,
         Some(_) => false,
     }
@@ -20,20 +26,38 @@ pub(super) const OBJECT_TABLES: [&str; 4] = ["channel", "check", "window", "key"
 const SHARED_KEYS: [&str; 2] = ["version", "source"];
 
 /// Merges the contents of one file into the document.
-pub(super) fn merge_nodes(into: &mut ConfigNode, from: ConfigNode, path: &mut Vec<String>, problems: &mut Vec<ConfigProblem>) {
-    let (ConfigValue::Table(entries), ConfigValue::Table(more)) = (&mut into.value, from.value) else { return };
+pub(super) fn merge_nodes(
+    into: &mut ConfigNode,
+    from: ConfigNode,
+    path: &mut Vec<String>,
+    problems: &mut Vec<ConfigProblem>,
+) {
+    let (ConfigValue::Table(entries), ConfigValue::Table(more)) = (&mut into.value, from.value)
+    else {
+        return;
+    };
     for (key, place, node) in more {
         let Some((_, first, there)) = entries.iter_mut().find(|(name, ..)| *name == key) else {
             entries.push((key, place, node));
             continue;
         };
         path.push(key.clone());
-        let both_tables = matches!((&there.value, &node.value), (ConfigValue::Table(_), ConfigValue::Table(_)));
+        let both_tables = matches!(
+            (&there.value, &node.value),
+            (ConfigValue::Table(_), ConfigValue::Table(_))
+        );
         if is_container(path) && both_tables {
             merge_nodes(there, node, path, problems);
-        } else if !(path.len() == 1 && SHARED_KEYS.contains(&key.as_str()) && there.value == node.value) {
+        } else if !(path.len() == 1
+            && SHARED_KEYS.contains(&key.as_str())
+            && there.value == node.value)
+        {
             let reason = "it is defined twice; this is the first, the second follows";
-            problems.push(ConfigProblem { location: Some(first.clone()), path: path.clone(), reason: reason.into() });
+            problems.push(ConfigProblem {
+                location: Some(first.clone()),
+                path: path.clone(),
+                reason: reason.into(),
+            });
             problems.push(ConfigProblem {
                 location: Some(place),
                 path: path.clone(),

@@ -10,7 +10,10 @@ use crate::domain::declared::ObjectKind;
 
 /// Returns a key in TOML: bare if possible.
 pub(super) fn toml_key(key: &str) -> String {
-    let is_bare = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    let is_bare = !key.is_empty()
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     if is_bare { key.into() } else { quote_toml(key) }
 }
 
@@ -35,10 +38,24 @@ fn quote_toml(text: &str) -> String {
 fn toml_value(value: &Value) -> String {
     match value {
         Value::String(text) => quote_toml(text),
-        Value::Array(items) => format!("[{}]", items.iter().map(self::toml_value).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => format!(
+            "[{}]",
+            items
+                .iter()
+                .map(self::toml_value)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
         Value::Object(entries) => {
-            let entries: Vec<_> = entries.iter().map(|(name, inner)| format!("{} = {}", toml_key(name), self::toml_value(inner))).collect();
-            if entries.is_empty() { "{}".into() } else { format!("{{ {} }}", entries.join(", ")) }
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|(name, inner)| format!("{} = {}", toml_key(name), self::toml_value(inner)))
+                .collect();
+            if entries.is_empty() {
+                "{}".into()
+            } else {
+                format!("{{ {} }}", entries.join(", "))
+            }
         }
         other => other.to_string(),
     }
@@ -49,14 +66,27 @@ fn table_header(object: &ExportedObject) -> String {
     let kind = object.kind.name();
     match (&object.project, object.kind) {
         (Some(project), ObjectKind::Project) => format!("project.{}", toml_key(project)),
-        (Some(project), _) => format!("project.{}.{kind}.{}", toml_key(project), toml_key(&object.name)),
+        (Some(project), _) => format!(
+            "project.{}.{kind}.{}",
+            toml_key(project),
+            toml_key(&object.name)
+        ),
         (None, _) => format!("{kind}.{}", toml_key(&object.name)),
     }
 }
 
 /// Returns objects as a TOML file; `head` are comments at its top.
 pub fn to_toml(objects: &[ExportedObject], head: &[&str]) -> String {
-    let mut text: String = head.iter().map(|line| if line.is_empty() { "#\n".into() } else { format!("# {line}\n") }).collect();
+    let mut text: String = head
+        .iter()
+        .map(|line| {
+            if line.is_empty() {
+                "#\n".into()
+            } else {
+                format!("# {line}\n")
+            }
+        })
+        .collect();
     let _ = writeln!(text, "version = {FORMAT_VERSION}");
     for object in objects {
         let _ = write!(text, "\n[{}]\n", table_header(object));
@@ -73,18 +103,24 @@ pub fn to_toml(objects: &[ExportedObject], head: &[&str]) -> String {
 /// Returns objects as a JSON document, without comments.
 pub fn to_json(objects: &[ExportedObject]) -> Value {
     fn table<'a>(of: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
-        of.entry(key).or_insert_with(|| Map::new().into()).as_object_mut()
+        of.entry(key)
+            .or_insert_with(|| Map::new().into())
+            .as_object_mut()
     }
     let mut root = Map::new();
     root.insert("version".into(), FORMAT_VERSION.into());
     for object in objects {
         let place = match (&object.project, object.kind) {
-            (Some(project), ObjectKind::Project) => table(&mut root, "project").and_then(|projects| table(projects, project)),
+            (Some(project), ObjectKind::Project) => {
+                table(&mut root, "project").and_then(|projects| table(projects, project))
+            }
             (Some(project), kind) => table(&mut root, "project")
                 .and_then(|projects| table(projects, project))
                 .and_then(|project| table(project, kind.name()))
                 .and_then(|objects| table(objects, &object.name)),
-            (None, kind) => table(&mut root, kind.name()).and_then(|objects| table(objects, &object.name)),
+            (None, kind) => {
+                table(&mut root, kind.name()).and_then(|objects| table(objects, &object.name))
+            }
         };
         if let Some(place) = place {
             place.extend(object.fields.iter().cloned());

@@ -13,10 +13,13 @@ use super::{FORMAT_VERSION, MAX_OBJECTS};
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::check_input;
 use crate::domain::declared::{
-    ConfigSource, DeclaredCheck, DeclaredConfig, DeclaredGrant, DeclaredKey, DeclaredProject, DeclaredUser, DeclaredWindow, ObjectName,
+    ConfigSource, DeclaredCheck, DeclaredConfig, DeclaredGrant, DeclaredKey, DeclaredProject,
+    DeclaredUser, DeclaredWindow, ObjectName,
 };
 use crate::domain::maintenance_window::WindowTimesInput;
-use crate::domain::project::{KeyAccess, KeyHash, KeyLabel, KeySecret, PingKey, ProjectKey, ProjectName};
+use crate::domain::project::{
+    KeyAccess, KeyHash, KeyLabel, KeySecret, PingKey, ProjectKey, ProjectName,
+};
 use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags};
 use crate::domain::timezone::Timezone;
 use crate::domain::user::{Membership, UserName};
@@ -28,12 +31,26 @@ use config_object::{ConfigObject, FieldNode};
 /// # Errors
 /// All problems in it.
 pub fn read_config(document: &ConfigDocument) -> Result<DeclaredConfig, Vec<ConfigProblem>> {
-    let mut reader = ConfigReader { problems: Vec::new(), object_count: 0 };
+    let mut reader = ConfigReader {
+        problems: Vec::new(),
+        object_count: 0,
+    };
     let wanted = reader.read_document(&document.root);
     if reader.object_count > MAX_OBJECTS {
-        reader.add_problem(&document.root, &[], format!("there are {} objects, and at most {MAX_OBJECTS} are taken", reader.object_count));
+        reader.add_problem(
+            &document.root,
+            &[],
+            format!(
+                "there are {} objects, and at most {MAX_OBJECTS} are taken",
+                reader.object_count
+            ),
+        );
     }
-    if reader.problems.is_empty() { Ok(wanted) } else { Err(reader.problems) }
+    if reader.problems.is_empty() {
+        Ok(wanted)
+    } else {
+        Err(reader.problems)
+    }
 }
 
 struct ConfigReader {
@@ -48,14 +65,26 @@ fn child_path(path: &[String], key: &str) -> Vec<String> {
 
 impl ConfigReader {
     fn add_problem(&mut self, node: &ConfigNode, path: &[String], reason: impl Into<String>) {
-        self.problems.push(ConfigProblem { location: Some(node.location.clone()), path: path.to_vec(), reason: reason.into() });
+        self.problems.push(ConfigProblem {
+            location: Some(node.location.clone()),
+            path: path.to_vec(),
+            reason: reason.into(),
+        });
     }
 
     /// Returns the tables of a table, by key.
-    fn child_tables<'a>(&mut self, node: Option<&'a ConfigNode>, path: &[String]) -> Vec<(&'a str, &'a ConfigNode, Vec<String>)> {
+    fn child_tables<'a>(
+        &mut self,
+        node: Option<&'a ConfigNode>,
+        path: &[String],
+    ) -> Vec<(&'a str, &'a ConfigNode, Vec<String>)> {
         let Some(node) = node else { return Vec::new() };
         let ConfigValue::Table(entries) = &node.value else {
-            self.add_problem(node, path, format!("it is {}; give a table", node.type_name()));
+            self.add_problem(
+                node,
+                path,
+                format!("it is {}; give a table", node.type_name()),
+            );
             return Vec::new();
         };
         let mut tables = Vec::new();
@@ -64,7 +93,11 @@ impl ConfigReader {
             self.object_count += 1;
             match &inner.value {
                 ConfigValue::Table(_) => tables.push((key.as_str(), inner, path)),
-                _ => self.add_problem(inner, &path, format!("it is {}; give a table", inner.type_name())),
+                _ => self.add_problem(
+                    inner,
+                    &path,
+                    format!("it is {}; give a table", inner.type_name()),
+                ),
             }
         }
         tables
@@ -80,22 +113,31 @@ impl ConfigReader {
                 self.add_problem(
                     root,
                     &["version".into()],
-                    format!("version {other} is not known; this release reads version {FORMAT_VERSION}"),
+                    format!(
+                        "version {other} is not known; this release reads version {FORMAT_VERSION}"
+                    ),
                 );
             }
             None if root.get("version").is_none() => {
-                self.add_problem(root, &[], format!("there is no version; write version = {FORMAT_VERSION} at the top"));
+                self.add_problem(
+                    root,
+                    &[],
+                    format!("there is no version; write version = {FORMAT_VERSION} at the top"),
+                );
             }
             None => {}
         }
-        wanted.source = self.read_parsed(&head, "source", |text| ConfigSource::parse(text).map_err(String::from));
+        wanted.source = self.read_parsed(&head, "source", |text| {
+            ConfigSource::parse(text).map_err(String::from)
+        });
         let defaults = root.get("defaults");
         if let Some(node) = defaults {
             let head = ConfigObject::new(node, None, child_path(&[], "defaults"), &[], &[]);
             self.reject_unknown_keys(&head, &["check"]);
             if let Some(check) = node.get("check") {
                 let path = child_path(&head.path, "check");
-                let object = ConfigObject::new(check, None, path, fields::CHECK_DEFAULT_FIELDS, &[]);
+                let object =
+                    ConfigObject::new(check, None, path, fields::CHECK_DEFAULT_FIELDS, &[]);
                 // Problems of the defaults are reported once, and not for each check.
                 let before = self.problems.len();
                 self.reject_unknown_keys(&object, &[]);
@@ -106,31 +148,63 @@ impl ConfigReader {
             }
         }
         let defaults = defaults.and_then(|defaults| defaults.get("check"));
-        for (name, node, path) in self.child_tables(root.get("project"), &child_path(&[], "project")) {
-            wanted.projects.extend(self.read_project(name, node, path, defaults));
+        for (name, node, path) in
+            self.child_tables(root.get("project"), &child_path(&[], "project"))
+        {
+            wanted
+                .projects
+                .extend(self.read_project(name, node, path, defaults));
         }
         let mut folded = BTreeMap::new();
         for (name, node, path) in self.child_tables(root.get("user"), &child_path(&[], "user")) {
-            let Some(user) = self.read_user(name, node, path.clone()) else { continue };
+            let Some(user) = self.read_user(name, node, path.clone()) else {
+                continue;
+            };
             if let Some(other) = folded.insert(user.name.case_folded(), name) {
-                self.add_problem(node, &path, format!("it is the same user as {other:?}: upper and lower case are one"));
+                self.add_problem(
+                    node,
+                    &path,
+                    format!("it is the same user as {other:?}: upper and lower case are one"),
+                );
             }
             wanted.users.push(user);
         }
         wanted
     }
 
-    fn read_project(&mut self, name: &str, node: &ConfigNode, path: Vec<String>, defaults: Option<&ConfigNode>) -> Option<DeclaredProject> {
+    fn read_project(
+        &mut self,
+        name: &str,
+        node: &ConfigNode,
+        path: Vec<String>,
+        defaults: Option<&ConfigNode>,
+    ) -> Option<DeclaredProject> {
         let object = ConfigObject::new(node, None, path, fields::PROJECT_FIELDS, &[]);
         self.reject_unknown_keys(&object, &OBJECT_TABLES);
-        let Ok(name) = ProjectName::parse(name).map_err(|reason| self.add_problem(node, &object.path, reason)) else { return None };
+        let Ok(name) =
+            ProjectName::parse(name).map_err(|reason| self.add_problem(node, &object.path, reason))
+        else {
+            return None;
+        };
         let mut project = DeclaredProject::new(name);
         project.uuid = self.read_uuid(&object);
-        project.previous_name = self.read_parsed(&object, "was", |text| ProjectName::parse(text).map_err(String::from));
+        project.previous_name = self.read_parsed(&object, "was", |text| {
+            ProjectName::parse(text).map_err(String::from)
+        });
         project.check_limit = self.read_limit(&object, "check-limit");
-        project.ping_log_limit = self.read_number(&object, "ping-log-limit").and_then(|number| u32::try_from(number).ok());
-        let ping_key = self.read_parsed(&object, "ping-key", |text| parse_ping_key(text).map(|secret| (secret, key_hint(text))));
-        project.keys.extend(ping_key.map(|(secret, hint)| DeclaredKey { label: KeyLabel::default(), secret, hint }));
+        project.ping_log_limit = self
+            .read_number(&object, "ping-log-limit")
+            .and_then(|number| u32::try_from(number).ok());
+        let ping_key = self.read_parsed(&object, "ping-key", |text| {
+            parse_ping_key(text).map(|secret| (secret, key_hint(text)))
+        });
+        project
+            .keys
+            .extend(ping_key.map(|(secret, hint)| DeclaredKey {
+                label: KeyLabel::default(),
+                secret,
+                hint,
+            }));
         let part = |part: &str| (node.get(part), child_path(&object.path, part));
         let (channels, at) = part("channel");
         for (key, node, path) in self.child_tables(channels, &at) {
@@ -138,7 +212,9 @@ impl ConfigReader {
         }
         let (checks, at) = part("check");
         for (key, node, path) in self.child_tables(checks, &at) {
-            project.checks.extend(self.read_check(key, node, path, defaults));
+            project
+                .checks
+                .extend(self.read_check(key, node, path, defaults));
         }
         let (windows, at) = part("window");
         for (key, node, path) in self.child_tables(windows, &at) {
@@ -151,22 +227,52 @@ impl ConfigReader {
         Some(project)
     }
 
-    fn read_check(&mut self, key: &str, node: &ConfigNode, path: Vec<String>, defaults: Option<&ConfigNode>) -> Option<DeclaredCheck> {
-        let object = ConfigObject::new(node, defaults, path, fields::CHECK_FIELDS, fields::CHECK_DEFAULT_FIELDS);
+    fn read_check(
+        &mut self,
+        key: &str,
+        node: &ConfigNode,
+        path: Vec<String>,
+        defaults: Option<&ConfigNode>,
+    ) -> Option<DeclaredCheck> {
+        let object = ConfigObject::new(
+            node,
+            defaults,
+            path,
+            fields::CHECK_FIELDS,
+            fields::CHECK_DEFAULT_FIELDS,
+        );
         self.reject_unknown_keys(&object, &[]);
         let id = ObjectName::new(key);
         // An export may contain texts of an imported check that exceed the present limits.
         let is_known = matches!(id, ObjectName::Uuid(_)) || object.field_node("uuid").is_some();
         let slug = match &id {
-            ObjectName::Uuid(_) => self.read_parsed(&object, "slug", |text| Ok(Slug::from_stored(text))).unwrap_or_default(),
+            ObjectName::Uuid(_) => self
+                .read_parsed(&object, "slug", |text| Ok(Slug::from_stored(text)))
+                .unwrap_or_default(),
             ObjectName::Text(text) => {
                 if let Some(FieldNode { node, path }) = object.field_node("slug") {
-                    self.add_problem(node, &path, "the key of the table is the slug already; leave it out");
+                    self.add_problem(
+                        node,
+                        &path,
+                        "the key of the table is the slug already; leave it out",
+                    );
                 }
                 match check_input::parse_slug(text) {
                     Ok(slug) if !slug.is_empty() => slug,
-                    Ok(_) => return self.reject(node, &object.path, "the key of a check is its slug, which is not empty"),
-                    Err(reason) => return self.reject(node, &object.path, &format!("the key of a check is its slug: {reason}")),
+                    Ok(_) => {
+                        return self.reject(
+                            node,
+                            &object.path,
+                            "the key of a check is its slug, which is not empty",
+                        );
+                    }
+                    Err(reason) => {
+                        return self.reject(
+                            node,
+                            &object.path,
+                            &format!("the key of a check is its slug: {reason}"),
+                        );
+                    }
                 }
             }
         };
@@ -174,7 +280,15 @@ impl ConfigReader {
         let uuid = self.read_uuid(&object);
         let was = self.read_parsed(&object, "was", check_input::parse_slug);
         let paused = self.read_bool(&object, "paused");
-        Some(DeclaredCheck { id, uuid, previous_slug: was, edit, failure_threshold: after, parents, paused })
+        Some(DeclaredCheck {
+            id,
+            uuid,
+            previous_slug: was,
+            edit,
+            failure_threshold: after,
+            parents,
+            paused,
+        })
     }
 
     /// Reads the settings of a check, or the defaults of all. `is_known`: its UUID is given, so its
@@ -185,43 +299,84 @@ impl ConfigReader {
         slug: Slug,
         is_known: bool,
     ) -> (CheckEdit, FailureThreshold, Vec<ObjectName>) {
-        if let (Some(_), Some(FieldNode { node, path })) = (object.field_node("every"), object.field_node("schedule"))
+        if let (Some(_), Some(FieldNode { node, path })) =
+            (object.field_node("every"), object.field_node("schedule"))
             && object.has_own("every") == object.has_own("schedule")
         {
-            self.add_problem(node, &path, "a check has either every or schedule; leave one out");
+            self.add_problem(
+                node,
+                &path,
+                "a check has either every or schedule; leave one out",
+            );
         }
-        let has_schedule = object.has_own("schedule") || object.field_node("schedule").is_some() && !object.has_own("every");
-        let schedule = self.read_parsed(object, "schedule", check_input::parse_schedule).filter(|_| has_schedule);
+        let has_schedule = object.has_own("schedule")
+            || object.field_node("schedule").is_some() && !object.has_own("every");
+        let schedule = self
+            .read_parsed(object, "schedule", check_input::parse_schedule)
+            .filter(|_| has_schedule);
         let every = self.read_seconds(object, "every", Seconds::DAY);
-        let tz = self.read_parsed(object, "tz", |text| Timezone::parse(text).map_err(|error| error.to_string()));
+        let tz = self.read_parsed(object, "tz", |text| {
+            Timezone::parse(text).map_err(|error| error.to_string())
+        });
         let filter = self.read_table(object, "filter");
         let alert = self.read_table(object, "alert");
-        let mut flag = |key| filter.as_ref().and_then(|filter| self.read_bool(filter, key)).unwrap_or_default();
-        let (subject, body, http_body, default_fail) = (flag("subject"), flag("body"), flag("http-body"), flag("default-fail"));
+        let mut flag = |key| {
+            filter
+                .as_ref()
+                .and_then(|filter| self.read_bool(filter, key))
+                .unwrap_or_default()
+        };
+        let subject = flag("subject");
+        let body = flag("body");
+        let http_body = flag("http-body");
+        let default_fail = flag("default-fail");
         let mut words = |key| {
-            let text = filter.as_ref().and_then(|filter| self.read_words(filter, key, ","));
+            let text = filter
+                .as_ref()
+                .and_then(|filter| self.read_words(filter, key, ","));
             let text = text.unwrap_or_default();
-            let parsed = if is_known { Ok(Keywords::from_stored(&text)) } else { check_input::parse_keywords(&text) };
+            let parsed = if is_known {
+                Ok(Keywords::from_stored(&text))
+            } else {
+                check_input::parse_keywords(&text)
+            };
             parsed.unwrap_or_else(|reason| {
                 self.add_field_problem(filter.as_ref().unwrap_or(object), key, &reason);
                 Default::default()
             })
         };
-        let (start_kw, success_kw, failure_kw) = (words("start"), words("success"), words("failure"));
-        let read = |text: &str| if is_known { Ok(Name::from_stored(text)) } else { check_input::parse_name(text) };
-        let name = self.read_parsed(object, "name", read).unwrap_or_else(|| Name::from_stored(slug.as_str()));
+        let start_kw = words("start");
+        let success_kw = words("success");
+        let failure_kw = words("failure");
+        let read = |text: &str| {
+            if is_known {
+                Ok(Name::from_stored(text))
+            } else {
+                check_input::parse_name(text)
+            }
+        };
+        let name = self
+            .read_parsed(object, "name", read)
+            .unwrap_or_else(|| Name::from_stored(slug.as_str()));
         let edit = CheckEdit {
             name: Some(name),
             slug: Some(slug),
             // A text that exceeds the present limits may be an old one of the check.
-            tags: Some(Tags::from_stored(&self.read_words(object, "tags", " ").unwrap_or_default())),
-            desc: Some(Description::from_stored(self.read_text(object, "desc").unwrap_or_default())),
+            tags: Some(Tags::from_stored(
+                &self.read_words(object, "tags", " ").unwrap_or_default(),
+            )),
+            desc: Some(Description::from_stored(
+                self.read_text(object, "desc").unwrap_or_default(),
+            )),
             timeout: schedule.is_none().then_some(every),
             grace: Some(self.read_seconds(object, "grace", Seconds::HOUR)),
             tz: schedule.is_some().then(|| tz.unwrap_or_else(Timezone::utc)),
             schedule,
             manual_resume: Some(self.read_bool(object, "manual-resume").unwrap_or_default()),
-            post_only: Some(self.read_choice(object, "methods").is_some_and(|method| method == "POST")),
+            post_only: Some(
+                self.read_choice(object, "methods")
+                    .is_some_and(|method| method == "POST"),
+            ),
             start_kw: Some(start_kw),
             success_kw: Some(success_kw),
             failure_kw: Some(failure_kw),
@@ -233,40 +388,100 @@ impl ConfigReader {
             filter_default_fail: Some(default_fail),
             channels: Some(self.read_channel_selection(object)),
         };
-        let after = alert.as_ref().and_then(|alert| self.read_number(alert, "after")).and_then(|number| u64::try_from(number).ok());
-        let after = after.and_then(|number| FailureThreshold::parse(number).ok()).unwrap_or(FailureThreshold::ONE);
-        let parents = alert.as_ref().and_then(|alert| self.read_list(alert, "parents")).unwrap_or_default();
-        (edit, after, parents.iter().map(|parent| ObjectName::new(parent)).collect())
+        let after = alert
+            .as_ref()
+            .and_then(|alert| self.read_number(alert, "after"))
+            .and_then(|number| u64::try_from(number).ok());
+        let after = after
+            .and_then(|number| FailureThreshold::parse(number).ok())
+            .unwrap_or(FailureThreshold::ONE);
+        let parents = alert
+            .as_ref()
+            .and_then(|alert| self.read_list(alert, "parents"))
+            .unwrap_or_default();
+        (
+            edit,
+            after,
+            parents
+                .iter()
+                .map(|parent| ObjectName::new(parent))
+                .collect(),
+        )
     }
 
     fn read_channel_selection(&mut self, object: &ConfigObject<'_>) -> ChannelSelection {
         match object.field_node("channels") {
-            Some(FieldNode { node: ConfigNode { value: ConfigValue::Text(text), .. }, .. }) if text == "*" => ChannelSelection::All,
+            Some(FieldNode {
+                node:
+                    ConfigNode {
+                        value: ConfigValue::Text(text),
+                        ..
+                    },
+                ..
+            }) if text == "*" => ChannelSelection::All,
             _ => ChannelSelection::Listed(
-                self.read_list(object, "channels").unwrap_or_default().into_iter().map(String::into_boxed_str).collect(),
+                self.read_list(object, "channels")
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(String::into_boxed_str)
+                    .collect(),
             ),
         }
     }
 
-    fn read_window(&mut self, key: &str, node: &ConfigNode, path: Vec<String>) -> Option<DeclaredWindow> {
+    fn read_window(
+        &mut self,
+        key: &str,
+        node: &ConfigNode,
+        path: Vec<String>,
+    ) -> Option<DeclaredWindow> {
         let object = ConfigObject::new(node, None, path, fields::WINDOW_FIELDS, &[]);
         self.reject_unknown_keys(&object, &[]);
         let id = ObjectName::new(key);
         let name = self.read_name(&object, &id, check_input::parse_name)?;
         let uuid = self.read_uuid(&object);
         let tags = self.read_words(&object, "tags", " ").unwrap_or_default();
-        let tags = check_input::parse_tags(&tags).map_err(|reason| self.add_field_problem(&object, "tags", &reason)).ok()?;
-        let minutes = self.read_duration(&object, "for").map(|seconds| seconds.unsigned_abs() / 60);
+        let tags = check_input::parse_tags(&tags)
+            .map_err(|reason| self.add_field_problem(&object, "tags", &reason))
+            .ok()?;
+        let minutes = self
+            .read_duration(&object, "for")
+            .map(|seconds| seconds.unsigned_abs() / 60);
         let mut text = |key| self.read_text(&object, key).map(String::from);
-        let (from, to, at, tz) = (text("from"), text("to"), text("at"), text("tz"));
+        let from = text("from");
+        let to = text("to");
+        let at = text("at");
+        let tz = text("tz");
         if at.is_none() && from.is_none() {
-            return self.reject(node, &object.path, "say when it opens: at = a schedule, or from = a time");
+            return self.reject(
+                node,
+                &object.path,
+                "say when it opens: at = a schedule, or from = a time",
+            );
         }
         // A file is read for years, so a window may be in the past.
-        let then = from.as_deref().and_then(|from| from.parse::<jiff::Timestamp>().ok());
-        let then = then.map_or_else(Default::default, |then| crate::domain::timestamp::Timestamp::from_micros(then.as_microsecond()));
-        match (WindowTimesInput { from, to, schedule: at, minutes, tz }).parse(then) {
-            Ok(times) => Some(DeclaredWindow { id, uuid, name, tags, times }),
+        let then = from
+            .as_deref()
+            .and_then(|from| from.parse::<jiff::Timestamp>().ok());
+        let then = then.map_or_else(Default::default, |then| {
+            crate::domain::timestamp::Timestamp::from_micros(then.as_microsecond())
+        });
+        match (WindowTimesInput {
+            from,
+            to,
+            schedule: at,
+            minutes,
+            tz,
+        })
+        .parse(then)
+        {
+            Ok(times) => Some(DeclaredWindow {
+                id,
+                uuid,
+                name,
+                tags,
+                times,
+            }),
             Err(error) => {
                 let key = match error.0 {
                     "schedule" => "at",
@@ -282,39 +497,70 @@ impl ConfigReader {
     fn read_key(&mut self, key: &str, node: &ConfigNode, path: Vec<String>) -> Option<DeclaredKey> {
         let object = ConfigObject::new(node, None, path, fields::KEY_FIELDS, &[]);
         self.reject_unknown_keys(&object, &[]);
-        let label = KeyLabel::parse(key).map_err(|reason| self.add_problem(node, &object.path, reason)).ok()?;
+        let label = KeyLabel::parse(key)
+            .map_err(|reason| self.add_problem(node, &object.path, reason))
+            .ok()?;
         if key.is_empty() {
             return self.reject(
                 node,
                 &object.path,
-                "the key of such a table is the label, which is not empty; a ping key without one is ping-key of the project",
+                "the key of such a table is the label, which is not empty; a ping key without one \
+                 is ping-key of the project",
             );
         }
-        let access = self.read_choice(&object, "access").and_then(KeyAccess::parse);
+        let access = self
+            .read_choice(&object, "access")
+            .and_then(KeyAccess::parse);
         if access.is_none() && !object.has_own("access") {
-            self.add_problem(node, &object.path, "say what it opens: access = \"read-only\", \"read-write\" or \"ping\"");
+            self.add_problem(
+                node,
+                &object.path,
+                r#"say what it opens: access = "read-only", "read-write" or "ping""#,
+            );
         }
         if !object.has_own("value") {
-            return self.reject(node, &object.path, "there is no value; give value = { env = \"NAME\" } or { file = \"PATH\" }");
+            return self.reject(
+                node,
+                &object.path,
+                r#"there is no value; give value = { env = "NAME" } or { file = "PATH" }"#,
+            );
         }
         let access = access?;
-        let (secret, hint) =
-            self.read_parsed(&object, "value", |text| parse_key_secret(access, text).map(|secret| (secret, key_hint(text))))?;
-        Some(DeclaredKey { label, secret, hint })
+        let (secret, hint) = self.read_parsed(&object, "value", |text| {
+            parse_key_secret(access, text).map(|secret| (secret, key_hint(text)))
+        })?;
+        Some(DeclaredKey {
+            label,
+            secret,
+            hint,
+        })
     }
 
-    fn read_user(&mut self, name: &str, node: &ConfigNode, path: Vec<String>) -> Option<DeclaredUser> {
+    fn read_user(
+        &mut self,
+        name: &str,
+        node: &ConfigNode,
+        path: Vec<String>,
+    ) -> Option<DeclaredUser> {
         let object = ConfigObject::new(node, None, path, fields::USER_FIELDS, &[]);
         self.reject_unknown_keys(&object, &[]);
-        let name = UserName::parse(name).map_err(|reason| self.add_problem(node, &object.path, reason)).ok()?;
+        let name = UserName::parse(name)
+            .map_err(|reason| self.add_problem(node, &object.path, reason))
+            .ok()?;
         let disabled = self.read_bool(&object, "disabled");
         let not_a_hash = || "it is no PHC string of Argon2 whose cost is bounded".to_owned();
-        let password = self.read_parsed(&object, "password-hash", |text| password::parse(text).ok_or_else(not_a_hash));
+        let password = self.read_parsed(&object, "password-hash", |text| {
+            password::parse(text).ok_or_else(not_a_hash)
+        });
         let owner = self.read_bool(&object, "owner").unwrap_or_default();
         let mut projects = Vec::new();
         if let Some(FieldNode { node, path }) = object.field_node("projects") {
             if owner {
-                self.add_problem(node, &path, "an owner may do everything already; leave it out");
+                self.add_problem(
+                    node,
+                    &path,
+                    "an owner may do everything already; leave it out",
+                );
             }
             for (project, _, access) in node.entries() {
                 let path = child_path(&path, project);
@@ -329,31 +575,61 @@ impl ConfigReader {
                 }
             }
             if !matches!(node.value, ConfigValue::Table(_)) {
-                self.add_problem(node, &path, format!("it is {}; give a table such as {{ Home = \"member\" }}", node.type_name()));
+                self.add_problem(
+                    node,
+                    &path,
+                    format!(
+                        r#"it is {}; give a table such as {{ Home = "member" }}"#,
+                        node.type_name()
+                    ),
+                );
             }
         }
-        let grant = if owner { DeclaredGrant::Owner } else { DeclaredGrant::Projects(projects) };
-        Some(DeclaredUser { name, grant, password, disabled })
+        let grant = if owner {
+            DeclaredGrant::Owner
+        } else {
+            DeclaredGrant::Projects(projects)
+        };
+        Some(DeclaredUser {
+            name,
+            grant,
+            password,
+            disabled,
+        })
     }
 }
 
 fn key_hint(key: &str) -> Box<str> {
-    key.chars().take(ProjectKey::HINT_LENGTH).collect::<String>().into()
+    key.chars()
+        .take(ProjectKey::HINT_LENGTH)
+        .collect::<String>()
+        .into()
 }
 
 fn parse_ping_key(text: &str) -> Result<KeySecret, String> {
     let wrong = || {
         let most = PingKey::MAX_LENGTH;
-        format!("a ping key has 1 to {most} characters: A to Z, a to z, 0 to 9, hyphens and underscores; and it is no UUID")
+        format!(
+            "a ping key has 1 to {most} characters: A to Z, a to z, 0 to 9, hyphens and \
+             underscores; and it is no UUID"
+        )
     };
     PingKey::parse(text).map(KeySecret::Ping).ok_or_else(wrong)
 }
 
 fn parse_key_secret(access: KeyAccess, text: &str) -> Result<KeySecret, String> {
-    let is_key = text.len() == KeyHash::KEY_LENGTH && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_key =
+        text.len() == KeyHash::KEY_LENGTH && text.bytes().all(|byte| byte.is_ascii_graphic());
     let api_key = || {
         let hash = KeyHash::of_key(text.as_bytes());
-        if is_key { Ok(hash) } else { Err(format!("an API key has {} characters without spaces, drawn at random", KeyHash::KEY_LENGTH)) }
+        if is_key {
+            Ok(hash)
+        } else {
+            Err(format!(
+                "an API key has {} characters without spaces, drawn at random",
+                KeyHash::KEY_LENGTH
+            ))
+        }
     };
     match access {
         KeyAccess::ReadWrite => api_key().map(KeySecret::ReadWrite),

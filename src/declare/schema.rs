@@ -7,7 +7,8 @@ use super::FORMAT_VERSION;
 use super::fields::{self, ConfigField, ConfigFieldType};
 use crate::domain::channel::{self, ChannelKind};
 
-const UUID_PATTERN: &str = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$";
+const UUID_PATTERN: &str =
+    "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$";
 
 fn reference_schema(kinds: &[&str]) -> Value {
     let one = |kind: &&str| json!({ "type": "object", "properties": { *kind: { "type": "string" } }, "required": [kind], "additionalProperties": false });
@@ -23,7 +24,9 @@ fn type_schema(form: ConfigFieldType) -> Value {
     match form {
         ConfigFieldType::Text(most) => json!({ "type": "string", "maxLength": most }),
         ConfigFieldType::Bool => json!({ "type": "boolean" }),
-        ConfigFieldType::Number(least, most) => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        ConfigFieldType::Number(least, most) => {
+            json!({ "type": "integer", "minimum": least, "maximum": most })
+        }
         ConfigFieldType::Limit(least, most) => {
             json!({ "anyOf": [{ "type": "integer", "minimum": least, "maximum": most }, { "const": "none" }] })
         }
@@ -32,13 +35,19 @@ fn type_schema(form: ConfigFieldType) -> Value {
         }
         ConfigFieldType::Words => json!({ "anyOf": [words, { "type": "string" }] }),
         ConfigFieldType::Channels => json!({ "anyOf": [words, { "const": "*" }] }),
-        ConfigFieldType::Schedule | ConfigFieldType::Timezone | ConfigFieldType::Time => json!({ "type": "string" }),
+        ConfigFieldType::Schedule | ConfigFieldType::Timezone | ConfigFieldType::Time => {
+            json!({ "type": "string" })
+        }
         ConfigFieldType::Uuid => json!({ "type": "string", "pattern": UUID_PATTERN }),
-        ConfigFieldType::Slug => json!({ "type": "string", "pattern": "^[a-z0-9_-]*$", "maxLength": 100 }),
+        ConfigFieldType::Slug => {
+            json!({ "type": "string", "pattern": "^[a-z0-9_-]*$", "maxLength": 100 })
+        }
         ConfigFieldType::Secret => secret_schema(),
         ConfigFieldType::Choice(words) => json!({ "enum": words }),
         ConfigFieldType::Fields(fields) => object_schema(&[fields], Map::new()),
-        ConfigFieldType::Access => json!({ "type": "object", "additionalProperties": { "enum": ["member", "read-only"] } }),
+        ConfigFieldType::Access => {
+            json!({ "type": "object", "additionalProperties": { "enum": ["member", "read-only"] } })
+        }
     }
 }
 
@@ -51,8 +60,14 @@ fn with_description(of: Value, help: &str) -> Value {
 /// Returns the schema of an object with these fields and additional properties.
 fn object_schema(tables: &[&[ConfigField]], more: Map<String, Value>) -> Value {
     let fields = tables.iter().flat_map(|table| table.iter());
-    let mut properties: Map<String, Value> =
-        fields.map(|field| (field.key.into(), with_description(type_schema(field.field_type), field.help))).collect();
+    let mut properties: Map<String, Value> = fields
+        .map(|field| {
+            (
+                field.key.into(),
+                with_description(type_schema(field.field_type), field.help),
+            )
+        })
+        .collect();
     properties.extend(more);
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
@@ -64,15 +79,23 @@ fn table_schema(of: &Value, key: &str) -> Value {
 
 fn setting_schema(field: &channel::SettingField) -> (String, Value) {
     let text = json!({ "type": ["string", "integer", "boolean"] });
-    let lists = matches!(field.field_type, channel::FieldType::List(_) | channel::FieldType::MailAddresses(_));
+    let lists = matches!(
+        field.field_type,
+        channel::FieldType::List(_) | channel::FieldType::MailAddresses(_)
+    );
     let one = match &field.field_type {
         channel::FieldType::Choice(words) => json!({ "enum": words }),
         _ if field.is_secret() => secret_schema(),
-        _ if lists => json!({ "anyOf": [text, { "type": "array", "items": { "type": "string" } }] }),
+        _ if lists => {
+            json!({ "anyOf": [text, { "type": "array", "items": { "type": "string" } }] })
+        }
         _ => text,
     };
     match field.key.strip_suffix(".NAME") {
-        Some(prefix) => (prefix.into(), json!({ "type": "object", "additionalProperties": one, "description": field.help })),
+        Some(prefix) => (
+            prefix.into(),
+            json!({ "type": "object", "additionalProperties": one, "description": field.help }),
+        ),
         None => (field.key.into(), with_description(one, field.help)),
     }
 }
@@ -80,15 +103,22 @@ fn setting_schema(field: &channel::SettingField) -> (String, Value) {
 fn channel_schema(kind: &'static ChannelKind) -> Value {
     let mut properties: Map<String, Value> = kind.common_fields().map(setting_schema).collect();
     properties.extend(kind.fields.iter().map(setting_schema));
-    let words: Vec<_> = std::iter::once(kind.name).chain(kind.aliases.iter().copied()).collect();
+    let words: Vec<_> = std::iter::once(kind.name)
+        .chain(kind.aliases.iter().copied())
+        .collect();
     properties.insert("kind".into(), json!({ "enum": words }));
     let mut of = object_schema(&[fields::CHANNEL_FIELDS], properties);
     if let Value::Object(of) = &mut of {
         of.insert("title".into(), kind.title.into());
         of.insert("required".into(), json!(["kind"]));
         // Keys such as "header.X-Key" may be written as one.
-        let dotted = kind.fields.iter().filter_map(|field| field.key.strip_suffix(".NAME"));
-        let dotted: Map<_, _> = dotted.map(|prefix| (format!("^{prefix}\\."), secret_schema())).collect();
+        let dotted = kind
+            .fields
+            .iter()
+            .filter_map(|field| field.key.strip_suffix(".NAME"));
+        let dotted: Map<_, _> = dotted
+            .map(|prefix| (format!("^{prefix}\\."), secret_schema()))
+            .collect();
         of.insert("patternProperties".into(), dotted.into());
     }
     of
@@ -96,7 +126,10 @@ fn channel_schema(kind: &'static ChannelKind) -> Value {
 
 /// Returns the schema.
 pub fn json_schema() -> Value {
-    let check = object_schema(&[fields::CHECK_FIELDS, fields::CHECK_DEFAULT_FIELDS], Map::new());
+    let check = object_schema(
+        &[fields::CHECK_FIELDS, fields::CHECK_DEFAULT_FIELDS],
+        Map::new(),
+    );
     let channels: Vec<_> = ChannelKind::ALL.into_iter().map(channel_schema).collect();
     let parts = json!({
         "check": table_schema(&check, "^[a-z0-9_-]{1,100}$|^[0-9A-F-]{36}$"),
@@ -104,7 +137,9 @@ pub fn json_schema() -> Value {
         "window": table_schema(&object_schema(&[fields::WINDOW_FIELDS], Map::new()), "^.{0,100}$"),
         "key": table_schema(&object_schema(&[fields::KEY_FIELDS], Map::new()), "^.{1,100}$"),
     });
-    let Value::Object(parts) = parts else { return parts };
+    let Value::Object(parts) = parts else {
+        return parts;
+    };
     let defaults = object_schema(&[fields::CHECK_DEFAULT_FIELDS], Map::new());
     let more = json!({
         "version": { "const": FORMAT_VERSION, "description": "the version of the format" },
@@ -112,10 +147,15 @@ pub fn json_schema() -> Value {
         "project": table_schema(&object_schema(&[fields::PROJECT_FIELDS], parts), "^.{1,100}$"),
         "user": table_schema(&object_schema(&[fields::USER_FIELDS], Map::new()), "^.{1,100}$"),
     });
-    let Value::Object(more) = more else { return more };
+    let Value::Object(more) = more else {
+        return more;
+    };
     let mut root = object_schema(&[fields::ROOT_FIELDS], more);
     if let Value::Object(root) = &mut root {
-        root.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+        root.insert(
+            "$schema".into(),
+            "https://json-schema.org/draft/2020-12/schema".into(),
+        );
         root.insert("title".into(), "overdue: what there is to be".into());
         root.insert("required".into(), json!(["version"]));
     }

@@ -23,7 +23,16 @@ pub struct SecretResolver<'a> {
 /// Returns the kind and the name of a reference, if a value is one.
 pub(super) fn secret_reference(node: &ConfigNode) -> Option<(&str, &str)> {
     match node.entries() {
-        [(kind, _, ConfigNode { value: ConfigValue::Text(name), .. })] if REFERENCE_KEYS.contains(&kind.as_str()) => Some((kind, name)),
+        [
+            (
+                kind,
+                _,
+                ConfigNode {
+                    value: ConfigValue::Text(name),
+                    ..
+                },
+            ),
+        ] if REFERENCE_KEYS.contains(&kind.as_str()) => Some((kind, name)),
         _ => None,
     }
 }
@@ -36,7 +45,12 @@ impl SecretResolver<'_> {
         problems
     }
 
-    fn resolve_node(&self, node: &mut ConfigNode, path: &mut Vec<String>, problems: &mut Vec<ConfigProblem>) {
+    fn resolve_node(
+        &self,
+        node: &mut ConfigNode,
+        path: &mut Vec<String>,
+        problems: &mut Vec<ConfigProblem>,
+    ) {
         let of_channel = path.get(2).is_some_and(|part| part == "channel");
         if path.len() > 2
             && let Some((kind, name)) = secret_reference(node)
@@ -49,11 +63,17 @@ impl SecretResolver<'_> {
             };
             match filled {
                 Ok(text) => node.value = ConfigValue::Text(text),
-                Err(reason) => problems.push(ConfigProblem { location: Some(node.location.clone()), path: path.clone(), reason }),
+                Err(reason) => problems.push(ConfigProblem {
+                    location: Some(node.location.clone()),
+                    path: path.clone(),
+                    reason,
+                }),
             }
             return;
         }
-        let ConfigValue::Table(entries) = &mut node.value else { return };
+        let ConfigValue::Table(entries) = &mut node.value else {
+            return;
+        };
         for (key, _, inner) in entries {
             path.push(key.clone());
             self.resolve_node(inner, path, problems);
@@ -68,8 +88,10 @@ impl SecretResolver<'_> {
 
     fn read_credential(&self, name: &str) -> Result<String, String> {
         let directory = (self.read_variable)("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-        let directory =
-            directory.ok_or("there are no credentials: CREDENTIALS_DIRECTORY is not set; systemd sets it for LoadCredential=")?;
+        let directory = directory.ok_or(
+            "there are no credentials: CREDENTIALS_DIRECTORY is not set; systemd sets it for \
+             LoadCredential=",
+        )?;
         if name.is_empty() || name.contains('/') || name == ".." || name == "." {
             return Err("the name of a credential has no slash".into());
         }
@@ -81,11 +103,16 @@ impl SecretResolver<'_> {
 fn read_secret_file(path: &Path) -> Result<String, String> {
     let read = || -> io::Result<String> {
         let mut text = String::new();
-        File::open(path)?.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text)?;
+        File::open(path)?
+            .take(MAX_SECRET_BYTES + 1)
+            .read_to_string(&mut text)?;
         Ok(text)
     };
     match read() {
-        Ok(text) if text.len() as u64 > MAX_SECRET_BYTES => Err(format!("{} has more than {MAX_SECRET_BYTES} bytes", path.display())),
+        Ok(text) if text.len() as u64 > MAX_SECRET_BYTES => Err(format!(
+            "{} has more than {MAX_SECRET_BYTES} bytes",
+            path.display()
+        )),
         Ok(text) => {
             let line = text.strip_suffix('\n').unwrap_or(&text);
             Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
@@ -96,11 +123,28 @@ fn read_secret_file(path: &Path) -> Result<String, String> {
 
 /// True if the document itself contains a secret.
 pub(super) fn has_inline_secrets(document: &ConfigDocument) -> bool {
-    let is_text = |node: Option<&ConfigNode>| matches!(node, Some(ConfigNode { value: ConfigValue::Text(_), .. }));
-    let part = |project: &ConfigNode, part: &str| project.get(part).map(ConfigNode::entries).unwrap_or_default().to_vec();
+    let is_text = |node: Option<&ConfigNode>| {
+        matches!(
+            node,
+            Some(ConfigNode {
+                value: ConfigValue::Text(_),
+                ..
+            })
+        )
+    };
+    let part = |project: &ConfigNode, part: &str| {
+        project
+            .get(part)
+            .map(ConfigNode::entries)
+            .unwrap_or_default()
+            .to_vec()
+    };
     let of_channel = |channel: &ConfigNode| {
         let kind = match channel.get("kind") {
-            Some(ConfigNode { value: ConfigValue::Text(kind), .. }) => ChannelKind::from_name(kind),
+            Some(ConfigNode {
+                value: ConfigValue::Text(kind),
+                ..
+            }) => ChannelKind::from_name(kind),
             _ => None,
         };
         let holds = |key: &str, node: &ConfigNode| match kind {
@@ -108,14 +152,32 @@ pub(super) fn has_inline_secrets(document: &ConfigDocument) -> bool {
             Some(kind) => kind.is_known_secret(key) && is_text(Some(node)),
             None => false,
         };
-        channel.entries().iter().any(|(key, _, node)| holds(key, node))
+        channel
+            .entries()
+            .iter()
+            .any(|(key, _, node)| holds(key, node))
     };
     let of_project = |project: &ConfigNode| {
         is_text(project.get("ping-key"))
-            || part(project, "key").iter().any(|(_, _, key)| is_text(key.get("value")))
-            || part(project, "channel").iter().any(|(_, _, channel)| of_channel(channel))
+            || part(project, "key")
+                .iter()
+                .any(|(_, _, key)| is_text(key.get("value")))
+            || part(project, "channel")
+                .iter()
+                .any(|(_, _, channel)| of_channel(channel))
     };
-    let users = document.root.get("user").map(ConfigNode::entries).unwrap_or_default();
-    let projects = document.root.get("project").map(ConfigNode::entries).unwrap_or_default();
-    users.iter().any(|(_, _, user)| is_text(user.get("password-hash"))) || projects.iter().any(|(_, _, project)| of_project(project))
+    let users = document
+        .root
+        .get("user")
+        .map(ConfigNode::entries)
+        .unwrap_or_default();
+    let projects = document
+        .root
+        .get("project")
+        .map(ConfigNode::entries)
+        .unwrap_or_default();
+    users
+        .iter()
+        .any(|(_, _, user)| is_text(user.get("password-hash")))
+        || projects.iter().any(|(_, _, project)| of_project(project))
 }

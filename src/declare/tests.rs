@@ -15,14 +15,20 @@ fn wanted(text: &str) -> DeclaredConfig {
     let mut document = ConfigDocument::empty();
     let problems = document.add_file("a.toml", text.into());
     assert_eq!(document.render_problems(&problems), "");
-    read_config(&document).map_err(|problems| document.render_problems(&problems)).unwrap()
+    read_config(&document)
+        .map_err(|problems| document.render_problems(&problems))
+        .unwrap()
 }
 
 #[test]
 fn tags_of_windows_have_the_limits_of_those_of_checks() {
-    let text = "version = 1\n[project.p.window.w]\nfrom = \"2026-11-20T10:00:00Z\"\nfor = \"2h\"\ntags = [\"LONG\"]\n";
+    let text = "version = 1\n[project.p.window.w]\nfrom = \"2026-11-20T10:00:00Z\"\nfor = \
+                \"2h\"\ntags = [\"LONG\"]\n";
     let told = told("a.toml", &text.replace("LONG", &"x".repeat(501)));
-    assert!(told.contains("a.toml:5:8: project.p.window.w.tags: ") && told.contains("at most 500"), "{told}");
+    assert!(
+        told.contains("a.toml:5:8: project.p.window.w.tags: ") && told.contains("at most 500"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -49,54 +55,106 @@ owner = "yes"
 "#;
     let told = told("home.toml", text);
     let expected = [
-        "home.toml:2:1: sourc: there is no such key; did you mean source?\n  sourc = \"homelab\"\n  ^",
+        "home.toml:2:1: sourc: there is no such key; did you mean source?\n  sourc = \
+         \"homelab\"\n  ^",
         "home.toml:4:18: project.Home.ping-log-limit: give a whole number from 0 to 4294967295",
         "home.toml:6:12: project.Home.check.backup.schedule: ",
         "  schedule = \"30 25 * * *\"\n             ^",
         "home.toml:7:9: project.Home.check.backup.grace: give a whole number and its unit",
-        "home.toml:8:8: project.Home.check.backup.tags: \"a b\" is empty or has a space in it",
+        r#"home.toml:8:8: project.Home.check.backup.tags: "a b" is empty or has a space in it"#,
         "home.toml:9:19: project.Home.check.backup.alert.after: give a whole number from 1 to 100",
-        "home.toml:9:24: project.Home.check.backup.alert.parent: there is no such key; did you mean parents?",
+        "home.toml:9:24: project.Home.check.backup.alert.parent: there is no such key; did you \
+         mean parents?",
         "project.Home.check.UPPER: the key of a check is its slug: it consists of a to z",
-        "home.toml:14:8: project.Home.channel.phone.tokn: there is no setting \"tokn\"",
-        "project.\"My House\".window.w.from: give a time with its offset",
+        r#"home.toml:14:8: project.Home.channel.phone.tokn: there is no setting "tokn""#,
+        r#"project."My House".window.w.from: give a time with its offset"#,
         "home.toml:19:9: user.ann.owner: it is text; give true or false",
     ];
     for part in expected {
         assert!(told.contains(part), "{part:?} is not in:\n{told}");
     }
-    assert_eq!(told.lines().filter(|line| line.starts_with("home.toml:")).count(), 11, "{told}");
+    assert_eq!(
+        told.lines()
+            .filter(|line| line.starts_with("home.toml:"))
+            .count(),
+        11,
+        "{told}"
+    );
 }
 
 #[test]
 fn what_cannot_be_parsed_is_told_with_its_place() {
     let toml = told("a.toml", "version = 1\n[project.Home\n");
-    assert!(toml.starts_with("a.toml:2:14: ") && toml.ends_with("\n  [project.Home\n               ^\n"), "{toml}");
+    assert!(
+        toml.starts_with("a.toml:2:14: ")
+            && toml.ends_with("\n  [project.Home\n               ^\n"),
+        "{toml}"
+    );
     let json = told("a.json", "{\n  \"version\": 1,\n  \"project\": {]\n}");
-    assert!(json.starts_with("a.json:3:15: ") && json.contains("\n  \"project\": {]\n") || json.starts_with("a.json:3:1"), "{json}");
-    let pointer = told("standard input", r#"{"version": 1, "project": {"a/b": {"check": {"x": {"every": "1y"}}}}}"#);
-    assert!(pointer.starts_with("standard input: /project/a~1b/check/x/every: give a whole number"), "{pointer}");
-    assert!(told("a.toml", "").starts_with("a.toml"), "{}", told("a.toml", ""));
+    assert!(
+        json.starts_with("a.json:3:15: ") && json.contains("\n  \"project\": {]\n")
+            || json.starts_with("a.json:3:1"),
+        "{json}"
+    );
+    let pointer = told(
+        "standard input",
+        r#"{"version": 1, "project": {"a/b": {"check": {"x": {"every": "1y"}}}}}"#,
+    );
+    assert!(
+        pointer.starts_with("standard input: /project/a~1b/check/x/every: give a whole number"),
+        "{pointer}"
+    );
+    assert!(
+        told("a.toml", "").starts_with("a.toml"),
+        "{}",
+        told("a.toml", "")
+    );
     assert!(told("a.toml", "version = 2").contains("version 2 is not known"));
     // A long line is shown around the location, with control characters replaced by blanks.
-    let long = told("a.toml", &format!("version = 1\nx = {{ {} = 1 }} # \u{7}", "y".repeat(500)));
-    assert!(long.lines().all(|line| line.chars().count() < 200) && !long.contains('\u{7}'), "{long}");
+    let long = told(
+        "a.toml",
+        &format!("version = 1\nx = {{ {} = 1 }} # \u{7}", "y".repeat(500)),
+    );
+    assert!(
+        long.lines().all(|line| line.chars().count() < 200) && !long.contains('\u{7}'),
+        "{long}"
+    );
 }
 
 #[test]
 fn several_files_are_one_document() {
     let mut document = ConfigDocument::empty();
-    let one = "version = 1\nsource = \"a\"\n[project.Home.check.one]\n[project.Home]\ncheck-limit = 5\n";
+    let one =
+        "version = 1\nsource = \"a\"\n[project.Home.check.one]\n[project.Home]\ncheck-limit = 5\n";
     assert!(document.add_file("one.toml", one.into()).is_empty());
-    let two = r#"{"version": 1, "source": "a", "project": {"Home": {"check": {"two": {}}}, "Away": {}}}"#;
+    let two =
+        r#"{"version": 1, "source": "a", "project": {"Home": {"check": {"two": {}}}, "Away": {}}}"#;
     assert!(document.add_file("two.json", two.into()).is_empty());
     let wanted = read_config(&document).unwrap();
-    let home = wanted.projects.iter().find(|project| project.name.as_str() == "Home").unwrap();
-    assert_eq!((wanted.projects.len(), home.checks.len(), home.check_limit), (2, 2, Some(Some(5))));
-    let problems = document.add_file("three.toml", "version = 1\nsource = \"b\"\n[project.Home.check.one]\n".into());
+    let home = wanted
+        .projects
+        .iter()
+        .find(|project| project.name.as_str() == "Home")
+        .unwrap();
+    assert_eq!(
+        (wanted.projects.len(), home.checks.len(), home.check_limit),
+        (2, 2, Some(Some(5)))
+    );
+    let problems = document.add_file(
+        "three.toml",
+        "version = 1\nsource = \"b\"\n[project.Home.check.one]\n".into(),
+    );
     let told = document.render_problems(&problems);
-    assert!(told.contains("one.toml:3:21: project.Home.check.one: it is defined twice"), "{told}");
-    assert!(told.contains("three.toml:3:21: project.Home.check.one: it is defined here for the second time"), "{told}");
+    assert!(
+        told.contains("one.toml:3:21: project.Home.check.one: it is defined twice"),
+        "{told}"
+    );
+    assert!(
+        told.contains(
+            "three.toml:3:21: project.Home.check.one: it is defined here for the second time"
+        ),
+        "{told}"
+    );
     assert!(told.contains("three.toml:2:1: source: "), "{told}");
 }
 
@@ -118,17 +176,42 @@ name = ""
     );
     let checks = &wanted.projects[0].checks;
     let edit = |place: usize| &checks[place].edit;
-    assert_eq!((edit(0).timeout.unwrap().get(), edit(0).grace.unwrap().get(), edit(0).schedule.is_none()), (300, 120, true));
-    assert_eq!((edit(1).timeout, edit(1).tz.as_ref().unwrap().name()), (None, "Europe/Riga"));
     assert_eq!(
-        (edit(0).channels.as_ref().unwrap().to_text().as_str(), edit(1).channels.as_ref().unwrap().to_text().as_str()),
+        (
+            edit(0).timeout.unwrap().get(),
+            edit(0).grace.unwrap().get(),
+            edit(0).schedule.is_none()
+        ),
+        (300, 120, true)
+    );
+    assert_eq!(
+        (edit(1).timeout, edit(1).tz.as_ref().unwrap().name()),
+        (None, "Europe/Riga")
+    );
+    assert_eq!(
+        (
+            edit(0).channels.as_ref().unwrap().to_text().as_str(),
+            edit(1).channels.as_ref().unwrap().to_text().as_str()
+        ),
         ("phone", "")
     );
     // The slug is the name, unless the file gives another one.
-    assert_eq!((edit(0).name.as_ref().unwrap().as_str(), edit(1).name.as_ref().unwrap().as_str()), ("a", ""));
-    let twice = told("a.toml", "version = 1\n[defaults.check]\ngrace = 1\n[project.p.check.a]\n[project.p.check.b]\n");
+    assert_eq!(
+        (
+            edit(0).name.as_ref().unwrap().as_str(),
+            edit(1).name.as_ref().unwrap().as_str()
+        ),
+        ("a", "")
+    );
+    let twice = told(
+        "a.toml",
+        "version = 1\n[defaults.check]\ngrace = 1\n[project.p.check.a]\n[project.p.check.b]\n",
+    );
     assert_eq!(twice.matches("defaults.check.grace").count(), 1, "{twice}");
-    let both = told("a.toml", "version = 1\n[project.p.check.a]\nevery = 60\nschedule = \"0 3 * * *\"\n");
+    let both = told(
+        "a.toml",
+        "version = 1\n[project.p.check.a]\nevery = 60\nschedule = \"0 3 * * *\"\n",
+    );
     assert!(both.contains("either every or schedule"), "{both}");
 }
 
@@ -168,34 +251,67 @@ token = {{ env = "NOTHING" }}
         "CREDENTIALS_DIRECTORY" => Some(here.clone()),
         _ => None,
     };
-    let problems = SecretResolver { read_variable: &variable }.resolve(&mut document);
+    let problems = SecretResolver {
+        read_variable: &variable,
+    }
+    .resolve(&mut document);
     let told = document.render_problems(&problems);
-    assert!(told.starts_with("a.toml:19:9: project.p.channel.d.token: the variable NOTHING is not set"), "{told}");
+    assert!(
+        told.starts_with("a.toml:19:9: project.p.channel.d.token: the variable NOTHING is not set"),
+        "{told}"
+    );
     let json = document.root.to_json();
     let channel = |name: &str| json["project"]["p"]["channel"][name]["token"].clone();
     assert_eq!(json["project"]["p"]["ping-key"], "abcdefghijklmnopqrstuv");
-    assert_eq!((channel("a"), channel("c")), ("12345:x".into(), "abcdefghijklmnopqrstuv".into()));
+    assert_eq!(
+        (channel("a"), channel("c")),
+        ("12345:x".into(), "abcdefghijklmnopqrstuv".into())
+    );
     assert_eq!(channel("b"), serde_json::json!({ "file": file }));
 }
 
 #[test]
 fn the_schema_knows_every_kind_and_field() {
     let schema = json_schema();
-    let of = |pointer: &str| schema.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}")).clone();
+    let of = |pointer: &str| {
+        schema
+            .pointer(pointer)
+            .unwrap_or_else(|| panic!("no {pointer}"))
+            .clone()
+    };
     let project = "/properties/project/additionalProperties/properties";
     let kinds = of(&format!("{project}/channel/additionalProperties/oneOf"));
-    assert_eq!(kinds.as_array().unwrap().len(), crate::domain::channel::ChannelKind::ALL.len());
+    assert_eq!(
+        kinds.as_array().unwrap().len(),
+        crate::domain::channel::ChannelKind::ALL.len()
+    );
     for field in ["every", "schedule", "uuid", "was", "alert", "paused"] {
-        assert!(!of(&format!("{project}/check/additionalProperties/properties/{field}/description")).as_str().unwrap().is_empty());
+        assert!(
+            !of(&format!(
+                "{project}/check/additionalProperties/properties/{field}/description"
+            ))
+            .as_str()
+            .unwrap()
+            .is_empty()
+        );
     }
-    assert_eq!(of("/properties/defaults/properties/check/properties/grace/anyOf/0/minimum"), 60);
+    assert_eq!(
+        of("/properties/defaults/properties/check/properties/grace/anyOf/0/minimum"),
+        60
+    );
 }
 
 #[test]
 fn too_much_is_refused() {
-    let many: String = (0..=MAX_OBJECTS).map(|number| format!("[project.p.check.c{number}]\n")).collect();
+    let many: String = (0..=MAX_OBJECTS)
+        .map(|number| format!("[project.p.check.c{number}]\n"))
+        .collect();
     let told = told("a.toml", &format!("version = 1\n{many}"));
-    assert!(told.contains("at most 50000 are taken"), "{}", told.chars().take(300).collect::<String>());
+    assert!(
+        told.contains("at most 50000 are taken"),
+        "{}",
+        told.chars().take(300).collect::<String>()
+    );
     let wrong: String = (0..60).map(|number| format!("x{number} = 1\n")).collect();
     let told = self::told("a.toml", &format!("version = 1\n{wrong}"));
     assert!(told.ends_with("and 10 more\n"), "{told}");

@@ -1,6 +1,8 @@
 //! Jobs in the lines of crontabs, and edits that make them report.
 
-use super::shell_command::{ends_shell, is_compound, job_name, not_editable_reason, program_hiding_status, shell_quote};
+use super::shell_command::{
+    ends_shell, is_compound, job_name, not_editable_reason, program_hiding_status, shell_quote,
+};
 use super::{CheckProposal, CheckProposer, DiscoveryResult, JobEdit, Reporter, SkippedJob};
 use crate::domain::schedule::Schedule;
 use crate::domain::timezone::Timezone;
@@ -45,10 +47,15 @@ struct CrontabLine<'a> {
 
 /// Splits a line after this number of words.
 fn split_after_words(line: &str, words: usize) -> Option<(&str, &str)> {
-    let (mut at, mut rest) = (0, line);
+    let mut at = 0;
+    let mut rest = line;
     for _ in 0..words {
         let blank = rest.len() - rest.trim_start().len();
-        let word = rest.trim_start().split([' ', '\t']).next().filter(|word| !word.is_empty())?;
+        let word = rest
+            .trim_start()
+            .split([' ', '\t'])
+            .next()
+            .filter(|word| !word.is_empty())?;
         at += blank + word.len();
         rest = line.get(at..)?;
     }
@@ -57,17 +64,30 @@ fn split_after_words(line: &str, words: usize) -> Option<(&str, &str)> {
 }
 
 fn parse_job_line(line: &str, whose: CrontabOwner) -> Option<CrontabLine<'_>> {
-    let of_time = if line.trim_start().starts_with('@') { 1 } else { 5 };
+    let of_time = if line.trim_start().starts_with('@') {
+        1
+    } else {
+        5
+    };
     let (when, _) = split_after_words(line, of_time)?;
-    let (before, command) = split_after_words(line, of_time + usize::from(whose == CrontabOwner::System))?;
-    (!command.is_empty()).then(|| CrontabLine { prefix: before, schedule: when.trim(), command })
+    let (before, command) =
+        split_after_words(line, of_time + usize::from(whose == CrontabOwner::System))?;
+    (!command.is_empty()).then(|| CrontabLine {
+        prefix: before,
+        schedule: when.trim(),
+        command,
+    })
 }
 
 /// Returns the name and the value of a line that sets a variable.
 fn parse_variable(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once('=')?;
-    let (name, value) = (name.trim().trim_matches('"'), value.trim());
-    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !name.starts_with(|c: char| c.is_ascii_digit());
+    let name = name.trim().trim_matches('"');
+    let value = value.trim();
+    let is_name = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !name.starts_with(|c: char| c.is_ascii_digit());
     (!name.is_empty() && is_name).then(|| (name, value.trim_matches(['"', '\''])))
 }
 
@@ -83,7 +103,9 @@ pub fn propose_for_crontab(maker: &mut CheckProposer<'_>, crontab: &Crontab) -> 
         if let Some((name, value)) = parse_variable(trimmed) {
             // TZ is for the commands alone (crontab(5)).
             if name == "CRON_TZ" {
-                zone = Timezone::parse(value).map(Some).map_err(|error| format!("its time zone, {value}, is {error}"));
+                zone = Timezone::parse(value)
+                    .map(Some)
+                    .map_err(|error| format!("its time zone, {value}, is {error}"));
             }
             continue;
         }
@@ -96,33 +118,63 @@ pub fn propose_for_crontab(maker: &mut CheckProposer<'_>, crontab: &Crontab) -> 
                 needs_manual_edit: by_hand,
             });
         };
-        let Some(CrontabLine { prefix: before, schedule: when, command }) = parse_job_line(line, crontab.owner) else {
+        let Some(CrontabLine {
+            prefix: before,
+            schedule: when,
+            command,
+        }) = parse_job_line(line, crontab.owner)
+        else {
             skip("it is no line of a crontab", true);
             continue;
         };
         if when == "@reboot" {
-            skip("it has no schedule: it is run when the machine starts", false);
+            skip(
+                "it has no schedule: it is run when the machine starts",
+                false,
+            );
         } else if maker.already_reports(command) {
             skip("it reports already", false);
         } else if command.contains("run-parts") && !maker.run_parts {
-            skip("it runs all jobs of a directory: --run-parts makes one check of them", false);
+            skip(
+                "it runs all jobs of a directory: --run-parts makes one check of them",
+                false,
+            );
         } else if let Some(reason) = not_editable_reason(command) {
             skip(reason, true);
         } else if let Some(last) = program_hiding_status(command) {
             let reason = format!(
-                "its exit status is that of {last}, so that its check could not fail: let bash set -o pipefail, or write the output to a file"
+                "its exit status is that of {last}, so that its check could not fail: let bash \
+                 set -o pipefail, or write the output to a file"
             );
             skip(&reason, true);
         } else {
-            let when = SCHEDULE_NICKNAMES.iter().find(|(word, _)| *word == when).map_or(when, |(_, fields)| fields);
-            let schedule = Schedule::parse(&when.split_whitespace().collect::<Vec<_>>().join(" ")).map_err(|error| error.to_string());
+            let when = SCHEDULE_NICKNAMES
+                .iter()
+                .find(|(word, _)| *word == when)
+                .map_or(when, |(_, fields)| fields);
+            let schedule = Schedule::parse(&when.split_whitespace().collect::<Vec<_>>().join(" "))
+                .map_err(|error| error.to_string());
             match schedule.and_then(|schedule| Ok((schedule, zone.clone()?))) {
                 Ok((schedule, zone)) => {
                     let settings = maker.schedule_settings(schedule, zone, 0);
-                    let (slug, uuid) = (maker.unique_slug(&job_name(command)), (maker.draw_uuid)());
-                    let new = format!("{before}{}", reporting_command(maker, command.trim_end(), &maker.ping_url(uuid)));
-                    let edit = JobEdit::Line { number, old: line.into(), new };
-                    found.proposals.push(CheckProposal { slug, uuid, settings, location: place, edit });
+                    let slug = maker.unique_slug(&job_name(command));
+                    let uuid = (maker.draw_uuid)();
+                    let new = format!(
+                        "{before}{}",
+                        reporting_command(maker, command.trim_end(), &maker.ping_url(uuid))
+                    );
+                    let edit = JobEdit::Line {
+                        number,
+                        old: line.into(),
+                        new,
+                    };
+                    found.proposals.push(CheckProposal {
+                        slug,
+                        uuid,
+                        settings,
+                        location: place,
+                        edit,
+                    });
                 }
                 Err(reason) => skip(&reason, true),
             }

@@ -8,8 +8,11 @@ const CONTEXT_LINES: usize = 3;
 
 /// Returns the text with some lines, counted from 0, replaced.
 pub fn apply_edits(text: &str, lines: &BTreeMap<usize, String>) -> String {
-    let mut changed: String =
-        text.lines().enumerate().map(|(number, line)| lines.get(&number).map_or(line, |line| line).to_owned() + "\n").collect();
+    let mut changed: String = text
+        .lines()
+        .enumerate()
+        .map(|(number, line)| lines.get(&number).map_or(line, |line| line).to_owned() + "\n")
+        .collect();
     if !text.ends_with('\n') {
         changed.pop();
     }
@@ -36,7 +39,11 @@ fn header_name(name: &str) -> String {
 /// Returns a unified diff that creates a file.
 pub fn new_file_diff(name: &str, text: &str) -> String {
     let added: String = text.lines().map(|line| format!("+{line}\n")).collect();
-    format!("--- /dev/null\n+++ {}\n@@ -0,0 +1,{} @@\n{added}", header_name(name), text.lines().count())
+    format!(
+        "--- /dev/null\n+++ {}\n@@ -0,0 +1,{} @@\n{added}",
+        header_name(name),
+        text.lines().count()
+    )
 }
 
 /// Returns the edits as a unified diff of a file of this name; empty if there are none.
@@ -44,7 +51,8 @@ pub fn unified_diff(name: &str, text: &str, lines: &BTreeMap<usize, String>) -> 
     let old: Vec<_> = text.lines().collect();
     let mut hunks: Vec<(usize, usize)> = Vec::new();
     for number in lines.keys() {
-        let (from, to) = (number.saturating_sub(CONTEXT_LINES), (number + CONTEXT_LINES + 1).min(old.len()));
+        let from = number.saturating_sub(CONTEXT_LINES);
+        let to = (number + CONTEXT_LINES + 1).min(old.len());
         match hunks.last_mut() {
             Some((_, end)) if *end >= from => *end = to,
             _ => hunks.push((from, to)),
@@ -60,7 +68,11 @@ pub fn unified_diff(name: &str, text: &str, lines: &BTreeMap<usize, String>) -> 
         let count = to - from;
         let _ = writeln!(diff, "@@ -{0},{count} +{0},{count} @@", from + 1);
         for (number, line) in old.iter().enumerate().take(to).skip(from) {
-            let end = if number + 1 == old.len() && !has_end { "\n\\ No newline at end of file" } else { "" };
+            let end = if number + 1 == old.len() && !has_end {
+                "\n\\ No newline at end of file"
+            } else {
+                ""
+            };
             match lines.get(&number) {
                 Some(new) => drop(writeln!(diff, "-{line}{end}\n+{new}{end}")),
                 None => drop(writeln!(diff, " {line}{end}")),

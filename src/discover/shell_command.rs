@@ -71,7 +71,10 @@ fn program_hiding_status_within(command: &str, depth: usize) -> Option<String> {
     // `sh -c 'job | logger'`: the last word is a command itself.
     let words = split_words(command);
     if let [.., shell, option, script] = words.as_slice()
-        && matches!(shell.rsplit('/').next(), Some("sh" | "bash" | "dash" | "zsh"))
+        && matches!(
+            shell.rsplit('/').next(),
+            Some("sh" | "bash" | "dash" | "zsh")
+        )
         && option.starts_with('-')
         && option.ends_with('c')
     {
@@ -79,14 +82,21 @@ fn program_hiding_status_within(command: &str, depth: usize) -> Option<String> {
     }
     let last = last_pipeline_stage(command)?;
     // Some of them start a program in other positions.
-    let first = last.split_whitespace().next().and_then(|first| first.rsplit('/').next()).unwrap_or_default();
-    [first.to_owned(), job_name(last)].into_iter().find(|last| FILTER_PROGRAMS.contains(&last.as_str()))
+    let first = last
+        .split_whitespace()
+        .next()
+        .and_then(|first| first.rsplit('/').next())
+        .unwrap_or_default();
+    [first.to_owned(), job_name(last)]
+        .into_iter()
+        .find(|last| FILTER_PROGRAMS.contains(&last.as_str()))
 }
 
 /// Returns the text after the last bar of the last pipeline. `None` if the last command is no
 /// pipeline.
 fn last_pipeline_stage(command: &str) -> Option<&str> {
-    let (mut quote, mut last) = (None, None);
+    let mut quote = None;
+    let mut last = None;
     let mut characters = command.char_indices().peekable();
     while let Some((_, c)) = characters.next() {
         match (quote, c) {
@@ -111,7 +121,10 @@ fn last_pipeline_stage(command: &str) -> Option<&str> {
 
 /// Returns the words of a command without quotes. Operators are separate words.
 pub(super) fn split_words(command: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote, mut is_word) = (Vec::new(), String::new(), None, false);
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut quote = None;
+    let mut is_word = false;
     let mut characters = command.chars();
     while let Some(c) = characters.next() {
         match (quote, c) {
@@ -148,8 +161,22 @@ pub(super) fn split_words(command: &str) -> Vec<String> {
 }
 
 /// Programs that only start another one.
-const WRAPPER_PROGRAMS: [&str; 14] =
-    ["nice", "ionice", "flock", "env", "sudo", "timeout", "chronic", "nohup", "exec", "time", "setsid", "chrt", "systemd-cat", "command"];
+const WRAPPER_PROGRAMS: [&str; 14] = [
+    "nice",
+    "ionice",
+    "flock",
+    "env",
+    "sudo",
+    "timeout",
+    "chronic",
+    "nohup",
+    "exec",
+    "time",
+    "setsid",
+    "chrt",
+    "systemd-cat",
+    "command",
+];
 /// Options of these with a value in the next word.
 const OPTIONS_WITH_VALUE: [&str; 9] = ["-n", "-c", "-u", "-g", "-w", "-E", "-k", "-s", "-t"];
 
@@ -165,14 +192,21 @@ fn job_name_within(command: &str, depth: usize) -> Option<String> {
     let mut wrapper = None;
     while let Some(word) = words.next() {
         let last = word.rsplit('/').next().unwrap_or(word);
-        let is_assignment =
-            word.split_once('=').is_some_and(|(name, _)| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'));
+        let is_assignment = word.split_once('=').is_some_and(|(name, _)| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        });
         match last {
             "cd" | "test" | "[" | "[[" | "." | "source" | "command" | "sleep" => {
-                words.by_ref().find(|word| matches!(*word, "&&" | "||" | ";"))?;
+                words
+                    .by_ref()
+                    .find(|word| matches!(*word, "&&" | "||" | ";"))?;
                 wrapper = None;
             }
-            "sh" | "bash" | "dash" | "zsh" if words.peek().is_some_and(|option| option.starts_with('-') && option.ends_with('c')) => {
+            "sh" | "bash" | "dash" | "zsh"
+                if words
+                    .peek()
+                    .is_some_and(|option| option.starts_with('-') && option.ends_with('c')) =>
+            {
                 words.next();
                 return job_name_within(words.next()?, depth.checked_sub(1)?);
             }
@@ -183,7 +217,8 @@ fn job_name_within(command: &str, depth: usize) -> Option<String> {
             "for" | "select" => drop(words.by_ref().find(|word| *word == "do")?),
             "case" => return None,
             _ if is_assignment || matches!(word, "(" | "((" | "{" | "!") => {}
-            "if" | "then" | "else" | "elif" | "while" | "until" | "do" | "done" | "fi" | "esac" | ";" | "&&" | "||" => {}
+            "if" | "then" | "else" | "elif" | "while" | "until" | "do" | "done" | "fi" | "esac"
+            | ";" | "&&" | "||" => {}
             option if wrapper.is_some() && option.starts_with('-') => {
                 if OPTIONS_WITH_VALUE.contains(&option) {
                     words.next();
@@ -192,7 +227,9 @@ fn job_name_within(command: &str, depth: usize) -> Option<String> {
             // The first argument is a file, or a time.
             _ if matches!(wrapper, Some("flock" | "timeout")) => wrapper = Some(""),
             last => {
-                let stem = last.rsplit_once('.').map_or(last, |(stem, _)| if stem.is_empty() { last } else { stem });
+                let stem = last
+                    .rsplit_once('.')
+                    .map_or(last, |(stem, _)| if stem.is_empty() { last } else { stem });
                 return Some(stem.to_owned()).filter(|stem| !stem.is_empty());
             }
         }
@@ -209,8 +246,13 @@ pub(super) fn shell_quote(text: &str) -> String {
 /// ended by it.
 pub(super) fn ends_shell(command: &str) -> bool {
     let words = split_words(command);
-    let is_assignment = |word: &str| word.split_once('=').is_some_and(|(name, _)| !name.is_empty() && !name.contains(['/', '-', '.']));
-    let first = words.iter().find(|word| !is_assignment(word) && !matches!(word.as_str(), "!" | "command"));
+    let is_assignment = |word: &str| {
+        word.split_once('=')
+            .is_some_and(|(name, _)| !name.is_empty() && !name.contains(['/', '-', '.']))
+    };
+    let first = words
+        .iter()
+        .find(|word| !is_assignment(word) && !matches!(word.as_str(), "!" | "command"));
     first.is_some_and(|first| matches!(first.as_str(), "exec" | "exit" | "." | "source" | "eval"))
 }
 

@@ -28,7 +28,13 @@ not a line
 "#;
 
 fn proposer<'a>(draw: &'a dyn Fn() -> Uuid) -> CheckProposer<'a> {
-    CheckProposer::new("https://ping.example.org", "nas", Timezone::utc(), Timestamp::from_secs(1_800_000_000), draw)
+    CheckProposer::new(
+        "https://ping.example.org",
+        "nas",
+        Timezone::utc(),
+        Timestamp::from_secs(1_800_000_000),
+        draw,
+    )
 }
 
 /// Returns a generator of consecutive UUIDs.
@@ -41,49 +47,126 @@ fn sequential_uuids() -> impl Fn() -> Uuid {
 }
 
 fn summary(proposal: &CheckProposal) -> (String, String, i64, String) {
-    let CheckSettings { schedule, tz, grace, .. } = &proposal.settings;
-    let schedule = schedule.as_ref().map(|schedule| format!("{} {}", schedule.text(), tz.name())).unwrap_or_default();
+    let CheckSettings {
+        schedule,
+        tz,
+        grace,
+        ..
+    } = &proposal.settings;
+    let schedule = schedule
+        .as_ref()
+        .map(|schedule| format!("{} {}", schedule.text(), tz.name()))
+        .unwrap_or_default();
     let edit = match &proposal.edit {
         JobEdit::Line { number, new, .. } => format!("{}: {new}", number + 1),
         JobEdit::DropIn { path, .. } => path.clone(),
     };
-    (proposal.slug.as_str().to_owned(), schedule, grace.get(), edit)
+    (
+        proposal.slug.as_str().to_owned(),
+        schedule,
+        grace.get(),
+        edit,
+    )
 }
 
 #[test]
 fn a_crontab_becomes_checks_and_edits() {
     let draw = sequential_uuids();
-    let found =
-        propose_for_crontab(&mut proposer(&draw), &Crontab { name: "crontab".into(), text: CRONTAB.into(), owner: CrontabOwner::User });
-    let url = |number: u128| format!("curl -fsS -m 10 --retry 5 -o /dev/null https://ping.example.org/ping/{}/$?", Uuid::from_u128(number));
+    let found = propose_for_crontab(
+        &mut proposer(&draw),
+        &Crontab {
+            name: "crontab".into(),
+            text: CRONTAB.into(),
+            owner: CrontabOwner::User,
+        },
+    );
+    let url = |number: u128| {
+        format!(
+            "curl -fsS -m 10 --retry 5 -o /dev/null https://ping.example.org/ping/{}/$?",
+            Uuid::from_u128(number)
+        )
+    };
     let expected = [
         (
             "nas-backup",
             "30 3 * * * UTC",
             3600,
-            format!("7: 30 3 * * *\t( /usr/local/bin/backup.sh --all >> /var/log/backup.log 2>&1 ); {}", url(1)),
+            format!(
+                "7: 30 3 * * *\t( /usr/local/bin/backup.sh --all >> /var/log/backup.log 2>&1 ); {}",
+                url(1)
+            ),
         ),
-        ("nas-manage", "0 0 * * * UTC", 3600, format!("8: @daily ( cd /srv/app && ./manage.py clearsessions ); {}", url(2))),
+        (
+            "nas-manage",
+            "0 0 * * * UTC",
+            3600,
+            format!(
+                "8: @daily ( cd /srv/app && ./manage.py clearsessions ); {}",
+                url(2)
+            ),
+        ),
         (
             "nas-sync-mail",
             "*/5 * * * * UTC",
             300,
-            format!("9: */5 * * * * flock -n /run/lock/sync nice -n 10 /opt/sync/bin/sync-mail; {}", url(3)),
+            format!(
+                "9: */5 * * * * flock -n /run/lock/sync nice -n 10 /opt/sync/bin/sync-mail; {}",
+                url(3)
+            ),
         ),
-        ("nas-date", "0 4 * * 0 UTC", 3600, format!("12: 0 4 * * 0 date +\\%F > /tmp/week; {}", url(4))),
+        (
+            "nas-date",
+            "0 4 * * 0 UTC",
+            3600,
+            format!("12: 0 4 * * 0 date +\\%F > /tmp/week; {}", url(4)),
+        ),
         (
             "nas-perl",
             "0 9 * * 1-5 Europe/Riga",
             3600,
-            format!("15: 0 9 * * 1-5 ( [ -x /usr/bin/certbot ] && perl -e 'sleep int(rand(3600))' && certbot -q renew ); {}", url(5)),
+            format!(
+                "15: 0 9 * * 1-5 ( [ -x /usr/bin/certbot ] && perl -e 'sleep int(rand(3600))' && \
+                 certbot -q renew ); {}",
+                url(5)
+            ),
         ),
-        ("nas-clean", "10 5 * * * Europe/Riga", 3600, format!("16: 10 5 * * * bash -c \"/opt/jobs/clean.py # all\"; {}", url(6))),
-        ("nas-backup-2", "20 5 * * * Europe/Riga", 3600, format!("20: 20 5 * * * /opt/jobs/backup.sh; {}", url(7))),
+        (
+            "nas-clean",
+            "10 5 * * * Europe/Riga",
+            3600,
+            format!(
+                r#"16: 10 5 * * * bash -c "/opt/jobs/clean.py # all"; {}"#,
+                url(6)
+            ),
+        ),
+        (
+            "nas-backup-2",
+            "20 5 * * * Europe/Riga",
+            3600,
+            format!("20: 20 5 * * * /opt/jobs/backup.sh; {}", url(7)),
+        ),
     ];
     let proposals: Vec<_> = found.proposals.iter().map(summary).collect();
-    assert_eq!(proposals, expected.map(|(slug, schedule, grace, edit)| (slug.to_owned(), schedule.to_owned(), grace, edit)));
-    let skipped: Vec<_> =
-        found.skipped.iter().map(|skipped| (skipped.location.as_str(), skipped.needs_manual_edit, skipped.reason.as_str())).collect();
+    assert_eq!(
+        proposals,
+        expected.map(|(slug, schedule, grace, edit)| (
+            slug.to_owned(),
+            schedule.to_owned(),
+            grace,
+            edit
+        ))
+    );
+    let skipped: Vec<_> = found
+        .skipped
+        .iter()
+        .map(|skipped| {
+            (
+                skipped.location.as_str(),
+                skipped.needs_manual_edit,
+                skipped.reason.as_str(),
+            )
+        })
+        .collect();
     let reasons = [
         ("crontab:10", false, "it has no schedule"),
         ("crontab:11", true, "an unescaped %"),
@@ -93,8 +176,13 @@ fn a_crontab_becomes_checks_and_edits() {
         ("crontab:19", true, "it is no line of a crontab"),
     ];
     assert_eq!(skipped.len(), reasons.len(), "{skipped:?}");
-    for ((place, by_hand, reason), (wanted_place, wanted_by_hand, part)) in skipped.into_iter().zip(reasons) {
-        assert!((place, by_hand) == (wanted_place, wanted_by_hand) && reason.contains(part), "{place}: {reason}");
+    for ((place, by_hand, reason), (wanted_place, wanted_by_hand, part)) in
+        skipped.into_iter().zip(reasons)
+    {
+        assert!(
+            (place, by_hand) == (wanted_place, wanted_by_hand) && reason.contains(part),
+            "{place}: {reason}"
+        );
     }
 }
 
@@ -107,8 +195,14 @@ fn names_of_files_stay_on_their_line_of_a_diff() {
         ("a\n+++ /etc/passwd\n", r#""a\012+++ /etc/passwd\012""#),
         ("a\t\"\\ž", r#""a\011\"\\ž""#),
     ] {
-        assert_eq!(unified_diff(name, "a\n", &lines), format!("--- {shown}\n+++ {shown}\n@@ -1,1 +1,1 @@\n-a\n+b\n"));
-        assert_eq!(new_file_diff(name, "a\nb\n"), format!("--- /dev/null\n+++ {shown}\n@@ -0,0 +1,2 @@\n+a\n+b\n"));
+        assert_eq!(
+            unified_diff(name, "a\n", &lines),
+            format!("--- {shown}\n+++ {shown}\n@@ -1,1 +1,1 @@\n-a\n+b\n")
+        );
+        assert_eq!(
+            new_file_diff(name, "a\nb\n"),
+            format!("--- /dev/null\n+++ {shown}\n@@ -0,0 +1,2 @@\n+a\n+b\n")
+        );
     }
 }
 
@@ -116,62 +210,134 @@ fn names_of_files_stay_on_their_line_of_a_diff() {
 fn a_second_run_proposes_nothing() {
     let draw = sequential_uuids();
     for reporter in [Reporter::Curl, Reporter::Run] {
-        let mut first = CheckProposer { reporter, ..proposer(&draw) };
-        let found = propose_for_crontab(&mut first, &Crontab { name: "c".into(), text: CRONTAB.into(), owner: CrontabOwner::User });
+        let mut first = CheckProposer {
+            reporter,
+            ..proposer(&draw)
+        };
+        let found = propose_for_crontab(
+            &mut first,
+            &Crontab {
+                name: "c".into(),
+                text: CRONTAB.into(),
+                owner: CrontabOwner::User,
+            },
+        );
         let lines = found.proposals.iter().map(|proposal| match &proposal.edit {
             JobEdit::Line { number, new, .. } => (*number, new.clone()),
             JobEdit::DropIn { .. } => panic!("a drop-in for a crontab"),
         });
         let lines = lines.collect();
         let text = apply_edits(CRONTAB, &lines);
-        let again = propose_for_crontab(&mut proposer(&draw), &Crontab { name: "c".into(), text: text.clone(), owner: CrontabOwner::User });
+        let again = propose_for_crontab(
+            &mut proposer(&draw),
+            &Crontab {
+                name: "c".into(),
+                text: text.clone(),
+                owner: CrontabOwner::User,
+            },
+        );
         assert_eq!(again.proposals, [], "{text}");
         let hunks = unified_diff("etc/c", CRONTAB, &lines);
-        assert_eq!((hunks.matches("\n-").count(), hunks.matches("\n+").count()), (lines.len(), lines.len() + 1), "{hunks}");
+        assert_eq!(
+            (hunks.matches("\n-").count(), hunks.matches("\n+").count()),
+            (lines.len(), lines.len() + 1),
+            "{hunks}"
+        );
     }
 }
 
 #[test]
 fn system_crontabs_have_a_user_and_directories_of_jobs() {
-    let text = "17 *\t* * *\troot\tcd / && run-parts --report /etc/cron.hourly\n\
-                59 23 * * *   www-data   /usr/bin/php /var/www/cron.php\n";
+    let text = "17 *\t* * *\troot\tcd / && run-parts --report /etc/cron.hourly\n59 23 * * *   \
+                www-data   /usr/bin/php /var/www/cron.php\n";
     let draw = sequential_uuids();
-    let system = Crontab { name: "/etc/crontab".into(), text: text.into(), owner: CrontabOwner::System };
+    let system = Crontab {
+        name: "/etc/crontab".into(),
+        text: text.into(),
+        owner: CrontabOwner::System,
+    };
     let found = propose_for_crontab(&mut proposer(&draw), &system);
     let url = "curl -fsS -m 10 --retry 5 -o /dev/null https://ping.example.org/ping/00000000-0000-0000-0000-000000000001/$?";
     let line = format!("2: 59 23 * * *   www-data   /usr/bin/php /var/www/cron.php; {url}");
-    assert_eq!(found.proposals.iter().map(summary).collect::<Vec<_>>(), [("nas-cron".into(), "59 23 * * * UTC".into(), 3600, line)]);
-    assert_eq!(found.skipped[0].reason, "it runs all jobs of a directory: --run-parts makes one check of them");
-    let mut with_parts = CheckProposer { run_parts: true, ..proposer(&draw) };
-    assert_eq!(propose_for_crontab(&mut with_parts, &system).proposals[0].slug.as_str(), "nas-run-parts");
+    assert_eq!(
+        found.proposals.iter().map(summary).collect::<Vec<_>>(),
+        [("nas-cron".into(), "59 23 * * * UTC".into(), 3600, line)]
+    );
+    assert_eq!(
+        found.skipped[0].reason,
+        "it runs all jobs of a directory: --run-parts makes one check of them"
+    );
+    let mut with_parts = CheckProposer {
+        run_parts: true,
+        ..proposer(&draw)
+    };
+    assert_eq!(
+        propose_for_crontab(&mut with_parts, &system).proposals[0]
+            .slug
+            .as_str(),
+        "nas-run-parts"
+    );
 }
 
 /// Replacements of the programs that report: each writes the last part of its URL. They are
 /// functions, because a program file that was just written may be busy.
-const RECORDERS: &str = "curl() { for last; do :; done; echo \"$last\" >> \"$LOG\"; }\n\
-overdue() { url=$2; shift 3; \"$@\"; echo \"$url/$?\" >> \"$LOG\"; }\n";
+const RECORDERS: &str = "curl() { for last; do :; done; echo \"$last\" >> \"$LOG\"; }\noverdue() \
+                         { url=$2; shift 3; \"$@\"; echo \"$url/$?\" >> \"$LOG\"; }\n";
 
 /// Runs a command in a shell with these recorders.
 fn run_in_shell(directory: &Path, command: &str, result: &str) {
     let mut shell = Command::new("/bin/sh");
-    shell.arg("-c").arg(format!("{RECORDERS}{command}")).env("LOG", directory.join("log")).env("SERVICE_RESULT", result);
-    shell.current_dir(directory).stderr(std::process::Stdio::null()).status().unwrap();
+    shell
+        .arg("-c")
+        .arg(format!("{RECORDERS}{command}"))
+        .env("LOG", directory.join("log"))
+        .env("SERVICE_RESULT", result);
+    shell
+        .current_dir(directory)
+        .stderr(std::process::Stdio::null())
+        .status()
+        .unwrap();
 }
 
 /// Runs edited commands in `sh` and returns the reported exit statuses, in order.
 fn reported_statuses(directory: &Path, reporter: Reporter, commands: &[&str]) -> Vec<String> {
     let draw = sequential_uuids();
-    let text: String = commands.iter().map(|command| format!("* * * * * {command}\n")).collect();
-    let mut maker = CheckProposer { reporter, ..proposer(&draw) };
-    let found = propose_for_crontab(&mut maker, &Crontab { name: "c".into(), text, owner: CrontabOwner::User });
-    assert_eq!((found.proposals.len(), found.skipped.len()), (commands.len(), 0), "{found:?}");
+    let text: String = commands
+        .iter()
+        .map(|command| format!("* * * * * {command}\n"))
+        .collect();
+    let mut maker = CheckProposer {
+        reporter,
+        ..proposer(&draw)
+    };
+    let found = propose_for_crontab(
+        &mut maker,
+        &Crontab {
+            name: "c".into(),
+            text,
+            owner: CrontabOwner::User,
+        },
+    );
+    assert_eq!(
+        (found.proposals.len(), found.skipped.len()),
+        (commands.len(), 0),
+        "{found:?}"
+    );
     for proposal in &found.proposals {
-        let JobEdit::Line { new: line, .. } = &proposal.edit else { panic!("{proposal:?}") };
+        let JobEdit::Line { new: line, .. } = &proposal.edit else {
+            panic!("{proposal:?}")
+        };
         // The text that cron passes to the shell.
-        run_in_shell(directory, &line.strip_prefix("* * * * * ").unwrap().replace("\\%", "%"), "");
+        run_in_shell(
+            directory,
+            &line.strip_prefix("* * * * * ").unwrap().replace("\\%", "%"),
+            "",
+        );
     }
     let log = std::fs::read_to_string(directory.join("log")).unwrap();
-    log.lines().map(|url| url.rsplit('/').next().unwrap().to_owned()).collect()
+    log.lines()
+        .map(|url| url.rsplit('/').next().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -194,7 +360,11 @@ fn proposals_are_run_and_report_how_the_job_ended() {
         let directory = tempfile::tempdir().unwrap();
         let statuses = reported_statuses(directory.path(), reporter, &commands);
         assert!(statuses[2] == "1" || statuses[2] == "2", "{statuses:?}");
-        assert_eq!([&statuses[..2], &statuses[3..]].concat(), ["0", "3", "1", "4", "0", "0", "5", "6", "0", "7", "0"], "{statuses:?}");
+        assert_eq!(
+            [&statuses[..2], &statuses[3..]].concat(),
+            ["0", "3", "1", "4", "0", "0", "5", "6", "0", "7", "0"],
+            "{statuses:?}"
+        );
     }
 }
 
@@ -203,7 +373,10 @@ fn a_pipeline_whose_status_is_not_that_of_the_job_is_left_to_people() {
     for (command, by_hand) in [
         ("rsync -a / /mnt | logger -t rsync", Some("logger")),
         ("sh -c 'rsync -a / /mnt | logger'", Some("logger")),
-        ("/bin/bash -c \"pg_dump db | /usr/bin/gzip > db.gz\"", Some("gzip")),
+        (
+            r#"/bin/bash -c "pg_dump db | /usr/bin/gzip > db.gz""#,
+            Some("gzip"),
+        ),
         ("( cd /srv && ./job 2>&1 | tee -a log )", Some("tee")),
         ("job |& sudo tee log", Some("tee")),
         ("{ a && job | mail -s report root; }", Some("mail")),
@@ -218,14 +391,28 @@ fn a_pipeline_whose_status_is_not_that_of_the_job_is_left_to_people() {
     ] {
         let draw = sequential_uuids();
         let text = format!("* * * * * {command}\n");
-        let found = propose_for_crontab(&mut proposer(&draw), &Crontab { name: "c".into(), text, owner: CrontabOwner::User });
-        let skipped = found
-            .skipped
-            .first()
-            .map(|skipped| (skipped.needs_manual_edit, skipped.reason.contains(&format!("is that of {},", by_hand.unwrap_or_default()))));
+        let found = propose_for_crontab(
+            &mut proposer(&draw),
+            &Crontab {
+                name: "c".into(),
+                text,
+                owner: CrontabOwner::User,
+            },
+        );
+        let skipped = found.skipped.first().map(|skipped| {
+            (
+                skipped.needs_manual_edit,
+                skipped
+                    .reason
+                    .contains(&format!("is that of {},", by_hand.unwrap_or_default())),
+            )
+        });
         assert_eq!(
             (skipped, found.proposals.len()),
-            (by_hand.map(|_| (true, true)), usize::from(by_hand.is_none())),
+            (
+                by_hand.map(|_| (true, true)),
+                usize::from(by_hand.is_none())
+            ),
             "{command}: {found:?}"
         );
     }
@@ -236,45 +423,100 @@ const TIMER_LIST: &str = r#"[{"next":1795334400000000,"left":1,"last":0,"passed"
 {"next":null,"left":null,"last":null,"passed":null,"unit":"poll.timer","activates":"poll.service"},
 {"next":null,"left":null,"last":null,"passed":null,"unit":"boot.timer","activates":"boot.service"}]"#;
 
-const TIMER_PROPERTIES_OUTPUT: &str = "Id=backup.timer\nUnit=backup.service\nFragmentPath=/etc/systemd/system/backup.timer\n\
-TimersCalendar={ OnCalendar=Mon..Fri *-*-* 03:30:00 ; next_elapse=Mon 2026-11-23 03:30:00 UTC }\nTimersMonotonic=\n\
-RandomizedDelayUSec=10min\nAccuracyUSec=1min\n\n\
-Id=apt-daily.timer\nUnit=apt-daily.service\nFragmentPath=/usr/lib/systemd/system/apt-daily.timer\n\
-TimersCalendar={ OnCalendar=*-*-* 06,18:00:00 ; next_elapse=Sun 2026-11-22 18:00:00 UTC }\nRandomizedDelayUSec=12h\nAccuracyUSec=1min\n\n\
-Id=poll.timer\nUnit=poll.service\nFragmentPath=/etc/systemd/system/poll.timer\n\
-TimersMonotonic={ OnBootUSec=15min ; next_elapse=0 }\nTimersMonotonic={ OnUnitActiveUSec=1h 30min ; next_elapse=0 }\n\
-RandomizedDelayUSec=0\nAccuracyUSec=1min\n\n\
-Id=boot.timer\nUnit=boot.service\nFragmentPath=/etc/systemd/system/boot.timer\nTimersMonotonic={ OnBootUSec=15min ; next_elapse=0 }\n";
+const TIMER_PROPERTIES_OUTPUT: &str = "Id=backup.timer\nUnit=backup.service\nFragmentPath=/etc/systemd/system/backup.timer\\
+     nTimersCalendar={ OnCalendar=Mon..Fri *-*-* 03:30:00 ; next_elapse=Mon 2026-11-23 03:30:00 \
+     UTC }\nTimersMonotonic=\nRandomizedDelayUSec=10min\nAccuracyUSec=1min\n\nId=apt-daily.timer\\
+     nUnit=apt-daily.service\nFragmentPath=/usr/lib/systemd/system/apt-daily.timer\\
+     nTimersCalendar={ OnCalendar=*-*-* 06,18:00:00 ; next_elapse=Sun 2026-11-22 18:00:00 UTC \
+     }\nRandomizedDelayUSec=12h\nAccuracyUSec=1min\n\nId=poll.timer\nUnit=poll.service\\
+     nFragmentPath=/etc/systemd/system/poll.timer\nTimersMonotonic={ OnBootUSec=15min ; \
+     next_elapse=0 }\nTimersMonotonic={ OnUnitActiveUSec=1h 30min ; next_elapse=0 \
+     }\nRandomizedDelayUSec=0\nAccuracyUSec=1min\n\nId=boot.timer\nUnit=boot.service\\
+     nFragmentPath=/etc/systemd/system/boot.timer\nTimersMonotonic={ OnBootUSec=15min ; \
+     next_elapse=0 }\n";
 
 #[test]
 fn timers_become_checks_and_drop_ins() {
-    assert_eq!(parse_timer_list(TIMER_LIST).unwrap(), ["backup.timer", "apt-daily.timer", "poll.timer", "boot.timer"]);
+    assert_eq!(
+        parse_timer_list(TIMER_LIST).unwrap(),
+        [
+            "backup.timer",
+            "apt-daily.timer",
+            "poll.timer",
+            "boot.timer"
+        ]
+    );
     assert!(parse_timer_list("no json").unwrap_err().contains("no JSON"));
     let draw = sequential_uuids();
-    let found = propose_for_timers(&mut proposer(&draw), &parse_timers(TIMER_PROPERTIES_OUTPUT), "/etc/systemd/system", false);
+    let found = propose_for_timers(
+        &mut proposer(&draw),
+        &parse_timers(TIMER_PROPERTIES_OUTPUT),
+        "/etc/systemd/system",
+        false,
+    );
     let drop_in = |unit: &str| format!("/etc/systemd/system/{unit}.d/overdue.conf");
     assert_eq!(
         found.proposals.iter().map(summary).collect::<Vec<_>>(),
         [
-            ("nas-backup".into(), "Mon..Fri *-*-* 03:30:00 UTC".into(), 3600 + 660, drop_in("backup.service")),
-            ("nas-poll".into(), String::new(), 540 + 60, drop_in("poll.service")),
+            (
+                "nas-backup".into(),
+                "Mon..Fri *-*-* 03:30:00 UTC".into(),
+                3600 + 660,
+                drop_in("backup.service")
+            ),
+            (
+                "nas-poll".into(),
+                String::new(),
+                540 + 60,
+                drop_in("poll.service")
+            ),
         ]
     );
     assert_eq!(found.proposals[1].settings.timeout.get(), 5400);
-    assert_eq!(found.skipped.iter().map(|skipped| skipped.needs_manual_edit).collect::<Vec<_>>(), [false, false]);
-    let all = propose_for_timers(&mut proposer(&draw), &parse_timers(TIMER_PROPERTIES_OUTPUT), "/etc/systemd/system", true);
+    assert_eq!(
+        found
+            .skipped
+            .iter()
+            .map(|skipped| skipped.needs_manual_edit)
+            .collect::<Vec<_>>(),
+        [false, false]
+    );
+    let all = propose_for_timers(
+        &mut proposer(&draw),
+        &parse_timers(TIMER_PROPERTIES_OUTPUT),
+        "/etc/systemd/system",
+        true,
+    );
     assert_eq!(all.proposals[1].settings.grace.get(), 3600 + 12 * 3600 + 60);
-    let JobEdit::DropIn { text, .. } = &found.proposals[0].edit else { panic!("an edit of a line") };
-    assert!(text.starts_with("[Service]\nExecStartPre=-/bin/sh -c 'curl ") && text.contains("$$SERVICE_RESULT"), "{text}");
+    let JobEdit::DropIn { text, .. } = &found.proposals[0].edit else {
+        panic!("an edit of a line")
+    };
+    assert!(
+        text.starts_with("[Service]\nExecStartPre=-/bin/sh -c 'curl ")
+            && text.contains("$$SERVICE_RESULT"),
+        "{text}"
+    );
 }
 
 #[test]
 fn the_end_of_a_drop_in_is_run() {
     let directory = tempfile::tempdir().unwrap();
     let draw = sequential_uuids();
-    let found = propose_for_timers(&mut proposer(&draw), &parse_timers(TIMER_PROPERTIES_OUTPUT), "/etc/systemd/system", false);
-    let JobEdit::DropIn { text, .. } = &found.proposals[0].edit else { panic!("an edit of a line") };
-    let stop = text.lines().find_map(|line| line.strip_prefix("ExecStopPost=-/bin/sh -c '")).unwrap().strip_suffix('\'').unwrap();
+    let found = propose_for_timers(
+        &mut proposer(&draw),
+        &parse_timers(TIMER_PROPERTIES_OUTPUT),
+        "/etc/systemd/system",
+        false,
+    );
+    let JobEdit::DropIn { text, .. } = &found.proposals[0].edit else {
+        panic!("an edit of a line")
+    };
+    let stop = text
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStopPost=-/bin/sh -c '"))
+        .unwrap()
+        .strip_suffix('\'')
+        .unwrap();
     // systemd replaces two by one.
     let stop = stop.replace("$$", "$");
     for result in ["success", "exit-code"] {
@@ -290,22 +532,51 @@ fn the_end_of_a_drop_in_is_run() {
 fn a_zone_of_commands_is_not_that_of_schedules() {
     for (text, zones) in [
         ("TZ=Asia/Tokyo\n0 3 * * * a\n", &["UTC"][..]),
-        ("CRON_TZ=Asia/Tokyo\n0 3 * * * a\nTZ=Europe/Riga\n0 4 * * * b\n", &["Asia/Tokyo", "Asia/Tokyo"]),
+        (
+            "CRON_TZ=Asia/Tokyo\n0 3 * * * a\nTZ=Europe/Riga\n0 4 * * * b\n",
+            &["Asia/Tokyo", "Asia/Tokyo"],
+        ),
         ("TZ=Mars\n0 3 * * * a\n", &["UTC"]),
     ] {
         let draw = sequential_uuids();
-        let found = propose_for_crontab(&mut proposer(&draw), &Crontab { name: "c".into(), text: text.into(), owner: CrontabOwner::User });
-        let own: Vec<_> = found.proposals.iter().map(|proposal| proposal.settings.tz.name()).collect();
+        let found = propose_for_crontab(
+            &mut proposer(&draw),
+            &Crontab {
+                name: "c".into(),
+                text: text.into(),
+                owner: CrontabOwner::User,
+            },
+        );
+        let own: Vec<_> = found
+            .proposals
+            .iter()
+            .map(|proposal| proposal.settings.tz.name())
+            .collect();
         assert_eq!(own, zones, "{text}");
     }
 }
 
 #[test]
 fn hostile_crontabs_neither_panic_nor_give_broken_files() {
-    for text in ["* * * * *", "* * * * * ", "@", "= =", "TZ=Mars\n* * * * * x", "* * * * * \u{0}\u{7f}", "ž ž ž ž ž ž", "* * * * * \\"]
-    {
+    for text in [
+        "* * * * *",
+        "* * * * * ",
+        "@",
+        "= =",
+        "TZ=Mars\n* * * * * x",
+        "* * * * * \u{0}\u{7f}",
+        "ž ž ž ž ž ž",
+        "* * * * * \\",
+    ] {
         let draw = sequential_uuids();
-        let found = propose_for_crontab(&mut proposer(&draw), &Crontab { name: "c".into(), text: text.into(), owner: CrontabOwner::User });
+        let found = propose_for_crontab(
+            &mut proposer(&draw),
+            &Crontab {
+                name: "c".into(),
+                text: text.into(),
+                owner: CrontabOwner::User,
+            },
+        );
         assert!(found.proposals.len() + found.skipped.len() <= 2, "{text:?}");
     }
 }
@@ -315,7 +586,10 @@ fn a_job_in_a_condition_or_a_loop_has_its_own_name() {
     for (command, name) in [
         ("if [ ! -d /srv/x ]; then /opt/jobs/clean.sh; fi", "clean"),
         ("for f in /srv/*; do gzip-all $f; done", "gzip-all"),
-        ("while ! test -e /run/x; do sleep 1; done; /opt/report", "report"),
+        (
+            "while ! test -e /run/x; do sleep 1; done; /opt/report",
+            "report",
+        ),
         ("case $(date) in a) x;; esac", "job"),
         ("if backup --all; then true; fi", "backup"),
     ] {

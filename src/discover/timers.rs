@@ -13,7 +13,8 @@ use crate::domain::text::Seconds;
 /// Arguments of `systemctl` that list timers.
 pub const LIST_TIMERS_ARGS: [&str; 4] = ["list-timers", "--all", "--output=json", "--no-pager"];
 /// Properties to query.
-pub const TIMER_PROPERTIES: &str = "Id,Unit,FragmentPath,TimersCalendar,TimersMonotonic,RandomizedDelayUSec,AccuracyUSec";
+pub const TIMER_PROPERTIES: &str =
+    "Id,Unit,FragmentPath,TimersCalendar,TimersMonotonic,RandomizedDelayUSec,AccuracyUSec";
 
 /// Directories of units from distributions.
 const DISTRIBUTION_UNIT_DIRECTORIES: [&str; 2] = ["/usr/lib/systemd/", "/lib/systemd/"];
@@ -28,8 +29,13 @@ struct TimerListRow {
 /// # Errors
 /// If the output has another format.
 pub fn parse_timer_list(json: &str) -> Result<Vec<String>, String> {
-    let rows: Vec<TimerListRow> = serde_json::from_str(json).map_err(|error| format!("systemctl list-timers gave no JSON: {error}"))?;
-    Ok(rows.into_iter().filter_map(|row| row.unit).filter(|unit| unit.ends_with(".timer")).collect())
+    let rows: Vec<TimerListRow> = serde_json::from_str(json)
+        .map_err(|error| format!("systemctl list-timers gave no JSON: {error}"))?;
+    Ok(rows
+        .into_iter()
+        .filter_map(|row| row.unit)
+        .filter(|unit| unit.ends_with(".timer"))
+        .collect())
 }
 
 /// A timer as `systemctl show` describes it.
@@ -47,7 +53,11 @@ pub struct SystemdTimer {
 
 /// Parses the timers in the output of `systemctl show -p PROPERTIES UNIT…`.
 pub fn parse_timers(shown: &str) -> Vec<SystemdTimer> {
-    shown.split("\n\n").map(parse_timer).filter(|timer| !timer.id.is_empty()).collect()
+    shown
+        .split("\n\n")
+        .map(parse_timer)
+        .filter(|timer| !timer.id.is_empty())
+        .collect()
 }
 
 fn parse_timer(shown: &str) -> SystemdTimer {
@@ -57,12 +67,18 @@ fn parse_timer(shown: &str) -> SystemdTimer {
             "Id" => timer.id = value.into(),
             "Unit" => timer.unit = value.into(),
             "FragmentPath" => timer.path = value.into(),
-            "TimersCalendar" => timer.calendar.extend(entry_value(value, "OnCalendar").map(String::from)),
+            "TimersCalendar" => timer
+                .calendar
+                .extend(entry_value(value, "OnCalendar").map(String::from)),
             "TimersMonotonic" => {
-                let active = ["OnUnitActiveUSec", "OnUnitInactiveUSec"].into_iter().find_map(|name| entry_value(value, name));
+                let active = ["OnUnitActiveUSec", "OnUnitInactiveUSec"]
+                    .into_iter()
+                    .find_map(|name| entry_value(value, name));
                 timer.period_secs = active.and_then(parse_time_span).or(timer.period_secs);
             }
-            "RandomizedDelayUSec" | "AccuracyUSec" => timer.max_delay_secs += parse_time_span(value).unwrap_or(0),
+            "RandomizedDelayUSec" | "AccuracyUSec" => {
+                timer.max_delay_secs += parse_time_span(value).unwrap_or(0)
+            }
             _ => {}
         }
     }
@@ -92,37 +108,70 @@ fn parse_time_span(text: &str) -> Option<i64> {
         ("y", 31_557_600),
     ]);
     let part = |part: &str| {
-        let digits = part.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(part.len());
+        let digits = part
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(part.len());
         let (number, unit) = part.split_at_checked(digits)?;
         let whole: i64 = number.split('.').next()?.parse().ok()?;
         whole.checked_mul(*units.get(if unit.is_empty() { "s" } else { unit })?)
     };
-    text.split_whitespace().map(part).try_fold(0_i64, |sum, secs| sum.checked_add(secs?))
+    text.split_whitespace()
+        .map(part)
+        .try_fold(0_i64, |sum, secs| sum.checked_add(secs?))
 }
 
 /// Proposes checks for timers. Timers of the distribution are left out unless `all`; `directory` is
 /// the directory for the units of the same owner.
-pub fn propose_for_timers(maker: &mut CheckProposer<'_>, timers: &[SystemdTimer], directory: &str, all: bool) -> DiscoveryResult {
+pub fn propose_for_timers(
+    maker: &mut CheckProposer<'_>,
+    timers: &[SystemdTimer],
+    directory: &str,
+    all: bool,
+) -> DiscoveryResult {
     let mut found = DiscoveryResult::default();
     for timer in timers {
         let mut skip = |reason: String, by_hand| {
-            found.skipped.push(SkippedJob { location: timer.id.clone(), job: timer.unit.clone(), reason, needs_manual_edit: by_hand });
+            found.skipped.push(SkippedJob {
+                location: timer.id.clone(),
+                job: timer.unit.clone(),
+                reason,
+                needs_manual_edit: by_hand,
+            });
         };
-        if !all && DISTRIBUTION_UNIT_DIRECTORIES.iter().any(|path| timer.path.starts_with(path)) {
-            skip("it came with the distribution: --all makes checks of such timers, too".into(), false);
+        if !all
+            && DISTRIBUTION_UNIT_DIRECTORIES
+                .iter()
+                .any(|path| timer.path.starts_with(path))
+        {
+            skip(
+                "it came with the distribution: --all makes checks of such timers, too".into(),
+                false,
+            );
             continue;
         }
         let settings = match (timer.calendar.as_slice(), timer.period_secs) {
             ([], None) => {
-                skip("it is run after the machine starts, and has no schedule".into(), false);
+                skip(
+                    "it is run after the machine starts, and has no schedule".into(),
+                    false,
+                );
                 continue;
             }
             ([], Some(secs)) => match Seconds::parse(secs) {
-                Ok(timeout) => {
-                    CheckSettings { timeout, grace: maker.grace_for_gap(Some(secs), timer.max_delay_secs), ..CheckSettings::default() }
-                }
+                Ok(timeout) => CheckSettings {
+                    timeout,
+                    grace: maker.grace_for_gap(Some(secs), timer.max_delay_secs),
+                    ..CheckSettings::default()
+                },
                 Err(_) => {
-                    skip(format!("it is run every {secs} seconds; a period has {} to {}", Seconds::MIN, Seconds::MAX), true);
+                    skip(
+                        format!(
+                            "it is run every {secs} seconds; a period has {} to {}",
+                            Seconds::MIN,
+                            Seconds::MAX
+                        ),
+                        true,
+                    );
                     continue;
                 }
             },
@@ -135,10 +184,20 @@ pub fn propose_for_timers(maker: &mut CheckProposer<'_>, timers: &[SystemdTimer]
             },
         };
         let name = timer.unit.strip_suffix(".service").unwrap_or(&timer.unit);
-        let (slug, uuid) = (maker.unique_slug(name), (maker.draw_uuid)());
+        let slug = maker.unique_slug(name);
+        let uuid = (maker.draw_uuid)();
         let path = format!("{directory}/{}.d/overdue.conf", timer.unit);
-        let edit = JobEdit::DropIn { path, text: drop_in(&maker.ping_url(uuid)) };
-        found.proposals.push(CheckProposal { slug, uuid, settings, location: timer.id.clone(), edit });
+        let edit = JobEdit::DropIn {
+            path,
+            text: drop_in(&maker.ping_url(uuid)),
+        };
+        found.proposals.push(CheckProposal {
+            slug,
+            uuid,
+            settings,
+            location: timer.id.clone(),
+            edit,
+        });
     }
     found
 }
@@ -147,7 +206,7 @@ pub fn propose_for_timers(maker: &mut CheckProposer<'_>, timers: &[SystemdTimer]
 fn drop_in(url: &str) -> String {
     let curl = "curl -fsS -m 10 --retry 5 -o /dev/null";
     format!(
-        "[Service]\nExecStartPre=-/bin/sh -c '{curl} {url}/start'\n\
-         ExecStopPost=-/bin/sh -c 'if [ \"$$SERVICE_RESULT\" = success ]; then what=; else what=/fail; fi; {curl} {url}$$what'\n"
+        "[Service]\nExecStartPre=-/bin/sh -c '{curl} {url}/start'\nExecStopPost=-/bin/sh -c 'if [ \
+         \"$$SERVICE_RESULT\" = success ]; then what=; else what=/fail; fi; {curl} {url}$$what'\n"
     )
 }

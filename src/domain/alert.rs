@@ -106,13 +106,21 @@ impl HoldReason {
     /// Explains why no alert was sent for a downtime that has ended with a flip to this status.
     pub fn skipped_text(self, to: Status) -> &'static str {
         match (self, to) {
-            (Self::ServerOutage, Status::Up) => "it was up again soon after a time in which no pings could be taken",
-            (Self::BelowThreshold, Status::Up) => "it was up again before it had failed often enough in a row",
+            (Self::ServerOutage, Status::Up) => {
+                "it was up again soon after a time in which no pings could be taken"
+            }
+            (Self::BelowThreshold, Status::Up) => {
+                "it was up again before it had failed often enough in a row"
+            }
             (Self::ParentPending, Status::Up) => "it was up again soon after a parent",
-            (Self::ParentDown(_), Status::Up) => "it was down while a parent was, and up again before that",
+            (Self::ParentDown(_), Status::Up) => {
+                "it was down while a parent was, and up again before that"
+            }
             (Self::MaintenanceWindow, Status::Up) => "it was up again within a maintenance window",
             (Self::Trial, Status::Up) => "it was up again while its project was on trial",
-            (Self::ServerOutage, _) => "it was paused soon after a time in which no pings could be taken",
+            (Self::ServerOutage, _) => {
+                "it was paused soon after a time in which no pings could be taken"
+            }
             (Self::BelowThreshold, _) => "it was paused before it had failed often enough in a row",
             (Self::ParentPending, _) => "it was paused while it waited for a parent",
             (Self::ParentDown(_), _) => "it was paused while a parent was down",
@@ -148,21 +156,32 @@ impl Outage {
 
     /// Merges the two outages if the gap between them is too short to report again.
     pub fn merge(self, later: Self) -> Option<Self> {
-        let is_near = later.from < self.to.plus_secs(Self::CATCH_UP_SECS) && self.from < later.to.plus_secs(Self::CATCH_UP_SECS);
-        is_near.then(|| Self { from: self.from.min(later.from), to: self.to.max(later.to) })
+        let is_near = later.from < self.to.plus_secs(Self::CATCH_UP_SECS)
+            && self.from < later.to.plus_secs(Self::CATCH_UP_SECS);
+        is_near.then(|| Self {
+            from: self.from.min(later.from),
+            to: self.to.max(later.to),
+        })
     }
 
     /// Returns the first outage in which the ping may have been lost. If there is none, returns the
     /// first outage that had begun by the deadline, since `expected` may differ from its value
     /// during the outage.
-    pub fn find_responsible(all: impl Iterator<Item = Self> + Clone, expected: Timestamp, deadline: Timestamp) -> Option<Self> {
+    pub fn find_responsible(
+        all: impl Iterator<Item = Self> + Clone,
+        expected: Timestamp,
+        deadline: Timestamp,
+    ) -> Option<Self> {
         let touching = all.clone().find(|away| away.overlaps(expected, deadline));
         touching.or_else(|| all.into_iter().find(|away| away.from <= deadline))
     }
 
     /// Part of the outage that is not in the future.
     pub fn clip_to(self, now: Timestamp) -> Option<Self> {
-        (self.from <= now).then_some(Self { to: self.to.min(now), ..self })
+        (self.from <= now).then_some(Self {
+            to: self.to.min(now),
+            ..self
+        })
     }
 }
 
@@ -250,9 +269,17 @@ impl OutboxRow {
         at: Timestamp,
         now: Timestamp,
     ) -> Self {
-        let (attempts, interrupted, skipped) = (0, 0, 0);
-        let (begun, gone, told_as, part, recipients) = (None, None, None, None, Arc::default());
-        let (queued, doubtful, away) = (now, false, false);
+        let attempts = 0;
+        let interrupted = 0;
+        let skipped = 0;
+        let begun = None;
+        let gone = None;
+        let told_as = None;
+        let part = None;
+        let recipients = Arc::default();
+        let queued = now;
+        let doubtful = false;
+        let away = false;
         Self {
             number,
             channel,
@@ -327,8 +354,14 @@ impl DeliveryRecord {
     pub const MAX_REASON_BYTES: usize = 200;
     /// Shortens a reason to one line of at most [`Self::MAX_REASON_BYTES`] bytes.
     pub fn truncate_reason(text: &str) -> Box<str> {
-        let line: String = text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
-        line.get(..line.floor_char_boundary(Self::MAX_REASON_BYTES)).unwrap_or(&line).trim_end().into()
+        let line: String = text
+            .chars()
+            .map(|char| if char.is_control() { ' ' } else { char })
+            .collect();
+        line.get(..line.floor_char_boundary(Self::MAX_REASON_BYTES))
+            .unwrap_or(&line)
+            .trim_end()
+            .into()
     }
 }
 
@@ -347,7 +380,12 @@ pub enum DeliveryResult {
 
 impl DeliveryResult {
     /// All results.
-    pub const ALL: [Self; 4] = [Self::Delivered, Self::Failed, Self::Superseded, Self::Skipped];
+    pub const ALL: [Self; 4] = [
+        Self::Delivered,
+        Self::Failed,
+        Self::Superseded,
+        Self::Skipped,
+    ];
 
     /// Returns the result with this name.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -389,18 +427,38 @@ impl ChannelHealth {
     }
 
     /// Records the results of one attempt to send a mail to these recipients.
-    pub fn note_recipients<'r>(&mut self, recipients: impl Iterator<Item = &'r Recipient>, now: Timestamp) {
+    pub fn note_recipients<'r>(
+        &mut self,
+        recipients: impl Iterator<Item = &'r Recipient>,
+        now: Timestamp,
+    ) {
         for Recipient { address, result } in recipients {
-            let known = self.refused.iter().position(|refused| refused.address == *address);
+            let known = self
+                .refused
+                .iter()
+                .position(|refused| refused.address == *address);
             match (result, known) {
                 (RecipientResult::Accepted, Some(known)) => _ = self.refused.remove(known),
                 (RecipientResult::Refused(reason), Some(known)) => {
-                    self.refused.iter_mut().skip(known).take(1).for_each(|refused| refused.reason = reason.clone());
+                    self.refused
+                        .iter_mut()
+                        .skip(known)
+                        .take(1)
+                        .for_each(|refused| refused.reason = reason.clone());
                 }
                 (RecipientResult::Refused(reason), None) => {
-                    self.refused.push(RefusedRecipient { address: address.clone(), since: now, reason: reason.clone() });
+                    self.refused.push(RefusedRecipient {
+                        address: address.clone(),
+                        since: now,
+                        reason: reason.clone(),
+                    });
                 }
-                (RecipientResult::Accepted | RecipientResult::PossiblyDelivered | RecipientResult::Pending, _) => {}
+                (
+                    RecipientResult::Accepted
+                    | RecipientResult::PossiblyDelivered
+                    | RecipientResult::Pending,
+                    _,
+                ) => {}
             }
         }
     }
@@ -424,9 +482,14 @@ mod tests {
 
     #[test]
     fn a_downtime_is_explained_by_the_outage_in_which_its_ping_may_have_been_lost() {
-        let away = |from, to| Outage { from: Timestamp::from_secs(from), to: Timestamp::from_secs(to) };
+        let away = |from, to| Outage {
+            from: Timestamp::from_secs(from),
+            to: Timestamp::from_secs(to),
+        };
         // Outages of an import come before outages of this server, the latest first.
-        let (import, later, earlier) = (away(100, 200), away(900, 950), away(300, 400));
+        let import = away(100, 200);
+        let later = away(900, 950);
+        let earlier = away(300, 400);
         for (all, expected, deadline, found) in [
             (vec![import, later, earlier], 500, 1000, Some(later)),
             (vec![import, later, earlier], 350, 800, Some(earlier)),
@@ -434,17 +497,32 @@ mod tests {
             (vec![later, earlier], 450, 800, Some(earlier)),
             (vec![later], 450, 800, None),
         ] {
-            let (expected, deadline) = (Timestamp::from_secs(expected), Timestamp::from_secs(deadline));
-            assert_eq!(Outage::find_responsible(all.iter().copied(), expected, deadline), found, "{expected:?} {deadline:?}");
+            let expected = Timestamp::from_secs(expected);
+            let deadline = Timestamp::from_secs(deadline);
+            assert_eq!(
+                Outage::find_responsible(all.iter().copied(), expected, deadline),
+                found,
+                "{expected:?} {deadline:?}"
+            );
         }
     }
 
     #[test]
     fn reasons_are_one_short_line() {
-        for (text, reason) in [("no answer", "no answer"), ("a\r\nb\u{0}", "a  b"), ("", "")] {
+        for (text, reason) in [
+            ("no answer", "no answer"),
+            ("a\r\nb\u{0}", "a  b"),
+            ("", ""),
+        ] {
             assert_eq!(&*DeliveryRecord::truncate_reason(text), reason);
         }
-        assert_eq!(&*DeliveryRecord::truncate_reason(&"ž".repeat(150)), "ž".repeat(100));
-        assert_eq!(&*DeliveryRecord::truncate_reason(&format!("x{}", "ž".repeat(150))), format!("x{}", "ž".repeat(99)));
+        assert_eq!(
+            &*DeliveryRecord::truncate_reason(&"ž".repeat(150)),
+            "ž".repeat(100)
+        );
+        assert_eq!(
+            &*DeliveryRecord::truncate_reason(&format!("x{}", "ž".repeat(150))),
+            format!("x{}", "ž".repeat(99))
+        );
     }
 }

@@ -123,58 +123,92 @@ impl ChannelKind {
 
     /// Returns the kind with this name or alias.
     pub fn from_name(name: &str) -> Option<&'static Self> {
-        Self::ALL.into_iter().find(|kind| kind.name == name || kind.aliases.contains(&name))
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name == name || kind.aliases.contains(&name))
     }
 
     /// Settings that this kind shares with others.
     pub fn common_fields(&self) -> impl Iterator<Item = &'static SettingField> {
-        let (people, single) = (self.class == ChannelClass::People, self.class != ChannelClass::Group);
+        let people = self.class == ChannelClass::People;
+        let single = self.class != ChannelClass::Group;
         let has_url = self.fields.iter().any(SettingField::is_url);
         let all = common_settings::ANY_KIND_FIELDS.iter();
-        all.chain(common_settings::NON_GROUP_FIELDS.iter().filter(move |_| single))
-            .chain(common_settings::PEOPLE_FIELDS.iter().filter(move |_| people))
-            .chain(common_settings::URL_FIELDS.iter().filter(move |_| has_url))
+        all.chain(
+            common_settings::NON_GROUP_FIELDS
+                .iter()
+                .filter(move |_| single),
+        )
+        .chain(
+            common_settings::PEOPLE_FIELDS
+                .iter()
+                .filter(move |_| people),
+        )
+        .chain(common_settings::URL_FIELDS.iter().filter(move |_| has_url))
     }
 
     /// Command that creates a channel from [the example](Self::example).
     pub fn example_command(&self) -> String {
         let set = |(key, value): &(&str, &str)| {
-            let plain = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-+:,./@%=".contains(&byte));
-            if plain { format!(" --set {key}={value}") } else { format!(" --set '{key}={value}'") }
+            let plain = value
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_-+:,./@%=".contains(&byte));
+            if plain {
+                format!(" --set {key}={value}")
+            } else {
+                format!(" --set '{key}={value}'")
+            }
         };
         let settings: String = self.example.iter().map(set).collect();
-        format!("overdue channel create --project default --kind {0} --name {0}{settings}", self.name)
+        format!(
+            "overdue channel create --project default --kind {0} --name {0}{settings}",
+            self.name
+        )
     }
 
     /// True if the kind has a secret that can be stored in a file.
     pub fn has_secret_files(&self) -> bool {
-        self.fields.iter().any(|field| field.is_secret() && field.key_prefix().is_none())
+        self.fields
+            .iter()
+            .any(|field| field.is_secret() && field.key_prefix().is_none())
     }
 
     /// True if the value of the key must not be shown. Unknown keys count as secret.
     pub fn is_secret(&self, key: &str) -> bool {
-        self.find_field(key).is_none_or(|(field, file)| !file && field.is_secret())
+        self.find_field(key)
+            .is_none_or(|(field, file)| !file && field.is_secret())
     }
 
     /// True if the key can be set and its value must not be shown.
     pub fn is_known_secret(&self, key: &str) -> bool {
-        self.find_field(key).is_some_and(|(field, file)| !file && field.is_secret())
+        self.find_field(key)
+            .is_some_and(|(field, file)| !file && field.is_secret())
     }
 
     /// Returns the key whose value is stored in a file, if this key names that file.
     pub fn secret_key_of_file(&self, key: &str) -> Option<&'static str> {
-        self.find_field(key).filter(|(_, file)| *file).map(|(field, _)| field.key)
+        self.find_field(key)
+            .filter(|(_, file)| *file)
+            .map(|(field, _)| field.key)
     }
 
     /// True if the key can be set or is the prefix of such keys, as `header` is of `header.NAME`.
     pub fn is_key_prefix(&self, key: &str) -> bool {
-        let begins = |field: &SettingField| field.key_prefix().and_then(|prefix| prefix.strip_suffix('.')) == Some(key);
+        let begins = |field: &SettingField| {
+            field
+                .key_prefix()
+                .and_then(|prefix| prefix.strip_suffix('.'))
+                == Some(key)
+        };
         self.fields.iter().chain(self.common_fields()).any(begins)
     }
 
     /// True if this is the pattern of keys such as `header.NAME`, which cannot itself be set.
     pub fn is_key_pattern(&self, key: &str) -> bool {
-        self.fields.iter().chain(self.common_fields()).any(|field| field.key == key && field.key_prefix().is_some())
+        self.fields
+            .iter()
+            .chain(self.common_fields())
+            .any(|field| field.key == key && field.key_prefix().is_some())
     }
 
     /// True if the key is one of the kind's own fields.
@@ -185,8 +219,14 @@ impl ChannelKind {
     /// Returns the field of a key, and whether the key names a file that holds the value.
     fn find_field(&self, key: &str) -> Option<(&'static SettingField, bool)> {
         let all = || self.fields.iter().chain(self.common_fields());
-        let named = all().find(|field| field.has_key(key)).map(|field| (field, false));
-        named.or_else(|| all().find(|field| field.has_file_key(key)).map(|field| (field, true)))
+        let named = all()
+            .find(|field| field.has_key(key))
+            .map(|field| (field, false));
+        named.or_else(|| {
+            all()
+                .find(|field| field.has_file_key(key))
+                .map(|field| (field, true))
+        })
     }
 }
 

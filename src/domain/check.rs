@@ -86,7 +86,9 @@ impl CheckState {
     pub fn deadline(&self, settings: &CheckSettings) -> Option<Timestamp> {
         match self.status {
             Status::Down => None,
-            _ => self.grace_origin().map(|(from, _)| from.plus_secs(settings.grace.get())),
+            _ => self
+                .grace_origin()
+                .map(|(from, _)| from.plus_secs(settings.grace.get())),
         }
     }
 
@@ -104,8 +106,13 @@ impl CheckState {
     /// about an alert.
     pub fn next_evaluation(&self, settings: &CheckSettings) -> Option<Timestamp> {
         match self.notification {
-            NotificationState::Pending { at, .. } => Some(self.deadline(settings).map_or(at, |deadline| deadline.min(at))),
-            NotificationState::NotNeeded | NotificationState::Notified | NotificationState::Undelivered => self.deadline(settings),
+            NotificationState::Pending { at, .. } => Some(
+                self.deadline(settings)
+                    .map_or(at, |deadline| deadline.min(at)),
+            ),
+            NotificationState::NotNeeded
+            | NotificationState::Notified
+            | NotificationState::Undelivered => self.deadline(settings),
         }
     }
 
@@ -114,14 +121,20 @@ impl CheckState {
     fn grace_origin(&self) -> Option<(Timestamp, FlipCause)> {
         let expected = self.grace_start.map(|expected| (expected, FlipCause::Late));
         let run = self.run.map(|run| (run.start, FlipCause::Overrun));
-        expected.into_iter().chain(run).min_by_key(|(from, _)| *from)
+        expected
+            .into_iter()
+            .chain(run)
+            .min_by_key(|(from, _)| *from)
     }
 
     /// Status shown at `now`. After [`CheckState::apply_deadline`] for that time it is the stored
     /// status, or grace while that is up.
     pub fn visible_status(&self, settings: &CheckSettings, now: Timestamp) -> VisibleStatus {
         let grace = settings.grace.get();
-        if self.run.is_some_and(|run| now >= run.start.plus_secs(grace)) {
+        if self
+            .run
+            .is_some_and(|run| now >= run.start.plus_secs(grace))
+        {
             return VisibleStatus::Down;
         }
         match (self.status, self.grace_start) {
@@ -138,7 +151,10 @@ impl CheckState {
     pub fn next_change(&self, settings: &CheckSettings, now: Timestamp) -> Option<Timestamp> {
         let grace = settings.grace.get();
         let run = self.run.map(|run| run.start.plus_secs(grace));
-        let expected = self.grace_start.into_iter().flat_map(|start| [start, start.plus_secs(grace)]);
+        let expected = self
+            .grace_start
+            .into_iter()
+            .flat_map(|start| [start, start.plus_secs(grace)]);
         run.into_iter().chain(expected).filter(|at| *at > now).min()
     }
 
@@ -154,8 +170,15 @@ impl CheckState {
     /// Sets the check to down if its deadline has passed at `now`. The time of the flip is the
     /// deadline. The deadline is later than the last change: otherwise that change would have set
     /// the check to down. An earlier deadline means that the clock has been set back since.
-    pub fn apply_deadline(&mut self, settings: &CheckSettings, now: Timestamp, flips: &mut Vec<Flip>) {
-        if let (Some((from, cause)), Some(deadline)) = (self.grace_origin(), self.passed_deadline(settings, now)) {
+    pub fn apply_deadline(
+        &mut self,
+        settings: &CheckSettings,
+        now: Timestamp,
+        flips: &mut Vec<Flip>,
+    ) {
+        if let (Some((from, cause)), Some(deadline)) =
+            (self.grace_origin(), self.passed_deadline(settings, now))
+        {
             self.change_status(Status::Down, cause, deadline, Some(from), flips);
         }
     }
@@ -163,9 +186,21 @@ impl CheckState {
     /// Like `apply_deadline`, after a change at `now` that may have moved the deadline before the
     /// last change. The flip is not earlier than that change, unless the change is ahead of the
     /// clock.
-    fn apply_deadline_after_change(&mut self, cause: Option<FlipCause>, settings: &CheckSettings, now: Timestamp, flips: &mut Vec<Flip>) {
-        if let (Some((from, own)), Some(deadline)) = (self.grace_origin(), self.passed_deadline(settings, now)) {
-            let at = if self.changed > now { deadline } else { deadline.max(self.changed) };
+    fn apply_deadline_after_change(
+        &mut self,
+        cause: Option<FlipCause>,
+        settings: &CheckSettings,
+        now: Timestamp,
+        flips: &mut Vec<Flip>,
+    ) {
+        if let (Some((from, own)), Some(deadline)) =
+            (self.grace_origin(), self.passed_deadline(settings, now))
+        {
+            let at = if self.changed > now {
+                deadline
+            } else {
+                deadline.max(self.changed)
+            };
             self.change_status(Status::Down, cause.unwrap_or(own), at, Some(from), flips);
         }
     }
@@ -176,19 +211,38 @@ impl CheckState {
 
     /// True if the check waits for something that counts from a time ahead of the clock.
     pub fn has_future_times(&self, settings: &CheckSettings, now: Timestamp) -> bool {
-        let is_told_late = || self.notification_due(settings, now).is_some_and(|(at, due)| at.is_ahead_of(due));
-        self.last_ping.into_iter().chain(self.run.map(|run| run.start)).any(|at| at.is_ahead_of(now)) || is_told_late()
+        let is_told_late = || {
+            self.notification_due(settings, now)
+                .is_some_and(|(at, due)| at.is_ahead_of(due))
+        };
+        self.last_ping
+            .into_iter()
+            .chain(self.run.map(|run| run.start))
+            .any(|at| at.is_ahead_of(now))
+            || is_told_late()
     }
 
     /// Time of the pending decision about an alert, and the latest time that it would have if it
     /// was postponed now.
-    fn notification_due(&self, settings: &CheckSettings, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
-        let NotificationState::Pending { at, reason: held } = self.notification else { return None };
+    fn notification_due(
+        &self,
+        settings: &CheckSettings,
+        now: Timestamp,
+    ) -> Option<(Timestamp, Timestamp)> {
+        let NotificationState::Pending { at, reason: held } = self.notification else {
+            return None;
+        };
         let due = match held {
             HoldReason::ServerOutage => now.plus_secs(Outage::CATCH_UP_SECS),
-            HoldReason::BelowThreshold => settings.next_miss_after(self.last_activity().min(now), now).unwrap_or(now),
-            HoldReason::ParentPending => now.plus_secs(HoldReason::RECHECK_SECS.max(settings.grace.get())),
-            HoldReason::ParentDown(_) | HoldReason::MaintenanceWindow | HoldReason::Trial => now.plus_secs(HoldReason::RECHECK_SECS),
+            HoldReason::BelowThreshold => settings
+                .next_miss_after(self.last_activity().min(now), now)
+                .unwrap_or(now),
+            HoldReason::ParentPending => {
+                now.plus_secs(HoldReason::RECHECK_SECS.max(settings.grace.get()))
+            }
+            HoldReason::ParentDown(_) | HoldReason::MaintenanceWindow | HoldReason::Trial => {
+                now.plus_secs(HoldReason::RECHECK_SECS)
+            }
         };
         Some((at, due))
     }
@@ -200,20 +254,37 @@ impl CheckState {
 
     /// Moves times that are ahead of the clock to `now`. They were logged while the clock was
     /// ahead, so the true times are unknown.
-    pub fn clamp_future_times(&mut self, settings: &CheckSettings, now: Timestamp, flips: &mut Vec<Flip>) {
+    pub fn clamp_future_times(
+        &mut self,
+        settings: &CheckSettings,
+        now: Timestamp,
+        flips: &mut Vec<Flip>,
+    ) {
         self.apply_deadline(settings, now, flips);
         let due = self.notification_due(settings, now);
-        if let (NotificationState::Pending { at, .. }, Some((_, due))) = (&mut self.notification, due) {
+        if let (NotificationState::Pending { at, .. }, Some((_, due))) =
+            (&mut self.notification, due)
+        {
             *at = due.min(*at);
         }
         let back = |at: Timestamp| if at.is_ahead_of(now) { now } else { at };
         self.last_ping = self.last_ping.map(back);
-        self.run = self.run.map(|run| OngoingRun { start: back(run.start), ..run });
+        self.run = self.run.map(|run| OngoingRun {
+            start: back(run.start),
+            ..run
+        });
         self.update_grace_start(settings);
     }
 
     /// Logs a ping with this meaning and applies it.
-    pub fn apply_ping(&mut self, settings: &CheckSettings, meaning: PingMeaning, rid: Option<Uuid>, now: Timestamp, flips: &mut Vec<Flip>) {
+    pub fn apply_ping(
+        &mut self,
+        settings: &CheckSettings,
+        meaning: PingMeaning,
+        rid: Option<Uuid>,
+        now: Timestamp,
+        flips: &mut Vec<Flip>,
+    ) {
         self.apply_deadline(settings, now, flips);
         self.record_ping(meaning.kind(), rid, now);
         let (to, cause) = match meaning {
@@ -233,7 +304,10 @@ impl CheckState {
     pub fn replay(&mut self, kind: PingKind, rid: Option<Uuid>, at: Timestamp, flips: &[Flip]) {
         // A deadline that had passed when the ping came is before it. After it comes only the
         // deadline of an ongoing run.
-        let before = flips.iter().take_while(|flip| flip.cause.is_deadline()).count();
+        let before = flips
+            .iter()
+            .take_while(|flip| flip.cause.is_deadline())
+            .count();
         let (before, after) = flips.split_at(before);
         before.iter().for_each(|flip| self.apply_flip(flip));
         self.record_ping(kind, rid, at);
@@ -249,12 +323,18 @@ impl CheckState {
                 let same = self.run.filter(|run| run.rid == rid);
                 // A run whose start is ahead of `at` was measured by a clock that was set back
                 // meanwhile.
-                self.last_duration = same.map(|run| at.micros_since(run.start)).filter(|micros| *micros >= 0);
+                self.last_duration = same
+                    .map(|run| at.micros_since(run.start))
+                    .filter(|micros| *micros >= 0);
                 // A success with the run id of another run leaves the ongoing run unchanged.
                 if same.is_some() || rid.is_none() || kind == PingKind::Fail {
                     self.run = None;
                 }
-                self.count_outcome(if kind == PingKind::Fail { RunOutcome::Fail } else { RunOutcome::Success });
+                self.count_outcome(if kind == PingKind::Fail {
+                    RunOutcome::Fail
+                } else {
+                    RunOutcome::Success
+                });
             }
             PingKind::Start => self.run = Some(OngoingRun { start: at, rid }),
             PingKind::Log | PingKind::Ignored => {}
@@ -264,7 +344,9 @@ impl CheckState {
     /// True if a ping is overdue at `now`. Always true for a check that expects none.
     pub fn has_missed_ping(&self, settings: &CheckSettings, now: Timestamp) -> bool {
         let last = self.last_activity();
-        settings.next_miss_after(last, last).is_none_or(|missed| missed <= now)
+        settings
+            .next_miss_after(last, last)
+            .is_none_or(|missed| missed <= now)
     }
 
     /// Counts a missed ping of a check that is already down.
@@ -274,7 +356,11 @@ impl CheckState {
 
     fn count_outcome(&mut self, outcome: RunOutcome) {
         self.outcomes.push(outcome);
-        self.failures = if outcome == RunOutcome::Success { 0 } else { self.failures.saturating_add(1) };
+        self.failures = if outcome == RunOutcome::Success {
+            0
+        } else {
+            self.failures.saturating_add(1)
+        };
     }
 
     /// Stops monitoring and ends the run.
@@ -286,7 +372,12 @@ impl CheckState {
 
     /// Makes a paused check new again. Returns `false` and changes nothing if the check is not
     /// paused.
-    pub fn resume(&mut self, settings: &CheckSettings, now: Timestamp, flips: &mut Vec<Flip>) -> bool {
+    pub fn resume(
+        &mut self,
+        settings: &CheckSettings,
+        now: Timestamp,
+        flips: &mut Vec<Flip>,
+    ) -> bool {
         self.apply_deadline(settings, now, flips);
         if self.status != Status::Paused {
             return false;
@@ -299,14 +390,24 @@ impl CheckState {
 
     /// Applies new settings. A deadline that has passed under the old settings sets the check to
     /// down first.
-    pub fn change_settings(&mut self, old: &CheckSettings, new: &CheckSettings, now: Timestamp, flips: &mut Vec<Flip>) {
+    pub fn change_settings(
+        &mut self,
+        old: &CheckSettings,
+        new: &CheckSettings,
+        now: Timestamp,
+        flips: &mut Vec<Flip>,
+    ) {
         self.apply_deadline(old, now, flips);
         self.unused_since_import = false;
         self.update_grace_start(new);
         let last = self.last_activity();
-        if let NotificationState::Pending { at, reason: HoldReason::BelowThreshold } = &mut self.notification
+        if let NotificationState::Pending {
+            at,
+            reason: HoldReason::BelowThreshold,
+        } = &mut self.notification
             && *at > now
-            && (old.timeout, old.grace, &old.schedule, &old.tz) != (new.timeout, new.grace, &new.schedule, &new.tz)
+            && (old.timeout, old.grace, &old.schedule, &old.tz)
+                != (new.timeout, new.grace, &new.schedule, &new.tz)
         {
             *at = new.next_miss_after(last, now).unwrap_or(now);
         }
@@ -321,9 +422,22 @@ impl CheckState {
         };
     }
 
-    fn change_status(&mut self, to: Status, cause: FlipCause, at: Timestamp, awaited: Option<Timestamp>, flips: &mut Vec<Flip>) {
+    fn change_status(
+        &mut self,
+        to: Status,
+        cause: FlipCause,
+        at: Timestamp,
+        awaited: Option<Timestamp>,
+        flips: &mut Vec<Flip>,
+    ) {
         if self.status != to {
-            let flip = Flip { at, from: self.status, to, cause, awaited_since: awaited };
+            let flip = Flip {
+                at,
+                from: self.status,
+                to,
+                cause,
+                awaited_since: awaited,
+            };
             self.apply_flip(&flip);
             flips.push(flip);
         }
@@ -356,13 +470,22 @@ pub struct NameSet {
 impl NameSet {
     /// Returns the names in these settings.
     pub fn from_settings(settings: &CheckSettings) -> Self {
-        Self { name: settings.name.clone(), slug: settings.slug.clone(), tags: settings.tags.clone() }
+        Self {
+            name: settings.name.clone(),
+            slug: settings.slug.clone(),
+            tags: settings.tags.clone(),
+        }
     }
 
     /// Returns default settings with these names.
     pub fn into_settings(self) -> CheckSettings {
         let Self { name, slug, tags } = self;
-        CheckSettings { name, slug, tags, ..CheckSettings::default() }
+        CheckSettings {
+            name,
+            slug,
+            tags,
+            ..CheckSettings::default()
+        }
     }
 }
 

@@ -26,7 +26,12 @@ impl ChannelSelection {
         match text {
             "*" => Self::All,
             "" => Self::Listed(Vec::new()),
-            list => Self::Listed(list.split(',').filter(|item| seen.insert(*item)).map(Box::from).collect()),
+            list => Self::Listed(
+                list.split(',')
+                    .filter(|item| seen.insert(*item))
+                    .map(Box::from)
+                    .collect(),
+            ),
         }
     }
 
@@ -118,7 +123,11 @@ impl UniqueField {
 impl CheckEdit {
     /// Returns `settings` with the named fields replaced, and with `channels` (already resolved)
     /// assigned if given.
-    pub fn apply_to(self, settings: &CheckSettings, channels: Option<Box<[ChannelId]>>) -> CheckSettings {
+    pub fn apply_to(
+        self,
+        settings: &CheckSettings,
+        channels: Option<Box<[ChannelId]>>,
+    ) -> CheckSettings {
         let old = settings.clone();
         let mut filters = old.filters;
         let old_names = self.subject.is_some() || self.subject_fail.is_some();
@@ -167,10 +176,18 @@ impl CheckEdit {
     pub fn first_overlong_field(&self, stored: &CheckSettings) -> Option<&'static str> {
         let is_long = |fits: bool, kept: bool| !fits && !kept;
         match self {
-            Self { desc: Some(desc), .. } if is_long(desc.is_within_limit(), *desc == stored.desc) => Some("desc"),
-            Self { tags: Some(tags), .. } if is_long(tags.is_within_limit(), *tags == stored.tags) => Some("tags"),
-            Self { name: Some(name), .. } if is_long(name.is_within_limit(), *name == stored.name) => Some("name"),
-            Self { slug: Some(slug), .. } if is_long(slug.is_within_limit(), *slug == stored.slug) => Some("slug"),
+            Self {
+                desc: Some(desc), ..
+            } if is_long(desc.is_within_limit(), *desc == stored.desc) => Some("desc"),
+            Self {
+                tags: Some(tags), ..
+            } if is_long(tags.is_within_limit(), *tags == stored.tags) => Some("tags"),
+            Self {
+                name: Some(name), ..
+            } if is_long(name.is_within_limit(), *name == stored.name) => Some("name"),
+            Self {
+                slug: Some(slug), ..
+            } if is_long(slug.is_within_limit(), *slug == stored.slug) => Some("slug"),
             _ => {
                 let keywords = [
                     ("start_kw", &self.start_kw, &stored.start_kw),
@@ -180,9 +197,14 @@ impl CheckEdit {
                     ("subject_fail", &self.subject_fail, &stored.failure_kw),
                 ];
                 let is_wrong = |given: &Option<Keywords>, stored: &Keywords| {
-                    given.as_ref().is_some_and(|given| is_long(given.is_within_limit(), given == stored))
+                    given
+                        .as_ref()
+                        .is_some_and(|given| is_long(given.is_within_limit(), given == stored))
                 };
-                keywords.into_iter().find(|(_, given, stored)| is_wrong(given, stored)).map(|(field, ..)| field)
+                keywords
+                    .into_iter()
+                    .find(|(_, given, stored)| is_wrong(given, stored))
+                    .map(|(field, ..)| field)
             }
         }
     }
@@ -190,15 +212,26 @@ impl CheckEdit {
     /// True if `settings` equal the request on all of `fields`. A field that the request does not
     /// name never matches.
     pub fn matches_unique(&self, settings: &CheckSettings, fields: &[UniqueField]) -> bool {
-        fields.iter().all(|field| self.unique_value(*field) == Some(settings.unique_value(*field)))
+        fields
+            .iter()
+            .all(|field| self.unique_value(*field) == Some(settings.unique_value(*field)))
     }
 
     /// Value of a field in the request.
     pub fn unique_value(&self, field: UniqueField) -> Option<UniqueValue<'_>> {
         match field {
-            UniqueField::Name => self.name.as_ref().map(|name| UniqueValue::Text(name.as_str())),
-            UniqueField::Slug => self.slug.as_ref().map(|slug| UniqueValue::Text(slug.as_str())),
-            UniqueField::Tags => self.tags.as_ref().map(|tags| UniqueValue::Text(tags.as_str())),
+            UniqueField::Name => self
+                .name
+                .as_ref()
+                .map(|name| UniqueValue::Text(name.as_str())),
+            UniqueField::Slug => self
+                .slug
+                .as_ref()
+                .map(|slug| UniqueValue::Text(slug.as_str())),
+            UniqueField::Tags => self
+                .tags
+                .as_ref()
+                .map(|tags| UniqueValue::Text(tags.as_str())),
             UniqueField::Timeout => self.timeout.map(UniqueValue::Seconds),
             UniqueField::Grace => self.grace.map(UniqueValue::Seconds),
         }

@@ -9,7 +9,9 @@ use super::text::{Description, Keywords, Name, Seconds, SecondsError, Slug, Tags
 fn text_error_message(error: TextError, most: usize) -> String {
     match error {
         TextError::TooLong => format!("it has at most {most} characters"),
-        TextError::InvalidCharacter => "it consists of a to z, 0 to 9, hyphens and underscores".into(),
+        TextError::InvalidCharacter => {
+            "it consists of a to z, 0 to 9, hyphens and underscores".into()
+        }
     }
 }
 
@@ -19,7 +21,11 @@ pub fn check_seconds(number: i64) -> Result<Seconds, String> {
 }
 
 fn seconds_error_message(_: SecondsError) -> String {
-    format!("give a whole number of seconds from {} to {}", Seconds::MIN, Seconds::MAX)
+    format!(
+        "give a whole number of seconds from {} to {}",
+        Seconds::MIN,
+        Seconds::MAX
+    )
 }
 
 /// Parses a name.
@@ -34,8 +40,13 @@ pub fn parse_slug(text: &str) -> Result<Slug, String> {
 
 /// Parses tags.
 pub fn parse_tags(text: &str) -> Result<Tags, String> {
-    Tags::parse(text)
-        .map_err(|error| format!("{}, and there are at most {} tags", text_error_message(error, Tags::MAX_CHARS), Tags::MAX_TAGS))
+    Tags::parse(text).map_err(|error| {
+        format!(
+            "{}, and there are at most {} tags",
+            text_error_message(error, Tags::MAX_CHARS),
+            Tags::MAX_TAGS
+        )
+    })
 }
 
 /// Parses a description.
@@ -50,14 +61,27 @@ pub fn parse_keywords(text: &str) -> Result<Keywords, String> {
 
 /// Parses seconds: a plain number, or a time with a unit, as in `15m`, `2h` or `1d`.
 pub fn parse_seconds(text: &str) -> Result<Seconds, String> {
-    let number = text.parse().ok().or_else(|| seconds_of(text, Seconds::MIN, Seconds::MAX).ok());
-    let told = |error| format!("{}, or a time such as 15m, 2h or 1d", seconds_error_message(error));
-    number.ok_or(SecondsError::TooSmall).and_then(Seconds::parse).map_err(told)
+    let number = text
+        .parse()
+        .ok()
+        .or_else(|| seconds_of(text, Seconds::MIN, Seconds::MAX).ok());
+    let told = |error| {
+        format!(
+            "{}, or a time such as 15m, 2h or 1d",
+            seconds_error_message(error)
+        )
+    };
+    number
+        .ok_or(SecondsError::TooSmall)
+        .and_then(Seconds::parse)
+        .map_err(told)
 }
 
 /// Parses a schedule.
 pub fn parse_schedule(text: &str) -> Result<Arc<Schedule>, String> {
-    Schedule::parse(text).map(Arc::new).map_err(|error| error.to_string())
+    Schedule::parse(text)
+        .map(Arc::new)
+        .map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -66,12 +90,33 @@ mod tests {
 
     #[test]
     fn seconds_are_numbers_or_times() {
-        for (text, wanted) in [("900", 900), ("90s", 90), ("15m", 900), ("2h", 7200), ("1d", 86_400), ("365d", 31_536_000)] {
+        for (text, wanted) in [
+            ("900", 900),
+            ("90s", 90),
+            ("15m", 900),
+            ("2h", 7200),
+            ("1d", 86_400),
+            ("365d", 31_536_000),
+        ] {
             assert_eq!(parse_seconds(text).map(Seconds::get), Ok(wanted), "{text}");
         }
-        for text in ["", "59", "59s", "366d", "15", "15min", "m", "1.5h", "-1h", "99999999999999999999d"] {
+        for text in [
+            "",
+            "59",
+            "59s",
+            "366d",
+            "15",
+            "15min",
+            "m",
+            "1.5h",
+            "-1h",
+            "99999999999999999999d",
+        ] {
             let refused = parse_seconds(text).unwrap_err();
-            assert!(refused.contains("from 60 to 31536000, or a time such as 15m"), "{text}: {refused}");
+            assert!(
+                refused.contains("from 60 to 31536000, or a time such as 15m"),
+                "{text}: {refused}"
+            );
         }
     }
 }

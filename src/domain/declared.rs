@@ -25,8 +25,13 @@ impl ConfigSource {
     /// Rejects empty names, more than 100 characters and control characters. The message says which
     /// values are allowed.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        let fits = !text.is_empty() && text.chars().count() <= 100 && !text.chars().any(char::is_control);
-        if fits { Ok(Self(text.into())) } else { Err("a source has 1 to 100 characters and no control characters") }
+        let fits =
+            !text.is_empty() && text.chars().count() <= 100 && !text.chars().any(char::is_control);
+        if fits {
+            Ok(Self(text.into()))
+        } else {
+            Err("a source has 1 to 100 characters and no control characters")
+        }
     }
 
     /// Name as it was given.
@@ -82,7 +87,14 @@ pub enum ObjectKind {
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [Self::Project, Self::Channel, Self::Check, Self::Window, Self::Key, Self::User];
+    pub const ALL: [Self; 6] = [
+        Self::Project,
+        Self::Channel,
+        Self::Check,
+        Self::Window,
+        Self::Key,
+        Self::User,
+    ];
 
     /// Word for the kind in files and lists.
     pub fn name(self) -> &'static str {
@@ -140,8 +152,21 @@ pub struct DeclaredProject {
 impl DeclaredProject {
     /// Creates a project with no declared settings.
     pub fn new(name: ProjectName) -> Self {
-        let (channels, checks, windows, keys) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { name, previous_name: None, uuid: None, check_limit: None, ping_log_limit: None, channels, checks, windows, keys }
+        let channels = Vec::new();
+        let checks = Vec::new();
+        let windows = Vec::new();
+        let keys = Vec::new();
+        Self {
+            name,
+            previous_name: None,
+            uuid: None,
+            check_limit: None,
+            ping_log_limit: None,
+            channels,
+            checks,
+            windows,
+            keys,
+        }
     }
 }
 
@@ -275,7 +300,13 @@ pub enum ChangeOperation {
 
 impl ChangeOperation {
     /// Every operation.
-    pub const ALL: [Self; 5] = [Self::Add, Self::Change, Self::Adopt, Self::Delete, Self::Keep];
+    pub const ALL: [Self; 5] = [
+        Self::Add,
+        Self::Change,
+        Self::Adopt,
+        Self::Delete,
+        Self::Keep,
+    ];
 
     /// Word for the operation.
     pub fn name(self) -> &'static str {

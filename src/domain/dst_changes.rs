@@ -22,8 +22,13 @@ pub fn dst_warnings(schedule: &Schedule, zone: &Timezone, now: Timestamp) -> Vec
     let end = now.plus_secs(LOOKAHEAD_SECS);
     let changes = zone.transitions_after(now).take_while(|(at, _)| *at <= end);
     // Some changes affect only the name of the zone's time.
-    let moved = changes.filter_map(|(at, offset)| Some((at, offset - utc_offset_at(zone, at.plus_secs(-1))?))).filter(|(_, by)| *by != 0);
-    moved.take(MAX_CHANGES).filter_map(|(at, by)| dst_warning(schedule, zone, now, at, by > 0)).collect()
+    let moved = changes
+        .filter_map(|(at, offset)| Some((at, offset - utc_offset_at(zone, at.plus_secs(-1))?)))
+        .filter(|(_, by)| *by != 0);
+    moved
+        .take(MAX_CHANGES)
+        .filter_map(|(at, by)| dst_warning(schedule, zone, now, at, by > 0))
+        .collect()
 }
 
 /// Offset of the zone from UTC in seconds.
@@ -33,47 +38,82 @@ fn utc_offset_at(zone: &Timezone, at: Timestamp) -> Option<i64> {
 
 /// Describes the effect of the change at this time on the runs of the day before, of its day, and
 /// of the day after.
-fn dst_warning(schedule: &Schedule, zone: &Timezone, now: Timestamp, change: Timestamp, forward: bool) -> Option<String> {
+fn dst_warning(
+    schedule: &Schedule,
+    zone: &Timezone,
+    now: Timestamp,
+    change: Timestamp,
+    forward: bool,
+) -> Option<String> {
     // A clock without changes shows which wall times the schedule names.
     let midnight = zone.wall_time_at(change.plus_secs(-1))?.midnight();
-    let (from, to) = (midnight.plus_secs(-86_400), midnight.plus_secs(2 * 86_400));
+    let from = midnight.plus_secs(-86_400);
+    let to = midnight.plus_secs(2 * 86_400);
     let utc = Timezone::utc();
-    let named = schedule.occurrences(Timestamp::from_secs(from.secs() - 1), &utc).map(|at| WallTime::from_secs(at.secs()));
-    let named: Vec<_> = named.take_while(|wall| *wall < to).take(3 * FREQUENT_RUNS_PER_DAY).collect();
+    let named = schedule
+        .occurrences(Timestamp::from_secs(from.secs() - 1), &utc)
+        .map(|at| WallTime::from_secs(at.secs()));
+    let named: Vec<_> = named
+        .take_while(|wall| *wall < to)
+        .take(3 * FREQUENT_RUNS_PER_DAY)
+        .collect();
     if named.len() >= 3 * FREQUENT_RUNS_PER_DAY {
         return None;
     }
-    let runs = schedule.occurrences(change.plus_secs(-86_400), zone).take_while(|at| *at < change.plus_secs(86_400));
+    let runs = schedule
+        .occurrences(change.plus_secs(-86_400), zone)
+        .take_while(|at| *at < change.plus_secs(86_400));
     let runs: Vec<_> = runs.take(2 * FREQUENT_RUNS_PER_DAY).collect();
-    let (mut left_out, mut twice) = (Vec::new(), Vec::new());
+    let mut left_out = Vec::new();
+    let mut twice = Vec::new();
     for wall in &named {
         match zone.resolve(*wall)? {
             WallTimeResolution::Skipped(..) => left_out.push(*wall),
-            WallTimeResolution::Twice([first, second], _) if runs.contains(&first) && runs.contains(&second) => twice.push(*wall),
+            WallTimeResolution::Twice([first, second], _)
+                if runs.contains(&first) && runs.contains(&second) =>
+            {
+                twice.push(*wall)
+            }
             WallTimeResolution::Twice(..) | WallTimeResolution::Once(_) => {}
         }
     }
     // A skipped run may come right after the change, at a time that the schedule does not name.
-    let comes_at = runs.iter().find(|at| **at >= change && zone.wall_time_at(**at).is_some_and(|wall| !named.contains(&wall)));
+    let comes_at = runs.iter().find(|at| {
+        **at >= change
+            && zone
+                .wall_time_at(**at)
+                .is_some_and(|wall| !named.contains(&wall))
+    });
     let comes_at = comes_at.and_then(|at| zone.wall_time_at(*at));
     let what = match (left_out.as_slice(), twice.as_slice()) {
         ([], []) => return None,
         ([one], _) => match comes_at {
-            Some(later) => format!("the run of {} comes at {}", format_wall_time(*one), format_wall_time(later)),
+            Some(later) => format!(
+                "the run of {} comes at {}",
+                format_wall_time(*one),
+                format_wall_time(later)
+            ),
             None => format!("the run of {} is left out", format_wall_time(*one)),
         },
         ([], [one]) => format!("the run of {} comes twice", format_wall_time(*one)),
         ([], more) => format!("{} come twice", format_count(more.len(), "run")),
         (more, _) => match comes_at {
             Some(later) => {
-                format!("of {} in the hour that is skipped, one comes, at {}", format_count(more.len(), "run"), format_wall_time(later))
+                format!(
+                    "of {} in the hour that is skipped, one comes, at {}",
+                    format_count(more.len(), "run"),
+                    format_wall_time(later)
+                )
             }
             None => format!("{} are left out", format_count(more.len(), "run")),
         },
     };
     let times = TimeFormatter { now, zone };
     let way = if forward { "forward" } else { "back" };
-    Some(format!("Clocks go {way} on {}: {what}.", times.date(change)))
+    Some(format!(
+        "Clocks go {way} on {}: {what}.",
+        times.date(change)
+    ))
 }
 
 /// Formats a wall time to the minute.
@@ -88,8 +128,17 @@ mod tests {
     use proptest::prelude::*;
 
     fn warnings(schedule: &str, zone: &str) -> Vec<String> {
-        let now = Timestamp::from_micros("2026-11-20T10:00:00Z".parse::<jiff::Timestamp>().unwrap().as_microsecond());
-        dst_warnings(&Schedule::parse(schedule).unwrap(), &Timezone::parse(zone).unwrap(), now)
+        let now = Timestamp::from_micros(
+            "2026-11-20T10:00:00Z"
+                .parse::<jiff::Timestamp>()
+                .unwrap()
+                .as_microsecond(),
+        );
+        dst_warnings(
+            &Schedule::parse(schedule).unwrap(),
+            &Timezone::parse(zone).unwrap(),
+            now,
+        )
     }
 
     #[test]
@@ -97,37 +146,125 @@ mod tests {
         let forward = |date: &str, what: &str| format!("Clocks go forward on {date}: {what}.");
         let back = |date: &str, what: &str| format!("Clocks go back on {date}: {what}.");
         for (zone, hour, words) in [
-            ("Europe/Riga", 3, vec![forward("28 Mar 2027", "the run of 03:30 comes at 04:00")]),
-            ("Europe/London", 1, vec![forward("28 Mar 2027", "the run of 01:30 comes at 02:00")]),
-            ("Europe/Lisbon", 1, vec![forward("28 Mar 2027", "the run of 01:30 comes at 02:00")]),
-            ("Europe/Berlin", 2, vec![forward("28 Mar 2027", "the run of 02:30 comes at 03:00")]),
+            (
+                "Europe/Riga",
+                3,
+                vec![forward("28 Mar 2027", "the run of 03:30 comes at 04:00")],
+            ),
+            (
+                "Europe/London",
+                1,
+                vec![forward("28 Mar 2027", "the run of 01:30 comes at 02:00")],
+            ),
+            (
+                "Europe/Lisbon",
+                1,
+                vec![forward("28 Mar 2027", "the run of 01:30 comes at 02:00")],
+            ),
+            (
+                "Europe/Berlin",
+                2,
+                vec![forward("28 Mar 2027", "the run of 02:30 comes at 03:00")],
+            ),
             ("Europe/Berlin", 4, vec![]),
-            ("America/New_York", 2, vec![forward("14 Mar 2027", "the run of 02:30 comes at 03:00")]),
-            ("America/Los_Angeles", 2, vec![forward("14 Mar 2027", "the run of 02:30 comes at 03:00")]),
-            ("America/St_Johns", 2, vec![forward("14 Mar 2027", "the run of 02:30 comes at 03:00")]),
-            ("America/Havana", 0, vec![forward("14 Mar 2027", "the run of 00:30 comes at 01:00")]),
-            ("America/Santiago", 0, vec![forward("5 Sep 2027", "the run of 00:30 comes at 01:00")]),
-            ("Atlantic/Azores", 0, vec![forward("28 Mar 2027", "the run of 00:30 comes at 01:00")]),
-            ("Africa/Cairo", 0, vec![forward("30 Apr 2027", "the run of 00:30 comes at 01:00")]),
-            ("Asia/Beirut", 0, vec![forward("28 Mar 2027", "the run of 00:30 comes at 01:00")]),
-            ("Asia/Jerusalem", 2, vec![forward("26 Mar 2027", "the run of 02:30 comes at 03:00")]),
-            ("Australia/Sydney", 2, vec![forward("3 Oct 2027", "the run of 02:30 comes at 03:00")]),
+            (
+                "America/New_York",
+                2,
+                vec![forward("14 Mar 2027", "the run of 02:30 comes at 03:00")],
+            ),
+            (
+                "America/Los_Angeles",
+                2,
+                vec![forward("14 Mar 2027", "the run of 02:30 comes at 03:00")],
+            ),
+            (
+                "America/St_Johns",
+                2,
+                vec![forward("14 Mar 2027", "the run of 02:30 comes at 03:00")],
+            ),
+            (
+                "America/Havana",
+                0,
+                vec![forward("14 Mar 2027", "the run of 00:30 comes at 01:00")],
+            ),
+            (
+                "America/Santiago",
+                0,
+                vec![forward("5 Sep 2027", "the run of 00:30 comes at 01:00")],
+            ),
+            (
+                "Atlantic/Azores",
+                0,
+                vec![forward("28 Mar 2027", "the run of 00:30 comes at 01:00")],
+            ),
+            (
+                "Africa/Cairo",
+                0,
+                vec![forward("30 Apr 2027", "the run of 00:30 comes at 01:00")],
+            ),
+            (
+                "Asia/Beirut",
+                0,
+                vec![forward("28 Mar 2027", "the run of 00:30 comes at 01:00")],
+            ),
+            (
+                "Asia/Jerusalem",
+                2,
+                vec![forward("26 Mar 2027", "the run of 02:30 comes at 03:00")],
+            ),
+            (
+                "Australia/Sydney",
+                2,
+                vec![forward("3 Oct 2027", "the run of 02:30 comes at 03:00")],
+            ),
             ("Australia/Lord_Howe", 2, vec![]),
-            ("Pacific/Auckland", 2, vec![forward("26 Sep 2027", "the run of 02:30 comes at 03:00")]),
-            ("Antarctica/Troll", 1, vec![forward("28 Mar 2027", "the run of 01:30 comes at 03:00")]),
+            (
+                "Pacific/Auckland",
+                2,
+                vec![forward("26 Sep 2027", "the run of 02:30 comes at 03:00")],
+            ),
+            (
+                "Antarctica/Troll",
+                1,
+                vec![forward("28 Mar 2027", "the run of 01:30 comes at 03:00")],
+            ),
             ("America/Asuncion", 0, vec![]),
             ("Asia/Tokyo", 2, vec![]),
             ("UTC", 2, vec![]),
         ] {
-            assert_eq!(warnings(&format!("30 {hour} * * *"), zone), words, "{zone} {hour}");
+            assert_eq!(
+                warnings(&format!("30 {hour} * * *"), zone),
+                words,
+                "{zone} {hour}"
+            );
         }
-        assert_eq!(warnings("*-*-* 03:30", "Europe/Riga"), [forward("28 Mar 2027", "the run of 03:30 is left out")]);
-        let both = [forward("28 Mar 2027", "4 runs are left out"), back("31 Oct 2027", "4 runs come twice")];
+        assert_eq!(
+            warnings("*-*-* 03:30", "Europe/Riga"),
+            [forward("28 Mar 2027", "the run of 03:30 is left out")]
+        );
+        let both = [
+            forward("28 Mar 2027", "4 runs are left out"),
+            back("31 Oct 2027", "4 runs come twice"),
+        ];
         assert_eq!(warnings("*/15 3 * * *", "Europe/Riga"), both);
-        let one = forward("28 Mar 2027", "of 2 runs in the hour that is skipped, one comes, at 04:00");
+        let one = forward(
+            "28 Mar 2027",
+            "of 2 runs in the hour that is skipped, one comes, at 04:00",
+        );
         assert_eq!(warnings("15,45 3 * * *", "Europe/Riga"), [one]);
-        for calm in ["* * * * *", "*/5 * * * *", "0 * * * *", "0 12 * * *", "*-*-* 03:30 UTC", "2026-01-01"] {
-            assert_eq!(warnings(calm, "Europe/Riga"), Vec::<String>::new(), "{calm}");
+        for calm in [
+            "* * * * *",
+            "*/5 * * * *",
+            "0 * * * *",
+            "0 12 * * *",
+            "*-*-* 03:30 UTC",
+            "2026-01-01",
+        ] {
+            assert_eq!(
+                warnings(calm, "Europe/Riga"),
+                Vec::<String>::new(),
+                "{calm}"
+            );
         }
     }
 

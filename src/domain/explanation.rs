@@ -17,41 +17,79 @@ pub struct FailureContext {
 
 /// Time at which a ping was expected that did not come before the flip. `None` if that was not
 /// recorded and the settings have changed since.
-pub fn expected_ping_time(flip: Flip, settings: &CheckSettings, last_success: Option<Timestamp>) -> Option<Timestamp> {
+pub fn expected_ping_time(
+    flip: Flip,
+    settings: &CheckSettings,
+    last_success: Option<Timestamp>,
+) -> Option<Timestamp> {
     if flip.awaited_since.is_some() {
         return flip.awaited_since;
     }
     // A deadline is later than the expected ping by the grace time.
     let expected = flip.at.plus_secs(-settings.grace.get());
     let by_success = last_success.and_then(|success| settings.next_ping_after(success));
-    by_success.is_none_or(|at| at == expected).then_some(expected)
+    by_success
+        .is_none_or(|at| at == expected)
+        .then_some(expected)
 }
 
 /// Explains a flip in a sentence: what happened, when, and what was expected.
-pub fn explain_flip(flip: Flip, settings: &CheckSettings, known: FailureContext, times: &TimeFormatter<'_>) -> String {
-    let (at, when, zone, grace) = (times.at(flip.at), times.at_phrase(flip.at), times.zone.name(), settings.grace.get());
+pub fn explain_flip(
+    flip: Flip,
+    settings: &CheckSettings,
+    known: FailureContext,
+    times: &TimeFormatter<'_>,
+) -> String {
+    let at = times.at(flip.at);
+    let when = times.at_phrase(flip.at);
+    let zone = times.zone.name();
+    let grace = settings.grace.get();
     let since = || match known.last_success {
         Some(success) => format!("No success signal has come since {}.", times.at(success)),
         None => "No success signal is known.".into(),
     };
-    let after = || known.run_duration.map_or_else(String::new, |took| format!(", {} after it started", format_duration(took)));
+    let after = || {
+        known.run_duration.map_or_else(String::new, |took| {
+            format!(", {} after it started", format_duration(took))
+        })
+    };
     match flip.cause {
         FlipCause::Late => match expected_ping_time(flip, settings, known.last_success) {
-            Some(expected) => format!("It was expected {} and had until {at} to report ({zone}). {}", times.at_phrase(expected), since()),
+            Some(expected) => format!(
+                "It was expected {} and had until {at} to report ({zone}). {}",
+                times.at_phrase(expected),
+                since()
+            ),
             None => format!("It had until {at} to report ({zone}). {}", since()),
         },
         FlipCause::Overrun => {
             let start = flip.awaited_since.unwrap_or(flip.at.plus_secs(-grace));
             let within = format_duration(flip.at.micros_since(start));
-            format!("It started {} and has not reported an end within {within} ({zone}).", times.at_phrase(start))
+            format!(
+                "It started {} and has not reported an end within {within} ({zone}).",
+                times.at_phrase(start)
+            )
         }
         FlipCause::SettingsChanged => {
-            format!("Its settings were changed, and by the new ones it had until {at} to report ({zone}). {}", since())
+            format!(
+                "Its settings were changed, and by the new ones it had until {at} to report \
+                 ({zone}). {}",
+                since()
+            )
         }
         FlipCause::Fail => format!("It reported a failure {when} ({zone}){}.", after()),
-        FlipCause::ExitStatus(status) => format!("It reported exit status {status} {when} ({zone}){}.", after()),
-        FlipCause::Keyword => format!("It reported {when} ({zone}){}, and a word that means failure was in it.", after()),
-        FlipCause::NoKeyword => format!("It reported {when} ({zone}){}, and no word that means success was in it.", after()),
+        FlipCause::ExitStatus(status) => format!(
+            "It reported exit status {status} {when} ({zone}){}.",
+            after()
+        ),
+        FlipCause::Keyword => format!(
+            "It reported {when} ({zone}){}, and a word that means failure was in it.",
+            after()
+        ),
+        FlipCause::NoKeyword => format!(
+            "It reported {when} ({zone}){}, and no word that means success was in it.",
+            after()
+        ),
         FlipCause::Success => format!("It reported a success {when} ({zone})."),
         FlipCause::PausedOrResumed => format!("Somebody paused or resumed it {when} ({zone})."),
         FlipCause::Unknown => format!("It changed {when} ({zone}); why was not recorded."),
@@ -71,42 +109,91 @@ pub struct StatusExplanation {
 
 /// Explains the present status of a check. `last` is its newest flip; `None` if it is no longer
 /// kept or there was none.
-pub fn explain_status(check: &Check, last: Option<Flip>, known: FailureContext, times: &TimeFormatter<'_>) -> StatusExplanation {
-    let (settings, now) = (&*check.settings, times.now);
+pub fn explain_status(
+    check: &Check,
+    last: Option<Flip>,
+    known: FailureContext,
+    times: &TimeFormatter<'_>,
+) -> StatusExplanation {
+    let settings = &*check.settings;
+    let now = times.now;
     // A deadline that has passed but is not applied yet counts as applied.
-    let (mut state, mut flips) = (check.state, Vec::new());
+    let mut state = check.state;
+    let mut flips = Vec::new();
     state.apply_deadline(settings, now, &mut flips);
     let (headline, mut reason) = match state.visible_status(settings, now) {
         VisibleStatus::Down => {
-            let stored = Flip { at: state.changed, from: Status::Up, to: Status::Down, cause: FlipCause::Unknown, awaited_since: None };
-            let flip = flips.last().copied().or(last).filter(|flip| flip.to == Status::Down).unwrap_or(stored);
-            let since = format!("Down since {} ({}).", times.at(flip.at), format_duration(now.micros_since(flip.at)));
+            let stored = Flip {
+                at: state.changed,
+                from: Status::Up,
+                to: Status::Down,
+                cause: FlipCause::Unknown,
+                awaited_since: None,
+            };
+            let flip = flips
+                .last()
+                .copied()
+                .or(last)
+                .filter(|flip| flip.to == Status::Down)
+                .unwrap_or(stored);
+            let since = format!(
+                "Down since {} ({}).",
+                times.at(flip.at),
+                format_duration(now.micros_since(flip.at))
+            );
             (since, vec![explain_flip(flip, settings, known, times)])
         }
-        VisibleStatus::Grace => {
-            ("Late.".into(), state.grace_start.map(|at| format!("It was expected at {}.", times.at(at))).into_iter().collect())
-        }
+        VisibleStatus::Grace => (
+            "Late.".into(),
+            state
+                .grace_start
+                .map(|at| format!("It was expected at {}.", times.at(at)))
+                .into_iter()
+                .collect(),
+        ),
         VisibleStatus::Up => ("Up.".into(), vec![explain_up(&state, times)]),
         VisibleStatus::New => ("New.".into(), vec![explain_new(&state).into()]),
         VisibleStatus::Paused => ("Paused.".into(), vec![explain_paused(settings).into()]),
     };
     if let Some(run) = state.run {
-        reason.push(format!("A run began at {} ({}).", times.at_second(run.start), times.relative(run.start)));
+        reason.push(format!(
+            "A run began at {} ({}).",
+            times.at_second(run.start),
+            times.relative(run.start)
+        ));
     }
-    let waits_for_sign = state.run.is_some() || state.visible_status(settings, now) == VisibleStatus::Grace;
+    let waits_for_sign =
+        state.run.is_some() || state.visible_status(settings, now) == VisibleStatus::Grace;
     if let Some(deadline) = state.deadline(settings).filter(|_| waits_for_sign) {
-        reason.push(format!("Unless it reports, it goes down at {} ({}).", times.at(deadline), times.relative(deadline)));
+        reason.push(format!(
+            "Unless it reports, it goes down at {} ({}).",
+            times.at(deadline),
+            times.relative(deadline)
+        ));
     }
     if let Some((at, why)) = state.notification.pending_decision() {
-        reason.push(format!("Nobody has been told yet: {why}. That is decided at {}.", times.at(at)));
+        reason.push(format!(
+            "Nobody has been told yet: {why}. That is decided at {}.",
+            times.at(at)
+        ));
     }
-    StatusExplanation { status: state.visible_status(settings, now), headline, reason: reason.join(" ") }
+    StatusExplanation {
+        status: state.visible_status(settings, now),
+        headline,
+        reason: reason.join(" "),
+    }
 }
 
 fn explain_up(state: &CheckState, times: &TimeFormatter<'_>) -> String {
-    let last = state.last_ping.map(|at| format!("Last ping {}", times.relative(at)));
+    let last = state
+        .last_ping
+        .map(|at| format!("Last ping {}", times.relative(at)));
     match (last, state.grace_start) {
-        (Some(last), Some(next)) => format!("{last}, next expected {} ({}).", times.at(next), times.relative(next)),
+        (Some(last), Some(next)) => format!(
+            "{last}, next expected {} ({}).",
+            times.at(next),
+            times.relative(next)
+        ),
         (Some(last), None) => format!("{last}. The schedule has ended; nothing more is expected."),
         (None, _) => String::new(),
     }
@@ -120,7 +207,11 @@ fn explain_new(state: &CheckState) -> &'static str {
 }
 
 fn explain_paused(settings: &CheckSettings) -> &'static str {
-    if settings.manual_resume { "Pings are ignored until you resume it." } else { "The next success or failure starts it again." }
+    if settings.manual_resume {
+        "Pings are ignored until you resume it."
+    } else {
+        "The next success or failure starts it again."
+    }
 }
 
 /// Reason of a flip in a few words, without a time.

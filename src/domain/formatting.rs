@@ -6,35 +6,61 @@ use super::timestamp::{MICROS_PER_SEC, Timestamp};
 use super::timezone::Timezone;
 use super::timezone::wall_time::WallTime;
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// Formats a number and its unit: `1 check`, `2 checks`.
 pub fn format_count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+    if number == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{number} {what}s")
+    }
 }
 
 /// Quotes a word for a POSIX shell, if it needs quotes.
 pub fn shell_word(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
-    if !word.is_empty() && word.bytes().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    if !word.is_empty() && word.bytes().all(plain) {
+        word.into()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 /// Formats microseconds in the two largest units that matter: `40 seconds`, `4 min 12 s`, `9
 /// hours`, `2 d 3 h`.
 pub fn format_duration(micros: i64) -> String {
     let seconds = micros / MICROS_PER_SEC;
-    let units = [(86_400, "d", "day"), (3_600, "h", "hour"), (60, "min", "minute"), (1, "s", "second")];
-    let Some(at) = units.iter().position(|(unit, ..)| seconds >= *unit) else { return "less than a second".into() };
+    let units = [
+        (86_400, "d", "day"),
+        (3_600, "h", "hour"),
+        (60, "min", "minute"),
+        (1, "s", "second"),
+    ];
+    let Some(at) = units.iter().position(|(unit, ..)| seconds >= *unit) else {
+        return "less than a second".into();
+    };
     let whole = |(unit, short, long): (i64, &str, &str), of: i64, alone: bool| match of / unit {
         1 if alone => format!("1 {long}"),
         number if alone => format!("{number} {long}s"),
         number => format!("{number} {short}"),
     };
-    let Some((first, second)) = units.get(at).map(|first| (*first, units.get(at + 1).copied())) else { return String::new() };
+    let Some((first, second)) = units
+        .get(at)
+        .map(|first| (*first, units.get(at + 1).copied()))
+    else {
+        return String::new();
+    };
     match second {
         Some(second) if seconds % first.0 >= second.0 => {
-            format!("{} {}", whole(first, seconds, false), whole(second, seconds % first.0, false))
+            format!(
+                "{} {}",
+                whole(first, seconds, false),
+                whole(second, seconds % first.0, false)
+            )
         }
         _ => whole(first, seconds, true),
     }
@@ -94,37 +120,73 @@ impl TimeFormatter<'_> {
             172_800..1_209_600 => format!("{} d", seconds / 86_400),
             _ => return self.date(moment),
         };
-        if away < 0 { format!("{far} ago") } else { format!("in {far}") }
+        if away < 0 {
+            format!("{far} ago")
+        } else {
+            format!("in {far}")
+        }
     }
 
     /// Formats the day of a time: `20 Nov 2026`.
     pub fn date(&self, moment: Timestamp) -> String {
-        let Some(shown) = self.zone.wall_time_at(moment).and_then(WallTime::to_civil) else { return "an unknown time".into() };
-        format!("{} {} {}", shown.day(), name_at(&MONTHS, i64::from(shown.month()) - 1), shown.year())
+        let Some(shown) = self.zone.wall_time_at(moment).and_then(WallTime::to_civil) else {
+            return "an unknown time".into();
+        };
+        format!(
+            "{} {} {}",
+            shown.day(),
+            name_at(&MONTHS, i64::from(shown.month()) - 1),
+            shown.year()
+        )
     }
 
     /// Formats the month of a time: `Nov 2026`.
     pub fn month(&self, moment: Timestamp) -> String {
         let date = self.date(moment);
-        date.split_once(' ').map_or_else(|| date.clone(), |(_, month)| month.to_owned())
+        date.split_once(' ')
+            .map_or_else(|| date.clone(), |(_, month)| month.to_owned())
     }
 
     /// Formats a time to the second with its day and zone: `20 Nov 2026, 12:56:21 (Europe/Riga)`.
     pub fn exact(&self, moment: Timestamp) -> String {
-        let Some(shown) = self.zone.wall_time_at(moment).and_then(WallTime::to_civil) else { return "an unknown time".into() };
-        let (hour, minute, second) = (shown.hour(), shown.minute(), shown.second());
-        format!("{}, {hour:02}:{minute:02}:{second:02} ({})", self.date(moment), self.zone.name())
+        let Some(shown) = self.zone.wall_time_at(moment).and_then(WallTime::to_civil) else {
+            return "an unknown time".into();
+        };
+        let hour = shown.hour();
+        let minute = shown.minute();
+        let second = shown.second();
+        format!(
+            "{}, {hour:02}:{minute:02}:{second:02} ({})",
+            self.date(moment),
+            self.zone.name()
+        )
     }
 
     /// Formats a time to the minute with its weekday and UTC offset: `Sat 21 Nov 03:30 +02`.
     pub fn with_offset(&self, moment: Timestamp) -> String {
-        let Some(wall) = self.zone.wall_time_at(moment) else { return "an unknown time".into() };
-        let Some(shown) = wall.to_civil() else { return "an unknown time".into() };
+        let Some(wall) = self.zone.wall_time_at(moment) else {
+            return "an unknown time".into();
+        };
+        let Some(shown) = wall.to_civil() else {
+            return "an unknown time".into();
+        };
         let offset = (wall.secs() - moment.secs()) / 60;
-        let (sign, hours, minutes) = (if offset < 0 { '-' } else { '+' }, offset.abs() / 60, offset.abs() % 60);
-        let minutes = if minutes == 0 { String::new() } else { format!(":{minutes:02}") };
-        let (day, month) = (weekday(wall), name_at(&MONTHS, i64::from(shown.month()) - 1));
-        format!("{day} {} {month} {:02}:{:02} {sign}{hours:02}{minutes}", shown.day(), shown.hour(), shown.minute())
+        let sign = if offset < 0 { '-' } else { '+' };
+        let hours = offset.abs() / 60;
+        let minutes = offset.abs() % 60;
+        let minutes = if minutes == 0 {
+            String::new()
+        } else {
+            format!(":{minutes:02}")
+        };
+        let day = weekday(wall);
+        let month = name_at(&MONTHS, i64::from(shown.month()) - 1);
+        format!(
+            "{day} {} {month} {:02}:{:02} {sign}{hours:02}{minutes}",
+            shown.day(),
+            shown.hour(),
+            shown.minute()
+        )
     }
 
     /// Formats the span between two times: `from 03:45 until 08:57`, to the second if it is short.
@@ -134,13 +196,20 @@ impl TimeFormatter<'_> {
     }
 
     fn format_time(&self, moment: Timestamp, seconds: bool) -> String {
-        let Some((wall, today)) = self.zone.wall_time_at(moment).zip(self.zone.wall_time_at(self.now)) else {
+        let Some((wall, today)) = self
+            .zone
+            .wall_time_at(moment)
+            .zip(self.zone.wall_time_at(self.now))
+        else {
             return "an unknown time".into();
         };
-        let Some(shown) = wall.to_civil() else { return "an unknown time".into() };
+        let Some(shown) = wall.to_civil() else {
+            return "an unknown time".into();
+        };
         let days = |wall: i64| wall.div_euclid(86_400);
         let ahead = days(wall.secs()) - days(today.secs());
-        let (day, month) = (shown.day(), name_at(&MONTHS, i64::from(shown.month()) - 1));
+        let day = shown.day();
+        let month = name_at(&MONTHS, i64::from(shown.month()) - 1);
         let date: Cow<'_, str> = match ahead {
             0 => "".into(),
             -1 => "yesterday ".into(),
@@ -148,7 +217,11 @@ impl TimeFormatter<'_> {
             -180..=180 => format!("{} {day} {month} ", weekday(wall)).into(),
             _ => format!("{day} {month} {} ", shown.year()).into(),
         };
-        let second = if seconds { format!(":{:02}", shown.second()) } else { String::new() };
+        let second = if seconds {
+            format!(":{:02}", shown.second())
+        } else {
+            String::new()
+        };
         format!("{date}{:02}:{:02}{second}", shown.hour(), shown.minute())
     }
 }
@@ -156,11 +229,17 @@ impl TimeFormatter<'_> {
 /// Weekday that a clock shows.
 fn weekday(wall: WallTime) -> &'static str {
     // 1970-01-01 was a Thursday.
-    name_at(&WEEKDAYS, (wall.secs().div_euclid(86_400) + 3).rem_euclid(7))
+    name_at(
+        &WEEKDAYS,
+        (wall.secs().div_euclid(86_400) + 3).rem_euclid(7),
+    )
 }
 
 fn name_at(names: &[&'static str], at: i64) -> &'static str {
-    usize::try_from(at).ok().and_then(|at| names.get(at).copied()).unwrap_or_default()
+    usize::try_from(at)
+        .ok()
+        .and_then(|at| names.get(at).copied())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -169,14 +248,26 @@ mod tests {
 
     #[test]
     fn sizes_are_said_in_one_unit() {
-        for (bytes, words) in [(0, "0 bytes"), (999, "999 bytes"), (1_000, "1.0 kB"), (98_765, "98.7 kB"), (1_250_000, "1.2 MB")] {
+        for (bytes, words) in [
+            (0, "0 bytes"),
+            (999, "999 bytes"),
+            (1_000, "1.0 kB"),
+            (98_765, "98.7 kB"),
+            (1_250_000, "1.2 MB"),
+        ] {
             assert_eq!(format_size(bytes), words);
         }
     }
 
     #[test]
     fn words_survive_a_shell() {
-        for (word, wanted) in [("/var/lib/x", "/var/lib/x"), ("a b", "'a b'"), ("it's", "'it'\\''s'"), ("", "''"), ("?a=1", "'?a=1'")] {
+        for (word, wanted) in [
+            ("/var/lib/x", "/var/lib/x"),
+            ("a b", "'a b'"),
+            ("it's", "'it'\\''s'"),
+            ("", "''"),
+            ("?a=1", "'?a=1'"),
+        ] {
             assert_eq!(shell_word(word), wanted);
         }
     }
@@ -202,10 +293,18 @@ mod tests {
             (183_600, "2 d 3 h"),
             (31_536_000, "365 days"),
         ] {
-            assert_eq!(format_duration(seconds * MICROS_PER_SEC + 999), words, "{seconds}");
+            assert_eq!(
+                format_duration(seconds * MICROS_PER_SEC + 999),
+                words,
+                "{seconds}"
+            );
         }
         assert_eq!(
-            (format_count(0, "check"), format_count(1, "check"), format_count(2, "check")),
+            (
+                format_count(0, "check"),
+                format_count(1, "check"),
+                format_count(2, "check")
+            ),
             ("0 checks".into(), "1 check".into(), "2 checks".into())
         );
     }
@@ -213,7 +312,10 @@ mod tests {
     #[test]
     fn times_are_said_as_seen_from_now() {
         let riga = Timezone::parse("Europe/Riga").unwrap();
-        let times = TimeFormatter { now: moment("2026-11-20T07:00:00Z"), zone: &riga };
+        let times = TimeFormatter {
+            now: moment("2026-11-20T07:00:00Z"),
+            zone: &riga,
+        };
         for (at, words) in [
             ("2026-11-20T01:45:59Z", "03:45"),
             ("2026-11-19T22:00:00Z", "00:00"),
@@ -233,15 +335,22 @@ mod tests {
         ] {
             assert_eq!(times.at_phrase(moment(at)), words, "{at}");
         }
-        let (from, until) = (moment("2026-11-20T01:45:10Z"), moment("2026-11-20T01:45:50Z"));
+        let from = moment("2026-11-20T01:45:10Z");
+        let until = moment("2026-11-20T01:45:50Z");
         assert_eq!(times.span(from, until), "from 03:45:10 until 03:45:50");
-        assert_eq!(times.span(from, moment("2026-11-20T06:57:00Z")), "from 03:45 until 08:57");
+        assert_eq!(
+            times.span(from, moment("2026-11-20T06:57:00Z")),
+            "from 03:45 until 08:57"
+        );
     }
 
     #[test]
     fn distances_are_said_in_one_unit() {
         let riga = Timezone::parse("Europe/Riga").unwrap();
-        let times = TimeFormatter { now: moment("2026-11-20T10:56:21Z"), zone: &riga };
+        let times = TimeFormatter {
+            now: moment("2026-11-20T10:56:21Z"),
+            zone: &riga,
+        };
         for (seconds, words) in [
             (0, "just now"),
             (-4, "just now"),
@@ -257,21 +366,46 @@ mod tests {
             (-1_209_600, "6 Nov 2026"),
             (5_000_000, "17 Jan 2027"),
         ] {
-            assert_eq!(times.relative(times.now.plus_secs(seconds)), words, "{seconds}");
+            assert_eq!(
+                times.relative(times.now.plus_secs(seconds)),
+                words,
+                "{seconds}"
+            );
         }
     }
 
     #[test]
     fn exact_times_name_their_zone() {
         for (zone, exact, offset, month) in [
-            ("Europe/Riga", "1 Jan 2027, 00:30:05 (Europe/Riga)", "Fri 1 Jan 00:30 +02", "Jan 2027"),
-            ("UTC", "31 Dec 2026, 22:30:05 (UTC)", "Thu 31 Dec 22:30 +00", "Dec 2026"),
-            ("America/St_Johns", "31 Dec 2026, 19:00:05 (America/St_Johns)", "Thu 31 Dec 19:00 -03:30", "Dec 2026"),
+            (
+                "Europe/Riga",
+                "1 Jan 2027, 00:30:05 (Europe/Riga)",
+                "Fri 1 Jan 00:30 +02",
+                "Jan 2027",
+            ),
+            (
+                "UTC",
+                "31 Dec 2026, 22:30:05 (UTC)",
+                "Thu 31 Dec 22:30 +00",
+                "Dec 2026",
+            ),
+            (
+                "America/St_Johns",
+                "31 Dec 2026, 19:00:05 (America/St_Johns)",
+                "Thu 31 Dec 19:00 -03:30",
+                "Dec 2026",
+            ),
         ] {
             let zone = Timezone::parse(zone).unwrap();
             let at = moment("2026-12-31T22:30:05Z");
-            let times = TimeFormatter { now: at, zone: &zone };
-            assert_eq!((times.exact(at), times.with_offset(at), times.month(at)), (exact.into(), offset.into(), month.into()));
+            let times = TimeFormatter {
+                now: at,
+                zone: &zone,
+            };
+            assert_eq!(
+                (times.exact(at), times.with_offset(at), times.month(at)),
+                (exact.into(), offset.into(), month.into())
+            );
         }
     }
 }

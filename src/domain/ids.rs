@@ -43,7 +43,9 @@ id! {
 pub fn parse_hyphenated_uuid(text: &str) -> Option<Uuid> {
     // `Uuid::try_parse` accepts other forms too. Of the forms with 36 characters only this one has
     // a hyphen at 8.
-    (text.len() == 36 && text.as_bytes().get(8) == Some(&b'-')).then(|| Uuid::try_parse(text).ok()).flatten()
+    (text.len() == 36 && text.as_bytes().get(8) == Some(&b'-'))
+        .then(|| Uuid::try_parse(text).ok())
+        .flatten()
 }
 
 /// Parses a UUID as it appears in paths: 8-4-4-4-12, lower case. Returns `None` for any other
@@ -89,7 +91,10 @@ impl UniqueKey {
     pub fn parse(text: &str) -> Option<Self> {
         let mut key = [0; 20];
         let (pairs, odd) = text.as_bytes().as_chunks::<2>();
-        if pairs.len() != key.len() || !odd.is_empty() || text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        if pairs.len() != key.len()
+            || !odd.is_empty()
+            || text.bytes().any(|byte| byte.is_ascii_uppercase())
+        {
             return None;
         }
         for (byte, [high, low]) in key.iter_mut().zip(pairs) {
@@ -114,7 +119,10 @@ mod tests {
     fn only_the_hyphenated_form_counts() {
         let good = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
         assert!(parse_hyphenated_uuid(good).is_some() && parse_path_uuid(good).is_some());
-        assert!(parse_hyphenated_uuid(&good.to_uppercase()).is_some() && parse_path_uuid(&good.to_uppercase()).is_none());
+        assert!(
+            parse_hyphenated_uuid(&good.to_uppercase()).is_some()
+                && parse_path_uuid(&good.to_uppercase()).is_none()
+        );
         for bad in [
             "",
             "6f3a0f6e0c9b4f0e9b1b0a1b2c3d4e5f",
@@ -131,11 +139,20 @@ mod tests {
     fn unique_keys_are_a_hash_of_the_first_half() {
         let uuid = |text: &str| parse_path_uuid(text).unwrap();
         let key = UniqueKey::of_check(uuid("00000000-0000-0000-0000-000000000000"));
-        assert_eq!(key, UniqueKey::of_check(uuid("00000000-0000-0000-ffff-ffffffffffff")));
+        assert_eq!(
+            key,
+            UniqueKey::of_check(uuid("00000000-0000-0000-ffff-ffffffffffff"))
+        );
         // printf 0000000000000000 | sha1sum
         assert_eq!(key.to_string(), "b02132081808b493c61e86626ee6c2e29326a662");
         assert_eq!(UniqueKey::parse(&key.to_string()), Some(key));
-        for bad in [&key.to_string().to_uppercase(), &"0".repeat(39), &"0".repeat(41), &"g".repeat(40), &"ä".repeat(20)] {
+        for bad in [
+            &key.to_string().to_uppercase(),
+            &"0".repeat(39),
+            &"0".repeat(41),
+            &"g".repeat(40),
+            &"ä".repeat(20),
+        ] {
             assert_eq!(UniqueKey::parse(bad), None, "{bad}");
         }
     }

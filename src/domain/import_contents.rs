@@ -12,7 +12,9 @@ use super::flip::Flip;
 use super::legacy_keys::{LegacyBadgeKey, LegacyKeyDigest, LegacySecret};
 use super::maintenance_window::WindowTimes;
 use super::ping::{PingKind, PingOrigin};
-use super::project::{BadgeSecret, ChannelName, KeyAccess, KeyLabel, KeySecret, KeyUse, ProjectName};
+use super::project::{
+    BadgeSecret, ChannelName, KeyAccess, KeyLabel, KeySecret, KeyUse, ProjectName,
+};
 use super::text::{Name, Tags};
 use super::timestamp::Timestamp;
 use super::user::{Membership, PasswordHash, SecondFactor, UserName, UserPreferences};
@@ -202,8 +204,26 @@ pub struct ImportedPing<Check = Uuid> {
 impl<Check> ImportedPing<Check> {
     /// Returns the ping with another identifier of its check.
     pub fn with_check<Other>(self, check: Other) -> ImportedPing<Other> {
-        let Self { n, at, kind, origin, rid, exit_status: exit, body, .. } = self;
-        ImportedPing { check, n, at, kind, origin, rid, exit_status: exit, body }
+        let Self {
+            n,
+            at,
+            kind,
+            origin,
+            rid,
+            exit_status: exit,
+            body,
+            ..
+        } = self;
+        ImportedPing {
+            check,
+            n,
+            at,
+            kind,
+            origin,
+            rid,
+            exit_status: exit,
+            body,
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId, WindowId};
 use super::import_contents::{
-    ImportedChannel, ImportedCheck, ImportedFlip, ImportedKey, ImportedPing, ImportedProject, ImportedSettings, ImportedUser,
-    ImportedWindow,
+    ImportedChannel, ImportedCheck, ImportedFlip, ImportedKey, ImportedPing, ImportedProject,
+    ImportedSettings, ImportedUser, ImportedWindow,
 };
 use super::timestamp::Timestamp;
 
@@ -22,17 +22,41 @@ pub struct ImportId(pub u64);
 #[allow(missing_docs, reason = "numbers and what they number")]
 pub enum ImportItem {
     /// Project, without its keys, channels, windows and checks.
-    Project { id: ProjectId, project: Box<ImportedProject> },
+    Project {
+        id: ProjectId,
+        project: Box<ImportedProject>,
+    },
     /// Key of a project.
-    Key { id: KeyId, project: ProjectId, key: ImportedKey },
+    Key {
+        id: KeyId,
+        project: ProjectId,
+        key: ImportedKey,
+    },
     /// Channel of a project.
-    Channel { id: ChannelId, project: ProjectId, channel: Box<ImportedChannel> },
+    Channel {
+        id: ChannelId,
+        project: ProjectId,
+        channel: Box<ImportedChannel>,
+    },
     /// Maintenance window of a project.
-    Window { id: WindowId, project: ProjectId, window: Box<ImportedWindow> },
+    Window {
+        id: WindowId,
+        project: ProjectId,
+        window: Box<ImportedWindow>,
+    },
     /// Check of a project, with the badge UUID that it gets if it has none and replaces no check.
-    Check { id: CheckId, project: ProjectId, badge: Uuid, check: Box<ImportedCheck> },
+    Check {
+        id: CheckId,
+        project: ProjectId,
+        badge: Uuid,
+        check: Box<ImportedCheck>,
+    },
     /// User, with the UUID that it gets.
-    User { id: UserId, uuid: Uuid, user: Box<ImportedUser> },
+    User {
+        id: UserId,
+        uuid: Uuid,
+        user: Box<ImportedUser>,
+    },
 }
 
 impl ImportItem {
@@ -61,10 +85,21 @@ impl ImportItem {
                 texts + UUID_BYTES * (check.channels.len() + check.parents.len())
             }
             Self::Channel { channel, .. } => {
-                let reasons = [&channel.health.disabled, &channel.health.failing].into_iter().flatten().map(|(_, reason)| reason.len());
+                let reasons = [&channel.health.disabled, &channel.health.failing]
+                    .into_iter()
+                    .flatten()
+                    .map(|(_, reason)| reason.len());
                 let settings: usize = match &channel.settings {
-                    ImportedSettings::Complete(settings) => settings.pairs().map(|(key, value)| key.len() + value.len()).sum(),
-                    ImportedSettings::Incomplete { settings: given, .. } => given.pairs().map(|(key, value)| key.len() + value.len()).sum(),
+                    ImportedSettings::Complete(settings) => settings
+                        .pairs()
+                        .map(|(key, value)| key.len() + value.len())
+                        .sum(),
+                    ImportedSettings::Incomplete {
+                        settings: given, ..
+                    } => given
+                        .pairs()
+                        .map(|(key, value)| key.len() + value.len())
+                        .sum(),
                 };
                 settings + reasons.sum::<usize>()
             }

@@ -45,8 +45,11 @@ impl KeywordRules<'_> {
 const MAX_SEQUENTIAL_KEYWORDS: usize = 4;
 
 fn contains_any_keyword(list: &str, text: &str) -> bool {
-    let keywords: Vec<_> =
-        list.split(',').map(|keyword| keyword.trim_matches(is_white_space)).filter(|keyword| !keyword.is_empty()).collect();
+    let keywords: Vec<_> = list
+        .split(',')
+        .map(|keyword| keyword.trim_matches(is_white_space))
+        .filter(|keyword| !keyword.is_empty())
+        .collect();
     let one_by_one = || keywords.iter().any(|keyword| text.contains(keyword));
     if keywords.len() <= MAX_SEQUENTIAL_KEYWORDS {
         return one_by_one();
@@ -94,10 +97,20 @@ mod tests {
 
     #[test]
     fn many_keywords_are_found_as_few_are() {
-        let list = (0..60).map(|number| format!("k{number}")).collect::<Vec<_>>().join(" , ");
+        let list = (0..60)
+            .map(|number| format!("k{number}"))
+            .collect::<Vec<_>>()
+            .join(" , ");
         assert!(list.split(',').count() > MAX_SEQUENTIAL_KEYWORDS);
-        for (text, found) in [("", false), ("k", false), ("K7", false), ("xk7", true), ("k59", true), ("k 59 k60k61", true), ("k 9", false)]
-        {
+        for (text, found) in [
+            ("", false),
+            ("k", false),
+            ("K7", false),
+            ("xk7", true),
+            ("k59", true),
+            ("k 59 k60k61", true),
+            ("k 9", false),
+        ] {
             assert_eq!(contains_any_keyword(&list, text), found, "{text}");
         }
     }
@@ -127,12 +140,21 @@ mod tests {
             ("", "é", "", "caf\u{e9}", Success),
             ("", "long keyword", "", "long", Ignored),
         ] {
-            let mut rules = KeywordRules { start, success, failure, default_fail: false };
+            let mut rules = KeywordRules {
+                start,
+                success,
+                failure,
+                default_fail: false,
+            };
             assert_eq!(rules.classify(text), verdict, "{rules:?} {text}");
             rules.default_fail = true;
             assert_eq!(
                 rules.classify(text),
-                if verdict == Ignored { PingMeaning::Fail(FlipCause::NoKeyword) } else { verdict },
+                if verdict == Ignored {
+                    PingMeaning::Fail(FlipCause::NoKeyword)
+                } else {
+                    verdict
+                },
                 "{rules:?} {text}"
             );
         }

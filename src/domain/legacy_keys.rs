@@ -17,7 +17,10 @@ const HMAC_BLOCK_BYTES: usize = 64;
 
 fn pad_to_block(key: &[u8]) -> [u8; HMAC_BLOCK_BYTES] {
     let mut block = [0; HMAC_BLOCK_BYTES];
-    block.iter_mut().zip(key).for_each(|(byte, own)| *byte = *own);
+    block
+        .iter_mut()
+        .zip(key)
+        .for_each(|(byte, own)| *byte = *own);
     block
 }
 
@@ -64,8 +67,18 @@ impl LegacySecret {
     pub fn digest_key(&self, key: &[u8]) -> LegacyKeyDigest {
         let secret = self.0.as_bytes();
         // A key of an HMAC that is longer than a block is hashed first (RFC 2104, section 2).
-        let block = if secret.len() > HMAC_BLOCK_BYTES { pad_to_block(&Sha256::digest(secret)) } else { pad_to_block(secret) };
-        LegacyKeyDigest(Hmac::<Sha256>::new(&block.into()).chain_update(key).finalize().into_bytes().into())
+        let block = if secret.len() > HMAC_BLOCK_BYTES {
+            pad_to_block(&Sha256::digest(secret))
+        } else {
+            pad_to_block(secret)
+        };
+        LegacyKeyDigest(
+            Hmac::<Sha256>::new(&block.into())
+                .chain_update(key)
+                .finalize()
+                .into_bytes()
+                .into(),
+        )
     }
 }
 
@@ -77,12 +90,22 @@ pub struct LegacyBadgeKey(pub [u8; 20]);
 impl LegacyBadgeKey {
     /// Derives the key of a project.
     pub fn for_project(badge_key: &str, secret: &LegacySecret) -> Self {
-        Self(Sha1::new().chain_update(badge_key).chain_update(secret.as_str()).finalize().into())
+        Self(
+            Sha1::new()
+                .chain_update(badge_key)
+                .chain_update(secret.as_str())
+                .finalize()
+                .into(),
+        )
     }
 
     /// HMAC of a tag, or of all checks if `None`. A signature is the beginning of it.
     pub fn sign_tag(&self, tag: Option<&str>) -> [u8; 20] {
-        Hmac::<Sha1>::new(&pad_to_block(&self.0).into()).chain_update(tag.unwrap_or("*")).finalize().into_bytes().into()
+        Hmac::<Sha1>::new(&pad_to_block(&self.0).into())
+            .chain_update(tag.unwrap_or("*"))
+            .finalize()
+            .into_bytes()
+            .into()
     }
 }
 
@@ -115,12 +138,18 @@ impl LegacyKey {
 
     /// Prefix of such a key.
     pub fn prefix(read_only: bool) -> &'static str {
-        Self::PREFIXES.into_iter().find(|(own, _)| *own == read_only).map_or("", |(_, prefix)| prefix)
+        Self::PREFIXES
+            .into_iter()
+            .find(|(own, _)| *own == read_only)
+            .map_or("", |(_, prefix)| prefix)
     }
 
     /// True if a key with this text is read-only; `None` if no such key has its prefix.
     pub fn read_only_by_prefix(text: &[u8]) -> Option<bool> {
-        Self::PREFIXES.into_iter().find(|(_, prefix)| text.starts_with(prefix.as_bytes())).map(|(read_only, _)| read_only)
+        Self::PREFIXES
+            .into_iter()
+            .find(|(_, prefix)| text.starts_with(prefix.as_bytes()))
+            .map(|(read_only, _)| read_only)
     }
 }
 
@@ -138,10 +167,13 @@ impl LegacySecrets {
     ///
     /// # Errors
     /// If two have the same number, or a number is out of range.
-    pub fn from_stored(secrets: impl IntoIterator<Item = (u8, LegacySecret)>) -> Result<Self, &'static str> {
+    pub fn from_stored(
+        secrets: impl IntoIterator<Item = (u8, LegacySecret)>,
+    ) -> Result<Self, &'static str> {
         let mut stored = BTreeMap::new();
         for (number, secret) in secrets {
-            if !(1..=Self::MAX_SECRETS).contains(&number) || stored.insert(number, secret).is_some() {
+            if !(1..=Self::MAX_SECRETS).contains(&number) || stored.insert(number, secret).is_some()
+            {
                 return Err("the number of a secret is out of range, or there twice");
             }
         }
@@ -157,7 +189,10 @@ impl LegacySecrets {
             return Ok((self.clone(), number));
         }
         let free = (1..=Self::MAX_SECRETS).find(|number| !self.0.contains_key(number));
-        let number = free.ok_or("keys of 8 other servers wait for their first use; use or revoke those of one of them first")?;
+        let number = free.ok_or(
+            "keys of 8 other servers wait for their first use; use or revoke those of one of them \
+             first",
+        )?;
         let mut more = self.clone();
         more.0.insert(number, secret.clone());
         Ok((more, number))
@@ -165,7 +200,12 @@ impl LegacySecrets {
 
     /// Returns only the secrets with these numbers.
     pub fn retain_numbers(&self, needed: &BTreeSet<u8>) -> Self {
-        Self(self.iter().filter(|(number, _)| needed.contains(number)).map(|(number, secret)| (number, secret.clone())).collect())
+        Self(
+            self.iter()
+                .filter(|(number, _)| needed.contains(number))
+                .map(|(number, secret)| (number, secret.clone()))
+                .collect(),
+        )
     }
 
     /// True if there are no secrets.
@@ -195,33 +235,70 @@ mod tests {
     fn keys_are_digested_as_the_other_server_digested_them() {
         // Python: hmac.new(secret, key, hashlib.sha256).hexdigest()
         for (own, key, digest) in [
-            ("s3cret", "hcw_abcdefghijklmnopqrstuvwxyz01", "17e81515a4e915712af8fd8dc3c5ace0c3787e7f941bcab00d858d932a930abe"),
-            (&"long-".repeat(20), "hcr_abcdefghijklmnopqrstuvwxyz01", "07624e366167067785c3e41adae3b49782d845b6c9a0719f10b649b478c28574"),
-            (&"x".repeat(64), "ž", "f1f7b684df73db2de4fa37ba7060110b1c954c30429adc7ef6984dc829bcc309"),
+            (
+                "s3cret",
+                "hcw_abcdefghijklmnopqrstuvwxyz01",
+                "17e81515a4e915712af8fd8dc3c5ace0c3787e7f941bcab00d858d932a930abe",
+            ),
+            (
+                &"long-".repeat(20),
+                "hcr_abcdefghijklmnopqrstuvwxyz01",
+                "07624e366167067785c3e41adae3b49782d845b6c9a0719f10b649b478c28574",
+            ),
+            (
+                &"x".repeat(64),
+                "ž",
+                "f1f7b684df73db2de4fa37ba7060110b1c954c30429adc7ef6984dc829bcc309",
+            ),
         ] {
-            assert_eq!(hex(&secret(own).digest_key(key.as_bytes()).0), digest, "{own}");
+            assert_eq!(
+                hex(&secret(own).digest_key(key.as_bytes()).0),
+                digest,
+                "{own}"
+            );
         }
     }
 
     #[test]
     fn secrets_and_what_they_make_are_never_shown() {
         let secret = secret("s3cret");
-        let shown = format!("{secret:?} {:?} {:?}", LegacyBadgeKey::for_project("bk-1", &secret), secret.digest_key(b"key"));
-        assert_eq!(shown, "LegacySecret(..) LegacyBadgeKey(..) LegacyKeyDigest(..)");
+        let shown = format!(
+            "{secret:?} {:?} {:?}",
+            LegacyBadgeKey::for_project("bk-1", &secret),
+            secret.digest_key(b"key")
+        );
+        assert_eq!(
+            shown,
+            "LegacySecret(..) LegacyBadgeKey(..) LegacyKeyDigest(..)"
+        );
         let (adopted, _) = LegacySecrets::default().with_secret(&secret).unwrap();
         assert!(!format!("{adopted:?}").contains("s3cret"));
-        assert!(LegacySecret::parse("").is_err() && LegacySecret::parse(&"x".repeat(1_001)).is_err());
+        assert!(
+            LegacySecret::parse("").is_err() && LegacySecret::parse(&"x".repeat(1_001)).is_err()
+        );
     }
 
     #[test]
     fn the_beginning_of_a_key_says_what_it_may_do() {
-        for (text, read_only) in
-            [("hcw_abc", Some(false)), ("hcr_abc", Some(true)), ("hcw", None), ("HCW_abc", None), ("", None), ("xhcw_", None)]
-        {
-            assert_eq!(LegacyKey::read_only_by_prefix(text.as_bytes()), read_only, "{text}");
+        for (text, read_only) in [
+            ("hcw_abc", Some(false)),
+            ("hcr_abc", Some(true)),
+            ("hcw", None),
+            ("HCW_abc", None),
+            ("", None),
+            ("xhcw_", None),
+        ] {
+            assert_eq!(
+                LegacyKey::read_only_by_prefix(text.as_bytes()),
+                read_only,
+                "{text}"
+            );
         }
         for read_only in [false, true] {
-            assert_eq!(LegacyKey::read_only_by_prefix(LegacyKey::prefix(read_only).as_bytes()), Some(read_only));
+            assert_eq!(
+                LegacyKey::read_only_by_prefix(LegacyKey::prefix(read_only).as_bytes()),
+                Some(read_only)
+            );
         }
     }
 
@@ -230,21 +307,36 @@ mod tests {
         let mut adopted = LegacySecrets::default();
         for number in 1..=LegacySecrets::MAX_SECRETS {
             for _ in 0..2 {
-                let (more, own) = adopted.with_secret(&secret(&format!("secret {number}"))).unwrap();
+                let (more, own) = adopted
+                    .with_secret(&secret(&format!("secret {number}")))
+                    .unwrap();
                 assert_eq!(own, number);
                 adopted = more;
             }
         }
         assert!(adopted.with_secret(&secret("one more")).is_err());
         let fewer = adopted.retain_numbers(&BTreeSet::from([1, 3, 9]));
-        assert_eq!(fewer.iter().map(|(number, secret)| (number, secret.as_str())).collect::<Vec<_>>(), [(1, "secret 1"), (3, "secret 3")]);
+        assert_eq!(
+            fewer
+                .iter()
+                .map(|(number, secret)| (number, secret.as_str()))
+                .collect::<Vec<_>>(),
+            [(1, "secret 1"), (3, "secret 3")]
+        );
         assert_eq!(fewer.with_secret(&secret("another")).unwrap().1, 2);
         assert!(adopted.retain_numbers(&BTreeSet::new()).is_empty());
     }
 
     #[test]
     fn what_was_kept_is_read_or_refused() {
-        let read = |numbers: &[u8]| LegacySecrets::from_stored(numbers.iter().map(|number| (*number, secret(&number.to_string())))).is_ok();
+        let read = |numbers: &[u8]| {
+            LegacySecrets::from_stored(
+                numbers
+                    .iter()
+                    .map(|number| (*number, secret(&number.to_string()))),
+            )
+            .is_ok()
+        };
         assert!(read(&[]) && read(&[1, 8]));
         assert!(!read(&[0]) && !read(&[9]) && !read(&[2, 2]));
     }

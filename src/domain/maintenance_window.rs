@@ -77,16 +77,26 @@ impl MaintenanceWindow {
     /// least.
     pub fn phase(&self, now: Timestamp) -> WindowPhase {
         let closed = |until| WindowPhase { open: false, until };
-        let open = |until| WindowPhase { open: true, until: Some(until) };
+        let open = |until| WindowPhase {
+            open: true,
+            until: Some(until),
+        };
         match &self.times {
             WindowTimes::Once { from, .. } if now < *from => closed(Some(*from)),
             WindowTimes::Once { to, .. } if now < *to => open(*to),
             WindowTimes::Once { .. } => closed(None),
-            WindowTimes::Recurring { schedule, tz, minutes } => {
+            WindowTimes::Recurring {
+                schedule,
+                tz,
+                minutes,
+            } => {
                 let length = i64::from(*minutes) * 60;
                 let first = schedule.next_after(now.plus_secs(-length), tz);
                 let openings = std::iter::successors(first, |at| schedule.next_after(*at, tz));
-                let last = openings.take(Self::MAX_OPENINGS).take_while(|at| *at <= now).last();
+                let last = openings
+                    .take(Self::MAX_OPENINGS)
+                    .take_while(|at| *at <= now)
+                    .last();
                 // If none of the openings has begun, the first one that is not over at `now` is in
                 // the future.
                 last.map_or_else(|| closed(first), |at| open(at.plus_secs(length)))
@@ -139,29 +149,52 @@ impl WindowTimesInput {
     /// # Errors
     /// If they cannot be parsed, contradict each other, or the window would be open for too long.
     pub fn parse(self, now: Timestamp) -> Result<WindowTimes, WindowError> {
-        let Self { from, to, schedule, minutes, tz } = self;
+        let Self {
+            from,
+            to,
+            schedule,
+            minutes,
+            tz,
+        } = self;
         let error = |field, reason: &str| WindowError(field, reason.to_owned());
         if let Some(schedule) = schedule {
             if from.is_some() || to.is_some() {
-                return Err(error("schedule", "a window has either a schedule or from and to"));
+                return Err(error(
+                    "schedule",
+                    "a window has either a schedule or from and to",
+                ));
             }
-            let schedule = Schedule::parse(&schedule).map_err(|reason| WindowError("schedule", reason.to_string()))?;
-            let tz = tz.as_deref().map_or(Ok(Timezone::utc()), Timezone::parse).map_err(|reason| WindowError("tz", reason.to_string()))?;
+            let schedule = Schedule::parse(&schedule)
+                .map_err(|reason| WindowError("schedule", reason.to_string()))?;
+            let tz = tz
+                .as_deref()
+                .map_or(Ok(Timezone::utc()), Timezone::parse)
+                .map_err(|reason| WindowError("tz", reason.to_string()))?;
             let minutes = check_minutes(
                 minutes.ok_or_else(|| error("minutes", "say how long the window is open"))?,
                 MaintenanceWindow::MAX_RECURRING_MINUTES,
             )?;
-            return Ok(WindowTimes::Recurring { schedule: Arc::new(schedule), tz, minutes });
+            return Ok(WindowTimes::Recurring {
+                schedule: Arc::new(schedule),
+                tz,
+                minutes,
+            });
         }
         if tz.is_some() {
-            return Err(error("tz", "it belongs to a schedule; other times carry their offset"));
+            return Err(error(
+                "tz",
+                "it belongs to a schedule; other times carry their offset",
+            ));
         }
         let from = from.map_or(Ok(now), |from| parse_timestamp("from", &from))?;
         let to = match (to, minutes) {
-            (Some(_), Some(_)) => return Err(error("minutes", "a window has either minutes or to")),
+            (Some(_), Some(_)) => {
+                return Err(error("minutes", "a window has either minutes or to"));
+            }
             (None, None) => return Err(error("minutes", "say how long the window is open")),
             (Some(to), None) => parse_timestamp("to", &to)?,
-            (None, Some(minutes)) => from.plus_secs(i64::from(check_minutes(minutes, MaintenanceWindow::MAX_MINUTES)?) * 60),
+            (None, Some(minutes)) => from
+                .plus_secs(i64::from(check_minutes(minutes, MaintenanceWindow::MAX_MINUTES)?) * 60),
         };
         let longest = from.plus_secs(MaintenanceWindow::MAX_MINUTES.cast_signed() * 60);
         match () {
@@ -174,13 +207,22 @@ impl WindowTimesInput {
 }
 
 fn check_minutes(minutes: u64, most: u64) -> Result<u32, WindowError> {
-    let fitting = u32::try_from(minutes).ok().filter(|_| (1..=most).contains(&minutes));
+    let fitting = u32::try_from(minutes)
+        .ok()
+        .filter(|_| (1..=most).contains(&minutes));
     fitting.ok_or_else(|| WindowError("minutes", format!("give a number from 1 to {most}")))
 }
 
 fn parse_timestamp(field: &'static str, text: &str) -> Result<Timestamp, WindowError> {
-    let read = text.parse::<jiff::Timestamp>().map(|at| Timestamp::from_micros(at.as_microsecond()));
-    read.map_err(|_| WindowError(field, "give a time with its offset, as in 2026-11-20T10:00:00+00:00".to_owned()))
+    let read = text
+        .parse::<jiff::Timestamp>()
+        .map(|at| Timestamp::from_micros(at.as_microsecond()));
+    read.map_err(|_| {
+        WindowError(
+            field,
+            "give a time with its offset, as in 2026-11-20T10:00:00+00:00".to_owned(),
+        )
+    })
 }
 
 #[cfg(test)]
@@ -193,32 +235,81 @@ mod tests {
 
     fn window(tags: &str, times: WindowTimes) -> MaintenanceWindow {
         let tags = Tags::from_stored(tags);
-        MaintenanceWindow { id: WindowId(1), uuid: Uuid::nil(), project: ProjectId(1), name: Name::default(), tags, times }
+        MaintenanceWindow {
+            id: WindowId(1),
+            uuid: Uuid::nil(),
+            project: ProjectId(1),
+            name: Name::default(),
+            tags,
+            times,
+        }
     }
 
     fn given(fields: &[(&str, &str)]) -> WindowTimesInput {
-        let field = |name| fields.iter().find(|(field, _)| *field == name).map(|(_, value)| (*value).to_owned());
+        let field = |name| {
+            fields
+                .iter()
+                .find(|(field, _)| *field == name)
+                .map(|(_, value)| (*value).to_owned())
+        };
         let minutes = field("minutes").map(|minutes| minutes.parse().unwrap());
-        WindowTimesInput { from: field("from"), to: field("to"), schedule: field("schedule"), minutes, tz: field("tz") }
+        WindowTimesInput {
+            from: field("from"),
+            to: field("to"),
+            schedule: field("schedule"),
+            minutes,
+            tz: field("tz"),
+        }
     }
 
     #[test]
     fn windows_are_open_from_their_beginning_to_before_their_end() {
         let now = at("2026-11-20T10:00:00Z");
         for (fields, open) in [
-            (&[("minutes", "10")][..], vec![("10:00", Some("10:10")), ("10:09", Some("10:10")), ("10:10", None), ("09:59", None)]),
-            (&[("from", "2026-11-20T12:00:00+02:00"), ("to", "2026-11-20T11:00:00Z")], vec![("10:00", Some("11:00")), ("11:00", None)]),
             (
-                &[("schedule", "0 3 * * *"), ("minutes", "90"), ("tz", "Europe/Riga")],
-                vec![("00:59", None), ("01:00", Some("02:30")), ("02:29", Some("02:30")), ("02:30", None), ("03:00", None)],
+                &[("minutes", "10")][..],
+                vec![
+                    ("10:00", Some("10:10")),
+                    ("10:09", Some("10:10")),
+                    ("10:10", None),
+                    ("09:59", None),
+                ],
+            ),
+            (
+                &[
+                    ("from", "2026-11-20T12:00:00+02:00"),
+                    ("to", "2026-11-20T11:00:00Z"),
+                ],
+                vec![("10:00", Some("11:00")), ("11:00", None)],
+            ),
+            (
+                &[
+                    ("schedule", "0 3 * * *"),
+                    ("minutes", "90"),
+                    ("tz", "Europe/Riga"),
+                ],
+                vec![
+                    ("00:59", None),
+                    ("01:00", Some("02:30")),
+                    ("02:29", Some("02:30")),
+                    ("02:30", None),
+                    ("03:00", None),
+                ],
             ),
             // The next one opens before it closes.
-            (&[("schedule", "0 * * * *"), ("minutes", "61")], vec![("10:00", Some("11:01")), ("10:59", Some("11:01"))]),
+            (
+                &[("schedule", "0 * * * *"), ("minutes", "61")],
+                vec![("10:00", Some("11:01")), ("10:59", Some("11:01"))],
+            ),
         ] {
             let window = window("", given(fields).parse(now).unwrap());
             let time = |time: &str| at(&format!("2026-11-20T{time}:00Z"));
             for (when, until) in open {
-                assert_eq!(window.open_until(time(when)), until.map(time), "{fields:?} at {when}");
+                assert_eq!(
+                    window.open_until(time(when)),
+                    until.map(time),
+                    "{fields:?} at {when}"
+                );
             }
         }
     }
@@ -228,29 +319,94 @@ mod tests {
         let now = at("2026-11-20T10:00:00Z");
         for (fields, sentence) in [
             (&[][..], "minutes is wrong: say how long the window is open"),
-            (&[("minutes", "0")], "minutes is wrong: give a number from 1 to 527040"),
-            (&[("minutes", "527041")], "minutes is wrong: give a number from 1 to 527040"),
-            (&[("schedule", "0 3 * * *"), ("minutes", "10081")], "minutes is wrong: give a number from 1 to 10080"),
-            (&[("schedule", "0 3 * * *")], "minutes is wrong: say how long the window is open"),
-            (&[("schedule", "0 3 * * *"), ("from", "x")], "schedule is wrong: a window has either a schedule or from and to"),
-            (&[("minutes", "5"), ("tz", "UTC")], "tz is wrong: it belongs to a schedule; other times carry their offset"),
-            (&[("minutes", "5"), ("to", "2027-01-01T00:00:00Z")], "minutes is wrong: a window has either minutes or to"),
-            (&[("to", "2026-11-20")], "to is wrong: give a time with its offset, as in 2026-11-20T10:00:00+00:00"),
-            (&[("from", "2026-11-21T00:00:00Z"), ("to", "2026-11-21T00:00:00Z")], "to is wrong: it does not lie after from"),
-            (&[("from", "2026-11-19T00:00:00Z"), ("to", "2026-11-20T10:00:00Z")], "to is wrong: it lies in the past"),
-            (&[("to", "2027-11-22T00:00:00Z")], "to is wrong: it lies more than 366 days after from"),
+            (
+                &[("minutes", "0")],
+                "minutes is wrong: give a number from 1 to 527040",
+            ),
+            (
+                &[("minutes", "527041")],
+                "minutes is wrong: give a number from 1 to 527040",
+            ),
+            (
+                &[("schedule", "0 3 * * *"), ("minutes", "10081")],
+                "minutes is wrong: give a number from 1 to 10080",
+            ),
+            (
+                &[("schedule", "0 3 * * *")],
+                "minutes is wrong: say how long the window is open",
+            ),
+            (
+                &[("schedule", "0 3 * * *"), ("from", "x")],
+                "schedule is wrong: a window has either a schedule or from and to",
+            ),
+            (
+                &[("minutes", "5"), ("tz", "UTC")],
+                "tz is wrong: it belongs to a schedule; other times carry their offset",
+            ),
+            (
+                &[("minutes", "5"), ("to", "2027-01-01T00:00:00Z")],
+                "minutes is wrong: a window has either minutes or to",
+            ),
+            (
+                &[("to", "2026-11-20")],
+                "to is wrong: give a time with its offset, as in 2026-11-20T10:00:00+00:00",
+            ),
+            (
+                &[
+                    ("from", "2026-11-21T00:00:00Z"),
+                    ("to", "2026-11-21T00:00:00Z"),
+                ],
+                "to is wrong: it does not lie after from",
+            ),
+            (
+                &[
+                    ("from", "2026-11-19T00:00:00Z"),
+                    ("to", "2026-11-20T10:00:00Z"),
+                ],
+                "to is wrong: it lies in the past",
+            ),
+            (
+                &[("to", "2027-11-22T00:00:00Z")],
+                "to is wrong: it lies more than 366 days after from",
+            ),
         ] {
-            assert_eq!(given(fields).parse(now).unwrap_err().to_string(), sentence, "{fields:?}");
+            assert_eq!(
+                given(fields).parse(now).unwrap_err().to_string(),
+                sentence,
+                "{fields:?}"
+            );
         }
-        assert_eq!(given(&[("schedule", "x"), ("minutes", "5")]).parse(now).unwrap_err().0, "schedule");
-        assert_eq!(given(&[("schedule", "0 3 * * *"), ("minutes", "5"), ("tz", "Nowhere")]).parse(now).unwrap_err().0, "tz");
+        assert_eq!(
+            given(&[("schedule", "x"), ("minutes", "5")])
+                .parse(now)
+                .unwrap_err()
+                .0,
+            "schedule"
+        );
+        assert_eq!(
+            given(&[
+                ("schedule", "0 3 * * *"),
+                ("minutes", "5"),
+                ("tz", "Nowhere")
+            ])
+            .parse(now)
+            .unwrap_err()
+            .0,
+            "tz"
+        );
     }
 
     #[test]
     fn a_check_needs_all_tags_of_a_window() {
         let about = |window_tags: &str, tags: &str| {
-            window(window_tags, WindowTimes::Once { from: Timestamp::default(), to: Timestamp::default() })
-                .applies_to(&Tags::from_stored(tags))
+            window(
+                window_tags,
+                WindowTimes::Once {
+                    from: Timestamp::default(),
+                    to: Timestamp::default(),
+                },
+            )
+            .applies_to(&Tags::from_stored(tags))
         };
         assert!(about("", "") && about("", "a") && about("a", "b a") && about("a b", "b a c"));
         assert!(!about("a", "") && !about("a b", "a"));

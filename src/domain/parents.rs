@@ -26,7 +26,11 @@ impl Parents {
     pub fn new(mut ids: Vec<CheckId>) -> Result<Self, ParentsError> {
         ids.sort_unstable();
         ids.dedup();
-        if ids.len() > Self::MAX_PARENTS { Err(ParentsError::TooMany) } else { Ok(Self(ids.into())) }
+        if ids.len() > Self::MAX_PARENTS {
+            Err(ParentsError::TooMany)
+        } else {
+            Ok(Self(ids.into()))
+        }
     }
 
     /// Ids of the parents, oldest first.
@@ -40,11 +44,16 @@ impl Parents {
     /// # Errors
     /// If a parent does not exist, if the check would depend on itself, or if there are too many
     /// levels or checks above it.
-    pub fn validate_for<'a>(&self, check: CheckId, parents_of: impl Fn(CheckId) -> Option<&'a Self>) -> Result<(), ParentsError> {
+    pub fn validate_for<'a>(
+        &self,
+        check: CheckId,
+        parents_of: impl Fn(CheckId) -> Option<&'a Self>,
+    ) -> Result<(), ParentsError> {
         if self.0.iter().any(|id| parents_of(*id).is_none()) {
             return Err(ParentsError::NotFound);
         }
-        let (mut above, mut level) = (BTreeSet::new(), self.0.to_vec());
+        let mut above = BTreeSet::new();
+        let mut level = self.0.to_vec();
         for _ in 0..=Self::MAX_LEVELS {
             level.retain(|id| above.insert(*id));
             if above.contains(&check) {
@@ -53,7 +62,12 @@ impl Parents {
             if level.is_empty() && above.len() <= Self::MAX_ANCESTORS {
                 return Ok(());
             }
-            level = level.iter().filter_map(|id| parents_of(*id)).flat_map(Self::ids).copied().collect();
+            level = level
+                .iter()
+                .filter_map(|id| parents_of(*id))
+                .flat_map(Self::ids)
+                .copied()
+                .collect();
         }
         Err(ParentsError::TooDeep)
     }

@@ -55,7 +55,9 @@ pub enum PingMeaning {
 impl PingMeaning {
     /// Meaning of an exit status: 0 is success, everything else failure.
     pub fn from_exit_status(status: u8) -> Self {
-        NonZeroU8::new(status).map_or(Self::Success, |status| Self::Fail(FlipCause::ExitStatus(status)))
+        NonZeroU8::new(status).map_or(Self::Success, |status| {
+            Self::Fail(FlipCause::ExitStatus(status))
+        })
     }
 
     /// Kind that the log shows.
@@ -121,7 +123,16 @@ pub enum PingMethod {
 
 impl PingMethod {
     /// Every method that the log stores.
-    pub const ALL: [Self; 8] = [Self::None, Self::Get, Self::Head, Self::Post, Self::Put, Self::Patch, Self::Delete, Self::Options];
+    pub const ALL: [Self; 8] = [
+        Self::None,
+        Self::Get,
+        Self::Head,
+        Self::Post,
+        Self::Put,
+        Self::Patch,
+        Self::Delete,
+        Self::Options,
+    ];
 
     /// The `method` of the ping list.
     pub fn name(self) -> &'static str {
@@ -143,7 +154,11 @@ const MAX_USER_AGENT_CHARS: usize = 200;
 
 /// Shortens a user agent to its first 200 characters.
 pub fn truncate_user_agent(ua: &str) -> Box<str> {
-    ua.char_indices().nth(MAX_USER_AGENT_CHARS).and_then(|(end, _)| ua.get(..end)).unwrap_or(ua).into()
+    ua.char_indices()
+        .nth(MAX_USER_AGENT_CHARS)
+        .and_then(|(end, _)| ua.get(..end))
+        .unwrap_or(ua)
+        .into()
 }
 
 /// Origin of a ping, as the log shows it.
@@ -226,7 +241,8 @@ pub fn run_durations(newest_first: &[Ping]) -> Vec<Option<i64>> {
                 if let Some((completion, end)) = open.remove(&ping.rid)
                     && let Some(duration) = durations.get_mut(completion)
                 {
-                    *duration = Some(end.micros_since(ping.at)).filter(|micros| (0..PAIRING_WINDOW_MICROS).contains(micros));
+                    *duration = Some(end.micros_since(ping.at))
+                        .filter(|micros| (0..PAIRING_WINDOW_MICROS).contains(micros));
                 }
             }
             PingKind::Log | PingKind::Ignored => {}
@@ -267,19 +283,52 @@ mod tests {
         const H: i64 = 3600;
         // Oldest first.
         let cases: &[&[Logged]] = &[
-            &[(Start, None, 0, None), (Success, None, 5, Some(5)), (Success, None, 9, None)],
-            &[(Start, None, 0, None), (Start, None, 3, None), (Fail, None, 5, Some(2))],
-            &[(Start, None, 0, None), (Log, None, 1, None), (Ignored, None, 2, None), (Success, None, 5, Some(5))],
-            &[(Start, Some(1), 0, None), (Start, Some(2), 1, None), (Success, Some(1), 4, Some(4)), (Success, Some(2), 6, Some(5))],
-            &[(Start, Some(1), 0, None), (Success, None, 4, None), (Success, Some(1), 5, Some(5))],
-            &[(Start, None, 0, None), (Success, None, 72 * H - 1, Some(72 * H - 1))],
+            &[
+                (Start, None, 0, None),
+                (Success, None, 5, Some(5)),
+                (Success, None, 9, None),
+            ],
+            &[
+                (Start, None, 0, None),
+                (Start, None, 3, None),
+                (Fail, None, 5, Some(2)),
+            ],
+            &[
+                (Start, None, 0, None),
+                (Log, None, 1, None),
+                (Ignored, None, 2, None),
+                (Success, None, 5, Some(5)),
+            ],
+            &[
+                (Start, Some(1), 0, None),
+                (Start, Some(2), 1, None),
+                (Success, Some(1), 4, Some(4)),
+                (Success, Some(2), 6, Some(5)),
+            ],
+            &[
+                (Start, Some(1), 0, None),
+                (Success, None, 4, None),
+                (Success, Some(1), 5, Some(5)),
+            ],
+            &[
+                (Start, None, 0, None),
+                (Success, None, 72 * H - 1, Some(72 * H - 1)),
+            ],
             &[(Start, None, 0, None), (Success, None, 72 * H, None)],
             &[(Success, None, 1, None), (Start, None, 2, None)],
             &[(Start, None, 2, None), (Success, None, 1, None)],
         ];
         for case in cases {
-            let pings: Vec<_> = case.iter().rev().map(|(kind, rid, at, _)| ping(*kind, *rid, *at)).collect();
-            let wanted: Vec<_> = case.iter().rev().map(|(.., seconds)| seconds.map(|s| s * MICROS_PER_SEC)).collect();
+            let pings: Vec<_> = case
+                .iter()
+                .rev()
+                .map(|(kind, rid, at, _)| ping(*kind, *rid, *at))
+                .collect();
+            let wanted: Vec<_> = case
+                .iter()
+                .rev()
+                .map(|(.., seconds)| seconds.map(|s| s * MICROS_PER_SEC))
+                .collect();
             assert_eq!(run_durations(&pings), wanted, "{case:?}");
         }
     }

@@ -17,7 +17,11 @@ const MIN_MASKED_KEY_LENGTH: usize = 16;
 /// anywhere.
 pub fn mask_ping_addresses<'t>(text: &'t str, own: Uuid, keys: &[&str]) -> Cow<'t, str> {
     let mut masked = mask_words(text, keys);
-    for key in keys.iter().filter(|key| key.len() >= MIN_MASKED_KEY_LENGTH && masked.contains(**key)).collect::<Vec<_>>() {
+    for key in keys
+        .iter()
+        .filter(|key| key.len() >= MIN_MASKED_KEY_LENGTH && masked.contains(**key))
+        .collect::<Vec<_>>()
+    {
         masked = Cow::Owned(masked.replace(*key, MASK));
     }
     match mask_uuid(&masked, own) {
@@ -31,11 +35,17 @@ fn mask_words<'t>(text: &'t str, keys: &[&str]) -> Cow<'t, str> {
     let mut out = String::new();
     let mut copied = 0;
     let mut start = 0;
-    while let Some(found) = text.get(start..).and_then(|rest| rest.find(is_key_character)) {
+    while let Some(found) = text
+        .get(start..)
+        .and_then(|rest| rest.find(is_key_character))
+    {
         let begin = start + found;
         let rest = text.get(begin..).unwrap_or_default();
-        let word = rest.get(..rest.find(|c| !is_key_character(c)).unwrap_or(rest.len())).unwrap_or_default();
-        let (before, after) = (text.get(..begin).unwrap_or_default(), rest.get(word.len()..).unwrap_or_default());
+        let word = rest
+            .get(..rest.find(|c| !is_key_character(c)).unwrap_or(rest.len()))
+            .unwrap_or_default();
+        let before = text.get(..begin).unwrap_or_default();
+        let after = rest.get(word.len()..).unwrap_or_default();
         if is_ping_credential(before, word, after, keys) {
             out.push_str(text.get(copied..begin).unwrap_or_default());
             out.push_str(MASK);
@@ -52,10 +62,13 @@ fn mask_words<'t>(text: &'t str, keys: &[&str]) -> Cow<'t, str> {
 
 /// True if a word between these texts is the part of an address that makes it a ping address.
 fn is_ping_credential(before: &str, word: &str, after: &str, keys: &[&str]) -> bool {
-    let (is_uuid, is_key) = (parse_hyphenated_uuid(word).is_some(), keys.contains(&word));
+    let is_uuid = parse_hyphenated_uuid(word).is_some();
+    let is_key = keys.contains(&word);
     let is_in_url = before.ends_with("/ping/");
     let is_mailbox = || {
-        let slug = after.strip_prefix('+').map(|rest| rest.trim_start_matches(is_key_character));
+        let slug = after
+            .strip_prefix('+')
+            .map(|rest| rest.trim_start_matches(is_key_character));
         slug.is_some_and(|rest| rest.starts_with('@'))
     };
     if is_uuid {
@@ -71,7 +84,8 @@ fn is_key_character(c: char) -> bool {
 
 /// Masks a UUID with and without hyphens, in either case; `None` if it does not occur.
 fn mask_uuid(text: &str, uuid: Uuid) -> Option<String> {
-    let (hyphenated, simple) = (uuid.hyphenated().to_string(), uuid.simple().to_string());
+    let hyphenated = uuid.hyphenated().to_string();
+    let simple = uuid.simple().to_string();
     let mut masked = None::<String>;
     for spelling in [hyphenated, simple] {
         let text = masked.as_deref().unwrap_or(text);
@@ -111,19 +125,52 @@ mod tests {
     fn addresses_of_pings_are_masked_and_others_are_not() {
         let upper = UUID.to_uppercase();
         for (text, wanted) in [
-            (format!("To: {KEY}+by-key@hc.test"), "To: ***+by-key@hc.test"),
-            (format!("To: <{UUID}@hc.test>, {OTHER}@hc.test"), "To: <***@hc.test>, ***@hc.test"),
-            (format!("{upper}@hc.test {OTHER}"), "***@hc.test 00000000-0000-0000-0000-000000000001"),
-            (format!("+ curl -fsS https://hc.test/ping/{OTHER}/fail"), "+ curl -fsS https://hc.test/ping/***/fail"),
-            (format!("https://hc.test/ping/{KEY}/slug /ping/home/slug"), "https://hc.test/ping/***/slug /ping/***/slug"),
-            (format!("id={UUID}%40hc.test x{UUID}x {}", UUID.replace('-', "")), "id=***%40hc.test x***x ***"),
-            (format!("key {KEY} %2F{KEY}%2Bslug"), "key *** %2F***%2Bslug"),
+            (
+                format!("To: {KEY}+by-key@hc.test"),
+                "To: ***+by-key@hc.test",
+            ),
+            (
+                format!("To: <{UUID}@hc.test>, {OTHER}@hc.test"),
+                "To: <***@hc.test>, ***@hc.test",
+            ),
+            (
+                format!("{upper}@hc.test {OTHER}"),
+                "***@hc.test 00000000-0000-0000-0000-000000000001",
+            ),
+            (
+                format!("+ curl -fsS https://hc.test/ping/{OTHER}/fail"),
+                "+ curl -fsS https://hc.test/ping/***/fail",
+            ),
+            (
+                format!("https://hc.test/ping/{KEY}/slug /ping/home/slug"),
+                "https://hc.test/ping/***/slug /ping/***/slug",
+            ),
+            (
+                format!("id={UUID}%40hc.test x{UUID}x {}", UUID.replace('-', "")),
+                "id=***%40hc.test x***x ***",
+            ),
+            (
+                format!("key {KEY} %2F{KEY}%2Bslug"),
+                "key *** %2F***%2Bslug",
+            ),
             // A short key is an ordinary word outside addresses.
-            ("home sweet home+a@hc.test".to_owned(), "home sweet ***+a@hc.test"),
+            (
+                "home sweet home+a@hc.test".to_owned(),
+                "home sweet ***+a@hc.test",
+            ),
             // A key of another project, or a key that no longer exists.
-            ("abcdefghijklmnopqrstuv+nightly-backup@hc.test".to_owned(), "***+nightly-backup@hc.test"),
-            ("john+backup@example.org, root@host, a-b_c".to_owned(), "john+backup@example.org, root@host, a-b_c"),
-            (format!("žluť {OTHER}.log"), "žluť 00000000-0000-0000-0000-000000000001.log"),
+            (
+                "abcdefghijklmnopqrstuv+nightly-backup@hc.test".to_owned(),
+                "***+nightly-backup@hc.test",
+            ),
+            (
+                "john+backup@example.org, root@host, a-b_c".to_owned(),
+                "john+backup@example.org, root@host, a-b_c",
+            ),
+            (
+                format!("žluť {OTHER}.log"),
+                "žluť 00000000-0000-0000-0000-000000000001.log",
+            ),
             (String::new(), ""),
         ] {
             assert_eq!(shown(&text), wanted);

@@ -41,7 +41,9 @@ pub struct Project {
 impl Project {
     /// True if the project is on trial: no alerts are sent for it.
     pub fn is_on_trial(&self) -> bool {
-        self.import.as_ref().is_some_and(|import| import.is_on_trial)
+        self.import
+            .as_ref()
+            .is_some_and(|import| import.is_on_trial)
     }
 }
 
@@ -51,7 +53,11 @@ const MAX_NAME_CHARS: usize = 100;
 
 /// Accepts a text for one line of a list. The error is one of the two given: too long, or a control
 /// character.
-fn parse_one_line(text: &str, too_long: &'static str, control: &'static str) -> Result<Box<str>, &'static str> {
+fn parse_one_line(
+    text: &str,
+    too_long: &'static str,
+    control: &'static str,
+) -> Result<Box<str>, &'static str> {
     match text {
         _ if text.chars().count() > MAX_NAME_CHARS => Err(too_long),
         _ if text.chars().any(char::is_control) => Err(control),
@@ -70,7 +76,12 @@ impl ProjectName {
         if text.is_empty() {
             return Err("a project's name cannot be empty");
         }
-        parse_one_line(text, "a project's name has at most 100 characters", "a project's name has no control characters").map(Self)
+        parse_one_line(
+            text,
+            "a project's name has at most 100 characters",
+            "a project's name has no control characters",
+        )
+        .map(Self)
     }
 
     /// Name as it was given.
@@ -87,7 +98,12 @@ pub struct ChannelName(Box<str>);
 impl ChannelName {
     /// Rejects more than 100 characters and control characters. The message says which.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        parse_one_line(text, "a channel's name has at most 100 characters", "a channel's name has no control characters").map(Self)
+        parse_one_line(
+            text,
+            "a channel's name has at most 100 characters",
+            "a channel's name has no control characters",
+        )
+        .map(Self)
     }
 
     /// Name as it was given.
@@ -141,7 +157,9 @@ impl PingKey {
     /// Parses a key; `None` if the text is not a ping key.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        let is_key = (1..=Self::MAX_LENGTH).contains(&text.len()) && text.bytes().all(fits) && parse_hyphenated_uuid(text).is_none();
+        let is_key = (1..=Self::MAX_LENGTH).contains(&text.len())
+            && text.bytes().all(fits)
+            && parse_hyphenated_uuid(text).is_none();
         is_key.then(|| Self(text.into()))
     }
 
@@ -222,7 +240,9 @@ impl KeySecret {
             Self::ReadWrite(_) => KeyAccess::ReadWrite,
             Self::ReadOnly(_) => KeyAccess::ReadOnly,
             Self::Ping(_) => KeyAccess::Ping,
-            Self::Legacy(LegacyKey { read_only: true, .. }) => KeyAccess::ReadOnly,
+            Self::Legacy(LegacyKey {
+                read_only: true, ..
+            }) => KeyAccess::ReadOnly,
             Self::Legacy(_) => KeyAccess::ReadWrite,
         }
     }
@@ -282,7 +302,12 @@ pub struct KeyLabel(Box<str>);
 impl KeyLabel {
     /// Rejects more than 100 characters and control characters. The message says which.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        parse_one_line(text, "a key's label has at most 100 characters", "a key's label has no control characters").map(Self)
+        parse_one_line(
+            text,
+            "a key's label has at most 100 characters",
+            "a key's label has no control characters",
+        )
+        .map(Self)
     }
 
     /// Label as it was given.
@@ -317,8 +342,13 @@ impl Channel {
         if settings != self.settings {
             self.set_by_operator = maker == SettingsAuthor::Operator;
             let unsubscribed = std::mem::take(&mut self.health.unsubscribed);
-            let unsubscribed = unsubscribed.into_iter().filter(|recipient| settings.recipients().any(|other| other == &**recipient));
-            self.health = ChannelHealth { unsubscribed: unsubscribed.collect(), ..ChannelHealth::default() };
+            let unsubscribed = unsubscribed
+                .into_iter()
+                .filter(|recipient| settings.recipients().any(|other| other == &**recipient));
+            self.health = ChannelHealth {
+                unsubscribed: unsubscribed.collect(),
+                ..ChannelHealth::default()
+            };
             self.settings = settings;
         }
     }
@@ -326,14 +356,29 @@ impl Channel {
     /// True if the two channels differ at most in the times and reasons of their problems.
     pub fn looks_same_as(&self, other: &Self) -> bool {
         let health = |of: &ChannelHealth| {
-            (of.disabled.is_some(), of.failing.is_some(), std::mem::discriminant(&of.proof), of.unsubscribed.len(), of.refused.len())
+            (
+                of.disabled.is_some(),
+                of.failing.is_some(),
+                std::mem::discriminant(&of.proof),
+                of.unsubscribed.len(),
+                of.refused.len(),
+            )
         };
-        health(&self.health) == health(&other.health) && Self { health: other.health.clone(), ..self.clone() } == *other
+        health(&self.health) == health(&other.health)
+            && Self {
+                health: other.health.clone(),
+                ..self.clone()
+            } == *other
     }
 
     /// True if `name` is its name, or its UUID in lower case.
     pub fn is_named(&self, name: &str) -> bool {
-        self.name.as_str() == name || self.uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == name
+        self.name.as_str() == name
+            || self
+                .uuid
+                .hyphenated()
+                .encode_lower(&mut Uuid::encode_buffer())
+                == name
     }
 }
 
@@ -342,11 +387,19 @@ impl Channel {
 pub fn resolve_group_members(channels: &mut [Channel]) {
     let mut named: BTreeMap<(ProjectId, Box<str>), Vec<Uuid>> = BTreeMap::new();
     for channel in channels.iter() {
-        named.entry((channel.project, channel.name.as_str().into())).or_default().push(channel.uuid);
+        named
+            .entry((channel.project, channel.name.as_str().into()))
+            .or_default()
+            .push(channel.uuid);
     }
     for channel in channels {
         let project = channel.project;
-        let known = channel.settings.with_member_uuids(|name| named.get(&(project, name.into())).cloned().unwrap_or_default());
+        let known = channel.settings.with_member_uuids(|name| {
+            named
+                .get(&(project, name.into()))
+                .cloned()
+                .unwrap_or_default()
+        });
         if let Cow::Owned(settings) = known {
             channel.settings = settings;
         }
@@ -359,21 +412,44 @@ mod tests {
 
     #[test]
     fn names_and_labels_are_one_short_line() {
-        let (longest, longer) = ("ž".repeat(100), "ž".repeat(101));
-        for (text, fits) in
-            [("a b", true), (longest.as_str(), true), (&longer, false), ("a\nb", false), ("a\u{7f}", false), ("\u{85}", false)]
-        {
-            let parsed = [ProjectName::parse(text).is_ok(), ChannelName::parse(text).is_ok(), KeyLabel::parse(text).is_ok()];
+        let longest = "ž".repeat(100);
+        let longer = "ž".repeat(101);
+        for (text, fits) in [
+            ("a b", true),
+            (longest.as_str(), true),
+            (&longer, false),
+            ("a\nb", false),
+            ("a\u{7f}", false),
+            ("\u{85}", false),
+        ] {
+            let parsed = [
+                ProjectName::parse(text).is_ok(),
+                ChannelName::parse(text).is_ok(),
+                KeyLabel::parse(text).is_ok(),
+            ];
             assert_eq!(parsed, [fits; 3], "{text:?}");
         }
-        assert!(ProjectName::parse("").is_err() && ChannelName::parse("").is_ok() && KeyLabel::parse("").is_ok());
-        assert_eq!(KeyLabel::parse(&longer), Err("a key's label has at most 100 characters"));
-        assert_eq!(KeyLabel::parse("\t"), Err("a key's label has no control characters"));
+        assert!(
+            ProjectName::parse("").is_err()
+                && ChannelName::parse("").is_ok()
+                && KeyLabel::parse("").is_ok()
+        );
+        assert_eq!(
+            KeyLabel::parse(&longer),
+            Err("a key's label has at most 100 characters")
+        );
+        assert_eq!(
+            KeyLabel::parse("\t"),
+            Err("a key's label has no control characters")
+        );
     }
 
     #[test]
     fn a_use_is_noted_once_in_every_hour_of_the_clock() {
-        let used = Some(KeyUse { at: Timestamp::from_secs(7_199), from: [192, 0, 2, 1].into() });
+        let used = Some(KeyUse {
+            at: Timestamp::from_secs(7_199),
+            from: [192, 0, 2, 1].into(),
+        });
         let key = |used| ProjectKey {
             id: KeyId(1),
             project: ProjectId(1),
@@ -383,19 +459,50 @@ mod tests {
             created: Timestamp::default(),
             last_use: used,
         };
-        for (secs, noted) in [(3_599, false), (3_600, true), (7_199, true), (7_200, false), (-1, false)] {
-            assert_eq!(key(used).is_use_recorded(Timestamp::from_secs(secs)), noted, "{secs}");
+        for (secs, noted) in [
+            (3_599, false),
+            (3_600, true),
+            (7_199, true),
+            (7_200, false),
+            (-1, false),
+        ] {
+            assert_eq!(
+                key(used).is_use_recorded(Timestamp::from_secs(secs)),
+                noted,
+                "{secs}"
+            );
         }
         assert!(!key(None).is_use_recorded(Timestamp::default()));
     }
 
     #[test]
     fn a_ping_key_is_no_uuid() {
-        for key in ["a", "-", "Nightly_1", "aZ09-_aZ09-_aZ09-_aZ09", &"x".repeat(128), "6f3a0f6e0c9b4f0e9b1b0a1b2c3d4e5f"] {
-            assert_eq!(PingKey::parse(key).map(|key| key.as_str().to_owned()).as_deref(), Some(key));
+        for key in [
+            "a",
+            "-",
+            "Nightly_1",
+            "aZ09-_aZ09-_aZ09-_aZ09",
+            &"x".repeat(128),
+            "6f3a0f6e0c9b4f0e9b1b0a1b2c3d4e5f",
+        ] {
+            assert_eq!(
+                PingKey::parse(key)
+                    .map(|key| key.as_str().to_owned())
+                    .as_deref(),
+                Some(key)
+            );
         }
         let uuid = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
-        for wrong in ["", "a b", "a+b", "a/b", "ž", &"x".repeat(129), uuid, &uuid.to_uppercase()] {
+        for wrong in [
+            "",
+            "a b",
+            "a+b",
+            "a/b",
+            "ž",
+            &"x".repeat(129),
+            uuid,
+            &uuid.to_uppercase(),
+        ] {
             assert_eq!(PingKey::parse(wrong), None, "{wrong}");
         }
     }

@@ -46,11 +46,13 @@ impl RecentOutcomes {
 
     /// Outcomes, newest first.
     pub fn newest_first(self) -> impl Iterator<Item = RunOutcome> {
-        (0..Self::CAPACITY).map_while(move |place| match self.0 >> (place * BITS_PER_OUTCOME) & 0b11 {
-            1 => Some(RunOutcome::Success),
-            2 => Some(RunOutcome::Fail),
-            3 => Some(RunOutcome::Missed),
-            _ => None,
+        (0..Self::CAPACITY).map_while(move |place| {
+            match self.0 >> (place * BITS_PER_OUTCOME) & 0b11 {
+                1 => Some(RunOutcome::Success),
+                2 => Some(RunOutcome::Fail),
+                3 => Some(RunOutcome::Missed),
+                _ => None,
+            }
         })
     }
 }
@@ -61,12 +63,25 @@ mod tests {
 
     #[test]
     fn the_last_32_are_kept() {
-        let all: Vec<_> =
-            [RunOutcome::Success, RunOutcome::Fail, RunOutcome::Missed, RunOutcome::Missed].into_iter().cycle().take(50).collect();
+        let all: Vec<_> = [
+            RunOutcome::Success,
+            RunOutcome::Fail,
+            RunOutcome::Missed,
+            RunOutcome::Missed,
+        ]
+        .into_iter()
+        .cycle()
+        .take(50)
+        .collect();
         let mut outcomes = RecentOutcomes::default();
         for (count, outcome) in all.iter().enumerate() {
             let kept: Vec<_> = all[..count].iter().rev().take(32).copied().collect();
-            assert_eq!(RecentOutcomes::from_bits(outcomes.bits()).newest_first().collect::<Vec<_>>(), kept);
+            assert_eq!(
+                RecentOutcomes::from_bits(outcomes.bits())
+                    .newest_first()
+                    .collect::<Vec<_>>(),
+                kept
+            );
             outcomes.push(*outcome);
         }
     }

@@ -89,11 +89,17 @@ impl Schedule {
         if text.chars().count() > MAX_CHARS {
             return Err(ScheduleError::TooLong);
         }
-        let rule = ScheduleRule::parse(text.trim_matches(is_white_space)).map_err(|reason| ScheduleError::Invalid { reason })?;
-        let schedule = Self { text: text.to_owned(), rule };
+        let rule = ScheduleRule::parse(text.trim_matches(is_white_space))
+            .map_err(|reason| ScheduleError::Invalid { reason })?;
+        let schedule = Self {
+            text: text.to_owned(),
+            rule,
+        };
         match schedule.next_after(VALID_AFTER, &Timezone::utc()) {
             Some(_) => Ok(schedule),
-            None => Err(ScheduleError::Invalid { reason: "no year after 1999 has such a date".to_owned() }),
+            None => Err(ScheduleError::Invalid {
+                reason: "no year after 1999 has such a date".to_owned(),
+            }),
         }
     }
 
@@ -134,10 +140,20 @@ impl Schedule {
     ///
     /// OnCalendar lines in different zones are ordered by the wall time in `zone`. In the hour that
     /// clocks repeat, the times may therefore decrease.
-    pub fn occurrences<'a>(&'a self, after: Timestamp, zone: &'a Timezone) -> impl Iterator<Item = Timestamp> + use<'a> {
+    pub fn occurrences<'a>(
+        &'a self,
+        after: Timestamp,
+        zone: &'a Timezone,
+    ) -> impl Iterator<Item = Timestamp> + use<'a> {
         match &self.rule {
-            ScheduleRule::Cron(cron) => ScheduleOccurrences::Cron { cron, last: after, zone },
-            ScheduleRule::OnCalendar(lines) => ScheduleOccurrences::OnCalendar(lines.occurrences(after, zone)),
+            ScheduleRule::Cron(cron) => ScheduleOccurrences::Cron {
+                cron,
+                last: after,
+                zone,
+            },
+            ScheduleRule::OnCalendar(lines) => {
+                ScheduleOccurrences::OnCalendar(lines.occurrences(after, zone))
+            }
         }
     }
 }
@@ -157,7 +173,9 @@ impl Iterator for ScheduleOccurrences<'_> {
 
     fn next(&mut self) -> Option<Timestamp> {
         match self {
-            Self::Cron { cron, last, zone } => cron.next_after(*last, zone).inspect(|next| *last = *next),
+            Self::Cron { cron, last, zone } => {
+                cron.next_after(*last, zone).inspect(|next| *last = *next)
+            }
             Self::OnCalendar(series) => series.next(),
         }
     }
@@ -171,23 +189,41 @@ impl ScheduleRule {
             &[minute, hour, day, month, weekday] if !text.contains('\n') => {
                 Cron::parse([minute, hour, day, month, weekday]).map(Self::Cron)
             }
-            fields => OnCalendar::parse(text).map(Self::OnCalendar).map_err(|reason| match *fields {
-                [_, minute, hour, day, month, weekday] if Cron::parse([minute, hour, day, month, weekday]).is_ok() => {
-                    "six fields: overdue takes five; drop the seconds".to_owned()
-                }
-                [word] if word.starts_with('@') => format!("`{word}`: write a word of OnCalendar, such as daily, or five fields of cron"),
-                _ if fields.len() > 1 && !text.contains([':', '\n']) && fields.iter().any(|field| is_cron_field(field)) => {
-                    format!("{} fields: cron takes five, namely minute, hour, day of month, month and weekday", fields.len())
-                }
-                _ => reason,
-            }),
+            fields => {
+                OnCalendar::parse(text)
+                    .map(Self::OnCalendar)
+                    .map_err(|reason| match *fields {
+                        [_, minute, hour, day, month, weekday]
+                            if Cron::parse([minute, hour, day, month, weekday]).is_ok() =>
+                        {
+                            "six fields: overdue takes five; drop the seconds".to_owned()
+                        }
+                        [word] if word.starts_with('@') => format!(
+                            "`{word}`: write a word of OnCalendar, such as daily, or five fields \
+                             of cron"
+                        ),
+                        _ if fields.len() > 1
+                            && !text.contains([':', '\n'])
+                            && fields.iter().any(|field| is_cron_field(field)) =>
+                        {
+                            format!(
+                                "{} fields: cron takes five, namely minute, hour, day of month, \
+                                 month and weekday",
+                                fields.len()
+                            )
+                        }
+                        _ => reason,
+                    })
+            }
         }
     }
 }
 
 /// True if a field is valid in cron but not in OnCalendar: `*`, a step of it, or a number.
 fn is_cron_field(field: &str) -> bool {
-    let of_all = field.strip_prefix('*').is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let of_all = field
+        .strip_prefix('*')
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     of_all || field.bytes().all(|byte| byte.is_ascii_digit())
 }
 

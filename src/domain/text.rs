@@ -44,7 +44,11 @@ text! {
 
 fn check_length(text: &str, limit: usize) -> Result<(), TextError> {
     // Limits count code points. A text has at least as many bytes.
-    if text.len() > limit && text.chars().count() > limit { Err(TextError::TooLong) } else { Ok(()) }
+    if text.len() > limit && text.chars().count() > limit {
+        Err(TextError::TooLong)
+    } else {
+        Ok(())
+    }
 }
 
 impl Name {
@@ -76,12 +80,18 @@ impl Slug {
     pub fn parse(text: &str) -> Result<Self, TextError> {
         check_length(text, Self::MAX_CHARS)?;
         let slug = Self(text.into());
-        if slug.has_allowed_characters() { Ok(slug) } else { Err(TextError::InvalidCharacter) }
+        if slug.has_allowed_characters() {
+            Ok(slug)
+        } else {
+            Err(TextError::InvalidCharacter)
+        }
     }
 
     /// True if it has only characters that a ping URL allows: a-z, 0-9, hyphen and underscore.
     fn has_allowed_characters(&self) -> bool {
-        self.0.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_')
+        self.0.bytes().all(|byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_'
+        })
     }
 
     /// True if a ping URL can name the check by this slug. An imported slug may be longer than
@@ -139,7 +149,11 @@ impl Tags {
     /// Rejects more than 500 characters and more than 64 tags.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         let tags = Self(text.into());
-        if tags.is_within_limit() { Ok(tags) } else { Err(TextError::TooLong) }
+        if tags.is_within_limit() {
+            Ok(tags)
+        } else {
+            Err(TextError::TooLong)
+        }
     }
 
     /// Reads stored tags, which may be over the present limits.
@@ -155,7 +169,10 @@ impl Tags {
     /// Tags in their order: the parts between spaces, with white space at their ends dropped, and
     /// empty ones left out.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.0.split(' ').map(|part| part.trim_matches(is_white_space)).filter(|tag| !tag.is_empty())
+        self.0
+            .split(' ')
+            .map(|part| part.trim_matches(is_white_space))
+            .filter(|tag| !tag.is_empty())
     }
 
     /// True if `tag` is one of the tags (exact, case-sensitive). Always false for the empty text.
@@ -302,11 +319,23 @@ mod tests {
             (format!("{}\t", "a  ".repeat(64)), true),
         ] {
             let parsed = Tags::parse(&tags);
-            assert_eq!(parsed, if fits { Ok(Tags::from_stored(&tags)) } else { Err(TextError::TooLong) }, "{tags}");
+            assert_eq!(
+                parsed,
+                if fits {
+                    Ok(Tags::from_stored(&tags))
+                } else {
+                    Err(TextError::TooLong)
+                },
+                "{tags}"
+            );
             assert_eq!(Tags::from_stored(&tags).as_str(), tags);
         }
-        let (longest, longer) = ("ž".repeat(16_384), "ž".repeat(16_385));
-        assert_eq!(Description::parse(&longest), Ok(Description::from_stored(&longest)));
+        let longest = "ž".repeat(16_384);
+        let longer = "ž".repeat(16_385);
+        assert_eq!(
+            Description::parse(&longest),
+            Ok(Description::from_stored(&longest))
+        );
         assert_eq!(Description::parse(&longer), Err(TextError::TooLong));
         assert_eq!(Description::from_stored(&longer).as_str(), longer);
     }
@@ -320,8 +349,18 @@ mod tests {
             assert_eq!(Slug::parse(bad), Err(TextError::InvalidCharacter), "{bad}");
         }
         assert_eq!(Slug::parse(&"A".repeat(101)), Err(TextError::TooLong));
-        for (stored, is_pingable) in [("a-b_9", true), (&*"a".repeat(200), true), ("", false), ("BackUp", false), ("a b", false)] {
-            assert_eq!(Slug::from_stored(stored).is_pingable(), is_pingable, "{stored}");
+        for (stored, is_pingable) in [
+            ("a-b_9", true),
+            (&*"a".repeat(200), true),
+            ("", false),
+            ("BackUp", false),
+            ("a b", false),
+        ] {
+            assert_eq!(
+                Slug::from_stored(stored).is_pingable(),
+                is_pingable,
+                "{stored}"
+            );
         }
     }
 
@@ -335,14 +374,21 @@ mod tests {
             ("☎", ""),
             ("a\u{a0}b", "a-b"),
         ] {
-            assert_eq!(Slug::from_name(&Name::parse(name).unwrap()).as_str(), slug, "{name}");
+            assert_eq!(
+                Slug::from_name(&Name::parse(name).unwrap()).as_str(),
+                slug,
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn tags_are_words_between_spaces() {
         let tags = Tags::from_stored("  prod\t db  Ä-1 a\tb ");
-        assert_eq!(tags.iter().collect::<Vec<_>>(), ["prod", "db", "Ä-1", "a\tb"]);
+        assert_eq!(
+            tags.iter().collect::<Vec<_>>(),
+            ["prod", "db", "Ä-1", "a\tb"]
+        );
         assert!(tags.contains("db") && !tags.contains("DB") && !tags.contains(""));
     }
 

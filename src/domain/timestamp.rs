@@ -60,14 +60,20 @@ impl Timestamp {
 
     /// Returns `last` if this time is slightly earlier, so that times do not decrease.
     pub fn not_before(self, last: Self) -> Self {
-        if last.is_ahead_of(self) { self } else { self.max(last) }
+        if last.is_ahead_of(self) {
+            self
+        } else {
+            self.max(last)
+        }
     }
 
     /// Start of the month that lies this many months back, in UTC.
     pub fn start_of_month(self, months_back: i64) -> Self {
         let (year, month, _) = civil_from_days(self.secs().div_euclid(86_400));
         let months = year * 12 + month - 1 - months_back;
-        Self::from_secs(days_from_civil(months.div_euclid(12), months.rem_euclid(12) + 1, 1) * 86_400)
+        Self::from_secs(
+            days_from_civil(months.div_euclid(12), months.rem_euclid(12) + 1, 1) * 86_400,
+        )
     }
 
     /// Writes `2026-11-20T10:14:43+00:00`, without fractions (times in the API carry their offset).
@@ -83,9 +89,28 @@ impl Timestamp {
     fn write_rfc3339(self, out: &mut String, fraction: bool) {
         let (year, month, day) = civil_from_days(self.secs().div_euclid(86_400));
         let second = self.secs().rem_euclid(86_400);
-        let numbers = [year / 100, year % 100, month, day, second / 3600, second / 60 % 60, second % 60];
-        let [[c1, c2], [y1, y2], [m1, m2], [d1, d2], [h1, h2], [min1, min2], [s1, s2]] = numbers.map(two_digits);
-        let text = [c1, c2, y1, y2, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', min1, min2, b':', s1, s2];
+        let numbers = [
+            year / 100,
+            year % 100,
+            month,
+            day,
+            second / 3600,
+            second / 60 % 60,
+            second % 60,
+        ];
+        let [
+            [c1, c2],
+            [y1, y2],
+            [m1, m2],
+            [d1, d2],
+            [h1, h2],
+            [min1, min2],
+            [s1, s2],
+        ] = numbers.map(two_digits);
+        let text = [
+            c1, c2, y1, y2, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', min1, min2, b':', s1,
+            s2,
+        ];
         // Always ASCII.
         out.push_str(str::from_utf8(&text).unwrap_or_default());
         if fraction {
@@ -114,7 +139,11 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
@@ -124,7 +153,8 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let of_era = year.rem_euclid(400);
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    year.div_euclid(400) * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468
+    year.div_euclid(400) * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year
+        - 719_468
 }
 
 #[cfg(test)]
@@ -156,7 +186,10 @@ mod tests {
         ] {
             assert_eq!(at(now).not_before(at(last)), at(time), "{now} after {last}");
         }
-        assert_eq!(Timestamp::from_micros(i64::MIN).not_before(Timestamp::from_micros(i64::MAX)), Timestamp::from_micros(i64::MIN));
+        assert_eq!(
+            Timestamp::from_micros(i64::MIN).not_before(Timestamp::from_micros(i64::MAX)),
+            Timestamp::from_micros(i64::MIN)
+        );
     }
 
     #[test]
@@ -168,7 +201,9 @@ mod tests {
             ("2024-03-01T00:00:00Z", 1, "2024-02-01T00:00:00Z"),
             ("2026-02-28T12:00:00Z", 2, "2025-12-01T00:00:00Z"),
         ] {
-            let moment = |text: &str| Timestamp::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond());
+            let moment = |text: &str| {
+                Timestamp::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond())
+            };
             assert_eq!(moment(now).start_of_month(back), moment(from), "{now}");
         }
     }

@@ -32,7 +32,9 @@ pub struct UnknownTimezone;
 
 impl fmt::Display for UnknownTimezone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or UTC")
+        f.write_str(
+            "not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or UTC",
+        )
     }
 }
 
@@ -45,16 +47,25 @@ impl Timezone {
     /// # Errors
     /// If the name, case included, is not one of the 483 accepted and 113 replaced names.
     pub fn parse(name: &str) -> Result<Self, UnknownTimezone> {
-        let replaced = names::REPLACED_NAMES.binary_search_by_key(&name, |(old, _)| old).ok().and_then(|at| names::REPLACED_NAMES.get(at));
+        let replaced = names::REPLACED_NAMES
+            .binary_search_by_key(&name, |(old, _)| old)
+            .ok()
+            .and_then(|at| names::REPLACED_NAMES.get(at));
         let name = replaced.map_or(name, |(_, new)| new);
-        Self::from_database(name).filter(|_| !names::REJECTED_NAMES.contains(&name)).ok_or(UnknownTimezone)
+        Self::from_database(name)
+            .filter(|_| !names::REJECTED_NAMES.contains(&name))
+            .ok_or(UnknownTimezone)
     }
 
     /// Returns any zone of the database by its exact spelling; old names stay. Used for the zone at
     /// the end of an OnCalendar expression.
     pub(super) fn from_database(name: &str) -> Option<Self> {
         // jiff ignores case and has a name of its own for an unknown zone.
-        DATABASE.get(name).ok().filter(|zone| zone.iana_name() == Some(name) && !zone.is_unknown()).map(Self)
+        DATABASE
+            .get(name)
+            .ok()
+            .filter(|zone| zone.iana_name() == Some(name) && !zone.is_unknown())
+            .map(Self)
     }
 
     /// Names that a check may have, sorted.

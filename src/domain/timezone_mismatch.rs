@@ -37,10 +37,19 @@ impl TimezoneMismatch {
     /// Describes the finding and a possible cause in two sentences.
     pub fn describe(&self) -> String {
         let quarter = 15 * 60 * MICROS_PER_SEC;
-        let about = format_duration((self.offset_micros.saturating_abs() + quarter / 2) / quarter * quarter);
-        let side = if self.offset_micros < 0 { "before" } else { "after" };
+        let about = format_duration(
+            (self.offset_micros.saturating_abs() + quarter / 2) / quarter * quarter,
+        );
+        let side = if self.offset_micros < 0 {
+            "before"
+        } else {
+            "after"
+        };
         let zone = self.zone.name();
-        format!("Pings come about {about} {side} the schedule. They fit if the machine's clock is set to {zone}.")
+        format!(
+            "Pings come about {about} {side} the schedule. They fit if the machine's clock is set \
+             to {zone}."
+        )
     }
 }
 
@@ -57,17 +66,32 @@ pub fn find_matching_timezone(
         return None;
     }
     let off = median_offset(schedule, own, runs).filter(|off| off.abs() >= MISMATCH_MICROS)?;
-    let fit =
-        |zone: &Timezone| median_offset(schedule, zone, runs).map(i64::abs).filter(|fit| *fit <= MATCH_MICROS && fit * 3 <= off.abs());
-    let fits = candidates.iter().take(MAX_ZONES).filter_map(|zone| Some((fit(zone)?, zone)));
-    fits.min_by_key(|(fit, _)| *fit).map(|(_, zone)| TimezoneMismatch { zone: zone.clone(), offset_micros: off })
+    let fit = |zone: &Timezone| {
+        median_offset(schedule, zone, runs)
+            .map(i64::abs)
+            .filter(|fit| *fit <= MATCH_MICROS && fit * 3 <= off.abs())
+    };
+    let fits = candidates
+        .iter()
+        .take(MAX_ZONES)
+        .filter_map(|zone| Some((fit(zone)?, zone)));
+    fits.min_by_key(|(fit, _)| *fit)
+        .map(|(_, zone)| TimezoneMismatch {
+            zone: zone.clone(),
+            offset_micros: off,
+        })
 }
 
 /// Median distance of the runs from the nearest scheduled time, with its sign: negative for runs
 /// that come before it. `None` if the schedule names too many times between the runs, or none.
 fn median_offset(schedule: &Schedule, zone: &Timezone, runs: &[Timestamp]) -> Option<i64> {
-    let (first, last) = (runs.iter().min()?.plus_secs(-SEARCH_MARGIN_SECS), runs.iter().max()?.plus_secs(SEARCH_MARGIN_SECS));
-    let mut moments: Vec<_> = schedule.occurrences(first, zone).take_while(|at| *at <= last).take(MAX_OCCURRENCES).collect();
+    let first = runs.iter().min()?.plus_secs(-SEARCH_MARGIN_SECS);
+    let last = runs.iter().max()?.plus_secs(SEARCH_MARGIN_SECS);
+    let mut moments: Vec<_> = schedule
+        .occurrences(first, zone)
+        .take_while(|at| *at <= last)
+        .take(MAX_OCCURRENCES)
+        .collect();
     if moments.len() == MAX_OCCURRENCES {
         return None;
     }
@@ -76,7 +100,12 @@ fn median_offset(schedule: &Schedule, zone: &Timezone, runs: &[Timestamp]) -> Op
     for run in runs {
         let next = moments.partition_point(|at| at < run);
         let around = moments.get(next.saturating_sub(1)..moments.len().min(next + 1))?;
-        off.push(around.iter().map(|at| run.micros_since(*at)).min_by_key(|off| off.abs())?);
+        off.push(
+            around
+                .iter()
+                .map(|at| run.micros_since(*at))
+                .min_by_key(|off| off.abs())?,
+        );
     }
     off.sort_unstable_by_key(|off| off.abs());
     off.get(off.len() / 2).copied()
@@ -97,7 +126,8 @@ mod tests {
 
     /// First times of a schedule for a clock in a zone, each this many seconds late.
     fn runs(schedule: &str, clock: &str, late: i64, count: usize) -> Vec<Timestamp> {
-        let (schedule, clock) = (Schedule::parse(schedule).unwrap(), zone(clock));
+        let schedule = Schedule::parse(schedule).unwrap();
+        let clock = zone(clock);
         let series = schedule.occurrences(moment("2026-11-01T00:00:00Z"), &clock);
         series.take(count).map(|at| at.plus_secs(late)).collect()
     }
@@ -106,16 +136,53 @@ mod tests {
     fn a_clock_in_another_zone_is_recognised() {
         let zones = ["Europe/Riga", "UTC", "America/New_York", "Asia/Kolkata"].map(zone);
         let found = |schedule: &str, own: &str, runs: &[Timestamp]| {
-            find_matching_timezone(&Schedule::parse(schedule).unwrap(), &zone(own), runs, &zones).map(|found| found.describe())
+            find_matching_timezone(
+                &Schedule::parse(schedule).unwrap(),
+                &zone(own),
+                runs,
+                &zones,
+            )
+            .map(|found| found.describe())
         };
         let fits = |about: &str, zone: &str| {
-            Some(format!("Pings come about {about} the schedule. They fit if the machine's clock is set to {zone}."))
+            Some(format!(
+                "Pings come about {about} the schedule. They fit if the machine's clock is set to \
+                 {zone}."
+            ))
         };
         for (schedule, own, clock, late, count, words) in [
-            ("30 3 * * *", "Europe/Riga", "UTC", 20, 10, fits("2 hours after", "UTC")),
-            ("30 3 * * *", "UTC", "Europe/Riga", 20, 10, fits("2 hours before", "Europe/Riga")),
-            ("30 3 * * *", "UTC", "Asia/Kolkata", 0, 4, fits("5 h 30 min before", "Asia/Kolkata")),
-            ("Mon *-*-* 10:00", "UTC", "America/New_York", 60, 15, fits("5 hours after", "America/New_York")),
+            (
+                "30 3 * * *",
+                "Europe/Riga",
+                "UTC",
+                20,
+                10,
+                fits("2 hours after", "UTC"),
+            ),
+            (
+                "30 3 * * *",
+                "UTC",
+                "Europe/Riga",
+                20,
+                10,
+                fits("2 hours before", "Europe/Riga"),
+            ),
+            (
+                "30 3 * * *",
+                "UTC",
+                "Asia/Kolkata",
+                0,
+                4,
+                fits("5 h 30 min before", "Asia/Kolkata"),
+            ),
+            (
+                "Mon *-*-* 10:00",
+                "UTC",
+                "America/New_York",
+                60,
+                15,
+                fits("5 hours after", "America/New_York"),
+            ),
             // Too few runs.
             ("30 3 * * *", "Europe/Riga", "UTC", 20, 3, None),
             // The runs fit as they are, or in no zone.
@@ -126,17 +193,36 @@ mod tests {
             ("0 * * * *", "Europe/Riga", "UTC", 0, 20, None),
             ("* * * * *", "Europe/Riga", "UTC", 0, 50, None),
             // The zone of the check does not affect this schedule.
-            ("*-*-* 03:30 Europe/Riga", "Europe/Riga", "UTC", 7_200, 10, None),
+            (
+                "*-*-* 03:30 Europe/Riga",
+                "Europe/Riga",
+                "UTC",
+                7_200,
+                10,
+                None,
+            ),
         ] {
-            assert_eq!(found(schedule, own, &runs(schedule, clock, late, count)), words, "{schedule} {own} {clock} {late}");
+            assert_eq!(
+                found(schedule, own, &runs(schedule, clock, late, count)),
+                words,
+                "{schedule} {own} {clock} {late}"
+            );
         }
     }
 
     #[test]
     fn a_few_runs_by_hand_do_not_hide_it() {
         let mut runs = runs("30 3 * * *", "UTC", 20, 10);
-        runs.extend([moment("2026-11-05T12:00:00Z"), moment("2026-11-06T17:00:00Z")]);
-        let found = find_matching_timezone(&Schedule::parse("30 3 * * *").unwrap(), &zone("Europe/Riga"), &runs, &[zone("UTC")]);
+        runs.extend([
+            moment("2026-11-05T12:00:00Z"),
+            moment("2026-11-06T17:00:00Z"),
+        ]);
+        let found = find_matching_timezone(
+            &Schedule::parse("30 3 * * *").unwrap(),
+            &zone("Europe/Riga"),
+            &runs,
+            &[zone("UTC")],
+        );
         assert_eq!(found.unwrap().zone, zone("UTC"));
     }
 

@@ -46,7 +46,8 @@ impl UptimePeriod {
     /// without downtime has 1,000. `None` if the check was not monitored.
     pub fn uptime_permille(&self) -> Option<i64> {
         let up = i128::from(self.monitored - self.down) * 1000;
-        up.checked_div(i128::from(self.monitored)).and_then(|permille| i64::try_from(permille).ok())
+        up.checked_div(i128::from(self.monitored))
+            .and_then(|permille| i64::try_from(permille).ok())
     }
 
     /// Uptime in words: `99.1 %`.
@@ -58,7 +59,13 @@ impl UptimePeriod {
     }
 
     fn new([start, end]: [Timestamp; 2], stays: &[StatusInterval]) -> Self {
-        let mut span = Self { start, end, monitored: 0, down: 0, downtimes: 0 };
+        let mut span = Self {
+            start,
+            end,
+            monitored: 0,
+            down: 0,
+            downtimes: 0,
+        };
         let first = stays.partition_point(|stay| stay.until <= start);
         for stay in stays.iter().skip(first).take_while(|stay| stay.from < end) {
             let time = stay.until.min(end).micros_since(stay.from.max(start));
@@ -86,33 +93,66 @@ struct StatusInterval {
 /// Computes the history of a check since the first of the month before last, by days of a clock in
 /// `zone`. `flips` are all since then or the newest [`MAX_FLIPS`], in the order in which they were
 /// logged, newest first. `status` is the stored one at `now`.
-pub fn uptime_history(flips: &[Flip], status: Status, now: Timestamp, zone: &Timezone) -> UptimeHistory {
+pub fn uptime_history(
+    flips: &[Flip],
+    status: Status,
+    now: Timestamp,
+    zone: &Timezone,
+) -> UptimeHistory {
     let (days, months) = period_starts(now, zone).unwrap_or_default();
     let Some(start) = months.first().copied() else {
-        return UptimeHistory { days: Vec::new(), months: Vec::new(), incomplete_before: None };
+        return UptimeHistory {
+            days: Vec::new(),
+            months: Vec::new(),
+            incomplete_before: None,
+        };
     };
     let stays = status_intervals(flips, status, start, now);
-    let cut = (flips.len() >= MAX_FLIPS).then(|| stays.first().map_or(now, |stay| stay.from)).filter(|cut| *cut > start);
+    let cut = (flips.len() >= MAX_FLIPS)
+        .then(|| stays.first().map_or(now, |stay| stay.from))
+        .filter(|cut| *cut > start);
     let spans = |starts: &[Timestamp]| {
         let ends = starts.iter().skip(1).copied().chain([now]);
-        starts.iter().zip(ends).map(|(start, end)| UptimePeriod::new([*start, end], &stays)).collect()
+        starts
+            .iter()
+            .zip(ends)
+            .map(|(start, end)| UptimePeriod::new([*start, end], &stays))
+            .collect()
     };
-    UptimeHistory { days: spans(&days), months: spans(&months), incomplete_before: cut }
+    UptimeHistory {
+        days: spans(&days),
+        months: spans(&months),
+        incomplete_before: cut,
+    }
 }
 
 /// Intervals between flips from `start` to `now`, oldest first.
-fn status_intervals(flips: &[Flip], status: Status, start: Timestamp, now: Timestamp) -> Vec<StatusInterval> {
-    let (mut status, mut until) = (status, now);
+fn status_intervals(
+    flips: &[Flip],
+    status: Status,
+    start: Timestamp,
+    now: Timestamp,
+) -> Vec<StatusInterval> {
+    let mut status = status;
+    let mut until = now;
     let mut stays = Vec::with_capacity(flips.len() + 1);
     for flip in flips {
         // Times decrease where the clock was set back: the flip that was logged later counts.
         let from = flip.at.min(until).max(start);
-        stays.push(StatusInterval { from, until, status });
+        stays.push(StatusInterval {
+            from,
+            until,
+            status,
+        });
         (status, until) = (flip.from, from);
     }
     if flips.len() < MAX_FLIPS {
         // No flip since the start is missing, so the check had this status.
-        stays.push(StatusInterval { from: start, until, status });
+        stays.push(StatusInterval {
+            from: start,
+            until,
+            status,
+        });
     }
     stays.retain(|stay| stay.from < stay.until);
     stays.reverse();
@@ -128,7 +168,10 @@ fn period_starts(now: Timestamp, zone: &Timezone) -> Option<(Vec<Timestamp>, Vec
         months.push(month);
     }
     let start = |date: civil::Date| zone.start_of_day(WallTime::from_civil(date.at(0, 0, 0, 0))?);
-    let days = months.last()?.series(jiff::Span::new().days(1)).take_while(|date| *date <= today);
+    let days = months
+        .last()?
+        .series(jiff::Span::new().days(1))
+        .take_while(|date| *date <= today);
     // A day that the clocks skip completely begins with the next one. Today may not have begun by
     // its second midnight.
     let ascending = |starts: Vec<Timestamp>| {
@@ -136,8 +179,15 @@ fn period_starts(now: Timestamp, zone: &Timezone) -> Option<(Vec<Timestamp>, Vec
         starts.dedup();
         starts
     };
-    let months = months.iter().rev().map(|month| start(*month)).collect::<Option<Vec<_>>>()?;
-    Some((ascending(days.map(start).collect::<Option<Vec<_>>>()?), ascending(months)))
+    let months = months
+        .iter()
+        .rev()
+        .map(|month| start(*month))
+        .collect::<Option<Vec<_>>>()?;
+    Some((
+        ascending(days.map(start).collect::<Option<Vec<_>>>()?),
+        ascending(months),
+    ))
 }
 
 #[cfg(test)]
@@ -152,7 +202,13 @@ mod tests {
     }
 
     fn flip(at: Timestamp, from: Status, to: Status) -> Flip {
-        Flip { at, from, to, cause: FlipCause::Unknown, awaited_since: None }
+        Flip {
+            at,
+            from,
+            to,
+            cause: FlipCause::Unknown,
+            awaited_since: None,
+        }
     }
 
     const HOUR: i64 = 3600 * MICROS_PER_SEC;
@@ -172,15 +228,38 @@ mod tests {
         assert_eq!(history.days.len(), 30 + 31 + 20);
         assert_eq!(history.days[0].start, moment("2026-08-31T21:00:00Z"));
         assert_eq!(history.days.last().unwrap().end, now);
-        let day = |date: &str| *history.days.iter().find(|day| day.start == moment(date)).unwrap();
+        let day = |date: &str| {
+            *history
+                .days
+                .iter()
+                .find(|day| day.start == moment(date))
+                .unwrap()
+        };
         let long = day("2026-10-24T21:00:00Z");
-        assert_eq!((long.monitored, long.down, long.downtimes), (25 * HOUR, HOUR / 2, 1));
+        assert_eq!(
+            (long.monitored, long.down, long.downtimes),
+            (25 * HOUR, HOUR / 2, 1)
+        );
         let next = day("2026-10-25T22:00:00Z");
-        assert_eq!((next.monitored, next.down, next.downtimes), (24 * HOUR, HOUR / 2, 1));
+        assert_eq!(
+            (next.monitored, next.down, next.downtimes),
+            (24 * HOUR, HOUR / 2, 1)
+        );
         let unknown = day("2026-10-09T21:00:00Z");
         assert_eq!((unknown.monitored, unknown.format_uptime()), (0, None));
-        let months: Vec<_> = history.months.iter().map(|month| (month.downtimes, month.down, month.format_uptime())).collect();
-        assert_eq!(months, [(0, 0, None), (1, HOUR, Some("99.8 %".into())), (0, 0, Some("100 %".into()))]);
+        let months: Vec<_> = history
+            .months
+            .iter()
+            .map(|month| (month.downtimes, month.down, month.format_uptime()))
+            .collect();
+        assert_eq!(
+            months,
+            [
+                (0, 0, None),
+                (1, HOUR, Some("99.8 %".into())),
+                (0, 0, Some("100 %".into()))
+            ]
+        );
     }
 
     #[test]
@@ -193,17 +272,35 @@ mod tests {
             (2 * HOUR, HOUR, Some("50.0 %")),
             (0, 0, None),
         ] {
-            let span = UptimePeriod { start: Timestamp::default(), end: Timestamp::default(), monitored: watched, down, downtimes: 0 };
-            assert_eq!(span.format_uptime().as_deref(), words, "{down} of {watched}");
+            let span = UptimePeriod {
+                start: Timestamp::default(),
+                end: Timestamp::default(),
+                monitored: watched,
+                down,
+                downtimes: 0,
+            };
+            assert_eq!(
+                span.format_uptime().as_deref(),
+                words,
+                "{down} of {watched}"
+            );
         }
     }
 
     #[test]
     fn without_a_flip_the_status_has_been_the_same() {
         let now = moment("2026-11-20T10:00:00Z");
-        for (status, watched, down) in [(Status::Up, true, false), (Status::Down, true, true), (Status::New, false, false)] {
+        for (status, watched, down) in [
+            (Status::Up, true, false),
+            (Status::Down, true, true),
+            (Status::New, false, false),
+        ] {
             let history = uptime_history(&[], status, now, &Timezone::utc());
-            let all = history.months.iter().map(|month| month.end.micros_since(month.start)).sum::<i64>();
+            let all = history
+                .months
+                .iter()
+                .map(|month| month.end.micros_since(month.start))
+                .sum::<i64>();
             let sum = |of: fn(&UptimePeriod) -> i64| history.months.iter().map(of).sum::<i64>();
             assert_eq!(sum(|month| month.monitored), if watched { all } else { 0 });
             assert_eq!(sum(|month| month.down), if down { all } else { 0 });
@@ -221,8 +318,18 @@ mod tests {
             .collect();
         let history = uptime_history(&flips, Status::Down, now, &Timezone::utc());
         assert_eq!(history.incomplete_before, Some(now.plus_secs(-60 * 5000)));
-        assert_eq!(history.months.iter().map(|month| month.monitored).sum::<i64>(), 5000 * 60 * MICROS_PER_SEC);
-        assert_eq!(history.months.iter().map(|month| month.down).sum::<i64>(), 2500 * 60 * MICROS_PER_SEC);
+        assert_eq!(
+            history
+                .months
+                .iter()
+                .map(|month| month.monitored)
+                .sum::<i64>(),
+            5000 * 60 * MICROS_PER_SEC
+        );
+        assert_eq!(
+            history.months.iter().map(|month| month.down).sum::<i64>(),
+            2500 * 60 * MICROS_PER_SEC
+        );
     }
 
     proptest! {
@@ -252,7 +359,8 @@ mod tests {
             // Status at a time: that of the newest flip that is not later. Where times decrease,
             // flips logged later take precedence.
             let status_at = |at: Timestamp| {
-                let (mut status, mut until) = (Status::Up, now);
+                let mut status = Status::Up;
+                let mut until = now;
                 for flip in &flips {
                     until = until.min(flip.at);
                     if at >= until {
@@ -264,7 +372,8 @@ mod tests {
             };
             for spans in [&history.days, &history.months] {
                 for span in spans {
-                    let (mut watched, mut down) = (0, 0);
+                    let mut watched = 0;
+                    let mut down = 0;
                     let mut at = span.start;
                     while at < span.end {
                         match status_at(at) {

@@ -62,8 +62,12 @@ impl UserName {
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         match text.trim() {
             "" => Err("a user's name cannot be empty"),
-            text if text.chars().count() > MAX_NAME_CHARS => Err("a user's name has at most 100 characters"),
-            text if text.chars().any(char::is_control) => Err("a user's name has no control characters"),
+            text if text.chars().count() > MAX_NAME_CHARS => {
+                Err("a user's name has at most 100 characters")
+            }
+            text if text.chars().any(char::is_control) => {
+                Err("a user's name has no control characters")
+            }
             text => Ok(Self(text.into())),
         }
     }
@@ -98,9 +102,13 @@ impl Password {
     /// which.
     pub fn parse(text: &str, name: &UserName) -> Result<Self, &'static str> {
         match text {
-            _ if text.chars().count() < Self::MIN_CHARS => Err("a password has at least 10 characters"),
+            _ if text.chars().count() < Self::MIN_CHARS => {
+                Err("a password has at least 10 characters")
+            }
             _ if text.len() > Self::MAX_BYTES => Err("a password has at most 200 bytes"),
-            _ if fold_case(text.trim()) == name.case_folded() => Err("a password is not the name of its user"),
+            _ if fold_case(text.trim()) == name.case_folded() => {
+                Err("a password is not the name of its user")
+            }
             _ => Ok(Self(text.into())),
         }
     }
@@ -205,7 +213,10 @@ impl Grant {
     pub fn membership_in(&self, project: ProjectId) -> Option<Membership> {
         match self {
             Self::Owner => Some(Membership::Member),
-            Self::Projects(projects) => projects.iter().find(|(id, _)| *id == project).map(|(_, membership)| membership),
+            Self::Projects(projects) => projects
+                .iter()
+                .find(|(id, _)| *id == project)
+                .map(|(_, membership)| membership),
         }
     }
 }
@@ -220,13 +231,31 @@ mod tests {
 
     #[test]
     fn a_name_is_one_short_line_whatever_its_case() {
-        let (longest, longer) = ("ž".repeat(100), "ž".repeat(101));
-        for (text, fits) in [("a b", true), (&longest, true), (&longer, false), ("a\nb", false), ("", false), (" \t", false)] {
+        let longest = "ž".repeat(100);
+        let longer = "ž".repeat(101);
+        for (text, fits) in [
+            ("a b", true),
+            (&longest, true),
+            (&longer, false),
+            ("a\nb", false),
+            ("", false),
+            (" \t", false),
+        ] {
             assert_eq!(UserName::parse(text).is_ok(), fits, "{text:?}");
         }
         assert_eq!(name(" Ann ").as_str(), "Ann");
-        for (one, other) in [("Ann", "aNN"), ("Žofie", "žOFIE"), ("ž", "z\u{30c}"), ("Ａnn", "ann"), ("ΣΑΣ", "σασ")] {
-            assert_eq!(name(one).case_folded(), name(other).case_folded(), "{one} {other}");
+        for (one, other) in [
+            ("Ann", "aNN"),
+            ("Žofie", "žOFIE"),
+            ("ž", "z\u{30c}"),
+            ("Ａnn", "ann"),
+            ("ΣΑΣ", "σασ"),
+        ] {
+            assert_eq!(
+                name(one).case_folded(),
+                name(other).case_folded(),
+                "{one} {other}"
+            );
         }
         assert_ne!(name("ann").case_folded(), name("anne").case_folded());
     }
@@ -238,33 +267,64 @@ mod tests {
             ("ž23456789", Some("a password has at least 10 characters")),
             ("ž234567890", None),
             ("margarethe", Some("a password is not the name of its user")),
-            (" MARGAREThe ", Some("a password is not the name of its user")),
+            (
+                " MARGAREThe ",
+                Some("a password is not the name of its user"),
+            ),
             ("margarethe1", None),
         ] {
-            assert_eq!(Password::parse(text, &name("Margarethe")).err(), refusal, "{text}");
+            assert_eq!(
+                Password::parse(text, &name("Margarethe")).err(),
+                refusal,
+                "{text}"
+            );
         }
-        assert!(Password::parse(&"x".repeat(200), &name("a")).is_ok() && Password::parse(&"x".repeat(201), &name("a")).is_err());
+        assert!(
+            Password::parse(&"x".repeat(200), &name("a")).is_ok()
+                && Password::parse(&"x".repeat(201), &name("a")).is_err()
+        );
     }
 
     #[test]
     fn an_owner_may_everything_and_others_what_is_said() {
         use Membership::{Member, ReadOnly};
         let [one, two, three] = [1, 2, 3].map(ProjectId);
-        let projects = ProjectMemberships::new([(two, ReadOnly), (one, ReadOnly), (two, Member), (two, ReadOnly)]);
-        assert_eq!(projects.iter().collect::<Vec<_>>(), [(one, ReadOnly), (two, Member)]);
+        let projects = ProjectMemberships::new([
+            (two, ReadOnly),
+            (one, ReadOnly),
+            (two, Member),
+            (two, ReadOnly),
+        ]);
+        assert_eq!(
+            projects.iter().collect::<Vec<_>>(),
+            [(one, ReadOnly), (two, Member)]
+        );
         let grant = Grant::Projects(projects.clone());
-        assert_eq!([one, two, three].map(|id| grant.membership_in(id)), [Some(ReadOnly), Some(Member), None]);
-        assert_eq!([one, two, three].map(|id| Grant::Owner.membership_in(id)), [Some(Member); 3]);
+        assert_eq!(
+            [one, two, three].map(|id| grant.membership_in(id)),
+            [Some(ReadOnly), Some(Member), None]
+        );
+        assert_eq!(
+            [one, two, three].map(|id| Grant::Owner.membership_in(id)),
+            [Some(Member); 3]
+        );
         assert!(Grant::Owner.is_owner() && !grant.is_owner());
         assert_eq!(
-            projects.with_membership(one, Some(Member)).with_membership(two, None).with_membership(three, None),
+            projects
+                .with_membership(one, Some(Member))
+                .with_membership(two, None)
+                .with_membership(three, None),
             ProjectMemberships::new([(one, Member)])
         );
     }
 
     #[test]
     fn words_name_what_they_say() {
-        assert!(Membership::ALL.into_iter().all(|kind| Membership::parse(kind.name()) == Some(kind)));
+        assert!(
+            Membership::ALL
+                .into_iter()
+                .all(|kind| Membership::parse(kind.name()) == Some(kind))
+        );
         assert_eq!(Membership::parse("owner"), None);
     }
 }

@@ -27,7 +27,10 @@ impl KeyUpdates {
     pub(super) fn take_commands(&self) -> impl Iterator<Item = Command> + use<> {
         let PendingKeyUpdates { uses, hashes } = std::mem::take(&mut *self.lock_pending());
         let uses = (!uses.is_empty()).then(|| Command::RecordKeyUses(uses.into_iter().collect()));
-        hashes.into_iter().map(|(key, hash)| Command::RehashKey(key, hash)).chain(uses)
+        hashes
+            .into_iter()
+            .map(|(key, hash)| Command::RehashKey(key, hash))
+            .chain(uses)
     }
 
     fn lock_pending(&self) -> MutexGuard<'_, PendingKeyUpdates> {
@@ -42,7 +45,12 @@ impl Handle {
         // The time of the lookup reveals at most how similar the hash of a guess is to a stored
         // hash. That does not help an attacker.
         let hash = KeyHash::of_key(text);
-        let (key, adopted) = self.with_state(|state| (state.key_by_hash(&hash).cloned(), Arc::clone(&state.legacy_secrets)));
+        let (key, adopted) = self.with_state(|state| {
+            (
+                state.key_by_hash(&hash).cloned(),
+                Arc::clone(&state.legacy_secrets),
+            )
+        });
         if key.is_some() || adopted.is_empty() {
             return key;
         }
@@ -50,11 +58,17 @@ impl Handle {
         let guesses = legacy_key_candidates(&adopted, text);
         let key = self.with_state(|state| {
             // The key may have got its hash in the meantime.
-            let key = state.key_by_hash(&hash).or_else(|| guesses.iter().find_map(|guess| state.legacy_key(guess)));
+            let key = state
+                .key_by_hash(&hash)
+                .or_else(|| guesses.iter().find_map(|guess| state.legacy_key(guess)));
             key.cloned()
         })?;
         if key.is_unused_since_import() {
-            self.0.key_updates.lock_pending().hashes.insert(key.id, hash);
+            self.0
+                .key_updates
+                .lock_pending()
+                .hashes
+                .insert(key.id, hash);
         }
         Some(key)
     }
@@ -63,15 +77,29 @@ impl Handle {
     pub fn record_key_use(&self, key: &ProjectKey, from: impl FnOnce() -> IpAddr) {
         let at = self.now();
         if !key.is_use_recorded(at) {
-            self.0.key_updates.lock_pending().uses.entry(key.id).or_insert_with(|| KeyUse { at, from: from() });
+            self.0
+                .key_updates
+                .lock_pending()
+                .uses
+                .entry(key.id)
+                .or_insert_with(|| KeyUse { at, from: from() });
         }
     }
 }
 
 /// Digests by which another server would know a key with this text, one for each legacy secret.
 fn legacy_key_candidates(adopted: &LegacySecrets, text: &[u8]) -> Vec<LegacyKey> {
-    let Some(read_only) = LegacyKey::read_only_by_prefix(text) else { return Vec::new() };
-    adopted.iter().map(|(secret, own)| LegacyKey { read_only, secret_number: secret, digest: own.digest_key(text) }).collect()
+    let Some(read_only) = LegacyKey::read_only_by_prefix(text) else {
+        return Vec::new();
+    };
+    adopted
+        .iter()
+        .map(|(secret, own)| LegacyKey {
+            read_only,
+            secret_number: secret,
+            digest: own.digest_key(text),
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -83,10 +111,17 @@ mod tests {
     fn a_wrong_key_costs_one_digest_for_each_secret_or_none() {
         let mut adopted = LegacySecrets::default();
         for number in 0..LegacySecrets::MAX_SECRETS {
-            adopted = adopted.with_secret(&LegacySecret::parse(&number.to_string()).unwrap()).unwrap().0;
+            adopted = adopted
+                .with_secret(&LegacySecret::parse(&number.to_string()).unwrap())
+                .unwrap()
+                .0;
         }
         for (text, most) in [("hcw_wrong", 8), ("hcr_wrong", 8), ("wrong", 0), ("", 0)] {
-            assert_eq!(legacy_key_candidates(&adopted, text.as_bytes()).len(), most, "{text}");
+            assert_eq!(
+                legacy_key_candidates(&adopted, text.as_bytes()).len(),
+                most,
+                "{text}"
+            );
         }
     }
 }

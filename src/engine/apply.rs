@@ -59,8 +59,8 @@ pub struct Effects {
     /// Number of rows that alerts take: rows of the outbox that are written or removed, and
     /// deliveries.
     pub alert_rows: usize,
-    /// Projects that have reached the limit, so that pings create no checks there. Only logged, not
-    /// stored.
+    /// Projects that have reached the limit, so that pings create no checks there. Only logged,
+    /// not stored.
     pub full_projects: Vec<ProjectId>,
     /// Checks with an alert that reaches no channel. Only logged, not stored.
     pub unnotified_checks: Vec<(CheckId, UnnotifiedReason)>,
@@ -127,7 +127,8 @@ impl WorkingState {
     pub fn apply(&mut self, command: Command, now: Timestamp) -> ApplyResult {
         self.alert_rows_before = self.effects.alert_rows;
         // Work left by earlier commands continues once per batch, not in every command.
-        let is_own_turn = !self.audience_notes.has_pending() || matches!(command, Command::CompareAudiences);
+        let is_own_turn =
+            !self.audience_notes.has_pending() || matches!(command, Command::CompareAudiences);
         let applied = self.dispatch(command, now);
         if is_own_turn {
             self.compare_audiences(now);
@@ -138,12 +139,19 @@ impl WorkingState {
     /// Commands that continue the work that earlier commands have left.
     pub fn continuation_commands(&self) -> impl Iterator<Item = Command> {
         let orphans = self.state.has_orphans().then_some(Command::RemoveOrphans);
-        orphans.into_iter().chain(self.audience_notes.has_pending().then_some(Command::CompareAudiences))
+        orphans.into_iter().chain(
+            self.audience_notes
+                .has_pending()
+                .then_some(Command::CompareAudiences),
+        )
     }
 
     /// True if the current command may add more rows for alerts.
     fn has_alert_rows_left(&self) -> bool {
-        self.effects.alert_rows.saturating_sub(self.alert_rows_before) < self.max_alert_rows
+        self.effects
+            .alert_rows
+            .saturating_sub(self.alert_rows_before)
+            < self.max_alert_rows
     }
 
     fn dispatch(&mut self, command: Command, now: Timestamp) -> ApplyResult {
@@ -161,9 +169,12 @@ impl WorkingState {
             // The audiences are compared at the end of every command.
             Command::CompareAudiences => Ok(CommandOutcome::Completed),
             Command::CreateProject(request) => self.create_project(*request),
-            Command::UpdateProject { project, name, check_limit, ping_log_limit } => {
-                self.update_project(project, name, check_limit, ping_log_limit)
-            }
+            Command::UpdateProject {
+                project,
+                name,
+                check_limit,
+                ping_log_limit,
+            } => self.update_project(project, name, check_limit, ping_log_limit),
             Command::DeleteProject(id) => self.delete_project(id),
             Command::CreateKey(request) => self.create_key(*request, now),
             Command::RecordKeyUses(uses) => Ok(self.record_key_uses(uses)),
@@ -172,21 +183,46 @@ impl WorkingState {
             Command::RenameKey(id, label) => self.rename_key(id, label),
             Command::RevokeKey(id) => self.revoke_key(id),
             Command::CreateChannel(request) => self.create_channel(*request),
-            Command::UpdateChannel { channel, name, settings, maker } => self.update_channel(channel, name, settings, maker),
-            Command::AdoptSetting { sent_to, key, value } => self.adopt_setting(&sent_to, key, &value),
+            Command::UpdateChannel {
+                channel,
+                name,
+                settings,
+                maker,
+            } => self.update_channel(channel, name, settings, maker),
+            Command::AdoptSetting {
+                sent_to,
+                key,
+                value,
+            } => self.adopt_setting(&sent_to, key, &value),
             Command::DeleteChannel(id) => self.delete_channel(id),
             Command::EnableChannel(id) => self.enable_channel(id),
-            Command::DisableChannel { channel, reason } => self.disable_channel(channel, &reason, now),
-            Command::Unsubscribe { channel, recipient } => self.unsubscribe(channel, recipient, now),
-            Command::AssignChannel { channel, checks, assigned } => self.assign_channel(channel, checks, assigned, now),
+            Command::DisableChannel { channel, reason } => {
+                self.disable_channel(channel, &reason, now)
+            }
+            Command::Unsubscribe { channel, recipient } => {
+                self.unsubscribe(channel, recipient, now)
+            }
+            Command::AssignChannel {
+                channel,
+                checks,
+                assigned,
+            } => self.assign_channel(channel, checks, assigned, now),
             Command::RecordOutage(away) => Ok(self.record_outage(away)),
             Command::DropFutureOutages => Ok(self.drop_future_outages(now)),
-            Command::SetAlerting { check, after, parents } => self.set_alerting(check, after, parents, now),
+            Command::SetAlerting {
+                check,
+                after,
+                parents,
+            } => self.set_alerting(check, after, parents, now),
             Command::CreateWindow(request) => self.create_window(*request, now),
             Command::DeleteWindow(project, id) => self.delete_window(project, id, now),
             Command::QueueReminder(channel) => self.queue_reminder(channel, now),
-            Command::BeginDeliveries(numbers, last) => Ok(self.begin_deliveries(numbers, last, now)),
-            Command::RecordDeliveryReports(reports) => Ok(self.record_delivery_reports(reports, now)),
+            Command::BeginDeliveries(numbers, last) => {
+                Ok(self.begin_deliveries(numbers, last, now))
+            }
+            Command::RecordDeliveryReports(reports) => {
+                Ok(self.record_delivery_reports(reports, now))
+            }
             Command::RetryDelivery { delivery, at } => self.retry_delivery(&delivery, at, now),
             Command::RecordChannelTest(report) => self.record_channel_test(report, now),
             Command::User(command) => self.apply_user_command(*command, now),
@@ -210,15 +246,20 @@ impl WorkingState {
     }
 
     fn record_change(&mut self, change: Change) {
-        self.effects.alert_rows += usize::from(matches!(change, Change::Queued(_) | Change::Unqueued(_)));
+        self.effects.alert_rows +=
+            usize::from(matches!(change, Change::Queued(_) | Change::Unqueued(_)));
         match change {
             Change::CheckGone(id) => {
                 let project = self.state.check(id).map(|check| check.project);
-                project.into_iter().for_each(|project| self.audience_notes.remove_check(project, id));
+                project
+                    .into_iter()
+                    .for_each(|project| self.audience_notes.remove_check(project, id));
             }
             Change::ChannelGone(id) => {
                 let project = self.state.channel(id).map(|channel| channel.project);
-                project.into_iter().for_each(|project| self.audience_notes.remove_channel(project, id));
+                project
+                    .into_iter()
+                    .for_each(|project| self.audience_notes.remove_channel(project, id));
             }
             _ => {}
         }
@@ -228,16 +269,30 @@ impl WorkingState {
 
     /// Logs the flips of a check, sets their numbers in its state, and alerts its channels.
     /// `arrival` is the ping that caused them, or 0.
-    fn record_flips(&mut self, check: &mut Check, arrival: Arrival, flips: &[Flip], now: Timestamp) {
+    fn record_flips(
+        &mut self,
+        check: &mut Check,
+        arrival: Arrival,
+        flips: &[Flip],
+        now: Timestamp,
+    ) {
         let is_over = |flip: &Flip| flip.to == Status::Down;
-        debug_assert!(!flips.iter().rev().skip(1).any(is_over), "a downtime ended before it was noticed: {flips:?}");
+        debug_assert!(
+            !flips.iter().rev().skip(1).any(is_over),
+            "a downtime ended before it was noticed: {flips:?}"
+        );
         if let Some(first) = flips.first() {
             self.expire_children(check.id, first.at, now);
         }
         for flip in flips {
             let number = FlipNumber(self.numbers.flip);
             self.numbers.flip += 1;
-            let logged = LoggedFlip { check: check.id, previous: check.state.last_flip, arrival, flip: *flip };
+            let logged = LoggedFlip {
+                check: check.id,
+                previous: check.state.last_flip,
+                arrival,
+                flip: *flip,
+            };
             self.effects.flips.push((number, logged));
             check.state.last_flip = number;
             self.handle_flip(check, flip, logged.previous, now);

@@ -28,38 +28,71 @@ pub(super) fn log_flips(state: &State, flips: &[(FlipNumber, LoggedFlip)], now: 
     }
     for LoggedFlip { check, flip, .. } in flips.iter().map(|(_, logged)| logged) {
         // A check that was deleted in the same batch is not logged.
-        let Some(check) = state.check(*check) else { continue };
-        let Some(left_out) = FLIP_LOG_LIMIT.admit(now) else { continue };
+        let Some(check) = state.check(*check) else {
+            continue;
+        };
+        let Some(left_out) = FLIP_LOG_LIMIT.admit(now) else {
+            continue;
+        };
         let (name, project) = check_and_project_names(state, check);
-        tracing::info!("check {name:?} of project {project:?} is {}, was {}{left_out}", flip.to.name(), flip.from.name());
+        tracing::info!(
+            "check {name:?} of project {project:?} is {}, was {}{left_out}",
+            flip.to.name(),
+            flip.from.name()
+        );
     }
 }
 
 /// Writes a line for each alert of a batch that reaches no channel. `state` is the state after it.
-pub(super) fn log_unnotified(state: &State, checks: &[(CheckId, UnnotifiedReason)], now: Timestamp) {
+pub(super) fn log_unnotified(
+    state: &State,
+    checks: &[(CheckId, UnnotifiedReason)],
+    now: Timestamp,
+) {
     for (check, unnotified) in checks {
-        let Some(check) = state.check(*check) else { continue };
-        let Some(left_out) = UNNOTIFIED_LOG_LIMIT.admit(now) else { continue };
+        let Some(check) = state.check(*check) else {
+            continue;
+        };
+        let Some(left_out) = UNNOTIFIED_LOG_LIMIT.admit(now) else {
+            continue;
+        };
         let (name, project) = check_and_project_names(state, check);
-        tracing::warn!("check {name:?} of project {project:?} is down, and nobody is notified: {}{left_out}", unnotified.description());
+        tracing::warn!(
+            "check {name:?} of project {project:?} is down, and nobody is notified: {}{left_out}",
+            unnotified.description()
+        );
     }
 }
 
 /// Name of a check, or its slug if it has none, and the name of its project.
 fn check_and_project_names<'a>(state: &'a State, check: &'a Check) -> (&'a str, &'a str) {
-    let name = Some(check.settings.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(check.settings.slug.as_str());
-    (name, state.project(check.project).map_or("", |project_state| project_state.project.name.as_str()))
+    let name = Some(check.settings.name.as_str())
+        .filter(|name| !name.is_empty())
+        .unwrap_or(check.settings.slug.as_str());
+    (
+        name,
+        state
+            .project(check.project)
+            .map_or("", |project_state| project_state.project.name.as_str()),
+    )
 }
 
 /// Counts what a batch has stored. `state` is the state after it.
 pub(super) fn count_batch(metrics: &Metrics, state: &State, effects: &Effects, now: Timestamp) {
-    metrics.record_pings(effects.pings.iter().map(|(_, ping, _)| (ping.kind, ping.origin.scheme)));
+    metrics.record_pings(
+        effects
+            .pings
+            .iter()
+            .map(|(_, ping, _)| (ping.kind, ping.origin.scheme)),
+    );
     for LoggedFlip { flip, .. } in effects.flips.iter().map(|(_, logged)| logged) {
         let is_missed = matches!(flip.cause, FlipCause::Late | FlipCause::Overrun);
         metrics.record_flip(flip.to, is_missed.then(|| now.micros_since(flip.at)));
     }
     for delivery in &effects.deliveries {
-        let kind = state.channel(delivery.channel).map_or("deleted", |channel| channel.settings.kind().name);
+        let kind = state
+            .channel(delivery.channel)
+            .map_or("deleted", |channel| channel.settings.kind().name);
         metrics.record_delivery(kind, delivery.result);
     }
 }
@@ -68,10 +101,11 @@ pub(super) fn count_batch(metrics: &Metrics, state: &State, effects: &Effects, n
 /// until a ping creates a check there again.
 pub(super) fn log_full_projects(state: &State, projects: &[ProjectId]) {
     for project_state in projects.iter().filter_map(|id| state.project(*id)) {
-        let (name, count) = (project_state.project.name.as_str(), project_state.checks.len());
+        let name = project_state.project.name.as_str();
+        let count = project_state.checks.len();
         tracing::warn!(
-            "pings make no more checks in the project \"{name}\", which has {count}: delete some, or raise the limit with \
-             `overdue project set --check-limit`"
+            "pings make no more checks in the project \"{name}\", which has {count}: delete some, \
+             or raise the limit with `overdue project set --check-limit`"
         );
     }
 }
@@ -79,13 +113,19 @@ pub(super) fn log_full_projects(state: &State, projects: &[ProjectId]) {
 /// Writes a warning if projects are on trial: their failures are not alerted, which a user may have
 /// forgotten. Returns true if there are any.
 pub(super) fn log_trials(state: &State) -> bool {
-    let held: Vec<_> = state.projects().map(|project_state| &*project_state.project).filter(|project| project.is_on_trial()).collect();
+    let held: Vec<_> = state
+        .projects()
+        .map(|project_state| &*project_state.project)
+        .filter(|project| project.is_on_trial())
+        .collect();
     if held.is_empty() {
         return false;
     }
-    let (number, verb) = (format_count(held.len(), "project"), if held.len() == 1 { "is" } else { "are" });
+    let number = format_count(held.len(), "project");
+    let verb = if held.len() == 1 { "is" } else { "are" };
     tracing::warn!(
-        "{number} {verb} on trial and nobody is told of failures there, until `overdue project release`: {}",
+        "{number} {verb} on trial and nobody is told of failures there, until `overdue project \
+         release`: {}",
         project_names(&held)
     );
     true
@@ -94,17 +134,33 @@ pub(super) fn log_trials(state: &State) -> bool {
 /// Writes a line if some of these projects alert from now on. The projects were imported, or their
 /// trial has ended.
 pub(super) fn log_imported_projects(state: &State, projects: &[ProjectId]) {
-    let projects = projects.iter().filter_map(|id| state.project(*id)).map(|project_state| &*project_state.project);
+    let projects = projects
+        .iter()
+        .filter_map(|id| state.project(*id))
+        .map(|project_state| &*project_state.project);
     let live: Vec<_> = projects.filter(|project| !project.is_on_trial()).collect();
     if !live.is_empty() {
-        let (number, verb) = (format_count(live.len(), "imported project"), if live.len() == 1 { "tells" } else { "tell" });
-        tracing::info!("{number} {verb} of failures from now on: {}", project_names(&live));
+        let number = format_count(live.len(), "imported project");
+        let verb = if live.len() == 1 { "tells" } else { "tell" };
+        tracing::info!(
+            "{number} {verb} of failures from now on: {}",
+            project_names(&live)
+        );
     }
 }
 
 /// Names of projects, shortened to the first [`MAX_PROJECTS_NAMED`].
 fn project_names(projects: &[&Project]) -> String {
-    let names: Vec<_> = projects.iter().take(MAX_PROJECTS_NAMED).map(|project| format!("{:?}", project.name.as_str())).collect();
+    let names: Vec<_> = projects
+        .iter()
+        .take(MAX_PROJECTS_NAMED)
+        .map(|project| format!("{:?}", project.name.as_str()))
+        .collect();
     let more = projects.len() - names.len();
-    names.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
+    names.join(", ")
+        + &if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        }
 }

@@ -99,18 +99,23 @@ impl Default for ChangeFeed {
 
 impl ChangeFeed {
     fn subscribers(&self) -> MutexGuard<'_, HashMap<ProjectId, Vec<Arc<Subscriber>>, RandomState>> {
-        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.subscribers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a publication. It ends when the guard is dropped, after [`Self::notify_subscribers`].
     pub(super) fn begin_publication(&self) -> MutexGuard<'_, ()> {
-        self.publication.lock().unwrap_or_else(PoisonError::into_inner)
+        self.publication
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records published changes. `state` is the state after them.
     pub(super) fn notify_subscribers(&self, changes: &[Change], state: &State) {
         if changes.iter().any(may_revoke_access) {
-            self.access_version.send_modify(|version| *version = version.wrapping_add(1));
+            self.access_version
+                .send_modify(|version| *version = version.wrapping_add(1));
         }
         if self.subscriber_count.load(Ordering::Relaxed) == 0 {
             return;
@@ -122,31 +127,45 @@ impl ChangeFeed {
                 Change::Check(check) => check.id,
                 // The project of a deleted check is no longer known.
                 Change::CheckGone(id) => {
-                    pads.values().flatten().for_each(|pad| pad.update(|noted| noted.add(*id)));
+                    pads.values()
+                        .flatten()
+                        .for_each(|pad| pad.update(|noted| noted.add(*id)));
                     continue;
                 }
                 Change::ProjectGone(_) | Change::ChannelGone(_) => {
-                    pads.values().flatten().for_each(|pad| pad.update(ChangeSet::mark_everything));
+                    pads.values()
+                        .flatten()
+                        .for_each(|pad| pad.update(ChangeSet::mark_everything));
                     continue;
                 }
                 _ => continue,
             };
             let project = state.check(id).map(|check| check.project);
             let own = project.and_then(|project| pads.get(&project));
-            own.into_iter().flatten().for_each(|pad| pad.update(|noted| noted.add(id)));
+            own.into_iter()
+                .flatten()
+                .for_each(|pad| pad.update(|noted| noted.add(id)));
         }
     }
 
     /// Records that every check may have changed, after the state was read from the file again.
     pub(super) fn notify_of_everything(&self) {
-        self.subscribers().values().flatten().for_each(|pad| pad.update(ChangeSet::mark_everything));
-        self.access_version.send_modify(|version| *version = version.wrapping_add(1));
+        self.subscribers()
+            .values()
+            .flatten()
+            .for_each(|pad| pad.update(ChangeSet::mark_everything));
+        self.access_version
+            .send_modify(|version| *version = version.wrapping_add(1));
     }
 }
 
 /// True if the change may revoke access of a user.
 fn may_revoke_access(change: &Change) -> bool {
-    matches!(change, Change::User(UserChange::User(_) | UserChange::UserGone(_) | UserChange::SessionGone(_)) | Change::ProjectGone(_))
+    matches!(
+        change,
+        Change::User(UserChange::User(_) | UserChange::UserGone(_) | UserChange::SessionGone(_))
+            | Change::ProjectGone(_)
+    )
 }
 
 /// Subscription to the changes of a project, until it is dropped.
@@ -188,12 +207,17 @@ impl Handle {
     /// Subscribes to the changed checks of a project. Changes published before this call are not
     /// recorded, later ones are.
     pub fn subscribe_to_project(&self, project: ProjectId) -> ProjectSubscription {
-        let (feed, pad) = (Arc::clone(&self.0.feed), Arc::<Subscriber>::default());
+        let feed = Arc::clone(&self.0.feed);
+        let pad = Arc::<Subscriber>::default();
         let mut pads = feed.subscribers();
         pads.entry(project).or_default().push(Arc::clone(&pad));
         feed.subscriber_count.fetch_add(1, Ordering::Relaxed);
         drop(pads);
-        ProjectSubscription { feed, project, subscriber: pad }
+        ProjectSubscription {
+            feed,
+            project,
+            subscriber: pad,
+        }
     }
 
     /// Waits until every change visible in [`Self::with_state`] is recorded. The writer records

@@ -52,7 +52,12 @@ pub struct ChannelTestPermit {
 
 impl Drop for ChannelTestPermit {
     fn drop(&mut self) {
-        self.handle.0.channel_tests.lock_requests().running.remove(&self.project);
+        self.handle
+            .0
+            .channel_tests
+            .lock_requests()
+            .running
+            .remove(&self.project);
         self.handle.0.channel_tests.work_available.notify_one();
     }
 }
@@ -90,16 +95,33 @@ impl Handle {
     ///
     /// # Errors
     /// If too many tests wait, of the project or in total.
-    pub fn request_channel_test(&self, channel: ChannelId, up: bool) -> Result<oneshot::Receiver<ChannelTestResult>, Unavailable> {
+    pub fn request_channel_test(
+        &self,
+        channel: ChannelId,
+        up: bool,
+    ) -> Result<oneshot::Receiver<ChannelTestResult>, Unavailable> {
         let (reply, tried) = oneshot::channel();
         // A channel that is deleted in the meantime is not tested; the caller notices that.
-        let project = self.with_state(|state| state.channel(channel).map_or(ProjectId(0), |channel| channel.project));
+        let project = self.with_state(|state| {
+            state
+                .channel(channel)
+                .map_or(ProjectId(0), |channel| channel.project)
+        });
         let mut requests = self.0.channel_tests.lock_requests();
-        let own = requests.waiting.iter().filter(|asked| asked.project == project).count();
+        let own = requests
+            .waiting
+            .iter()
+            .filter(|asked| asked.project == project)
+            .count();
         if own >= MAX_WAITING_TESTS.saturating_sub(requests.waiting.len()) {
             return Err(Unavailable::Busy);
         }
-        requests.waiting.push_back(WaitingChannelTest { project, channel, is_up_message: up, reply });
+        requests.waiting.push_back(WaitingChannelTest {
+            project,
+            channel,
+            is_up_message: up,
+            reply,
+        });
         self.0.channel_tests.work_available.notify_one();
         Ok(tried)
     }
@@ -107,14 +129,32 @@ impl Handle {
     /// Next test that may run. For the notifier.
     pub fn next_channel_test(&self) -> Option<ChannelTest> {
         let mut requests = self.0.channel_tests.lock_requests();
-        let ChannelTestRequests { waiting, running: under_way } = &mut *requests;
+        let ChannelTestRequests {
+            waiting,
+            running: under_way,
+        } = &mut *requests;
         if under_way.len() >= MAX_RUNNING_TESTS {
             return None;
         }
-        let next = waiting.iter().position(|asked| !under_way.contains(&asked.project))?;
-        let WaitingChannelTest { project, channel, is_up_message: up, reply } = waiting.remove(next)?;
+        let next = waiting
+            .iter()
+            .position(|asked| !under_way.contains(&asked.project))?;
+        let WaitingChannelTest {
+            project,
+            channel,
+            is_up_message: up,
+            reply,
+        } = waiting.remove(next)?;
         under_way.insert(project);
-        Some(ChannelTest { channel, is_up_message: up, reply, permit: ChannelTestPermit { handle: self.clone(), project } })
+        Some(ChannelTest {
+            channel,
+            is_up_message: up,
+            reply,
+            permit: ChannelTestPermit {
+                handle: self.clone(),
+                project,
+            },
+        })
     }
 
     /// Waits until there may be something to send: changed rows of the outbox, or a requested test.

@@ -22,12 +22,23 @@ pub(super) struct ClockJumpDetector {
 impl ClockJumpDetector {
     /// Starts with the first reading. The file supplies the time since which the clock had no jump,
     /// if known, and the time of the newest event.
-    pub(super) fn new(first: ClockReading, steady_since: Option<Timestamp>, newest: Timestamp) -> Self {
+    pub(super) fn new(
+        first: ClockReading,
+        steady_since: Option<Timestamp>,
+        newest: Timestamp,
+    ) -> Self {
         // The clock was not read in between, so the pause must be short.
         let pause = first.now.micros_since(newest);
-        let goes_on = pause > -CLOCK_JUMP_MICROS && u128::try_from(pause).unwrap_or(0) < CONFIRMATION_TIME.as_micros();
-        let before = steady_since.filter(|_| goes_on).map_or(0, |since| first.now.micros_since(since).max(0));
-        Self { last_reading: first, steady_from: first.uptime, steady_before_start: Duration::from_micros(before.unsigned_abs()) }
+        let goes_on = pause > -CLOCK_JUMP_MICROS
+            && u128::try_from(pause).unwrap_or(0) < CONFIRMATION_TIME.as_micros();
+        let before = steady_since
+            .filter(|_| goes_on)
+            .map_or(0, |since| first.now.micros_since(since).max(0));
+        Self {
+            last_reading: first,
+            steady_from: first.uptime,
+            steady_before_start: Duration::from_micros(before.unsigned_abs()),
+        }
     }
 
     /// Adds a reading. Returns the microseconds since the last one, and the size of a jump in
@@ -36,7 +47,10 @@ impl ClockJumpDetector {
     pub(super) fn observe(&mut self, reading: ClockReading) -> (i64, Option<i64>) {
         let passed = reading.uptime.saturating_sub(self.last_reading.uptime);
         let passed = i64::try_from(passed.as_micros()).unwrap_or(i64::MAX);
-        let step = reading.now.micros_since(self.last_reading.now).saturating_sub(passed);
+        let step = reading
+            .now
+            .micros_since(self.last_reading.now)
+            .saturating_sub(passed);
         self.last_reading = reading;
         if step.unsigned_abs() < CLOCK_JUMP_MICROS.unsigned_abs() {
             return (passed, None);
@@ -47,7 +61,9 @@ impl ClockJumpDetector {
 
     /// Time since which the clock has had no jump, by its current reading.
     pub(super) fn steady_since(&self) -> Timestamp {
-        let steady = i64::try_from((self.steady_in_process() + self.steady_before_start).as_micros()).unwrap_or(i64::MAX);
+        let steady =
+            i64::try_from((self.steady_in_process() + self.steady_before_start).as_micros())
+                .unwrap_or(i64::MAX);
         self.last_reading.now.plus_micros(-steady)
     }
 
@@ -74,7 +90,10 @@ mod tests {
 
     fn reading(now: i64, uptime: i64) -> ClockReading {
         let uptime = Duration::from_micros(u64::try_from(uptime).unwrap());
-        ClockReading { now: Timestamp::from_secs(1_800_000_000).plus_micros(now), uptime }
+        ClockReading {
+            now: Timestamp::from_secs(1_800_000_000).plus_micros(now),
+            uptime,
+        }
     }
 
     fn first() -> ClockJumpDetector {
@@ -92,13 +111,29 @@ mod tests {
             (86_400 * MICROS_PER_SEC, 86_396 * MICROS_PER_SEC, None),
             (5 * MICROS_PER_SEC, 0, Some(5 * MICROS_PER_SEC)),
             (0, 5 * MICROS_PER_SEC, Some(-5 * MICROS_PER_SEC)),
-            (-3600 * MICROS_PER_SEC, MICROS_PER_SEC, Some(-3601 * MICROS_PER_SEC)),
+            (
+                -3600 * MICROS_PER_SEC,
+                MICROS_PER_SEC,
+                Some(-3601 * MICROS_PER_SEC),
+            ),
             // Eight hours of sleep.
-            (28_800 * MICROS_PER_SEC, MICROS_PER_SEC, Some(28_799 * MICROS_PER_SEC)),
+            (
+                28_800 * MICROS_PER_SEC,
+                MICROS_PER_SEC,
+                Some(28_799 * MICROS_PER_SEC),
+            ),
         ] {
             let mut steps = first();
-            assert_eq!(steps.observe(reading(now, uptime)), (uptime, step), "{now} {uptime}");
-            assert_eq!(steps.observe(reading(now + 1, uptime + 1)), (1, None), "a step is found once");
+            assert_eq!(
+                steps.observe(reading(now, uptime)),
+                (uptime, step),
+                "{now} {uptime}"
+            );
+            assert_eq!(
+                steps.observe(reading(now + 1, uptime + 1)),
+                (1, None),
+                "a step is found once"
+            );
         }
     }
 

@@ -21,7 +21,8 @@ use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
 use crate::domain::parents::{Parents, ParentsError};
 use crate::domain::ping::{PingKind, PingMeaning, PingOrigin};
 use crate::domain::project::{
-    BadgeSecret, Channel, ChannelName, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, Project, ProjectKey, ProjectName,
+    BadgeSecret, Channel, ChannelName, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, Project,
+    ProjectKey, ProjectName,
 };
 use crate::domain::text::{FailureThreshold, Name, Slug, Tags};
 use crate::domain::timestamp::Timestamp;
@@ -262,7 +263,8 @@ pub struct CreateCheckRequest {
     /// Fields in the request. With `unique`, tags and a description may exceed their limits, since
     /// an existing check may have such texts.
     pub edit: CheckEdit,
-    /// Fields that identify an existing check, which is then updated instead. Empty: always create.
+    /// Fields that identify an existing check, which is then updated instead. Empty: always
+    /// create.
     pub unique: Vec<UniqueField>,
     /// Random UUIDs for a new check.
     pub uuids: CheckUuids,

@@ -96,18 +96,29 @@ impl QueueContents {
 impl TakenCommands {
     /// Replies to all of them that they were not applied.
     pub(super) fn refuse_all(self, unavailable: Unavailable) {
-        self.small.into_iter().chain(self.large).for_each(|entry| drop(entry.reply.send(Err(unavailable))));
+        self.small
+            .into_iter()
+            .chain(self.large)
+            .for_each(|entry| drop(entry.reply.send(Err(unavailable))));
     }
 }
 
 impl CommandQueue {
     /// Creates an empty queue. A command is large above `large` bytes.
     pub(super) fn new(large: usize) -> Self {
-        Self { contents: Mutex::default(), arrived: Condvar::new(), large_command_bytes: large }
+        Self {
+            contents: Mutex::default(),
+            arrived: Condvar::new(),
+            large_command_bytes: large,
+        }
     }
 
     /// Queues a command, or returns the reason why it cannot.
-    pub(super) fn push(&self, command: Command, route: Option<ReplyRouteId>) -> Result<oneshot::Receiver<CommandReply>, Unavailable> {
+    pub(super) fn push(
+        &self,
+        command: Command,
+        route: Option<ReplyRouteId>,
+    ) -> Result<oneshot::Receiver<CommandReply>, Unavailable> {
         let bytes = approximate_bytes(&command);
         let mut waiting = self.lock_contents();
         if waiting.closed {
@@ -124,7 +135,11 @@ impl CommandQueue {
         }
         let first = waiting.is_empty();
         let (reply, answer) = oneshot::channel();
-        let entry = QueuedCommand { command, reply, route };
+        let entry = QueuedCommand {
+            command,
+            reply,
+            route,
+        };
         if is_large {
             waiting.large_bytes += bytes;
             waiting.large.push_back((bytes, entry));
@@ -143,13 +158,27 @@ impl CommandQueue {
     /// large one. If the queue is empty, waits for the first command, a wake-up or the end of
     /// `patience`.
     pub(super) fn take(&self, patience: Duration, takes_large: bool) -> TakenCommands {
-        let idle = |waiting: &mut QueueContents| waiting.is_empty() && !waiting.closed && !waiting.is_woken;
-        let mut waiting = self.arrived.wait_timeout_while(self.lock_contents(), patience, idle).unwrap_or_else(PoisonError::into_inner).0;
+        let idle = |waiting: &mut QueueContents| {
+            waiting.is_empty() && !waiting.closed && !waiting.is_woken
+        };
+        let mut waiting = self
+            .arrived
+            .wait_timeout_while(self.lock_contents(), patience, idle)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
         waiting.is_woken = false;
         let entries = waiting.take_small();
-        let large = if takes_large { waiting.large.pop_front() } else { None };
+        let large = if takes_large {
+            waiting.large.pop_front()
+        } else {
+            None
+        };
         waiting.large_bytes -= large.as_ref().map_or(0, |(bytes, _)| *bytes);
-        TakenCommands { small: entries, large: large.map(|(_, entry)| entry), closed: waiting.closed }
+        TakenCommands {
+            small: entries,
+            large: large.map(|(_, entry)| entry),
+            closed: waiting.closed,
+        }
     }
 
     /// Puts deferred commands back before the waiting ones. Those above [`MAX_DEFERRED_COMMANDS`]
@@ -160,32 +189,47 @@ impl CommandQueue {
         }
         let surplus = entries.split_off(entries.len().min(MAX_DEFERRED_COMMANDS));
         let mut waiting = self.lock_contents();
-        waiting.small_bytes += entries.iter().map(|entry| approximate_bytes(&entry.command)).sum::<usize>();
+        waiting.small_bytes += entries
+            .iter()
+            .map(|entry| approximate_bytes(&entry.command))
+            .sum::<usize>();
         entries.append(&mut waiting.small);
         waiting.small = entries;
         drop(waiting);
-        surplus.into_iter().for_each(|entry| drop(entry.reply.send(Err(Unavailable::Busy))));
+        surplus
+            .into_iter()
+            .for_each(|entry| drop(entry.reply.send(Err(Unavailable::Busy))));
     }
 
     /// Number of waiting commands, and bytes of their texts.
     pub(super) fn depth_and_bytes(&self) -> (u64, u64) {
         let waiting = self.lock_contents();
         // A usize fits a u64 on every target.
-        ((waiting.small.len() + waiting.large.len()) as u64, (waiting.small_bytes + waiting.large_bytes) as u64)
+        (
+            (waiting.small.len() + waiting.large.len()) as u64,
+            (waiting.small_bytes + waiting.large_bytes) as u64,
+        )
     }
 
     /// Replies to all waiting commands that they were not applied.
     pub(super) fn refuse_all(&self, unavailable: Unavailable) {
         let mut waiting = self.lock_contents();
         (waiting.small_bytes, waiting.large_bytes) = (0, 0);
-        let (small, large) = (std::mem::take(&mut waiting.small), std::mem::take(&mut waiting.large));
+        let small = std::mem::take(&mut waiting.small);
+        let large = std::mem::take(&mut waiting.large);
         drop(waiting);
-        small.into_iter().chain(large.into_iter().map(|(_, entry)| entry)).for_each(|entry| drop(entry.reply.send(Err(unavailable))));
+        small
+            .into_iter()
+            .chain(large.into_iter().map(|(_, entry)| entry))
+            .for_each(|entry| drop(entry.reply.send(Err(unavailable))));
     }
 
     /// Waits for the duration of `pause`, or until the queue is closed. Commands stay in the queue.
     pub(super) fn wait_until_closed(&self, pause: Duration) {
-        drop(self.arrived.wait_timeout_while(self.lock_contents(), pause, |waiting| !waiting.closed));
+        drop(
+            self.arrived
+                .wait_timeout_while(self.lock_contents(), pause, |waiting| !waiting.closed),
+        );
     }
 
     /// Wakes the writer, so that it checks the time.
@@ -213,7 +257,9 @@ fn pairs_bytes<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> usize {
 fn logged_body_bytes(command: &Command) -> usize {
     match command {
         Command::Ping(request) => request.body.len(),
-        Command::Mail(pings) => pings.first().map_or(0, |ping| ping.body.len().saturating_mul(pings.len())),
+        Command::Mail(pings) => pings
+            .first()
+            .map_or(0, |ping| ping.body.len().saturating_mul(pings.len())),
         _ => 0,
     }
 }
@@ -224,20 +270,29 @@ fn approximate_bytes(command: &Command) -> usize {
         Command::Ping(request) => request.body.len() + text_bytes(&request.signal),
         // Its pings share the long texts.
         Command::Mail(pings) => {
-            let long = pings.first().map_or(0, |ping| ping.body.len() + text_bytes(&ping.signal));
+            let long = pings
+                .first()
+                .map_or(0, |ping| ping.body.len() + text_bytes(&ping.signal));
             long + size_of_val(&**pings)
         }
         Command::CreateCheck(request) => edit_bytes(&request.edit),
         Command::UpdateCheck(_, edit) => edit_bytes(edit),
         Command::CreateChannel(request) => pairs_bytes(request.settings.pairs()),
-        Command::UpdateChannel { settings, .. } => settings.as_ref().map_or(0, |settings| pairs_bytes(settings.pairs())),
+        Command::UpdateChannel { settings, .. } => settings
+            .as_ref()
+            .map_or(0, |settings| pairs_bytes(settings.pairs())),
         Command::AdoptSetting { value, .. } => value.len(),
         Command::ApplyConfig(asked) => asked.approximate_bytes(),
         Command::Import(command) => command.approximate_bytes(),
         Command::RecordKeyUses(uses) => size_of_val(&**uses),
-        Command::ExpireChecks(checks) | Command::RearmChecks(checks) | Command::AssignChannel { checks, .. } => size_of_val(&**checks),
+        Command::ExpireChecks(checks)
+        | Command::RearmChecks(checks)
+        | Command::AssignChannel { checks, .. } => size_of_val(&**checks),
         Command::BeginDeliveries(numbers, _) => size_of_val(&**numbers),
-        Command::RecordDeliveryReports(reports) => reports.iter().map(|report| size_of_val(report) + size_of_val(&*report.rows)).sum(),
+        Command::RecordDeliveryReports(reports) => reports
+            .iter()
+            .map(|report| size_of_val(report) + size_of_val(&*report.rows))
+            .sum(),
         Command::PauseCheck(_)
         | Command::ResumeCheck(_)
         | Command::DeleteCheck(_)
@@ -280,10 +335,15 @@ fn text_bytes(signal: &PingSignal) -> usize {
 /// description may have 64 KiB.
 fn edit_bytes(edit: &CheckEdit) -> usize {
     let channels = match &edit.channels {
-        Some(ChannelSelection::Listed(items)) => items.iter().map(|item| size_of_val(item) + item.len()).sum(),
+        Some(ChannelSelection::Listed(items)) => items
+            .iter()
+            .map(|item| size_of_val(item) + item.len())
+            .sum(),
         Some(ChannelSelection::All) | None => 0,
     };
-    edit.desc.as_ref().map_or(0, |desc| desc.as_str().len()) + edit.tags.as_ref().map_or(0, |tags| tags.as_str().len()) + channels
+    edit.desc.as_ref().map_or(0, |desc| desc.as_str().len())
+        + edit.tags.as_ref().map_or(0, |tags| tags.as_str().len())
+        + channels
 }
 
 #[cfg(test)]
@@ -298,8 +358,13 @@ mod tests {
     #[test]
     fn a_full_queue_refuses_and_an_emptied_one_takes_again() {
         let queue = CommandQueue::new(LARGE);
-        let waiting: Vec<_> = (0..MAX_COMMANDS).map(|_| queue.push(Command::PauseCheck(CheckId(1)), None).unwrap()).collect();
-        assert_eq!(queue.push(Command::PauseCheck(CheckId(1)), None).err(), Some(Unavailable::Busy));
+        let waiting: Vec<_> = (0..MAX_COMMANDS)
+            .map(|_| queue.push(Command::PauseCheck(CheckId(1)), None).unwrap())
+            .collect();
+        assert_eq!(
+            queue.push(Command::PauseCheck(CheckId(1)), None).err(),
+            Some(Unavailable::Busy)
+        );
         assert_eq!(queue.take(Duration::ZERO, true).small.len(), waiting.len());
         assert!(queue.push(Command::PauseCheck(CheckId(1)), None).is_ok());
     }
@@ -309,7 +374,10 @@ mod tests {
         let queue = CommandQueue::new(LARGE);
         let _answer = queue.push(Command::PauseCheck(CheckId(1)), None).unwrap();
         queue.close();
-        assert_eq!(queue.push(Command::PauseCheck(CheckId(1)), None).err(), Some(Unavailable::Stopping));
+        assert_eq!(
+            queue.push(Command::PauseCheck(CheckId(1)), None).err(),
+            Some(Unavailable::Stopping)
+        );
         queue.wait_until_closed(Duration::MAX);
         let taken = queue.take(Duration::MAX, true);
         assert!(taken.closed && taken.small.len() == 1);
@@ -319,25 +387,68 @@ mod tests {
     fn small_commands_find_room_beside_large_ones() {
         let queue = CommandQueue::new(LARGE);
         let mail = |bytes: usize| {
-            let (target, signal) =
-                (PingTarget::Uuid(uuid::Uuid::nil()), PingSignal::Email { subject: "".into(), text: "".into(), precomputed: None });
-            let origin = PingOrigin { scheme: PingScheme::Email, method: PingMethod::None, remote_addr: None, user_agent: "".into() };
-            Command::Mail(vec![PingRequest { target, signal, origin, rid: None, body: vec![0; bytes].into() }])
+            let target = PingTarget::Uuid(uuid::Uuid::nil());
+            let signal = PingSignal::Email {
+                subject: "".into(),
+                text: "".into(),
+                precomputed: None,
+            };
+            let origin = PingOrigin {
+                scheme: PingScheme::Email,
+                method: PingMethod::None,
+                remote_addr: None,
+                user_agent: "".into(),
+            };
+            Command::Mail(vec![PingRequest {
+                target,
+                signal,
+                origin,
+                rid: None,
+                body: vec![0; bytes].into(),
+            }])
         };
-        let large: Vec<_> = std::iter::repeat_with(|| queue.push(mail(30 << 20), None)).take_while(Result::is_ok).collect();
+        let large: Vec<_> = std::iter::repeat_with(|| queue.push(mail(30 << 20), None))
+            .take_while(Result::is_ok)
+            .collect();
         assert_eq!(large.len(), 2);
-        let small: Vec<_> = std::iter::repeat_with(|| queue.push(mail(100_000), None)).take_while(Result::is_ok).collect();
-        assert_eq!(small.len(), MAX_SMALL_BYTES / (100_000 + size_of::<PingRequest>()));
+        let small: Vec<_> = std::iter::repeat_with(|| queue.push(mail(100_000), None))
+            .take_while(Result::is_ok)
+            .collect();
+        assert_eq!(
+            small.len(),
+            MAX_SMALL_BYTES / (100_000 + size_of::<PingRequest>())
+        );
         // A command above the limit is accepted if it is the only large one. Small ones form no
         // long commit together, and light ones do not wait for it.
         assert!(queue.push(Command::PauseCheck(CheckId(1)), None).is_ok());
-        let batches = std::iter::repeat_with(|| queue.take(Duration::ZERO, false)).take_while(|taken| !taken.small.is_empty());
-        let batches: Vec<_> = batches.map(|taken| (taken.small, taken.large.is_some())).collect();
-        assert!(batches.iter().all(|(entries, large)| entries.len() <= MAX_BATCH_BYTES / 100_000 + 2 && !large));
-        assert_eq!(batches.iter().map(|(entries, _)| entries.len()).sum::<usize>(), small.len() + 1);
-        assert!(batches[0].0.iter().any(|entry| matches!(entry.command, Command::PauseCheck(_))));
+        let batches = std::iter::repeat_with(|| queue.take(Duration::ZERO, false))
+            .take_while(|taken| !taken.small.is_empty());
+        let batches: Vec<_> = batches
+            .map(|taken| (taken.small, taken.large.is_some()))
+            .collect();
+        assert!(
+            batches
+                .iter()
+                .all(|(entries, large)| entries.len() <= MAX_BATCH_BYTES / 100_000 + 2 && !large)
+        );
+        assert_eq!(
+            batches
+                .iter()
+                .map(|(entries, _)| entries.len())
+                .sum::<usize>(),
+            small.len() + 1
+        );
+        assert!(
+            batches[0]
+                .0
+                .iter()
+                .any(|entry| matches!(entry.command, Command::PauseCheck(_)))
+        );
         assert!((0..2).all(|_| queue.take(Duration::ZERO, true).large.is_some()));
-        assert!(queue.push(mail(MAX_LARGE_BYTES + 1), None).is_ok() && queue.push(mail(LARGE + 1), None).is_err());
+        assert!(
+            queue.push(mail(MAX_LARGE_BYTES + 1), None).is_ok()
+                && queue.push(mail(LARGE + 1), None).is_err()
+        );
         assert!(queue.push(mail(1), None).is_ok());
     }
 }

@@ -16,7 +16,8 @@ use super::state::State;
 use crate::domain::check::CheckSettings;
 use crate::domain::declared::object_fields::{ObjectFields, diff_fields};
 use crate::domain::declared::{
-    ApplyConflict, ApplyOptions, ChangeOperation, ConfigSource, DeclaredConfig, ObjectKind, ObjectPath, PlannedChange,
+    ApplyConflict, ApplyOptions, ChangeOperation, ConfigSource, DeclaredConfig, ObjectKind,
+    ObjectPath, PlannedChange,
 };
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId, WindowId};
 use crate::domain::maintenance_window::MaintenanceWindow;
@@ -50,13 +51,22 @@ impl ConfigPlan {
 pub(super) enum PlanStep {
     PutProject(Project),
     PutChannel(Channel),
-    CreateCheck { id: CheckId, names: CheckUuids, project: ProjectId, settings: Box<CheckSettings> },
+    CreateCheck {
+        id: CheckId,
+        names: CheckUuids,
+        project: ProjectId,
+        settings: Box<CheckSettings>,
+    },
     UpdateCheck(CheckId, Box<CheckSettings>),
     PauseCheck(CheckId),
     ResumeCheck(CheckId),
     PutWindow(MaintenanceWindow),
     CreateKey(KeyId, Box<NewKey>),
-    CreateUser { id: UserId, user: Box<NewUser>, disabled: bool },
+    CreateUser {
+        id: UserId,
+        user: Box<NewUser>,
+        disabled: bool,
+    },
     UpdateUser(UserId, Box<UserChanges>),
     Delete(ExistingObject),
     SetSource(u64, Option<ConfigSource>),
@@ -106,8 +116,24 @@ pub fn plan_config(
     }
     planner.plan_users(&wanted.users);
     planner.plan_deletions();
-    let ConfigPlanner { changes, uuids_drawn: names, steps, next_id, conflicts, .. } = planner;
-    if conflicts.is_empty() { Ok(ConfigPlan { changes, uuid_count: names, steps, next_id }) } else { Err(conflicts) }
+    let ConfigPlanner {
+        changes,
+        uuids_drawn: names,
+        steps,
+        next_id,
+        conflicts,
+        ..
+    } = planner;
+    if conflicts.is_empty() {
+        Ok(ConfigPlan {
+            changes,
+            uuid_count: names,
+            steps,
+            next_id,
+        })
+    } else {
+        Err(conflicts)
+    }
 }
 
 struct ConfigPlanner<'a> {
@@ -138,13 +164,26 @@ impl ConfigPlanner<'_> {
 
     /// Takes the next random UUID.
     fn draw_uuid(&mut self) -> Uuid {
-        let name = self.uuids.get(self.uuids_drawn).copied().unwrap_or_default();
+        let name = self
+            .uuids
+            .get(self.uuids_drawn)
+            .copied()
+            .unwrap_or_default();
         self.uuids_drawn += 1;
         name
     }
 
-    fn add_conflict(&mut self, at: &ObjectPath, field: Option<&'static str>, reason: impl Into<String>) {
-        self.conflicts.push(ApplyConflict { object: at.clone(), field, reason: reason.into() });
+    fn add_conflict(
+        &mut self,
+        at: &ObjectPath,
+        field: Option<&'static str>,
+        reason: impl Into<String>,
+    ) {
+        self.conflicts.push(ApplyConflict {
+            object: at.clone(),
+            field,
+            reason: reason.into(),
+        });
     }
 
     /// True if the source owns an object that it no longer declares, and that will be deleted.
@@ -157,44 +196,85 @@ impl ConfigPlanner<'_> {
 
     /// Records an existing object that is declared, and its differences. Returns true if it may be
     /// changed.
-    fn compare_existing(&mut self, id: u64, at: &ObjectPath, old: &ObjectFields, new: &ObjectFields, uuid: Option<Uuid>) -> bool {
+    fn compare_existing(
+        &mut self,
+        id: u64,
+        at: &ObjectPath,
+        old: &ObjectFields,
+        new: &ObjectFields,
+        uuid: Option<Uuid>,
+    ) -> bool {
         self.declared_ids.insert(id);
-        let (fields, owner) = (diff_fields(old, new), self.state.declared.source(id));
+        let fields = diff_fields(old, new);
+        let owner = self.state.declared.source(id);
         let is_free = owner.is_none() && self.source.is_some();
         match owner {
-            Some(owner) if self.source.is_some_and(|source| source != owner) || self.source.is_none() && !fields.is_empty() => {
-                let reason = format!("it belongs to the source {:?}; declare it there, or leave it out here", owner.as_str());
+            Some(owner)
+                if self.source.is_some_and(|source| source != owner)
+                    || self.source.is_none() && !fields.is_empty() =>
+            {
+                let reason = format!(
+                    "it belongs to the source {:?}; declare it there, or leave it out here",
+                    owner.as_str()
+                );
                 self.add_conflict(at, None, reason);
                 return false;
             }
             None if is_free && !fields.is_empty() && !self.options.adopt_unmanaged => {
                 let names: Vec<_> = fields.iter().map(|(name, ..)| &**name).collect();
-                let reason =
-                    format!("it is there already, belongs to nobody and differs in {}; give --adopt to change it", names.join(", "));
+                let reason = format!(
+                    "it is there already, belongs to nobody and differs in {}; give --adopt to \
+                     change it",
+                    names.join(", ")
+                );
                 self.add_conflict(at, None, reason);
                 return false;
             }
             _ => {}
         }
-        let op = if fields.is_empty() { ChangeOperation::Adopt } else { ChangeOperation::Change };
+        let op = if fields.is_empty() {
+            ChangeOperation::Adopt
+        } else {
+            ChangeOperation::Change
+        };
         if is_free || op == ChangeOperation::Change {
-            self.changes.push(PlannedChange { operation: op, object: at.clone(), fields, uuid, needs_password_link: false });
+            self.changes.push(PlannedChange {
+                operation: op,
+                object: at.clone(),
+                fields,
+                uuid,
+                needs_password_link: false,
+            });
         }
         if is_free {
-            self.steps.push(PlanStep::SetSource(id, self.source.cloned()));
+            self.steps
+                .push(PlanStep::SetSource(id, self.source.cloned()));
         }
         op == ChangeOperation::Change
     }
 
     /// Records a new object.
-    fn note_new_object(&mut self, id: u64, at: &ObjectPath, fields: &ObjectFields, uuid: Option<Uuid>) {
+    fn note_new_object(
+        &mut self,
+        id: u64,
+        at: &ObjectPath,
+        fields: &ObjectFields,
+        uuid: Option<Uuid>,
+    ) {
         // A preview has no random UUIDs.
         let uuid = uuid.filter(|uuid| !uuid.is_nil());
         let fields = diff_fields(&ObjectFields::new(), fields);
-        self.changes.push(PlannedChange { operation: ChangeOperation::Add, object: at.clone(), fields, uuid, needs_password_link: false });
+        self.changes.push(PlannedChange {
+            operation: ChangeOperation::Add,
+            object: at.clone(),
+            fields,
+            uuid,
+            needs_password_link: false,
+        });
         self.declared_ids.insert(id);
         if let Some(source) = self.source {
-            self.steps.push(PlanStep::SetSource(id, Some(source.clone())));
+            self.steps
+                .push(PlanStep::SetSource(id, Some(source.clone())));
         }
     }
 
@@ -202,14 +282,23 @@ impl ConfigPlanner<'_> {
     /// allowed, only reports them.
     fn plan_deletions(&mut self) {
         let Some(source) = self.source else { return };
-        let left: Vec<_> = self.state.declared.ids_of(source).filter(|id| !self.declared_ids.contains(id)).collect();
-        let found: Vec<_> = left.into_iter().filter_map(|id| self.find_object(id)).collect();
+        let left: Vec<_> = self
+            .state
+            .declared
+            .ids_of(source)
+            .filter(|id| !self.declared_ids.contains(id))
+            .collect();
+        let found: Vec<_> = left
+            .into_iter()
+            .filter_map(|id| self.find_object(id))
+            .collect();
         if let Some(most) = self.options.prune_limit.filter(|most| found.len() > *most)
             && let Some((at, ..)) = found.first()
         {
             let count = found.len();
             let reason = format!(
-                "{count} objects that {:?} owns are no longer declared, and at most {most} are deleted; give --prune={count} if that is meant",
+                "{count} objects that {:?} owns are no longer declared, and at most {most} are \
+                 deleted; give --prune={count} if that is meant",
                 source.as_str()
             );
             self.add_conflict(&at.clone(), None, reason);
@@ -217,8 +306,18 @@ impl ConfigPlanner<'_> {
         }
         for (at, found, uuid) in found {
             let goes = self.options.prune_limit.is_some();
-            let op = if goes { ChangeOperation::Delete } else { ChangeOperation::Keep };
-            self.changes.push(PlannedChange { operation: op, object: at, fields: Vec::new(), uuid, needs_password_link: false });
+            let op = if goes {
+                ChangeOperation::Delete
+            } else {
+                ChangeOperation::Keep
+            };
+            self.changes.push(PlannedChange {
+                operation: op,
+                object: at,
+                fields: Vec::new(),
+                uuid,
+                needs_password_link: false,
+            });
             if goes {
                 self.steps.push(PlanStep::Delete(found));
             }
@@ -229,27 +328,66 @@ impl ConfigPlanner<'_> {
     fn find_object(&self, id: u64) -> Option<(ObjectPath, ExistingObject, Option<Uuid>)> {
         let path = |project: ProjectId, kind, name: &str, uuid: Uuid| {
             let project = self.state.project(project)?.project.name.as_str().into();
-            let name = if name.is_empty() { uuid.to_string().into() } else { name.into() };
-            Some(ObjectPath { project: Some(project), kind, name })
+            let name = if name.is_empty() {
+                uuid.to_string().into()
+            } else {
+                name.into()
+            };
+            Some(ObjectPath {
+                project: Some(project),
+                kind,
+                name,
+            })
         };
         if let Some(check) = self.state.check(CheckId(id)) {
-            let at = path(check.project, ObjectKind::Check, check.settings.slug.as_str(), check.uuid)?;
+            let at = path(
+                check.project,
+                ObjectKind::Check,
+                check.settings.slug.as_str(),
+                check.uuid,
+            )?;
             return Some((at, ExistingObject::Check(check.id), Some(check.uuid)));
         }
         if let Some(channel) = self.state.channel(ChannelId(id)) {
-            let at = path(channel.project, ObjectKind::Channel, channel.name.as_str(), channel.uuid)?;
+            let at = path(
+                channel.project,
+                ObjectKind::Channel,
+                channel.name.as_str(),
+                channel.uuid,
+            )?;
             return Some((at, ExistingObject::Channel(channel.id), Some(channel.uuid)));
         }
         if let Some(key) = self.state.key(KeyId(id)) {
-            let at = path(key.project, ObjectKind::Key, key.label.as_str(), Uuid::nil())?;
+            let at = path(
+                key.project,
+                ObjectKind::Key,
+                key.label.as_str(),
+                Uuid::nil(),
+            )?;
             return Some((at, ExistingObject::Key(key.id), None));
         }
         if let Some(user) = self.state.users.get(UserId(id)) {
-            let at = ObjectPath { project: None, kind: ObjectKind::User, name: user.name.as_str().into() };
+            let at = ObjectPath {
+                project: None,
+                kind: ObjectKind::User,
+                name: user.name.as_str().into(),
+            };
             return Some((at, ExistingObject::User(user.id), None));
         }
-        let window = self.state.projects().find_map(|project_state| project_state.windows.get(&WindowId(id)))?;
-        let at = path(window.project, ObjectKind::Window, window.name.as_str(), window.uuid)?;
-        Some((at, ExistingObject::Window(window.project, window.id), Some(window.uuid)))
+        let window = self
+            .state
+            .projects()
+            .find_map(|project_state| project_state.windows.get(&WindowId(id)))?;
+        let at = path(
+            window.project,
+            ObjectKind::Window,
+            window.name.as_str(),
+            window.uuid,
+        )?;
+        Some((
+            at,
+            ExistingObject::Window(window.project, window.id),
+            Some(window.uuid),
+        ))
     }
 }

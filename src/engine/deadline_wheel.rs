@@ -98,7 +98,9 @@ impl DeadlineWheel {
 
     /// Arms a check for its deadline, or for the decision about a held alert.
     pub(super) fn arm(&mut self, check: &Check) {
-        let Some(at) = check.state.next_evaluation(&check.settings) else { return };
+        let Some(at) = check.state.next_evaluation(&check.settings) else {
+            return;
+        };
         let next = tick_after(at);
         let later = self.armed.get(&check.id).map(|armed| armed.next);
         if later.is_none_or(|later| next < later) {
@@ -117,7 +119,10 @@ impl DeadlineWheel {
     /// again.
     pub(super) fn take_due(&mut self, now: Timestamp, most: usize) -> DueWork {
         self.latest_tick = self.latest_tick.max(tick_at(now));
-        let mut due = DueWork { more: self.wheel.advance(self.latest_tick, most, &mut self.due), ..DueWork::default() };
+        let mut due = DueWork {
+            more: self.wheel.advance(self.latest_tick, most, &mut self.due),
+            ..DueWork::default()
+        };
         for id in self.due.drain(..) {
             if id == HOUSEKEEPING_ENTRY {
                 due.housekeeping = true;
@@ -127,7 +132,13 @@ impl DeadlineWheel {
             }
             // An entry before the next known one is superseded.
             let id = CheckId(id);
-            let Some(armed) = self.armed.get_mut(&id).filter(|armed| armed.next <= self.latest_tick) else { continue };
+            let Some(armed) = self
+                .armed
+                .get_mut(&id)
+                .filter(|armed| armed.next <= self.latest_tick)
+            else {
+                continue;
+            };
             match armed.later.take() {
                 Some(later) => armed.next = later,
                 None => drop(self.armed.remove(&id)),
@@ -139,14 +150,27 @@ impl DeadlineWheel {
 
     /// Microseconds from `now` until an entry may be due.
     pub(super) fn micros_until_next(&self, now: Timestamp) -> Option<u64> {
-        let next = i64::try_from(self.wheel.next_tick()?.saturating_mul(TICK_MICROS.unsigned_abs())).unwrap_or(i64::MAX);
-        Some(Timestamp::from_micros(next).micros_since(now).max(0).unsigned_abs())
+        let next = i64::try_from(
+            self.wheel
+                .next_tick()?
+                .saturating_mul(TICK_MICROS.unsigned_abs()),
+        )
+        .unwrap_or(i64::MAX);
+        Some(
+            Timestamp::from_micros(next)
+                .micros_since(now)
+                .max(0)
+                .unsigned_abs(),
+        )
     }
 
     /// True if the check will be evaluated in time, or waits for nothing.
     pub(super) fn covers(&self, check: &Check) -> bool {
         let armed = self.armed.get(&check.id);
-        check.state.next_evaluation(&check.settings).is_none_or(|at| armed.is_some_and(|armed| armed.next <= tick_after(at)))
+        check
+            .state
+            .next_evaluation(&check.settings)
+            .is_none_or(|at| armed.is_some_and(|armed| armed.next <= tick_after(at)))
     }
 }
 
@@ -167,12 +191,27 @@ mod tests {
     fn daily() -> Check {
         let random = Random::seeded(1);
         let state = crate::domain::check::CheckState::new(at(0));
-        let (id, project) = (CheckId(1), ProjectId(2));
-        Check { id, uuid: random.uuid(), badge: random.uuid(), project, settings: std::sync::Arc::default(), state, alerted_names: None }
+        let id = CheckId(1);
+        let project = ProjectId(2);
+        Check {
+            id,
+            uuid: random.uuid(),
+            badge: random.uuid(),
+            project,
+            settings: std::sync::Arc::default(),
+            state,
+            alerted_names: None,
+        }
     }
 
     fn ping(alarm: &mut DeadlineWheel, check: &mut Check, kind: PingKind, now: Timestamp) {
-        check.state.apply_ping(&check.settings.clone(), kind.into(), None, now, &mut Vec::new());
+        check.state.apply_ping(
+            &check.settings.clone(),
+            kind.into(),
+            None,
+            now,
+            &mut Vec::new(),
+        );
         alarm.arm(check);
     }
 
@@ -189,7 +228,11 @@ mod tests {
                 alarm.arm(&check);
             }
             assert!(alarm.covers(&check));
-            assert!(alarm.wheel.len() <= 4, "{} entries after {run} runs", alarm.wheel.len());
+            assert!(
+                alarm.wheel.len() <= 4,
+                "{} entries after {run} runs",
+                alarm.wheel.len()
+            );
         }
     }
 
@@ -197,24 +240,44 @@ mod tests {
     fn nothing_comes_due_before_its_deadline_or_much_later() {
         let mut check = daily();
         let mut alarm = DeadlineWheel::new(std::iter::once(&check), at(0));
-        ping(&mut alarm, &mut check, PingKind::Success, at(0).plus_micros(1));
+        ping(
+            &mut alarm,
+            &mut check,
+            PingKind::Success,
+            at(0).plus_micros(1),
+        );
         assert!(alarm.take_due(at(DAY + 3600), 512).checks.is_empty());
-        assert_eq!(alarm.take_due(at(DAY + 3600).plus_micros(1 + TICK_MICROS), 512).checks, [check.id]);
+        assert_eq!(
+            alarm
+                .take_due(at(DAY + 3600).plus_micros(1 + TICK_MICROS), 512)
+                .checks,
+            [check.id]
+        );
     }
 
     #[test]
     fn checks_that_are_gone_leave_nothing_behind() {
         let mut alarm = DeadlineWheel::new(std::iter::empty(), at(0));
         for number in 1..20_000 {
-            let mut check = Check { id: CheckId(number), ..daily() };
+            let mut check = Check {
+                id: CheckId(number),
+                ..daily()
+            };
             ping(&mut alarm, &mut check, PingKind::Success, at(0));
             alarm.disarm(check.id);
             if alarm.has_stale_entries() {
                 alarm.rebuild(std::iter::empty());
             }
-            assert!(alarm.wheel.len() <= STALE_ENTRY_ALLOWANCE + 1 && alarm.armed.is_empty(), "{} entries", alarm.wheel.len());
+            assert!(
+                alarm.wheel.len() <= STALE_ENTRY_ALLOWANCE + 1 && alarm.armed.is_empty(),
+                "{} entries",
+                alarm.wheel.len()
+            );
         }
-        assert!(alarm.take_due(at(1), 512).housekeeping, "the round of housekeeping is kept");
+        assert!(
+            alarm.take_due(at(1), 512).housekeeping,
+            "the round of housekeeping is kept"
+        );
     }
 
     #[test]

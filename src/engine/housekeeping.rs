@@ -30,7 +30,8 @@ pub struct HousekeepingLimits {
     pub checkpoint_bytes: u64,
     /// Bytes of bodies after which a slice of a sweep ends, unless more arrived in the meantime.
     pub sweep_bytes: u64,
-    /// Bytes of bodies above which a ping or mail is written in chunks, one ping or mail at a time.
+    /// Bytes of bodies above which a ping or mail is written in chunks, one ping or mail at a
+    /// time.
     pub large_body_bytes: usize,
     /// Maximum size of a chunk in bytes.
     pub chunk_bytes: usize,
@@ -49,8 +50,8 @@ pub struct HousekeepingLimits {
     pub slack_bytes: u64,
     /// Maximum number of deliveries that are kept: see [limits](crate::docs::limits).
     pub max_deliveries: u64,
-    /// Rows for alerts after which a batch takes no further deadlines, and no further commands of a
-    /// project.
+    /// Rows for alerts after which a batch takes no further deadlines, and no further commands of
+    /// a project.
     pub max_alert_rows: usize,
 }
 
@@ -132,7 +133,12 @@ enum ImportLeftovers {
 
 impl Housekeeping {
     /// `staged`: an abandoned import may have left data.
-    pub(super) fn new(thresholds: HousekeepingLimits, checkpoint: LogPosition, size: LogSize, staged: bool) -> Self {
+    pub(super) fn new(
+        thresholds: HousekeepingLimits,
+        checkpoint: LogPosition,
+        size: LogSize,
+        staged: bool,
+    ) -> Self {
         let mut checkpoint = Checkpoint::new(checkpoint);
         if staged {
             checkpoint.request();
@@ -146,7 +152,11 @@ impl Housekeeping {
             next_flip: None,
             deliveries: DeliveryPruning::default(),
             is_damage_logged: false,
-            import_leftovers: if staged { ImportLeftovers::AwaitingCheckpoint } else { ImportLeftovers::None },
+            import_leftovers: if staged {
+                ImportLeftovers::AwaitingCheckpoint
+            } else {
+                ImportLeftovers::None
+            },
         }
     }
 
@@ -162,15 +172,29 @@ impl Housekeeping {
 
     /// Position to resume at later.
     pub(super) fn position(&self) -> HousekeepingPosition {
-        HousekeepingPosition { checkpoint: self.checkpoint.position, size: self.sweep.size(), sweep_from: self.sweep.from }
+        HousekeepingPosition {
+            checkpoint: self.checkpoint.position,
+            size: self.sweep.size(),
+            sweep_from: self.sweep.from,
+        }
     }
 
     /// Resumes at a position, but sweeps only from the arrival `from` on.
-    pub(super) fn resume_at(&mut self, thresholds: HousekeepingLimits, standing: HousekeepingPosition, from: Arrival) {
+    pub(super) fn resume_at(
+        &mut self,
+        thresholds: HousekeepingLimits,
+        standing: HousekeepingPosition,
+        from: Arrival,
+    ) {
         let pieces = std::mem::replace(&mut self.chunks, ChunkPruning::new_due());
         *self = Self {
             chunks: pieces,
-            ..Self::new(thresholds, standing.checkpoint, standing.size, self.import_leftovers != ImportLeftovers::None)
+            ..Self::new(
+                thresholds,
+                standing.checkpoint,
+                standing.size,
+                self.import_leftovers != ImportLeftovers::None,
+            )
         };
         self.sweep.from = from;
     }
@@ -191,13 +215,22 @@ impl Housekeeping {
     }
 
     /// Counts pings that a batch has added to the kept ones.
-    pub(super) fn count_kept(&mut self, batch: &Batch, kept: KeptPutResult) -> Result<(), StoreError> {
+    pub(super) fn count_kept(
+        &mut self,
+        batch: &Batch,
+        kept: KeptPutResult,
+    ) -> Result<(), StoreError> {
         batch.set_meta_value(MetaKey::KeptBytes, self.sweep.add_kept(kept))
     }
 
     /// Records a change of open imports. `over`: an import ended, so data that it left must be
     /// removed unless it was finished.
-    pub(super) fn note_import_change(&mut self, batch: &Batch, state: &State, over: bool) -> Result<(), StoreError> {
+    pub(super) fn note_import_change(
+        &mut self,
+        batch: &Batch,
+        state: &State,
+        over: bool,
+    ) -> Result<(), StoreError> {
         if over {
             self.checkpoint.request();
             self.import_leftovers = ImportLeftovers::AwaitingCheckpoint;
@@ -210,7 +243,11 @@ impl Housekeeping {
 
     /// Takes the next step of removing data of abandoned imports. Returns `false` if there was
     /// nothing to write.
-    fn remove_import_leftovers(&mut self, batch: &Batch, state: &State) -> Result<bool, StoreError> {
+    fn remove_import_leftovers(
+        &mut self,
+        batch: &Batch,
+        state: &State,
+    ) -> Result<bool, StoreError> {
         match self.import_leftovers {
             ImportLeftovers::AwaitingCheckpoint if !self.checkpoint.is_pending() => {
                 self.next_flip = Some(FlipNumber(0));
@@ -219,22 +256,32 @@ impl Housekeeping {
             }
             ImportLeftovers::Removing if self.next_flip.is_none() && !self.sweep.is_pending() => {
                 self.import_leftovers = ImportLeftovers::None;
-                batch.set_meta_value(MetaKey::ImportLeftovers, u64::from(!state.imports.is_empty()))?;
+                batch.set_meta_value(
+                    MetaKey::ImportLeftovers,
+                    u64::from(!state.imports.is_empty()),
+                )?;
                 return Ok(true);
             }
-            ImportLeftovers::None | ImportLeftovers::AwaitingCheckpoint | ImportLeftovers::Removing => {}
+            ImportLeftovers::None
+            | ImportLeftovers::AwaitingCheckpoint
+            | ImportLeftovers::Removing => {}
         }
         Ok(false)
     }
 
     /// Counts deliveries that a batch appends.
     pub(super) fn count_deliveries(&mut self, deliveries: &[DeliveryRecord], state: &State) {
-        self.deliveries.count_appended(deliveries, state, self.limits.max_deliveries);
+        self.deliveries
+            .count_appended(deliveries, state, self.limits.max_deliveries);
     }
 
     /// Makes slices as small as possible: the space that one frees is needed by the next one.
     pub(super) fn use_smallest_slices(&mut self) {
-        self.limits = HousekeepingLimits { slice_rows: 16, sweep_bytes: 1, ..self.limits };
+        self.limits = HousekeepingLimits {
+            slice_rows: 16,
+            sweep_bytes: 1,
+            ..self.limits
+        };
     }
 
     /// Restores the usual size of slices.
@@ -270,8 +317,12 @@ impl Housekeeping {
 
     /// True if there is work that does not wait for pings.
     pub(super) fn is_pending(&self) -> bool {
-        let is_housekeeping = self.checkpoint.is_pending() || self.sweep.is_pending() || self.chunks.is_pending();
-        is_housekeeping || self.next_flip.is_some() || self.deliveries.is_pending() || self.import_leftovers != ImportLeftovers::None
+        let is_housekeeping =
+            self.checkpoint.is_pending() || self.sweep.is_pending() || self.chunks.is_pending();
+        is_housekeeping
+            || self.next_flip.is_some()
+            || self.deliveries.is_pending()
+            || self.import_leftovers != ImportLeftovers::None
     }
 
     /// Runs one slice of the due tasks in a batch. `appended` is the number of pings that the batch
@@ -287,17 +338,27 @@ impl Housekeeping {
         newest: LogPosition,
         now: Option<Timestamp>,
     ) -> Result<bool, StoreError> {
-        let slice = HousekeepingSlice { limits: self.limits, batch, state, appended, newest };
+        let slice = HousekeepingSlice {
+            limits: self.limits,
+            batch,
+            state,
+            appended,
+            newest,
+        };
         let mut wrote = self.checkpoint.run_slice(&slice)?;
         // A requested sweep reaches up to the checkpoint that was requested with it.
         if !self.checkpoint.is_pending() || appended.0 > 0 {
-            wrote |= self.sweep.run_slice(&slice, self.checkpoint.position.arrival)?;
+            wrote |= self
+                .sweep
+                .run_slice(&slice, self.checkpoint.position.arrival)?;
         }
         if self.sweep.take_unreferenced() {
             self.chunks.request();
         }
         // Twice the received amount, so that the removal is faster than any rate.
-        wrote |= self.chunks.run_slice(batch, self.limits.sweep_bytes.max(2 * appended.1), upload)?;
+        wrote |=
+            self.chunks
+                .run_slice(batch, self.limits.sweep_bytes.max(2 * appended.1), upload)?;
         wrote |= self.remove_import_leftovers(batch, state)?;
         wrote |= self.prune_flips(batch, state, now)?;
         let before = now.map(|now| now.plus_secs(-DELIVERY_DAYS * 86_400));
@@ -306,20 +367,36 @@ impl Housekeeping {
     }
 
     /// Updates all check rows at once, for a clean stop.
-    pub(super) fn write_full_checkpoint(&self, batch: &Batch, state: &State, newest: LogPosition) -> Result<(), StoreError> {
+    pub(super) fn write_full_checkpoint(
+        &self,
+        batch: &Batch,
+        state: &State,
+        newest: LogPosition,
+    ) -> Result<(), StoreError> {
         self.checkpoint.write_full(batch, state, newest)
     }
 
     /// Visits the next flips, and removes flips that are too old or belong to a deleted check.
-    fn prune_flips(&mut self, batch: &Batch, state: &State, now: Option<Timestamp>) -> Result<bool, StoreError> {
-        let Some(next) = self.next_flip else { return Ok(false) };
-        let (most, before) = (FLIPS_PER_ROW * self.limits.slice_rows, now.map(|now| now.start_of_month(FLIP_MONTHS)));
+    fn prune_flips(
+        &mut self,
+        batch: &Batch,
+        state: &State,
+        now: Option<Timestamp>,
+    ) -> Result<bool, StoreError> {
+        let Some(next) = self.next_flip else {
+            return Ok(false);
+        };
+        let most = FLIPS_PER_ROW * self.limits.slice_rows;
+        let before = now.map(|now| now.start_of_month(FLIP_MONTHS));
         let is_old = |at| before.is_some_and(|before| at < before);
-        let is_dead = |logged: &LoggedFlip| is_old(logged.flip.at) || !state.is_known_or_imported(logged.check);
+        let is_dead = |logged: &LoggedFlip| {
+            is_old(logged.flip.at) || !state.is_known_or_imported(logged.check)
+        };
         // A flip in the future does not stop the removal.
         let holds = |logged: &LoggedFlip| now.is_some_and(|now| !logged.flip.at.is_ahead_of(now));
         // Flips that a start would replay stay.
-        let pruned = batch.prune_flips(next, self.checkpoint.position.flip, most, is_dead, holds)?;
+        let pruned =
+            batch.prune_flips(next, self.checkpoint.position.flip, most, is_dead, holds)?;
         self.next_flip = pruned.next;
         if let Some(error) = pruned.damaged.filter(|_| !self.is_damage_logged) {
             self.is_damage_logged = true;

@@ -56,14 +56,22 @@ impl FileTimestamps {
     /// contains only times of events.
     pub(super) fn last_available(&self, now: Timestamp) -> Option<Timestamp> {
         let is_known = |at: &Timestamp| *at > Timestamp::default() && !at.is_ahead_of(now);
-        let taken = [self.last_alive, Some(self.newest_ping)].into_iter().flatten().filter(is_known).max();
+        let taken = [self.last_alive, Some(self.newest_ping)]
+            .into_iter()
+            .flatten()
+            .filter(is_known)
+            .max();
         taken.or(Some(self.latest_past)).filter(is_known)
     }
 }
 
 /// Reads everything that is held in memory, relative to `now`. `limits`: see [`WorkingState`]. Rows
 /// that this release cannot read are quarantined.
-pub(super) fn load(store: &Store, limits: (usize, HousekeepingLimits), now: Timestamp) -> Result<LoadedDatabase, StoreError> {
+pub(super) fn load(
+    store: &Store,
+    limits: (usize, HousekeepingLimits),
+    now: Timestamp,
+) -> Result<LoadedDatabase, StoreError> {
     match read(store, limits, now) {
         Err(StoreError::Corrupt { .. }) => {
             let checks = store.quarantine_unreadable_rows()?;
@@ -76,10 +84,16 @@ pub(super) fn load(store: &Store, limits: (usize, HousekeepingLimits), now: Time
 }
 
 /// Pauses checks that lack some of their settings, regardless of later log entries.
-fn pause_incomplete_checks(store: &Store, state: &mut State, checks: &[CheckId]) -> Result<(), StoreError> {
+fn pause_incomplete_checks(
+    store: &Store,
+    state: &mut State,
+    checks: &[CheckId],
+) -> Result<(), StoreError> {
     let batch = store.batch()?;
     for id in checks {
-        let Some(mut check) = state.check(*id).cloned() else { continue };
+        let Some(mut check) = state.check(*id).cloned() else {
+            continue;
+        };
         (check.state.status, check.state.run) = (Status::Paused, None);
         if let NotificationState::Pending { .. } = check.state.notification {
             check.state.notification = NotificationState::NotNeeded;
@@ -91,7 +105,11 @@ fn pause_incomplete_checks(store: &Store, state: &mut State, checks: &[CheckId])
     batch.commit()
 }
 
-fn read(store: &Store, (body_limit, thresholds): (usize, HousekeepingLimits), now: Timestamp) -> Result<LoadedDatabase, StoreError> {
+fn read(
+    store: &Store,
+    (body_limit, thresholds): (usize, HousekeepingLimits),
+    now: Timestamp,
+) -> Result<LoadedDatabase, StoreError> {
     let snapshot = store.snapshot()?;
     let mut state = State::default();
     if let Some(secret) = snapshot.badge_secret()? {
@@ -130,7 +148,8 @@ fn read(store: &Store, (body_limit, thresholds): (usize, HousekeepingLimits), no
         state.apply(&Change::Queued(Arc::new(row?)));
     }
     state.clear_sending();
-    let (mut arrival, mut flip) = (0, 0);
+    let mut arrival = 0;
+    let mut flip = 0;
     for check in snapshot.checks()? {
         let check = check?;
         arrival = arrival.max(check.state.last_arrival.0);
@@ -152,7 +171,9 @@ fn read(store: &Store, (body_limit, thresholds): (usize, HousekeepingLimits), no
     };
     let size = LogSize {
         log_len: snapshot.log_len()?,
-        log_bytes: newest.bytes.saturating_sub(snapshot.meta_value(MetaKey::SweptBytes)?),
+        log_bytes: newest
+            .bytes
+            .saturating_sub(snapshot.meta_value(MetaKey::SweptBytes)?),
         kept_len: snapshot.kept_len()?,
         kept_bytes: snapshot.meta_value(MetaKey::KeptBytes)?,
     };
@@ -178,20 +199,44 @@ fn read(store: &Store, (body_limit, thresholds): (usize, HousekeepingLimits), no
     })
 }
 
-fn read_timestamps(snapshot: &Snapshot, state: &State, now: Timestamp) -> Result<FileTimestamps, StoreError> {
+fn read_timestamps(
+    snapshot: &Snapshot,
+    state: &State,
+    now: Timestamp,
+) -> Result<FileTimestamps, StoreError> {
     // The sweep keeps the newest ping.
-    let newest = snapshot.newest_ping()?.map(|ping| ping.at).unwrap_or_default();
+    let newest = snapshot
+        .newest_ping()?
+        .map(|ping| ping.at)
+        .unwrap_or_default();
     let moment = |mark| -> Result<Option<Timestamp>, StoreError> {
-        Ok(i64::try_from(snapshot.meta_value(mark)?).ok().filter(|micros| *micros > 0).map(Timestamp::from_micros))
+        Ok(i64::try_from(snapshot.meta_value(mark)?)
+            .ok()
+            .filter(|micros| *micros > 0)
+            .map(Timestamp::from_micros))
     };
     let alive = moment(MetaKey::LastAlive)?;
     let steady_since = moment(MetaKey::SteadySince)?;
-    let mut times =
-        FileTimestamps { latest_past: Timestamp::default(), latest: newest, newest_ping: newest, last_alive: alive, steady_since };
+    let mut times = FileTimestamps {
+        latest_past: Timestamp::default(),
+        latest: newest,
+        newest_ping: newest,
+        last_alive: alive,
+        steady_since,
+    };
     times.note(newest, now);
     state.keys().for_each(|key| times.note(key.created, now));
-    for CheckState { changed, last_ping, run, .. } in state.checks().map(|check| check.state) {
-        [Some(changed), last_ping, run.map(|run| run.start)].into_iter().flatten().for_each(|at| times.note(at, now));
+    for CheckState {
+        changed,
+        last_ping,
+        run,
+        ..
+    } in state.checks().map(|check| check.state)
+    {
+        [Some(changed), last_ping, run.map(|run| run.start)]
+            .into_iter()
+            .flatten()
+            .for_each(|at| times.note(at, now));
     }
     Ok(times)
 }
@@ -199,7 +244,11 @@ fn read_timestamps(snapshot: &Snapshot, state: &State, now: Timestamp) -> Result
 /// Applies the tails of both logs, merged by the pings that caused flips. Log entries are applied
 /// as they are: earlier deadlines are not computed again, since time zone rules may have changed.
 /// Returns the ends of both logs.
-fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPosition) -> Result<LogPosition, StoreError> {
+fn replay(
+    snapshot: &Snapshot,
+    state: &mut State,
+    checkpoint: LogPosition,
+) -> Result<LogPosition, StoreError> {
     let mut newest = checkpoint;
     let mut flips = snapshot.flips_after(checkpoint.flip)?.peekable();
     let mut moved = HashSet::new();
@@ -208,7 +257,9 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPosition) -> Re
         let (arrival, ping) = ping?;
         newest.arrival = arrival;
         newest.bytes += ping.long_body_bytes();
-        while let Some(flip) = flips.next_if(|flip| !matches!(flip, Ok((_, logged)) if logged.arrival > arrival)) {
+        while let Some(flip) =
+            flips.next_if(|flip| !matches!(flip, Ok((_, logged)) if logged.arrival > arrival))
+        {
             let (number, logged) = flip?;
             newest.flip = number;
             if logged.arrival == arrival {
@@ -219,7 +270,10 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPosition) -> Re
             }
         }
         // Deleted since, or already contained in its row.
-        if let Some(check) = state.check(ping.check).filter(|check| check.state.last_arrival < arrival) {
+        if let Some(check) = state
+            .check(ping.check)
+            .filter(|check| check.state.last_arrival < arrival)
+        {
             let mut next = check.state;
             let (numbers, caused): (Vec<_>, Vec<_>) = of_ping.iter().copied().unzip();
             next.replay(ping.kind, ping.rid, ping.at, &caused);
@@ -227,7 +281,11 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPosition) -> Re
             next.n_pings = ping.n;
             next.last_arrival = arrival;
             next.last_flip = numbers.last().copied().unwrap_or(next.last_flip);
-            state.apply(&Change::Pinged { id: ping.check, state: next, is_earlier_deadline: false });
+            state.apply(&Change::Pinged {
+                id: ping.check,
+                state: next,
+                is_earlier_deadline: false,
+            });
             moved.insert(ping.check);
         }
         of_ping.clear();
@@ -242,7 +300,11 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPosition) -> Re
         if let Some(check) = state.check(id) {
             let mut next = check.state;
             next.update_grace_start(&check.settings);
-            state.apply(&Change::Pinged { id, state: next, is_earlier_deadline: false });
+            state.apply(&Change::Pinged {
+                id,
+                state: next,
+                is_earlier_deadline: false,
+            });
         }
     }
     Ok(newest)
@@ -252,10 +314,17 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPosition) -> Re
 /// release 0.1, whose flips do not refer to a ping. The status follows from the flips alone,
 /// regardless of their order among the pings.
 fn apply_flip(state: &mut State, number: FlipNumber, logged: &LoggedFlip) {
-    if let Some(check) = state.check(logged.check).filter(|check| check.state.last_flip < number) {
+    if let Some(check) = state
+        .check(logged.check)
+        .filter(|check| check.state.last_flip < number)
+    {
         let mut next = check.state;
         next.apply_flip(&logged.flip);
         next.last_flip = number;
-        state.apply(&Change::Pinged { id: logged.check, state: next, is_earlier_deadline: false });
+        state.apply(&Change::Pinged {
+            id: logged.check,
+            state: next,
+            is_earlier_deadline: false,
+        });
     }
 }

@@ -20,8 +20,15 @@ impl Handle {
         let projects: Vec<ProjectId> = self.with_state(|state| {
             let now = self.now();
             readings.outbox = state.outbox.len() as u64;
-            readings.outbox_oldest = state.outbox.rows().next().map_or(0, |row| now.micros_since(row.queued));
-            state.projects().map(|project_state| project_state.project.id).collect()
+            readings.outbox_oldest = state
+                .outbox
+                .rows()
+                .next()
+                .map_or(0, |row| now.micros_since(row.queued));
+            state
+                .projects()
+                .map(|project_state| project_state.project.id)
+                .collect()
         });
         readings.projects = projects.len() as u64;
         for project in projects {
@@ -40,7 +47,12 @@ impl Handle {
                 for check in state.checks_after(project, last).take(CHECKS_PER_LOCK) {
                     (last, seen) = (Some(check.id), seen + 1);
                     readings.live_pings += check.state.n_pings.min(limit);
-                    readings.late_deadlines += u64::from(check.state.next_evaluation(&check.settings).is_some_and(|at| at < now));
+                    readings.late_deadlines += u64::from(
+                        check
+                            .state
+                            .next_evaluation(&check.settings)
+                            .is_some_and(|at| at < now),
+                    );
                 }
             });
             readings.checks += seen as u64;

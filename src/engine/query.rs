@@ -35,30 +35,61 @@ impl Handle {
     /// Newest pings of a check, newest first: at most `most` of those within its log limit.
     pub fn newest_pings(&self, check: &Check, most: u64) -> Result<Vec<Ping>, StoreError> {
         let state = &check.state;
-        let oldest = state.n_pings.saturating_sub(self.ping_log_limit(check).min(most)) + 1;
-        self.query_check(check, "pings", |snapshot| snapshot.pings_of(check.id, state.n_pings, state.last_arrival, oldest))
+        let oldest = state
+            .n_pings
+            .saturating_sub(self.ping_log_limit(check).min(most))
+            + 1;
+        self.query_check(check, "pings", |snapshot| {
+            snapshot.pings_of(check.id, state.n_pings, state.last_arrival, oldest)
+        })
     }
 
     /// Pings of a check from ping `n` at `place` backwards, newest first: at most `most` of those
     /// within its log limit.
-    pub fn pings_from(&self, check: &Check, n: u64, place: Arrival, most: u64) -> Result<Vec<Ping>, StoreError> {
-        let oldest = self.first_kept_ping(check).max((n + 1).saturating_sub(most));
-        self.query_check(check, "pings", |snapshot| snapshot.pings_of(check.id, n, place, oldest))
+    pub fn pings_from(
+        &self,
+        check: &Check,
+        n: u64,
+        place: Arrival,
+        most: u64,
+    ) -> Result<Vec<Ping>, StoreError> {
+        let oldest = self
+            .first_kept_ping(check)
+            .max((n + 1).saturating_sub(most));
+        self.query_check(check, "pings", |snapshot| {
+            snapshot.pings_of(check.id, n, place, oldest)
+        })
     }
 
     /// Pings of a check from the one at `place` backwards, newest first: at most `most` of those
     /// within its log limit. Empty if it was removed.
-    pub fn pings_before(&self, check: &Check, place: Arrival, most: u64) -> Result<Vec<Ping>, StoreError> {
+    pub fn pings_before(
+        &self,
+        check: &Check,
+        place: Arrival,
+        most: u64,
+    ) -> Result<Vec<Ping>, StoreError> {
         let first = self.first_kept_ping(check);
-        self.query_check(check, "pings", |snapshot| match snapshot.number_at(check.id, place)? {
-            Some(n) => snapshot.pings_of(check.id, n, place, first.max((n + 1).saturating_sub(most))),
-            None => Ok(Vec::new()),
+        self.query_check(check, "pings", |snapshot| {
+            match snapshot.number_at(check.id, place)? {
+                Some(n) => {
+                    snapshot.pings_of(check.id, n, place, first.max((n + 1).saturating_sub(most)))
+                }
+                None => Ok(Vec::new()),
+            }
         })
     }
 
     /// Body of ping `n` at `place`. `None` if it was removed or has no body.
-    pub fn body_at(&self, check: &Check, n: u64, place: Arrival) -> Result<Option<Vec<u8>>, StoreError> {
-        self.query_check(check, "bodies", |snapshot| snapshot.body_of(check.id, n, place, n))
+    pub fn body_at(
+        &self,
+        check: &Check,
+        n: u64,
+        place: Arrival,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        self.query_check(check, "bodies", |snapshot| {
+            snapshot.body_of(check.id, n, place, n)
+        })
     }
 
     /// Ping `n`. `None` if there is no such ping within the log limit.
@@ -67,7 +98,9 @@ impl Handle {
         if !self.is_within_log_limit(check, n) {
             return Ok(None);
         }
-        self.query_check(check, "pings", |snapshot| snapshot.ping_of(check.id, state.n_pings, state.last_arrival, n))
+        self.query_check(check, "pings", |snapshot| {
+            snapshot.ping_of(check.id, state.n_pings, state.last_arrival, n)
+        })
     }
 
     /// Body of ping `n`. `None` if there is no such ping within the log limit, or it has no body.
@@ -76,17 +109,26 @@ impl Handle {
         if !self.is_within_log_limit(check, n) {
             return Ok(None);
         }
-        self.query_check(check, "bodies", |snapshot| snapshot.body_of(check.id, state.n_pings, state.last_arrival, n))
+        self.query_check(check, "bodies", |snapshot| {
+            snapshot.body_of(check.id, state.n_pings, state.last_arrival, n)
+        })
     }
 
     /// Part of the stored body of ping `n`. `None` if there is no such ping within the log limit,
     /// or it has no body.
-    pub fn part_of_body(&self, check: &Check, n: u64, part: BodyPart) -> Result<Option<Vec<u8>>, StoreError> {
+    pub fn part_of_body(
+        &self,
+        check: &Check,
+        n: u64,
+        part: BodyPart,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
         let newest = (check.state.n_pings, check.state.last_arrival);
         if !self.is_within_log_limit(check, n) {
             return Ok(None);
         }
-        self.query_check(check, "bodies", |snapshot| snapshot.part_of_body(check.id, newest, n, part))
+        self.query_check(check, "bodies", |snapshot| {
+            snapshot.part_of_body(check.id, newest, n, part)
+        })
     }
 
     /// Flips of a check that are not older than `from`, newest first. The order is that of the log,
@@ -96,8 +138,14 @@ impl Handle {
     }
 
     /// As [`flips`](Self::flips), but at most `most`.
-    pub fn newest_flips(&self, check: &Check, from: Timestamp, most: usize) -> Result<Vec<Flip>, StoreError> {
-        let (mut flips, mut next) = (Vec::new(), Some(check.state.last_flip));
+    pub fn newest_flips(
+        &self,
+        check: &Check,
+        from: Timestamp,
+        most: usize,
+    ) -> Result<Vec<Flip>, StoreError> {
+        let mut flips = Vec::new();
+        let mut next = Some(check.state.last_flip);
         while let Some(last) = next.take()
             && flips.len() < most
         {
@@ -111,21 +159,46 @@ impl Handle {
 
     /// Number of the oldest ping of a check within its log limit.
     pub fn first_kept_ping(&self, check: &Check) -> u64 {
-        check.state.n_pings.saturating_sub(self.ping_log_limit(check)) + 1
+        check
+            .state
+            .n_pings
+            .saturating_sub(self.ping_log_limit(check))
+            + 1
     }
 
     /// One page of flips, from number `last` backwards: as many as are read from one snapshot. Also
     /// returns the number at which the next page begins, if there is one.
-    pub fn flips_page(&self, check: &Check, last: FlipNumber, from: Timestamp) -> Result<(Vec<Flip>, Option<FlipNumber>), StoreError> {
+    pub fn flips_page(
+        &self,
+        check: &Check,
+        last: FlipNumber,
+        from: Timestamp,
+    ) -> Result<(Vec<Flip>, Option<FlipNumber>), StoreError> {
         let page = self.query_check(check, "flips", |snapshot| {
             // If the clock was set back, flips before an old one may be new enough.
             let in_order = snapshot.flips_are_in_order()?;
-            let wanted =
-                |logged: &Result<LoggedFlip, StoreError>| !in_order || logged.as_ref().map_or(true, |logged| logged.flip.at >= from);
-            snapshot.flips_of(check.id, last)?.take(FLIPS_PER_SNAPSHOT).take_while(wanted).collect::<Result<Vec<_>, _>>()
+            let wanted = |logged: &Result<LoggedFlip, StoreError>| {
+                !in_order
+                    || logged
+                        .as_ref()
+                        .map_or(true, |logged| logged.flip.at >= from)
+            };
+            snapshot
+                .flips_of(check.id, last)?
+                .take(FLIPS_PER_SNAPSHOT)
+                .take_while(wanted)
+                .collect::<Result<Vec<_>, _>>()
         })?;
-        let older = page.get(FLIPS_PER_SNAPSHOT - 1).map(|logged| logged.previous);
-        Ok((page.into_iter().map(|logged| logged.flip).filter(|flip| flip.at >= from).collect(), older))
+        let older = page
+            .get(FLIPS_PER_SNAPSHOT - 1)
+            .map(|logged| logged.previous);
+        Ok((
+            page.into_iter()
+                .map(|logged| logged.flip)
+                .filter(|flip| flip.at >= from)
+                .collect(),
+            older,
+        ))
     }
 
     /// Flip with this number. `None` if it was pruned.
@@ -155,17 +228,30 @@ impl Handle {
         max_read: usize,
         wanted: impl Fn(&DeliveryRecord) -> bool,
     ) -> Result<Vec<DeliveryRecord>, StoreError> {
-        let (mut found, mut before, mut unread) = (Vec::new(), Some(before), max_read);
+        let mut found = Vec::new();
+        let mut before = Some(before);
+        let mut unread = max_read;
         while let Some(next) = before.take()
             && found.len() < most
             && unread > 0
         {
             let length = unread.min(DELIVERIES_PER_SNAPSHOT);
-            let page = self.query(|snapshot| snapshot.deliveries_before(next)?.take(length).collect::<Result<Vec<_>, _>>())?;
-            before = page.get(DELIVERIES_PER_SNAPSHOT - 1).map(|delivery| delivery.number);
+            let page = self.query(|snapshot| {
+                snapshot
+                    .deliveries_before(next)?
+                    .take(length)
+                    .collect::<Result<Vec<_>, _>>()
+            })?;
+            before = page
+                .get(DELIVERIES_PER_SNAPSHOT - 1)
+                .map(|delivery| delivery.number);
             unread = unread.saturating_sub(page.len());
             let room = most - found.len();
-            found.extend(page.into_iter().filter(|delivery| wanted(delivery)).take(room));
+            found.extend(
+                page.into_iter()
+                    .filter(|delivery| wanted(delivery))
+                    .take(room),
+            );
         }
         Ok(found)
     }
@@ -176,14 +262,21 @@ impl Handle {
     /// # Errors
     /// If the file cannot be read, or must be reopened in the meantime: the writer then waits for
     /// this reader.
-    pub fn for_each_rows(&self, mut show: impl FnMut(&TableRows<'_>) -> bool) -> Result<bool, StoreError> {
+    pub fn for_each_rows(
+        &self,
+        mut show: impl FnMut(&TableRows<'_>) -> bool,
+    ) -> Result<bool, StoreError> {
         self.query(|snapshot| {
             let mut opened_anew = false;
             let all = snapshot.for_each_rows(|rows| {
                 opened_anew = !self.0.writable.load(Ordering::Relaxed);
                 !opened_anew && show(rows)
             })?;
-            if opened_anew { Err(StoreError::Reopening) } else { Ok(all) }
+            if opened_anew {
+                Err(StoreError::Reopening)
+            } else {
+                Ok(all)
+            }
         })
     }
 
@@ -210,15 +303,26 @@ impl Handle {
     ) -> Result<T, StoreError> {
         let found = self.query(query);
         if let Err(StoreError::Damaged { reason, .. }) = &found {
-            let mut told = self.0.reported_damage.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = self
+                .0
+                .reported_damage
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             if told.len() < MAX_DAMAGE_REPORTS && told.insert((of.id, table)) {
-                tracing::error!("the `{table}` of check {} cannot be read ({reason}): whoever asks for them gets 503", of.id.0);
+                tracing::error!(
+                    "the `{table}` of check {} cannot be read ({reason}): whoever asks for them \
+                     gets 503",
+                    of.id.0
+                );
             }
         }
         found
     }
 
-    fn query<T>(&self, query: impl FnOnce(&Snapshot) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn query<T>(
+        &self,
+        query: impl FnOnce(&Snapshot) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let store = self.0.store.get()?;
         let found = catch_panic(|| store.snapshot().and_then(|snapshot| query(&snapshot)));
         if let Err(StoreError::Database(_)) = found {

@@ -39,18 +39,26 @@ impl ReplyRoutes {
         // Its length is bounded by the queue of commands.
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut inboxes = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        THREAD_ROUTE.set(Some(ReplyRouteId { engine: self.engine_id(), inbox: inboxes.len() }));
+        THREAD_ROUTE.set(Some(ReplyRouteId {
+            engine: self.engine_id(),
+            inbox: inboxes.len(),
+        }));
         inboxes.push(sender);
         ReplyInbox(receiver)
     }
 
     /// Route to this thread. `None` if the writer sends the replies itself.
     pub(super) fn thread_route(&self) -> Option<ReplyRouteId> {
-        THREAD_ROUTE.get().filter(|route| route.engine == self.engine_id())
+        THREAD_ROUTE
+            .get()
+            .filter(|route| route.engine == self.engine_id())
     }
 
     /// Delivers replies, those on one route together.
-    pub(super) fn deliver(&self, answers: impl Iterator<Item = (Option<ReplyRouteId>, PendingReply)>) {
+    pub(super) fn deliver(
+        &self,
+        answers: impl Iterator<Item = (Option<ReplyRouteId>, PendingReply)>,
+    ) {
         let inboxes = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut carried: Vec<_> = inboxes.iter().map(|_| Vec::new()).collect();
         for (route, delivery) in answers {
@@ -86,5 +94,7 @@ impl ReplyInbox {
 
 fn send_replies(answers: impl IntoIterator<Item = PendingReply>) {
     // The caller may have gone.
-    answers.into_iter().for_each(|(caller, answer)| drop(caller.send(answer)));
+    answers
+        .into_iter()
+        .for_each(|(caller, answer)| drop(caller.send(answer)));
 }

@@ -121,7 +121,9 @@ pub struct State {
 impl State {
     /// Check with this number.
     pub fn check(&self, id: CheckId) -> Option<&Check> {
-        self.checks.get(&id).filter(|_| self.orphans.is_empty() || !self.orphans.contains(&id))
+        self.checks
+            .get(&id)
+            .filter(|_| self.orphans.is_empty() || !self.orphans.contains(&id))
     }
 
     /// Check with this UUID.
@@ -136,7 +138,9 @@ impl State {
 
     /// All checks, ordered by project and age.
     pub fn checks(&self) -> impl Iterator<Item = &Check> {
-        self.projects.keys().flat_map(|project| self.checks_of(*project))
+        self.projects
+            .keys()
+            .flat_map(|project| self.checks_of(*project))
     }
 
     /// Number of checks.
@@ -177,21 +181,45 @@ impl State {
     /// Channels of a check. Its settings may still list deleted channels, until they are written
     /// again.
     pub fn channels_of<'a>(&'a self, check: &'a Check) -> impl Iterator<Item = &'a Arc<Channel>> {
-        let channels = self.project(check.project).map(|project_state| &project_state.channels);
-        channels.into_iter().flat_map(|channels| check.settings.channels.iter().filter_map(|id| channels.get(id)))
+        let channels = self
+            .project(check.project)
+            .map(|project_state| &project_state.channels);
+        channels.into_iter().flat_map(|channels| {
+            check
+                .settings
+                .channels
+                .iter()
+                .filter_map(|id| channels.get(id))
+        })
     }
 
     /// Oldest check of a project that equals a request in all of `fields`, which are sorted and
     /// unique. The first request for a list of fields builds an index.
-    pub fn check_by_unique(&mut self, project: ProjectId, edit: &CheckEdit, fields: &[UniqueField]) -> Option<CheckId> {
-        let Self { projects, checks, .. } = self;
-        let ProjectState { checks: own, uniques, slugs, .. } = projects.get_mut(&project)?;
+    pub fn check_by_unique(
+        &mut self,
+        project: ProjectId,
+        edit: &CheckEdit,
+        fields: &[UniqueField],
+    ) -> Option<CheckId> {
+        let Self {
+            projects, checks, ..
+        } = self;
+        let ProjectState {
+            checks: own,
+            uniques,
+            slugs,
+            ..
+        } = projects.get_mut(&project)?;
         let slug = edit.slug.as_ref().filter(|slug| !slug.is_empty());
         if let ([UniqueField::Slug], Some(slug)) = (fields, slug) {
             return slugs.get(slug)?.first().copied();
         }
         let own = own.iter().filter_map(|id| checks.get(id));
-        let equal = |id: &CheckId| checks.get(id).is_some_and(|check| edit.matches_unique(&check.settings, fields));
+        let equal = |id: &CheckId| {
+            checks
+                .get(id)
+                .is_some_and(|check| edit.matches_unique(&check.settings, fields))
+        };
         uniques.candidates(edit, fields, own).find(equal)
     }
 
@@ -201,15 +229,23 @@ impl State {
     }
 
     /// Checks of a project that are younger than `older`, oldest first.
-    pub fn checks_after(&self, project: ProjectId, older: Option<CheckId>) -> impl Iterator<Item = &Check> {
+    pub fn checks_after(
+        &self,
+        project: ProjectId,
+        older: Option<CheckId>,
+    ) -> impl Iterator<Item = &Check> {
         let from = older.map_or(Bound::Unbounded, Bound::Excluded);
         let project_state = self.project(project).into_iter();
-        project_state.flat_map(move |project_state| project_state.checks.range((from, Bound::Unbounded))).filter_map(|id| self.check(*id))
+        project_state
+            .flat_map(move |project_state| project_state.checks.range((from, Bound::Unbounded)))
+            .filter_map(|id| self.check(*id))
     }
 
     /// Checks of a project with this slug, oldest first. Empty for the empty slug.
     pub fn checks_by_slug(&self, project: ProjectId, slug: &Slug) -> &[CheckId] {
-        self.project(project).and_then(|project_state| project_state.slugs.get(slug)).map_or(&[], Vec::as_slice)
+        self.project(project)
+            .and_then(|project_state| project_state.slugs.get(slug))
+            .map_or(&[], Vec::as_slice)
     }
 
     /// Check that a ping is for. `None` if its slug is free in the project of its key.
@@ -218,9 +254,14 @@ impl State {
     /// If the UUID or the key is unknown, or several checks have the slug.
     pub fn find_ping_target(&self, target: &PingTarget) -> Result<Option<CheckId>, CommandError> {
         match target {
-            PingTarget::Uuid(uuid) => self.check_by_uuid(*uuid).map(|check| Some(check.id)).ok_or(CommandError::NotFound),
+            PingTarget::Uuid(uuid) => self
+                .check_by_uuid(*uuid)
+                .map(|check| Some(check.id))
+                .ok_or(CommandError::NotFound),
             PingTarget::Slug { key, slug, .. } => {
-                let project = self.project_by_ping_key(key).ok_or(CommandError::NotFound)?;
+                let project = self
+                    .project_by_ping_key(key)
+                    .ok_or(CommandError::NotFound)?;
                 match self.checks_by_slug(project, slug) {
                     [] => Ok(None),
                     [id] => Ok(Some(*id)),
@@ -232,7 +273,9 @@ impl State {
 
     /// Number of pings that are kept for each check of a project.
     pub fn ping_log_limit(&self, project: ProjectId) -> u64 {
-        self.project(project).map_or(0, |project_state| u64::from(project_state.project.ping_log_limit))
+        self.project(project).map_or(0, |project_state| {
+            u64::from(project_state.project.ping_log_limit)
+        })
     }
 
     /// True if ping `n` of a check is within its log limit. False for a deleted check.
@@ -244,7 +287,13 @@ impl State {
     /// deleted. A check that is being imported keeps all pings.
     pub fn first_kept_ping(&self, id: CheckId) -> u64 {
         match self.check(id) {
-            Some(check) => check.state.n_pings.saturating_sub(self.ping_log_limit(check.project)) + 1,
+            Some(check) => {
+                check
+                    .state
+                    .n_pings
+                    .saturating_sub(self.ping_log_limit(check.project))
+                    + 1
+            }
             None if self.imports.contains_check(id) => 0,
             None => u64::MAX,
         }
@@ -255,7 +304,10 @@ impl State {
         match change {
             Change::Pinged { id, state, .. } => {
                 if let Some(check) = self.checks.get_mut(id) {
-                    debug_assert_eq!(check.state.notification, state.notification, "only a row of the check says what was told: {id:?}");
+                    debug_assert_eq!(
+                        check.state.notification, state.notification,
+                        "only a row of the check says what was told: {id:?}"
+                    );
                     check.state = *state;
                     if let Some(project_state) = self.projects.get_mut(&check.project) {
                         project_state.version += 1;
@@ -288,7 +340,9 @@ impl State {
             }
             Change::Channel(channel) => {
                 if let Some(project_state) = self.projects.get_mut(&channel.project) {
-                    let old = project_state.channels.insert(channel.id, Arc::clone(channel));
+                    let old = project_state
+                        .channels
+                        .insert(channel.id, Arc::clone(channel));
                     project_state.groups.put(old.as_deref(), Some(channel));
                     // Lists do not show the last error of a channel, so clients that poll them need
                     // not read them again.
@@ -315,7 +369,8 @@ impl State {
             Change::Import(change, at) => self.imports.apply(change, *at),
             Change::Outages(away) => self.outages = Arc::clone(away),
             Change::Queued(row) => {
-                self.outbox.put(row, self.by_channel.get(&row.channel).copied());
+                self.outbox
+                    .put(row, self.by_channel.get(&row.channel).copied());
                 self.update_unsendable_channel(row.channel);
             }
             Change::Unqueued(number) => {
@@ -333,7 +388,11 @@ impl State {
             Change::BadgeSecret(secret) => self.badge_secret = Some(*secret),
             Change::Instance(instance) => self.instance_id = Some(*instance),
             Change::ChannelGone(id) => {
-                if let Some(project_state) = self.by_channel.remove(id).and_then(|project| self.projects.get_mut(&project)) {
+                if let Some(project_state) = self
+                    .by_channel
+                    .remove(id)
+                    .and_then(|project| self.projects.get_mut(&project))
+                {
                     let old = project_state.channels.remove(id);
                     project_state.groups.put(old.as_deref(), None);
                     project_state.version += 1;
@@ -367,14 +426,23 @@ impl State {
     fn remove_check(&mut self, id: CheckId) {
         let is_orphan = self.orphans.remove(&id);
         self.declared.put(id.0, None);
-        let Some(check) = self.checks.remove(&id) else { return };
-        for (index, name) in [(&mut self.by_uuid, check.uuid), (&mut self.by_badge, check.badge)] {
+        let Some(check) = self.checks.remove(&id) else {
+            return;
+        };
+        for (index, name) in [
+            (&mut self.by_uuid, check.uuid),
+            (&mut self.by_badge, check.badge),
+        ] {
             // Another check may have got the UUID of an orphan.
             if index.get(&name) == Some(&id) {
                 index.remove(&name);
             }
         }
-        let projects = if is_orphan { &mut self.deleted_projects } else { &mut self.projects };
+        let projects = if is_orphan {
+            &mut self.deleted_projects
+        } else {
+            &mut self.projects
+        };
         if let Some(project_state) = projects.get_mut(&check.project) {
             project_state.version += 1;
             project_state.checks.remove(&id);
@@ -388,7 +456,9 @@ impl State {
     }
 
     fn remove_key(&mut self, id: KeyId) {
-        let Some(key) = self.keys.remove(id) else { return };
+        let Some(key) = self.keys.remove(id) else {
+            return;
+        };
         if let Some(project_state) = self.projects.get_mut(&key.project) {
             project_state.keys.remove(&id);
         }
@@ -400,7 +470,8 @@ impl State {
             project_state.version += 1;
             if old.badge_key != project.badge_key {
                 self.by_badge_key.remove(&old.badge_key);
-                self.by_badge_key.insert(project.badge_key.clone(), project.id);
+                self.by_badge_key
+                    .insert(project.badge_key.clone(), project.id);
             }
         } else {
             let project_state = ProjectState {
@@ -419,7 +490,8 @@ impl State {
                 version: 0,
             };
             self.projects.insert(project.id, project_state);
-            self.by_badge_key.insert(project.badge_key.clone(), project.id);
+            self.by_badge_key
+                .insert(project.badge_key.clone(), project.id);
         }
     }
 }

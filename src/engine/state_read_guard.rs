@@ -19,7 +19,10 @@ impl StateReadGuard {
     /// In debug builds, if this thread already reads.
     pub(super) fn begin() -> Self {
         #[cfg(debug_assertions)]
-        assert!(!IS_READING.replace(true), "this thread reads the published state already: see Handle::with_state");
+        assert!(
+            !IS_READING.replace(true),
+            "this thread reads the published state already: see Handle::with_state"
+        );
         Self
     }
 }

@@ -25,13 +25,20 @@ enum StoreSlotState {
 
 impl StoreSlot {
     pub(super) fn new(store: Store) -> Self {
-        Self { state: Mutex::new(StoreSlotState::Open(Arc::new(store))), returned: Condvar::new() }
+        Self {
+            state: Mutex::new(StoreSlotState::Open(Arc::new(store))),
+            returned: Condvar::new(),
+        }
     }
 
     /// Returns the open database. Waits up to a second while it is being reopened.
     pub(super) fn get(&self) -> Result<Arc<Store>, StoreError> {
         let away = |place: &mut StoreSlotState| matches!(place, StoreSlotState::Reopening);
-        let place = self.returned.wait_timeout_while(self.lock_state(), REOPEN_PATIENCE, away).unwrap_or_else(PoisonError::into_inner).0;
+        let place = self
+            .returned
+            .wait_timeout_while(self.lock_state(), REOPEN_PATIENCE, away)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
         match &*place {
             StoreSlotState::Open(store) => Ok(Arc::clone(store)),
             StoreSlotState::Reopening | StoreSlotState::Failed => Err(StoreError::Reopening),
@@ -41,11 +48,14 @@ impl StoreSlot {
     /// Takes the database out for a short time, unless it is in use.
     pub(super) fn try_take(&self) -> Option<Store> {
         let mut place = self.lock_state();
-        let StoreSlotState::Open(store) = std::mem::replace(&mut *place, StoreSlotState::Reopening) else {
+        let StoreSlotState::Open(store) = std::mem::replace(&mut *place, StoreSlotState::Reopening)
+        else {
             *place = StoreSlotState::Failed;
             return None;
         };
-        Arc::try_unwrap(store).map_err(|store| *place = StoreSlotState::Open(store)).ok()
+        Arc::try_unwrap(store)
+            .map_err(|store| *place = StoreSlotState::Open(store))
+            .ok()
     }
 
     /// Takes out a database that has failed.
@@ -59,7 +69,9 @@ impl StoreSlot {
 
     /// Puts a database back. `None` if it could not be opened.
     pub(super) fn put(&self, store: Option<Store>) {
-        *self.lock_state() = store.map_or(StoreSlotState::Failed, |store| StoreSlotState::Open(Arc::new(store)));
+        *self.lock_state() = store.map_or(StoreSlotState::Failed, |store| {
+            StoreSlotState::Open(Arc::new(store))
+        });
         self.returned.notify_all();
     }
 

@@ -40,7 +40,8 @@ pub struct Throttle<'h> {
     /// Uptime at the end of the last pause.
     resumed_at: Duration,
     sampled_at: Duration,
-    /// Number of pings at the last sample. `is_busy`: it was higher than that of the sample before.
+    /// Number of pings at the last sample. `is_busy`: it was higher than that of the sample
+    /// before.
     sampled_pings: u64,
     is_busy: bool,
     total_pause: Duration,
@@ -50,7 +51,9 @@ impl<'h> Throttle<'h> {
     /// Begins to work.
     pub fn new(beside: ServerLocation<'h>) -> Self {
         let (clock, pings) = match beside {
-            ServerLocation::InProcess(handle) => (handle.clock().clone(), handle.metrics().ping_count()),
+            ServerLocation::InProcess(handle) => {
+                (handle.clock().clone(), handle.metrics().ping_count())
+            }
             ServerLocation::OtherProcess | ServerLocation::NotRunning => (Clock::System, 0),
         };
         let now = clock.uptime();
@@ -87,7 +90,8 @@ impl<'h> Throttle<'h> {
             && now.saturating_sub(self.sampled_at) >= SAMPLE_INTERVAL
         {
             let pings = handle.metrics().ping_count();
-            (self.is_busy, self.sampled_pings, self.sampled_at) = (pings > self.sampled_pings, pings, now);
+            (self.is_busy, self.sampled_pings, self.sampled_at) =
+                (pings > self.sampled_pings, pings, now);
         }
         let work = now.saturating_sub(self.resumed_at);
         if !self.is_busy {
@@ -113,7 +117,10 @@ mod tests {
     fn a_rest_is_longer_than_the_work_before_it_and_all_of_them_have_a_bound() {
         let clock = ManualClock::at(Timestamp::default());
         let pass = |micros| clock.set(Clock::Manual(clock.clone()).now().plus_micros(micros));
-        let mut pace = Throttle { clock: Clock::Manual(clock.clone()), ..Throttle::new(ServerLocation::OtherProcess) };
+        let mut pace = Throttle {
+            clock: Clock::Manual(clock.clone()),
+            ..Throttle::new(ServerLocation::OtherProcess)
+        };
         pace.resumed_at = Duration::ZERO;
         pass(200);
         assert_eq!(pace.next_pause(), None, "too little was done");
@@ -129,7 +136,10 @@ mod tests {
     #[test]
     fn nobody_needs_a_rest_where_no_server_runs() {
         let clock = ManualClock::at(Timestamp::default());
-        let mut pace = Throttle { clock: Clock::Manual(clock.clone()), ..Throttle::new(ServerLocation::NotRunning) };
+        let mut pace = Throttle {
+            clock: Clock::Manual(clock.clone()),
+            ..Throttle::new(ServerLocation::NotRunning)
+        };
         clock.advance_secs(1);
         assert_eq!(pace.next_pause(), None);
     }

@@ -69,8 +69,8 @@ pub struct Writer {
     availability: PingAvailability,
     /// True if the file contains the time since which the clock had no jump.
     is_steady_time_stored: bool,
-    /// Set if times may run backwards between flips up to this number and later ones. Not stored in
-    /// the file yet.
+    /// Set if times may run backwards between flips up to this number and later ones. Not stored
+    /// in the file yet.
     flips_out_of_order: Option<FlipNumber>,
     /// Time of the last log line about trials.
     trials_logged_at: Option<Timestamp>,
@@ -103,15 +103,27 @@ impl WriterMemory {
         now: Timestamp,
         random: &Random,
     ) -> Result<(Self, State, FileTimestamps), StoreError> {
-        let LoadedDatabase { working, timestamps: times, checkpoint, log_size: size, has_import_leftovers: staged } =
-            catch_panic(|| load(store, (body_limit, thresholds), now))?;
+        let LoadedDatabase {
+            working,
+            timestamps: times,
+            checkpoint,
+            log_size: size,
+            has_import_leftovers: staged,
+        } = catch_panic(|| load(store, (body_limit, thresholds), now))?;
         let mut published = working.state.clone();
         published.epoch = u64::from_le_bytes(random.bytes());
         let last_stamp = now.not_before(times.latest_past);
         let alarm = deadlines_of(&working.state, last_stamp);
         let housekeeping = Housekeeping::new(thresholds, checkpoint, size, staged);
         Ok((
-            Self { working, deadlines: alarm, housekeeping, last_timestamp: last_stamp, more_due: false, future_checks: None },
+            Self {
+                working,
+                deadlines: alarm,
+                housekeeping,
+                last_timestamp: last_stamp,
+                more_due: false,
+                future_checks: None,
+            },
             published,
             times,
         ))
@@ -140,10 +152,21 @@ impl Writer {
         let reading = clock.read();
         Self::warn_of_future_records(&times, reading.now);
         let steps = ClockJumpDetector::new(reading, times.steady_since, times.newest_ping);
-        let mut presence = PingAvailability::new(times.last_available(reading.now), reading, holds_after_outage);
+        let mut presence = PingAvailability::new(
+            times.last_available(reading.now),
+            reading,
+            holds_after_outage,
+        );
         if !takes_pings && let Some(away) = presence.stop_recording() {
             // Decisions until the next start take it into account, and the next start stores it.
-            let away = memory.working.state.outages.iter().copied().chain([away]).collect();
+            let away = memory
+                .working
+                .state
+                .outages
+                .iter()
+                .copied()
+                .chain([away])
+                .collect();
             memory.working.state.outages = away;
         }
         let shared = Arc::new(Shared {
@@ -192,8 +215,14 @@ impl Writer {
             writer.flips_out_of_order = Some(writer.log_end().flip);
         }
         let state = &writer.memory.working.state;
-        let secret = state.badge_secret.is_none().then(|| Command::SetBadgeSecret(BadgeSecret(shared.random.bytes())));
-        let instance = state.instance_id.is_none().then(|| Command::SetInstance(shared.random.bytes()));
+        let secret = state
+            .badge_secret
+            .is_none()
+            .then(|| Command::SetBadgeSecret(BadgeSecret(shared.random.bytes())));
+        let instance = state
+            .instance_id
+            .is_none()
+            .then(|| Command::SetInstance(shared.random.bytes()));
         let first: Vec<_> = secret.into_iter().chain(instance).collect();
         if !first.is_empty() {
             writer.apply_and_write(first, Vec::new(), None)?;
@@ -214,7 +243,10 @@ impl Writer {
                     shared.check_writer();
                 }
             };
-            if let Err(error) = std::thread::Builder::new().name("watch".into()).spawn_scoped(scope, watch) {
+            if let Err(error) = std::thread::Builder::new()
+                .name("watch".into())
+                .spawn_scoped(scope, watch)
+            {
                 tracing::warn!("nobody watches the writer: {error}");
             }
             let reason = loop {
@@ -235,8 +267,17 @@ impl Writer {
     /// # Errors
     /// [`WriterExit::Panicked`] if a command caused a panic. The writer cannot be used after that.
     pub fn step(&mut self, wait: bool) -> Result<bool, WriterExit> {
-        let taken = self.shared.queue.take(if wait { self.wait_limit() } else { Duration::ZERO }, self.upload.is_none());
-        self.shared.writer_activity.begin_step(self.shared.clock.uptime());
+        let taken = self.shared.queue.take(
+            if wait {
+                self.wait_limit()
+            } else {
+                Duration::ZERO
+            },
+            self.upload.is_none(),
+        );
+        self.shared
+            .writer_activity
+            .begin_step(self.shared.clock.uptime());
         let done = self.process(taken);
         self.shared.writer_activity.end_step();
         if wait && !self.shared.writable.load(Ordering::Relaxed) {
@@ -259,11 +300,21 @@ impl Writer {
             self.recover();
             return Ok(!closed);
         }
-        let TakenCommands { small: mut entries, large, closed } = taken;
+        let TakenCommands {
+            small: mut entries,
+            large,
+            closed,
+        } = taken;
         entries.extend(large.and_then(|large| self.begin_upload(large)));
         self.reopen_if_readable_again();
         let now = self.next_timestamp();
-        let WriterMemory { working, deadlines: alarm, housekeeping, more_due, .. } = &mut self.memory;
+        let WriterMemory {
+            working,
+            deadlines: alarm,
+            housekeeping,
+            more_due,
+            ..
+        } = &mut self.memory;
         if alarm.is_ahead_of(now) {
             // The clock was set back.
             *alarm = deadlines_of(&working.state, now);
@@ -283,8 +334,20 @@ impl Writer {
         }
         self.availability.end_outage(now);
         // Before any deadline is evaluated.
-        let ahead = working.state.outages.iter().any(|away| away.to.is_ahead_of(now)).then_some(Command::DropFutureOutages);
-        let mut own: Vec<_> = ahead.into_iter().chain(self.availability.pending_outage().map(Command::RecordOutage)).collect();
+        let ahead = working
+            .state
+            .outages
+            .iter()
+            .any(|away| away.to.is_ahead_of(now))
+            .then_some(Command::DropFutureOutages);
+        let mut own: Vec<_> = ahead
+            .into_iter()
+            .chain(
+                self.availability
+                    .pending_outage()
+                    .map(Command::RecordOutage),
+            )
+            .collect();
         own.extend(self.shared.key_updates.take_commands());
         if closed && entries.is_empty() && self.upload.is_none() {
             // Deadlines and housekeeping are left to the next start.
@@ -297,7 +360,11 @@ impl Writer {
         if !due.checks.is_empty() {
             own.push(Command::ExpireChecks(due.checks.clone()));
         }
-        let ahead = if self.availability.accepts_pings() { self.take_future_checks(now) } else { Vec::new() };
+        let ahead = if self.availability.accepts_pings() {
+            self.take_future_checks(now)
+        } else {
+            Vec::new()
+        };
         if !ahead.is_empty() {
             own.push(Command::RearmChecks(ahead));
         }
@@ -312,7 +379,10 @@ impl Writer {
         own.extend(idle.map(|import| Command::Import(Box::new(ImportStep::Abandon { import }))));
         let uptime = self.shared.clock.uptime();
         let has_commands = !entries.is_empty() || !own.is_empty() || self.upload.is_some();
-        if !has_commands && !self.has_housekeeping() && !self.availability.is_store_due(uptime, false) {
+        if !has_commands
+            && !self.has_housekeeping()
+            && !self.availability.is_store_due(uptime, false)
+        {
             return Ok(true);
         }
         self.process_batch(own, entries)?;
@@ -327,17 +397,29 @@ impl Writer {
 
     /// True if every check with a deadline will be evaluated when it passes. For tests.
     pub fn covers_all_deadlines(&self) -> bool {
-        self.memory.working.state.checks().all(|check| self.memory.deadlines.covers(check))
+        self.memory
+            .working
+            .state
+            .checks()
+            .all(|check| self.memory.deadlines.covers(check))
     }
 
     /// Processes the writer's own commands and then the commands of callers, in one transaction.
-    fn process_batch(&mut self, own: Vec<Command>, entries: Vec<QueuedCommand>) -> Result<(), WriterExit> {
-        let (mut commands, mut callers): (Vec<_>, Vec<_>) =
-            entries.into_iter().map(|entry| (entry.command, (entry.route, entry.reply))).unzip();
+    fn process_batch(
+        &mut self,
+        own: Vec<Command>,
+        entries: Vec<QueuedCommand>,
+    ) -> Result<(), WriterExit> {
+        let (mut commands, mut callers): (Vec<_>, Vec<_>) = entries
+            .into_iter()
+            .map(|entry| (entry.command, (entry.route, entry.reply)))
+            .unzip();
         let (mut ahead, more) = self.join_upload(&mut commands, &mut callers);
         let count = callers.len();
         self.shared.writer_activity.set_batch_callers(callers);
-        let work = catch_unwind(AssertUnwindSafe(|| self.apply_and_write(own, commands, ahead.as_mut())));
+        let work = catch_unwind(AssertUnwindSafe(|| {
+            self.apply_and_write(own, commands, ahead.as_mut())
+        }));
         let (answers, put_off) = match work {
             Ok(Ok(applied)) => applied,
             Ok(Err(error)) => {
@@ -354,7 +436,9 @@ impl Writer {
                 return Ok(());
             }
             Err(_) => {
-                tracing::error!("a command made the writer panic; its batch of {count} is not written");
+                tracing::error!(
+                    "a command made the writer panic; its batch of {count} is not written"
+                );
                 self.shared.queue.close();
                 self.shared.writable.store(false, Ordering::Relaxed);
                 self.shared
@@ -375,27 +459,42 @@ impl Writer {
             let caller = if more { callers.pop() } else { None };
             self.continue_upload(ahead, caller);
         }
-        let (mut answers, mut put_off, mut later) = (answers.into_iter(), put_off.into_iter().peekable(), Vec::new());
-        let deliveries = callers.into_iter().enumerate().filter_map(|(place, (route, reply))| {
-            if let Some((_, command)) = put_off.next_if(|(put_off, _)| *put_off == place) {
-                later.push(QueuedCommand { command, reply, route });
-                return None;
-            }
-            answers.next().map(|answer| (route, (reply, answer)))
-        });
+        let mut answers = answers.into_iter();
+        let mut put_off = put_off.into_iter().peekable();
+        let mut later = Vec::new();
+        let deliveries = callers
+            .into_iter()
+            .enumerate()
+            .filter_map(|(place, (route, reply))| {
+                if let Some((_, command)) = put_off.next_if(|(put_off, _)| *put_off == place) {
+                    later.push(QueuedCommand {
+                        command,
+                        reply,
+                        route,
+                    });
+                    return None;
+                }
+                answers.next().map(|answer| (route, (reply, answer)))
+            });
         self.shared.reply_routes.deliver(deliveries);
         self.shared.queue.put_back(later);
         // Subscribers are notified after the replies to pings.
         feed.notify_subscribers(&changes, &self.memory.working.state);
         drop(publication);
-        let (mut sooner, mut gone) = (Vec::new(), Vec::new());
+        let mut sooner = Vec::new();
+        let mut gone = Vec::new();
         changes.iter().for_each(|change| match change {
-            Change::Pinged { id, is_earlier_deadline: true, .. } => sooner.push(*id),
+            Change::Pinged {
+                id,
+                is_earlier_deadline: true,
+                ..
+            } => sooner.push(*id),
             Change::Check(check) => sooner.push(check.id),
             Change::CheckGone(id) => gone.push(*id),
             _ => {}
         });
-        gone.into_iter().for_each(|id| self.memory.deadlines.disarm(id));
+        gone.into_iter()
+            .for_each(|id| self.memory.deadlines.disarm(id));
         self.arm_deadlines(sooner);
         Ok(())
     }
@@ -403,25 +502,58 @@ impl Writer {
     /// Newest entries of both logs.
     fn log_end(&self) -> LogPosition {
         let numbers = self.memory.working.numbers;
-        LogPosition { arrival: Arrival(numbers.arrival - 1), flip: FlipNumber(numbers.flip - 1), bytes: numbers.body_bytes }
+        LogPosition {
+            arrival: Arrival(numbers.arrival - 1),
+            flip: FlipNumber(numbers.flip - 1),
+            bytes: numbers.body_bytes,
+        }
     }
 
     /// Publishes the batch that is on disk, and returns its changes.
     fn publish(&mut self) -> Vec<Change> {
         let effects = std::mem::take(&mut self.memory.working.effects);
-        batch_log::count_batch(&self.shared.metrics, &self.memory.working.state, &effects, self.memory.last_timestamp);
-        let Effects { changes, flips, full_projects: full, unnotified_checks: unnotified, imported_projects: imported, .. } = effects;
+        batch_log::count_batch(
+            &self.shared.metrics,
+            &self.memory.working.state,
+            &effects,
+            self.memory.last_timestamp,
+        );
+        let Effects {
+            changes,
+            flips,
+            full_projects: full,
+            unnotified_checks: unnotified,
+            imported_projects: imported,
+            ..
+        } = effects;
         self.recovery.set_acknowledged(self.memory.working.numbers);
         if !changes.is_empty() {
             // A batch without changes takes no lock.
-            let mut published = self.shared.published.write().unwrap_or_else(PoisonError::into_inner);
+            let mut published = self
+                .shared
+                .published
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
             changes.iter().for_each(|change| published.apply(change));
         }
-        if changes.iter().any(|change| matches!(change, Change::Queued(_) | Change::Unqueued(_) | Change::Channel(_))) {
+        if changes.iter().any(|change| {
+            matches!(
+                change,
+                Change::Queued(_) | Change::Unqueued(_) | Change::Channel(_)
+            )
+        }) {
             self.shared.channel_tests.work_available.notify_one();
         }
-        batch_log::log_flips(&self.memory.working.state, &flips, self.memory.last_timestamp);
-        batch_log::log_unnotified(&self.memory.working.state, &unnotified, self.memory.last_timestamp);
+        batch_log::log_flips(
+            &self.memory.working.state,
+            &flips,
+            self.memory.last_timestamp,
+        );
+        batch_log::log_unnotified(
+            &self.memory.working.state,
+            &unnotified,
+            self.memory.last_timestamp,
+        );
         batch_log::log_full_projects(&self.memory.working.state, &full);
         if self.memory.working.accepts_pings {
             batch_log::log_imported_projects(&self.memory.working.state, &imported);
@@ -431,8 +563,15 @@ impl Writer {
 
     /// Arms these checks for their deadlines.
     fn arm_deadlines(&mut self, checks: Vec<CheckId>) {
-        let WriterMemory { working, deadlines: alarm, .. } = &mut self.memory;
-        checks.into_iter().filter_map(|id| working.state.check(id)).for_each(|check| alarm.arm(check));
+        let WriterMemory {
+            working,
+            deadlines: alarm,
+            ..
+        } = &mut self.memory;
+        checks
+            .into_iter()
+            .filter_map(|id| working.state.check(id))
+            .for_each(|check| alarm.arm(check));
         if alarm.has_stale_entries() {
             alarm.rebuild(working.state.checks());
         }
@@ -441,11 +580,13 @@ impl Writer {
     /// Removes dead entries, without commands of callers. The space is freed in the file, not on
     /// the disk. `removed` is the number of removed entries, also after an error.
     fn remove_dead(&mut self, removed: &mut u64) -> Result<(), StoreError> {
-        let (before, pieces) = (self.memory.housekeeping.ping_count(), self.memory.housekeeping.removed_chunks());
+        let before = self.memory.housekeeping.ping_count();
+        let pieces = self.memory.housekeeping.removed_chunks();
         self.memory.housekeeping.request_full_round();
         while self.memory.housekeeping.is_pending() {
             self.apply_and_write(Vec::new(), Vec::new(), None)?;
-            *removed = self.memory.housekeeping.removed_chunks() - pieces + before - self.memory.housekeeping.ping_count();
+            *removed = self.memory.housekeeping.removed_chunks() - pieces + before
+                - self.memory.housekeeping.ping_count();
         }
         Ok(())
     }
@@ -469,7 +610,10 @@ impl Writer {
     /// Updates all check rows, so that the next start has nothing to replay.
     fn write_final_checkpoint(&mut self) {
         if let Err(error) = self.write_full_checkpoint() {
-            tracing::warn!("the checkpoint of a clean stop could not be written, the next start replays the log: {error}");
+            tracing::warn!(
+                "the checkpoint of a clean stop could not be written, the next start replays the \
+                 log: {error}"
+            );
         }
     }
 }

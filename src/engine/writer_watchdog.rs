@@ -38,7 +38,10 @@ pub(super) struct WriterActivity {
 impl WriterActivity {
     /// Records the beginning of a step at this uptime.
     pub(super) fn begin_step(&self, uptime: Duration) {
-        self.step_began.store(u64::try_from(uptime.as_micros()).unwrap_or(u64::MAX).max(1), Ordering::Relaxed);
+        self.step_began.store(
+            u64::try_from(uptime.as_micros()).unwrap_or(u64::MAX).max(1),
+            Ordering::Relaxed,
+        );
     }
 
     /// Records the end of the step.
@@ -56,12 +59,20 @@ impl WriterActivity {
 
     /// Sets the callers of the batch that is being written.
     pub(super) fn set_batch_callers(&self, callers: Vec<ReplyTarget>) {
-        *self.batch_callers.lock().unwrap_or_else(PoisonError::into_inner) = callers;
+        *self
+            .batch_callers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = callers;
     }
 
     /// Takes the callers that still wait for the batch.
     pub(super) fn take_batch_callers(&self) -> Vec<ReplyTarget> {
-        std::mem::take(&mut *self.batch_callers.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(
+            &mut *self
+                .batch_callers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// True if the current step takes too long.
@@ -74,9 +85,14 @@ impl WriterActivity {
     fn stall_message(&self, age: Duration) -> String {
         let secs = age.as_secs();
         if self.is_committing.load(Ordering::Relaxed) {
-            format!("the disk has kept the writer waiting for {secs} s: pings are refused until it answers")
+            format!(
+                "the disk has kept the writer waiting for {secs} s: pings are refused until it \
+                 answers"
+            )
         } else {
-            format!("a step of the writer has taken {secs} s so far: pings are refused until it ends")
+            format!(
+                "a step of the writer has taken {secs} s so far: pings are refused until it ends"
+            )
         }
     }
 
@@ -93,7 +109,13 @@ impl WriterActivity {
         let is_old = age >= STALL_TIME - WATCH_INTERVAL * (STALL_CONFIRMATIONS - 1);
         let since = self.step_began.load(Ordering::Relaxed);
         let goes_on = is_old && self.slow_step.swap(since, Ordering::Relaxed) == since;
-        let looks = if goes_on { self.slow_observations.load(Ordering::Relaxed).saturating_add(1) } else { is_old.into() };
+        let looks = if goes_on {
+            self.slow_observations
+                .load(Ordering::Relaxed)
+                .saturating_add(1)
+        } else {
+            is_old.into()
+        };
         self.slow_observations.store(looks, Ordering::Relaxed);
         age >= STALL_TIME && looks >= STALL_CONFIRMATIONS
     }
@@ -102,7 +124,10 @@ impl WriterActivity {
 impl Shared {
     /// Checks the writer once.
     pub(super) fn check_writer(&self) {
-        let WriterActivity { is_stalled: stalled, .. } = &self.writer_activity;
+        let WriterActivity {
+            is_stalled: stalled,
+            ..
+        } = &self.writer_activity;
         let age = self.writer_activity.step_age(self.clock.uptime());
         if !self.writer_activity.observe_step_age(age) {
             if stalled.swap(false, Ordering::Relaxed) {
@@ -115,7 +140,10 @@ impl Shared {
         if !stalled.swap(true, Ordering::Relaxed) && self.writable.load(Ordering::Relaxed) {
             tracing::error!("{}", self.writer_activity.stall_message(age));
         }
-        self.writer_activity.take_batch_callers().into_iter().for_each(|(_, caller)| drop(caller.send(Err(Unavailable::StorageFailed))));
+        self.writer_activity
+            .take_batch_callers()
+            .into_iter()
+            .for_each(|(_, caller)| drop(caller.send(Err(Unavailable::StorageFailed))));
         self.queue.refuse_all(Unavailable::StorageFailed);
     }
 
@@ -148,10 +176,17 @@ mod tests {
 
     #[test]
     fn the_disk_is_blamed_only_while_the_writer_waits_for_it() {
-        let (doing, age) = (WriterActivity::default(), Duration::from_secs(9));
+        let doing = WriterActivity::default();
+        let age = Duration::from_secs(9);
         let during = doing.during_commit(|| doing.stall_message(age));
-        assert!(during.starts_with("the disk has kept the writer waiting for 9 s"), "{during}");
+        assert!(
+            during.starts_with("the disk has kept the writer waiting for 9 s"),
+            "{during}"
+        );
         let beside = doing.stall_message(age);
-        assert!(beside.starts_with("a step of the writer has taken 9 s") && !beside.contains("disk"), "{beside}");
+        assert!(
+            beside.starts_with("a step of the writer has taken 9 s") && !beside.contains("disk"),
+            "{beside}"
+        );
     }
 }

@@ -63,7 +63,8 @@ impl AccessLogEntry {
         Self {
             method: request.method().clone(),
             path: mask_path(door.config.base_url.strip_base_path(request.uri().path())),
-            client: Client::from_headers(request.headers(), peer, &door.config.trusted_proxies).addr,
+            client: Client::from_headers(request.headers(), peer, &door.config.trusted_proxies)
+                .addr,
             started: door.handle.clock().uptime(),
         }
     }
@@ -71,8 +72,20 @@ impl AccessLogEntry {
     /// Logs the response, once its head is known.
     pub(super) fn log(self, reply: &HttpReply, door: &ServerState) {
         // JSON writes a wider number as text.
-        let micros = u64::try_from(door.handle.clock().uptime().saturating_sub(self.started).as_micros()).unwrap_or(u64::MAX);
-        let Self { method, path, client: from, .. } = self;
+        let micros = u64::try_from(
+            door.handle
+                .clock()
+                .uptime()
+                .saturating_sub(self.started)
+                .as_micros(),
+        )
+        .unwrap_or(u64::MAX);
+        let Self {
+            method,
+            path,
+            client: from,
+            ..
+        } = self;
         tracing::info!(%method, %path, status = reply.status().as_u16(), %from, micros, "{method} {path}");
     }
 }
@@ -83,9 +96,14 @@ fn mask_path(path: &str) -> String {
     let parts = path.split('/').map(|part| {
         // Exit statuses, and the number of statuses of a badge.
         let is_number = part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
-        let is_shown = !SECRET_PARENTS.contains(&before) && (is_number || VISIBLE_SEGMENTS.contains(&part));
+        let is_shown =
+            !SECRET_PARENTS.contains(&before) && (is_number || VISIBLE_SEGMENTS.contains(&part));
         before = part;
-        if is_shown || part.is_empty() { part } else { "***" }
+        if is_shown || part.is_empty() {
+            part
+        } else {
+            "***"
+        }
     });
     parts.collect::<Vec<_>>().join("/")
 }
@@ -106,10 +124,16 @@ mod tests {
             ("/ping/checks/start", "/ping/***/start"),
             ("/ping/1/nightly/fail", "/ping/***/***/fail"),
             (&format!("/{uuid}"), "/***"),
-            (&format!("/api/v3/checks/{uuid}/pings/12/body"), "/api/v3/checks/***/pings/12/body"),
+            (
+                &format!("/api/v3/checks/{uuid}/pings/12/body"),
+                "/api/v3/checks/***/pings/12/body",
+            ),
             ("/badge/badges/tag/x.svg", "/badge/***/***/***"),
             (&format!("/b/2/{uuid}.svg"), "/b/2/***"),
-            (&format!("/projects/{uuid}/metrics/status"), "/projects/***/metrics/***"),
+            (
+                &format!("/projects/{uuid}/metrics/status"),
+                "/projects/***/metrics/***",
+            ),
             ("/api/v3/checks/?x", "/api/v3/checks/***"),
         ] {
             assert_eq!(mask_path(path), wanted);

@@ -66,17 +66,34 @@ impl ApiState {
 
 /// Responds to a request to the API. Browsers may call it from any site, because only the key
 /// authorizes.
-pub(super) async fn respond(door: &ServerState, endpoint: Endpoint, request: Request<IncomingBody<'_>>, peer: Peer) -> HttpReply {
-    let Endpoint { version, resource, is_slash_missing: slash_missing } = endpoint;
-    if slash_missing && request.method() != Method::OPTIONS && Verb::from_method(request.method()) != Some(Verb::Get) {
-        let moved = reply::moved_permanently(&redirect_location(door, version, resource, request.uri()));
+pub(super) async fn respond(
+    door: &ServerState,
+    endpoint: Endpoint,
+    request: Request<IncomingBody<'_>>,
+    peer: Peer,
+) -> HttpReply {
+    let Endpoint {
+        version,
+        resource,
+        is_slash_missing: slash_missing,
+    } = endpoint;
+    if slash_missing
+        && request.method() != Method::OPTIONS
+        && Verb::from_method(request.method()) != Some(Verb::Get)
+    {
+        let moved =
+            reply::moved_permanently(&redirect_location(door, version, resource, request.uri()));
         return reply::with_any_origin(moved, resource.allowed_methods());
     }
     let body = match resource {
         ApiResource::Pause(_) | ApiResource::Resume(_) => RequestDocument::parse_lenient,
         _ => RequestDocument::parse,
     };
-    let takes = EndpointRules { methods: resource.allowed_methods(), parse_body: body, allows_read_only: resource.allows_read_only() };
+    let takes = EndpointRules {
+        methods: resource.allowed_methods(),
+        parse_body: body,
+        allows_read_only: resource.allows_read_only(),
+    };
     run_call(door, takes, endpoint, request, peer, dispatch).await
 }
 
@@ -92,7 +109,11 @@ pub(super) async fn respond_extension(
         ExtensionResource::Test(_) | ExtensionResource::Enable(_) => RequestDocument::parse_lenient,
         _ => RequestDocument::parse,
     };
-    let takes = EndpointRules { methods: resource.allowed_methods(), parse_body: body, allows_read_only: false };
+    let takes = EndpointRules {
+        methods: resource.allowed_methods(),
+        parse_body: body,
+        allows_read_only: false,
+    };
     run_call(door, takes, resource, request, peer, extensions::dispatch).await
 }
 
@@ -136,19 +157,34 @@ async fn authorize_call<'a, A>(
     body: IncomingBody<'_>,
     peer: Peer,
 ) -> Result<(ApiCall<'a, A>, Verb), HttpError> {
-    let EndpointRules { methods, parse_body: parse, allows_read_only: read_only } = takes;
-    let taken = methods.split(", ").any(|method| method == head.method.as_str());
-    let verb = Verb::from_method(&head.method).filter(|_| taken).ok_or(HttpError::MethodNotAllowed(methods))?;
-    let identify =
-        |key: &[u8]| auth::authenticate(door, key, || Client::from_headers(&head.headers, peer, &door.config.trusted_proxies).addr);
+    let EndpointRules {
+        methods,
+        parse_body: parse,
+        allows_read_only: read_only,
+    } = takes;
+    let taken = methods
+        .split(", ")
+        .any(|method| method == head.method.as_str());
+    let verb = Verb::from_method(&head.method)
+        .filter(|_| taken)
+        .ok_or(HttpError::MethodNotAllowed(methods))?;
+    let identify = |key: &[u8]| {
+        auth::authenticate(door, key, || {
+            Client::from_headers(&head.headers, peer, &door.config.trusted_proxies).addr
+        })
+    };
     let by_header = auth::header_key(&head.headers).map(identify);
     if let Some(Err(fault @ HttpError::TooManyRequests(_))) = by_header {
         return Err(fault);
     }
     let body = match verb {
-        Verb::Post | Verb::Put => request_body::read_whole(body, MAX_BODY_BYTES, &door.body_budget).await?,
+        Verb::Post | Verb::Put => {
+            request_body::read_whole(body, MAX_BODY_BYTES, &door.body_budget).await?
+        }
         // The body has no meaning here. It is read because the next request follows it.
-        Verb::Get | Verb::Delete => request_body::read_prefix(body, 0, &door.body_budget).await.unwrap_or_default(),
+        Verb::Get | Verb::Delete => request_body::read_prefix(body, 0, &door.body_budget)
+            .await
+            .unwrap_or_default(),
     };
     let length = body.len();
     let document = door.run_sized(length, move || parse(&body)).await??;
@@ -157,7 +193,18 @@ async fn authorize_call<'a, A>(
     if caller.read_only && !(verb == Verb::Get && read_only) {
         return Err(HttpError::WrongKey);
     }
-    Ok((ApiCall { server: door, endpoint: address, caller, now: door.handle.now(), parts: head, body_length: length, document }, verb))
+    Ok((
+        ApiCall {
+            server: door,
+            endpoint: address,
+            caller,
+            now: door.handle.now(),
+            parts: head,
+            body_length: length,
+            document,
+        },
+        verb,
+    ))
 }
 
 /// Verb of a request.
@@ -190,7 +237,9 @@ async fn dispatch(call: ApiCall<'_>, verb: Verb) -> Result<HttpReply, HttpError>
         (ApiResource::Check(uuid), Verb::Get) => checks::get(&call, CheckRef::Uuid(uuid)).await,
         (ApiResource::Check(uuid), Verb::Post) => checks::update(call, uuid).await,
         (ApiResource::Check(uuid), Verb::Delete) => checks::delete(call, uuid).await,
-        (ApiResource::UniqueCheck(key), Verb::Get) => checks::get(&call, CheckRef::Unique(key)).await,
+        (ApiResource::UniqueCheck(key), Verb::Get) => {
+            checks::get(&call, CheckRef::Unique(key)).await
+        }
         (ApiResource::Pause(uuid), Verb::Post) => checks::pause(call, uuid).await,
         (ApiResource::Resume(uuid), Verb::Post) => checks::resume(call, uuid).await,
         (ApiResource::Pings(uuid), Verb::Get) => {
@@ -200,7 +249,9 @@ async fn dispatch(call: ApiCall<'_>, verb: Verb) -> Result<HttpReply, HttpError>
         }
         (ApiResource::PingBody(uuid, n), Verb::Get) => pings::body(&call, uuid, n).await,
         (ApiResource::Flips(uuid), Verb::Get) => flips::list(&call, CheckRef::Uuid(uuid)).await,
-        (ApiResource::UniqueFlips(key), Verb::Get) => flips::list(&call, CheckRef::Unique(key)).await,
+        (ApiResource::UniqueFlips(key), Verb::Get) => {
+            flips::list(&call, CheckRef::Unique(key)).await
+        }
         (ApiResource::Channels, Verb::Get) => tagged_reply(&call, channels::list(&call)).await,
         (ApiResource::Badges, Verb::Get) => tagged_reply(&call, badges::list(&call)).await,
         (ApiResource::Status, Verb::Get) => status::probe(&call).await,
@@ -208,16 +259,28 @@ async fn dispatch(call: ApiCall<'_>, verb: Verb) -> Result<HttpReply, HttpError>
         (resource, Verb::Put)
         | (resource @ ApiResource::Checks, Verb::Delete)
         | (resource @ (ApiResource::Pause(_) | ApiResource::Resume(_)), Verb::Get | Verb::Delete)
-        | (resource @ (ApiResource::UniqueCheck(_) | ApiResource::UniqueFlips(_)), Verb::Post | Verb::Delete)
-        | (resource @ (ApiResource::Pings(_) | ApiResource::PingBody(..) | ApiResource::Flips(_)), Verb::Post | Verb::Delete)
-        | (resource @ (ApiResource::Channels | ApiResource::Badges | ApiResource::Status), Verb::Post | Verb::Delete) => {
-            Err(HttpError::MethodNotAllowed(resource.allowed_methods()))
-        }
+        | (
+            resource @ (ApiResource::UniqueCheck(_) | ApiResource::UniqueFlips(_)),
+            Verb::Post | Verb::Delete,
+        )
+        | (
+            resource @ (ApiResource::Pings(_) | ApiResource::PingBody(..) | ApiResource::Flips(_)),
+            Verb::Post | Verb::Delete,
+        )
+        | (
+            resource @ (ApiResource::Channels | ApiResource::Badges | ApiResource::Status),
+            Verb::Post | Verb::Delete,
+        ) => Err(HttpError::MethodNotAllowed(resource.allowed_methods())),
     }
 }
 
 /// Returns the path of a resource with the query of the request, relative to the host.
-fn redirect_location(door: &ServerState, version: ApiVersion, resource: ApiResource, uri: &Uri) -> String {
+fn redirect_location(
+    door: &ServerState,
+    version: ApiVersion,
+    resource: ApiResource,
+    uri: &Uri,
+) -> String {
     let mut location = door.config.base_url.path().to_owned();
     Route::Api(Endpoint::new(version, resource)).write(&mut location);
     if let Some(query) = uri.query() {
@@ -256,26 +319,41 @@ impl<A> ApiCall<'_, A> {
     /// Returns the check of this UUID in the caller's project. A check of another project is
     /// denied.
     fn own_check(&self, uuid: Uuid) -> Result<Check, HttpError> {
-        let check = self.handle().with_state(|state| state.check_by_uuid(uuid).cloned().ok_or(HttpError::NotFound))?;
-        if check.project == self.caller.project { Ok(check) } else { Err(HttpError::Forbidden) }
+        let check = self.handle().with_state(|state| {
+            state
+                .check_by_uuid(uuid)
+                .cloned()
+                .ok_or(HttpError::NotFound)
+        })?;
+        if check.project == self.caller.project {
+            Ok(check)
+        } else {
+            Err(HttpError::Forbidden)
+        }
     }
 }
 
 impl ApiCall<'_> {
     fn view(&self) -> ApiView {
-        ApiView { base_url: self.server.config.base_url.clone(), version: self.endpoint.version, read_only: self.caller.read_only }
+        ApiView {
+            base_url: self.server.config.base_url.clone(),
+            version: self.endpoint.version,
+            read_only: self.caller.read_only,
+        }
     }
 
     /// Returns the check in the caller's project. A UUID of another project is denied. A unique key
     /// of another project is unknown.
     async fn find_check(&self, check: CheckRef) -> Result<Check, HttpError> {
-        let (handle, project) = (self.handle(), self.caller.project);
+        let handle = self.handle();
+        let project = self.caller.project;
         let uuid = match check {
             CheckRef::Uuid(uuid) => uuid,
             CheckRef::Unique(key) => match self.server.api.unique_keys.get(handle, project, key) {
                 Some(uuid) => uuid,
                 None => {
-                    let (handle, unique) = (handle.clone(), Arc::clone(&self.server.api.unique_keys));
+                    let handle = handle.clone();
+                    let unique = Arc::clone(&self.server.api.unique_keys);
                     self.server
                         .response_writer
                         .run_blocking(move || unique.search(&handle, project, key))
@@ -289,8 +367,12 @@ impl ApiCall<'_> {
 
     /// Parses the fields of a create or update request: for a check with these settings, or for a
     /// new one.
-    async fn parse_fields(&mut self, stored: Option<Arc<CheckSettings>>) -> Result<CheckFields, HttpError> {
-        let (document, version) = (std::mem::take(&mut self.document), self.endpoint.version);
+    async fn parse_fields(
+        &mut self,
+        stored: Option<Arc<CheckSettings>>,
+    ) -> Result<CheckFields, HttpError> {
+        let document = std::mem::take(&mut self.document);
+        let version = self.endpoint.version;
         let parse = move || match stored {
             Some(stored) => CheckFields::parse(&document, version, &stored),
             None => CheckFields::parse_new(&document, version),
@@ -317,10 +399,18 @@ impl From<FieldError> for HttpError {
 
 /// Returns a function that renders a check as a read-write key sees it.
 pub fn check_renderer(base_url: BaseUrl, handle: Handle) -> Box<dyn Fn(&Check) -> String + Send> {
-    let view = ApiView { base_url, version: ApiVersion::V3, read_only: false };
+    let view = ApiView {
+        base_url,
+        version: ApiVersion::V3,
+        read_only: false,
+    };
     Box::new(move |check| {
-        let channels =
-            handle.with_state(|state| state.project(check.project).map(|project_state| project_state.channels.clone()).unwrap_or_default());
+        let channels = handle.with_state(|state| {
+            state
+                .project(check.project)
+                .map(|project_state| project_state.channels.clone())
+                .unwrap_or_default()
+        });
         let mut out = String::new();
         view.write_check(&mut out, check, CheckMembers::Read, &channels, handle.now());
         out

@@ -102,13 +102,28 @@ struct Badge {
 pub(super) async fn respond(door: &ServerState, path: BadgePath) -> Result<HttpReply, HttpError> {
     let handle = &door.handle;
     let (shown, states, format) = match path {
-        BadgePath::Tag { badge_key, signature, states, tag, format } => {
+        BadgePath::Tag {
+            badge_key,
+            signature,
+            states,
+            tag,
+            format,
+        } => {
             let secret = handle.badge_secret().ok_or(HttpError::Unavailable)?;
             let project = handle.with_state(|state| {
-                state.project_by_badge_key(&badge_key).and_then(|id| state.project(id)).map(|found| Arc::clone(&found.project))
+                state
+                    .project_by_badge_key(&badge_key)
+                    .and_then(|id| state.project(id))
+                    .map(|found| Arc::clone(&found.project))
             });
             let signed = project.and_then(|project| {
-                let tag = verified_tag(&secret, project.legacy_badge.as_ref(), &badge_key, tag.as_deref(), &signature)?;
+                let tag = verified_tag(
+                    &secret,
+                    project.legacy_badge.as_ref(),
+                    &badge_key,
+                    tag.as_deref(),
+                    &signature,
+                )?;
                 Some((project.id, tag.map(Box::from)))
             });
             let shown = match signed {
@@ -117,22 +132,40 @@ pub(super) async fn respond(door: &ServerState, path: BadgePath) -> Result<HttpR
             };
             (shown, states, format)
         }
-        BadgePath::Check { states, badge, format } => (check_counts(handle, badge), states, format),
+        BadgePath::Check {
+            states,
+            badge,
+            format,
+        } => (check_counts(handle, badge), states, format),
         BadgePath::Unknown => return Err(HttpError::NotFound),
     };
     let (label, counts) = shown.ok_or(HttpError::NotFound)?;
-    Ok(Badge { label, counts, states, format }.to_reply())
+    Ok(Badge {
+        label,
+        counts,
+        states,
+        format,
+    }
+    .to_reply())
 }
 
 /// Returns the label and the counts of a tag, or of all checks of a project. Counts again if
 /// something may have changed.
-async fn project_counts(door: &ServerState, project: ProjectId, tag: Option<Box<str>>) -> Result<(String, BadgeCounts), HttpError> {
+async fn project_counts(
+    door: &ServerState,
+    project: ProjectId,
+    tag: Option<Box<str>>,
+) -> Result<(String, BadgeCounts), HttpError> {
     let label = tag.as_deref().unwrap_or(&door.config.site_name).to_owned();
     if let Some(counts) = door.badge_counts.get(&door.handle, project, tag.as_deref()) {
         return Ok((label, counts));
     }
-    let (handle, counted) = (door.handle.clone(), Arc::clone(&door.badge_counts));
-    let counts = door.response_writer.run_blocking(move || counted.count(&handle, project, tag)).await?;
+    let handle = door.handle.clone();
+    let counted = Arc::clone(&door.badge_counts);
+    let counts = door
+        .response_writer
+        .run_blocking(move || counted.count(&handle, project, tag))
+        .await?;
     Ok((label, counts))
 }
 
@@ -140,8 +173,13 @@ async fn project_counts(door: &ServerState, project: ProjectId, tag: Option<Box<
 fn check_counts(handle: &Handle, badge: Uuid) -> Option<(String, BadgeCounts)> {
     handle.with_state(|state| {
         let check = state.check_by_badge(badge)?;
-        let (name, slug) = (check.settings.name.as_str(), check.settings.slug.as_str());
-        let label = [name, slug].into_iter().find(|text| !text.is_empty()).unwrap_or(UNNAMED).to_owned();
+        let name = check.settings.name.as_str();
+        let slug = check.settings.slug.as_str();
+        let label = [name, slug]
+            .into_iter()
+            .find(|text| !text.is_empty())
+            .unwrap_or(UNNAMED)
+            .to_owned();
         let mut counts = BadgeCounts::default();
         counts.add(check, handle.now());
         Some((label, counts))
@@ -150,7 +188,12 @@ fn check_counts(handle: &Handle, badge: Uuid) -> Option<(String, BadgeCounts)> {
 
 impl Badge {
     fn to_reply(&self) -> HttpReply {
-        let Self { label, counts, states, format } = self;
+        let Self {
+            label,
+            counts,
+            states,
+            format,
+        } = self;
         let status = counts.status(*states);
         let reply = match format {
             BadgeFormat::Svg => {

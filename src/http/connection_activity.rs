@@ -53,7 +53,8 @@ impl ConnectionActivity {
             if self.is_endless() && !self.is_busy.load(Ordering::Relaxed) {
                 return;
             }
-            let now = (!self.is_busy.load(Ordering::Relaxed)).then(|| self.bytes_written.load(Ordering::Relaxed));
+            let now = (!self.is_busy.load(Ordering::Relaxed))
+                .then(|| self.bytes_written.load(Ordering::Relaxed));
             if now.is_some() && now == before {
                 return;
             }

@@ -61,12 +61,19 @@ pub(super) enum ConnectionSlot {
 impl ConnectionLimit {
     /// Creates a limit of `most` slots; one address may use `per_address`.
     pub(super) fn new(most: usize, per_address: usize) -> Self {
-        Self { free_slots: Arc::new(Semaphore::new(most)), address_limit: AddressLimit::new(per_address), open: Mutex::default() }
+        Self {
+            free_slots: Arc::new(Semaphore::new(most)),
+            address_limit: AddressLimit::new(per_address),
+            open: Mutex::default(),
+        }
     }
 
     /// Finds a slot for a connection. Returns `None` if its address has too many, or all are taken
     /// and none can be closed for it. `address` is `None` for an exempt address.
-    pub(super) fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<(ConnectionPermit, ConnectionSlot)> {
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        address: Option<IpAddr>,
+    ) -> Option<(ConnectionPermit, ConnectionSlot)> {
         let address = address.map(client_network);
         let counted = match address {
             Some(address) => Some(self.address_limit.admit(address)?),
@@ -81,13 +88,28 @@ impl ConnectionLimit {
                 ConnectionSlot::Pending
             }
         };
-        let (number, line) = (taken.next_number, Arc::<ConnectionState>::default());
+        let number = taken.next_number;
+        let line = Arc::<ConnectionState>::default();
         if let ConnectionSlot::Pending = room {
             line.begin_request();
         }
         taken.next_number += 1;
-        taken.by_address.entry(address).or_default().connections.insert(number, Arc::clone(&line));
-        Some((ConnectionPermit { limit: Arc::clone(self), address, number, _address_permit: counted, connection: line }, room))
+        taken
+            .by_address
+            .entry(address)
+            .or_default()
+            .connections
+            .insert(number, Arc::clone(&line));
+        Some((
+            ConnectionPermit {
+                limit: Arc::clone(self),
+                address,
+                number,
+                _address_permit: counted,
+                connection: line,
+            },
+            room,
+        ))
     }
 
     fn lock(&self) -> MutexGuard<'_, OpenConnections> {
@@ -99,7 +121,9 @@ impl OpenConnections {
     /// Returns the number of connections of an address. Each exempt connection counts as if it had
     /// an address of its own.
     fn count_of(&self, address: Option<IpAddr>) -> usize {
-        address.and_then(|address| self.by_address.get(&Some(address))).map_or(0, |lines| lines.connections.len())
+        address
+            .and_then(|address| self.by_address.get(&Some(address)))
+            .map_or(0, |lines| lines.connections.len())
     }
 
     /// Asks a connection to end for a new one from an address that has `own`. Only addresses with
@@ -110,23 +134,38 @@ impl OpenConnections {
     /// each group, a connection without activity since the last search is chosen before one with
     /// activity.
     fn evict_one(&mut self, own: usize) -> Option<()> {
-        let mut addresses: Vec<_> = self.by_address.iter().map(|(address, lines)| (*address, lines.connections.len())).collect();
+        let mut addresses: Vec<_> = self
+            .by_address
+            .iter()
+            .map(|(address, lines)| (*address, lines.connections.len()))
+            .collect();
         addresses.retain(|(_, count)| *count >= own);
         addresses.sort_unstable_by_key(|(address, count)| (address.is_none(), Reverse(*count)));
         let half = addresses.first().map_or(0, |(_, most)| most.div_ceil(2));
-        let (large, rest) = addresses.split_at(addresses.partition_point(|(address, count)| address.is_some() && *count >= half));
+        let (large, rest) = addresses.split_at(
+            addresses.partition_point(|(address, count)| address.is_some() && *count >= half),
+        );
         let (small, exempt) = rest.split_at(rest.partition_point(|(address, _)| address.is_some()));
         for group in [large, small, exempt] {
             for even_if_used in [false, true] {
                 for (address, _) in group {
-                    if self.by_address.get_mut(address).and_then(|lines| lines.evict_next(even_if_used)).is_some() {
+                    if self
+                        .by_address
+                        .get_mut(address)
+                        .and_then(|lines| lines.evict_next(even_if_used))
+                        .is_some()
+                    {
                         return Some(());
                     }
                 }
             }
             // A connection of these is closing already. Its slot serves the waiting connections now
             // and others soon.
-            if group.iter().any(|(address, _)| self.by_address.get(address).is_some_and(AddressConnections::is_any_closing)) {
+            if group.iter().any(|(address, _)| {
+                self.by_address
+                    .get(address)
+                    .is_some_and(AddressConnections::is_any_closing)
+            }) {
                 return Some(());
             }
         }
@@ -138,7 +177,10 @@ impl AddressConnections {
     /// Asks the next connection that waits for its client to end, in turns from the oldest to the
     /// youngest.
     fn evict_next(&mut self, even_if_used: bool) -> Option<()> {
-        let mut round = self.connections.range(self.cursor..).chain(self.connections.range(..self.cursor));
+        let mut round = self
+            .connections
+            .range(self.cursor..)
+            .chain(self.connections.range(..self.cursor));
         let (number, _) = round.find(|(_, line)| line.request_close(even_if_used))?;
         self.cursor = *number + 1;
         Some(())
@@ -208,7 +250,10 @@ mod tests {
     async fn close_evicted(guests: &mut BTreeMap<usize, ConnectionPermit>) -> Vec<usize> {
         let mut ended = Vec::new();
         for (number, guest) in guests.iter() {
-            if timeout(2 * CLOSE_DELAY, guest.connection.close_requested()).await.is_ok() {
+            if timeout(2 * CLOSE_DELAY, guest.connection.close_requested())
+                .await
+                .is_ok()
+            {
                 ended.push(*number);
             }
         }
@@ -216,15 +261,29 @@ mod tests {
         ended
     }
 
-    fn admit_all<const N: usize>(places: &Arc<ConnectionLimit>, addresses: [&str; N]) -> BTreeMap<usize, ConnectionPermit> {
-        addresses.map(|address| admit_address(places, address).unwrap()).into_iter().enumerate().collect()
+    fn admit_all<const N: usize>(
+        places: &Arc<ConnectionLimit>,
+        addresses: [&str; N],
+    ) -> BTreeMap<usize, ConnectionPermit> {
+        addresses
+            .map(|address| admit_address(places, address).unwrap())
+            .into_iter()
+            .enumerate()
+            .collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_idle_connection_of_the_largest_address_ends() {
         let places = Arc::new(ConnectionLimit::new(5, 100));
-        let mut guests = admit_all(&places, ["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.2", "10.0.0.3"]);
-        let new = |count: usize| (0..count).map(|_| places.admit(None).unwrap().0).collect::<Vec<_>>();
+        let mut guests = admit_all(
+            &places,
+            ["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.2", "10.0.0.3"],
+        );
+        let new = |count: usize| {
+            (0..count)
+                .map(|_| places.admit(None).unwrap().0)
+                .collect::<Vec<_>>()
+        };
         // In the largest address, one connection is busy, and one had activity.
         guests[&1].connection.begin_request();
         guests[&2].connection.begin_request();
@@ -243,7 +302,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_with_a_request_on_its_way_stays_and_another_is_asked() {
         let places = Arc::new(ConnectionLimit::new(2, 100));
-        let guests = ["10.0.0.1", "10.0.0.1"].map(|address| admit_address(&places, address).unwrap());
+        let guests =
+            ["10.0.0.1", "10.0.0.1"].map(|address| admit_address(&places, address).unwrap());
         let (guest, room) = places.admit(Some("10.0.0.3".parse().unwrap())).unwrap();
         let asked = usize::from(!guests[0].connection.is_closing());
         let first = async {
@@ -267,7 +327,11 @@ mod tests {
     async fn a_request_that_waits_for_its_client_makes_room_and_one_that_moves_goes_last() {
         let places = Arc::new(ConnectionLimit::new(4, 100));
         let mut guests = admit_all(&places, ["10.0.0.1"; 4]);
-        let new = || places.admit(Some("10.0.0.2".parse().unwrap())).map(|(guest, _)| guest);
+        let new = || {
+            places
+                .admit(Some("10.0.0.2".parse().unwrap()))
+                .map(|(guest, _)| guest)
+        };
         for guest in guests.values() {
             guest.connection.begin_request();
         }
@@ -288,8 +352,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nobody_loses_a_connection_to_one_that_has_more() {
         let places = Arc::new(ConnectionLimit::new(6, 100));
-        let mut guests = admit_all(&places, ["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.3", "10.0.0.3", "10.0.0.3"]);
-        let new = |address: &str| places.admit(Some(address.parse().unwrap())).map(|(guest, _)| guest);
+        let mut guests = admit_all(
+            &places,
+            [
+                "10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.3", "10.0.0.3", "10.0.0.3",
+            ],
+        );
+        let new = |address: &str| {
+            places
+                .admit(Some(address.parse().unwrap()))
+                .map(|(guest, _)| guest)
+        };
         for guest in guests.values().skip(3) {
             guest.connection.begin_request();
         }

@@ -64,7 +64,10 @@ impl<'a> HeaderLimit<'a> {
     /// Marks the header as complete; the next one begins.
     pub(super) fn finish_header(&self) {
         if self.received.load(Relaxed) > UNBUDGETED_BYTES {
-            self.budget_permit.lock().unwrap_or_else(PoisonError::into_inner).take();
+            self.budget_permit
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
         }
         self.received.store(0, Relaxed);
     }
@@ -77,8 +80,13 @@ impl<'a> HeaderLimit<'a> {
             return true;
         }
         // The number of bytes is limited to one read.
-        let Ok(taken) = self.budget.0.try_acquire_many(beyond as u32) else { return false };
-        let mut room = self.budget_permit.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(taken) = self.budget.0.try_acquire_many(beyond as u32) else {
+            return false;
+        };
+        let mut room = self
+            .budget_permit
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         match room.as_mut() {
             Some(room) => room.merge(taken),
             None => *room = Some(taken),
@@ -95,12 +103,19 @@ pub(super) struct HeaderReader<'a, 'b, R> {
 
 impl<'a, 'b, R: AsyncRead> HeaderReader<'a, 'b, R> {
     pub(super) fn new(source: R, head: &'a HeaderLimit<'b>) -> Self {
-        Self { source: source.take(READ_BYTES), limit: head }
+        Self {
+            source: source.take(READ_BYTES),
+            limit: head,
+        }
     }
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for HeaderReader<'_, '_, R> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         self.source.set_limit(READ_BYTES);
         ready!(Pin::new(&mut self.source).poll_read(cx, buffer))?;
         let bytes = READ_BYTES - self.source.limit();
@@ -108,7 +123,10 @@ impl<R: AsyncRead + Unpin> AsyncRead for HeaderReader<'_, '_, R> {
         // Bytes that arrive during a request are its body, or little of the next header.
         if self.limit.connection.is_idle() && !self.limit.reserve(bytes as usize) {
             self.limit.is_over_budget.store(true, Relaxed);
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::OutOfMemory, "there is no room for another long header")));
+            return Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                "there is no room for another long header",
+            )));
         }
         Poll::Ready(Ok(()))
     }
@@ -120,21 +138,39 @@ mod tests {
 
     #[tokio::test]
     async fn long_headers_share_a_budget_and_short_ones_need_none() {
-        let (budget, line) = (HeaderBudget(Semaphore::new(3 * UNBUDGETED_BYTES)), ConnectionState::default());
-        let (long, short) = (vec![b'a'; 3 * UNBUDGETED_BYTES], vec![b'a'; UNBUDGETED_BYTES]);
+        let budget = HeaderBudget(Semaphore::new(3 * UNBUDGETED_BYTES));
+        let line = ConnectionState::default();
+        let long = vec![b'a'; 3 * UNBUDGETED_BYTES];
+        let short = vec![b'a'; UNBUDGETED_BYTES];
         let heads = [(); 3].map(|()| HeaderLimit::new(&budget, &line));
-        let read =
-            async |head: usize, bytes: &[u8]| tokio::io::copy(&mut HeaderReader::new(bytes, &heads[head]), &mut tokio::io::sink()).await;
+        let read = async |head: usize, bytes: &[u8]| {
+            tokio::io::copy(
+                &mut HeaderReader::new(bytes, &heads[head]),
+                &mut tokio::io::sink(),
+            )
+            .await
+        };
         assert_eq!(read(0, &long).await.unwrap(), long.len() as u64);
-        assert_eq!(read(1, &long).await.unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+        assert_eq!(
+            read(1, &long).await.unwrap_err().kind(),
+            io::ErrorKind::OutOfMemory
+        );
         assert!(heads[1].is_over_budget.load(Relaxed) && !heads[0].is_over_budget.load(Relaxed));
-        assert_eq!(read(2, &short).await.unwrap(), short.len() as u64, "a short one needs no room");
+        assert_eq!(
+            read(2, &short).await.unwrap(),
+            short.len() as u64,
+            "a short one needs no room"
+        );
         heads[1].finish_header();
         heads[2].finish_header();
         assert!(read(1, &long).await.is_err(), "the first one has the room");
         heads[0].finish_header();
         heads[1].finish_header();
-        assert_eq!(read(1, &long).await.unwrap(), long.len() as u64, "it has been given back");
+        assert_eq!(
+            read(1, &long).await.unwrap(),
+            long.len() as u64,
+            "it has been given back"
+        );
         // A body has a separate budget.
         line.begin_request();
         assert_eq!(read(2, &long).await.unwrap(), long.len() as u64);
@@ -142,9 +178,17 @@ mod tests {
 
     #[tokio::test]
     async fn little_is_read_at_once() {
-        let (budget, line) = (HeaderBudget::new(), ConnectionState::default());
+        let budget = HeaderBudget::new();
+        let line = ConnectionState::default();
         let head = HeaderLimit::new(&budget, &line);
-        let (bytes, mut room) = (vec![b'a'; 64 << 10], vec![0; 64 << 10]);
-        assert_eq!(HeaderReader::new(&bytes[..], &head).read(&mut room).await.unwrap() as u64, READ_BYTES);
+        let bytes = vec![b'a'; 64 << 10];
+        let mut room = vec![0; 64 << 10];
+        assert_eq!(
+            HeaderReader::new(&bytes[..], &head)
+                .read(&mut room)
+                .await
+                .unwrap() as u64,
+            READ_BYTES
+        );
     }
 }

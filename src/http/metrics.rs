@@ -23,7 +23,11 @@ const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Responds with the metrics of the server. `is_open`: the request came to the listener for metrics
 /// only.
-pub(super) async fn server_metrics<B>(door: &ServerState, request: &Request<B>, is_open: bool) -> HttpReply {
+pub(super) async fn server_metrics<B>(
+    door: &ServerState,
+    request: &Request<B>,
+    is_open: bool,
+) -> HttpReply {
     let answer = async {
         require_read(request)?;
         if !is_open {
@@ -35,13 +39,19 @@ pub(super) async fn server_metrics<B>(door: &ServerState, request: &Request<B>, 
         }
         let handle = door.handle.clone();
         let text = door.response_writer.run_blocking(move || {
-            let readings = MetricsSnapshot { channels: ChannelStatus::counts(&handle), ..handle.metrics_readings() };
+            let readings = MetricsSnapshot {
+                channels: ChannelStatus::counts(&handle),
+                ..handle.metrics_readings()
+            };
             handle.metrics().render(&readings)
         });
         let text = text.await?;
         door.response_writer.buffer(text.into_bytes()).await
     };
-    answer.await.map_or_else(|fault| fault.to_json(), |text| reply::with_no_store(reply::content(PROMETHEUS_TEXT, text)))
+    answer.await.map_or_else(
+        |fault| fault.to_json(),
+        |text| reply::with_no_store(reply::content(PROMETHEUS_TEXT, text)),
+    )
 }
 
 /// Responds with the metrics of the checks of a project. A key in the path must be read-only;
@@ -56,28 +66,50 @@ pub(super) async fn project_metrics<B>(
     let answer = async {
         require_read(request)?;
         let headers = request.headers();
-        let given = key.as_deref().map(str::as_bytes).or_else(|| bearer_token(headers)).unwrap_or_default();
-        let caller = authenticate(door, given, || Client::from_headers(headers, peer, &door.config.trusted_proxies).addr)?;
+        let given = key
+            .as_deref()
+            .map(str::as_bytes)
+            .or_else(|| bearer_token(headers))
+            .unwrap_or_default();
+        let caller = authenticate(door, given, || {
+            Client::from_headers(headers, peer, &door.config.trusted_proxies).addr
+        })?;
         // Proxies log paths.
         if key.is_some() && !caller.read_only {
             return Err(HttpError::WrongKey);
         }
         let handle = door.handle.clone();
-        if handle.with_state(|published| published.project(caller.project).is_none_or(|state| state.project.uuid != project)) {
+        if handle.with_state(|published| {
+            published
+                .project(caller.project)
+                .is_none_or(|state| state.project.uuid != project)
+        }) {
             return Err(HttpError::Forbidden);
         }
         let mut text = ProjectMetricsText::new(handle, caller.project);
-        door.response_writer.clone().write_chunked(move |out: &mut String| Ok(text.write(out))).await
+        door.response_writer
+            .clone()
+            .write_chunked(move |out: &mut String| Ok(text.write(out)))
+            .await
     };
-    answer.await.map_or_else(|fault| fault.to_json(), |text| reply::with_no_store(reply::content(PROMETHEUS_TEXT, text)))
+    answer.await.map_or_else(
+        |fault| fault.to_json(),
+        |text| reply::with_no_store(reply::content(PROMETHEUS_TEXT, text)),
+    )
 }
 
 fn require_read<B>(request: &Request<B>) -> Result<(), HttpError> {
-    if matches!(*request.method(), Method::GET | Method::HEAD) { Ok(()) } else { Err(HttpError::MethodNotAllowed(METHODS)) }
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        Ok(())
+    } else {
+        Err(HttpError::MethodNotAllowed(METHODS))
+    }
 }
 
 /// Returns the token of `Authorization: Bearer` (RFC 6750, section 2.1).
 fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.as_bytes().split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+    scheme
+        .eq_ignore_ascii_case(b"Bearer ")
+        .then(|| token.trim_ascii())
 }

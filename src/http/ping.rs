@@ -10,7 +10,9 @@ use crate::domain::ids::parse_hyphenated_uuid;
 use crate::domain::ping::{PingKind, PingMethod, PingOrigin, truncate_user_agent};
 use crate::engine::Handle;
 use crate::engine::apply::KEYWORD_SEARCH_BYTES;
-use crate::engine::command::{CheckUuids, Command, CommandOutcome, PingRequest, PingSignal, PingTarget};
+use crate::engine::command::{
+    CheckUuids, Command, CommandOutcome, PingRequest, PingSignal, PingTarget,
+};
 use crate::log_limit::LogLimit;
 use crate::metrics::PingRejection;
 use crate::wire::client_address::Client;
@@ -27,7 +29,12 @@ const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
 
 /// Handles a ping: responds with 200 or 201 once it is on disk. A browser sends OPTIONS before a
 /// ping.
-pub(super) async fn respond(door: &ServerState, to: PingPath, request: Request<IncomingBody<'_>>, client: Client) -> HttpReply {
+pub(super) async fn respond(
+    door: &ServerState,
+    to: PingPath,
+    request: Request<IncomingBody<'_>>,
+    client: Client,
+) -> HttpReply {
     if request.method() == hyper::Method::OPTIONS {
         return reply::with_any_origin(reply::no_content(), METHODS);
     }
@@ -36,7 +43,9 @@ pub(super) async fn respond(door: &ServerState, to: PingPath, request: Request<I
         Ok(CommandOutcome::PingedNewCheck) => reply::created_text("Created"),
         Ok(_) => reply::text("OK"),
         Err(fault) => {
-            door.handle.metrics().record_rejected_ping(refusal_reason(&fault));
+            door.handle
+                .metrics()
+                .record_rejected_ping(refusal_reason(&fault));
             let refused = fault.to_text();
             if tracing::enabled!(Level::DEBUG)
                 && let Some(left_out) = REFUSAL_LOG_LIMIT.admit(door.handle.now())
@@ -47,8 +56,12 @@ pub(super) async fn respond(door: &ServerState, to: PingPath, request: Request<I
         }
     };
     let mut done = reply::with_no_store(done);
-    done.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    done.headers_mut().insert(PING_BODY_LIMIT, HeaderValue::from(door.handle.ping_body_limit()));
+    done.headers_mut()
+        .insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    done.headers_mut().insert(
+        PING_BODY_LIMIT,
+        HeaderValue::from(door.handle.ping_body_limit()),
+    );
     done
 }
 
@@ -77,7 +90,14 @@ async fn submit_ping(
     let PingParameters { rid, create } = PingParameters::from_request(&request);
     let (mut target, action) = match to {
         PingPath::Uuid(uuid, action) => (PingTarget::Uuid(uuid), action),
-        PingPath::Slug(key, slug, action) => (PingTarget::Slug { key, slug, create: None }, action),
+        PingPath::Slug(key, slug, action) => (
+            PingTarget::Slug {
+                key,
+                slug,
+                create: None,
+            },
+            action,
+        ),
         PingPath::BadSlug => return Err(HttpError::BadRequest("invalid url format".into())),
     };
     let signal = match action {
@@ -86,26 +106,59 @@ async fn submit_ping(
         PingAction::Fail => PingSignal::Http(PingKind::Fail),
         PingAction::Log => PingSignal::Http(PingKind::Log),
         PingAction::ExitStatus(status) => PingSignal::Exit(status),
-        PingAction::BadExitStatus => return Err(malformed_error(handle, &target, create, "invalid url format")),
+        PingAction::BadExitStatus => {
+            return Err(malformed_error(
+                handle,
+                &target,
+                create,
+                "invalid url format",
+            ));
+        }
     };
-    let Ok(rid) = rid else { return Err(malformed_error(handle, &target, create, "invalid uuid format")) };
+    let Ok(rid) = rid else {
+        return Err(malformed_error(
+            handle,
+            &target,
+            create,
+            "invalid uuid format",
+        ));
+    };
     if let PingTarget::Slug { create: names, .. } = &mut target
         && create
     {
-        *names = Some(CheckUuids { uuid: handle.random().uuid(), badge: handle.random().uuid() });
+        *names = Some(CheckUuids {
+            uuid: handle.random().uuid(),
+            badge: handle.random().uuid(),
+        });
     }
     let ua = user_agent(&request);
     // Keywords are searched in the beginning of the body even if less is stored.
     let keep = handle.ping_body_limit().max(KEYWORD_SEARCH_BYTES);
     let body = request_body::read_prefix(request.into_body(), keep, &door.body_budget).await?;
-    let origin = PingOrigin { scheme: client.scheme, method, remote_addr: Some(client.addr), user_agent: ua };
-    let ping = PingRequest { target, signal, origin, rid, body };
+    let origin = PingOrigin {
+        scheme: client.scheme,
+        method,
+        remote_addr: Some(client.addr),
+        user_agent: ua,
+    };
+    let ping = PingRequest {
+        target,
+        signal,
+        origin,
+        rid,
+        body,
+    };
     Ok(handle.call(Command::Ping(Box::new(ping))).await??)
 }
 
 /// Returns the error for a malformed request. An unknown check takes precedence. Such a request
 /// creates no check.
-fn malformed_error(handle: &Handle, target: &PingTarget, create: bool, message: &'static str) -> HttpError {
+fn malformed_error(
+    handle: &Handle,
+    target: &PingTarget,
+    create: bool,
+    message: &'static str,
+) -> HttpError {
     match handle.with_state(|state| state.find_ping_target(target)) {
         Ok(Some(_)) => HttpError::BadRequest(message.into()),
         Ok(None) if create => HttpError::BadRequest(message.into()),
@@ -122,10 +175,19 @@ struct PingParameters {
 impl PingParameters {
     /// Reads `rid` and `create`. If a parameter is repeated, the last one counts.
     fn from_request<B>(request: &Request<B>) -> Self {
-        let mut parameters = Self { rid: Ok(None), create: false };
+        let mut parameters = Self {
+            rid: Ok(None),
+            create: false,
+        };
         for (name, value) in request::query(request.uri()) {
             match name.as_deref() {
-                Some("rid") => parameters.rid = value.as_deref().and_then(parse_hyphenated_uuid).map(Some).ok_or(()),
+                Some("rid") => {
+                    parameters.rid = value
+                        .as_deref()
+                        .and_then(parse_hyphenated_uuid)
+                        .map(Some)
+                        .ok_or(())
+                }
                 Some("create") => parameters.create = value.as_deref() == Some("1"),
                 _ => {}
             }
@@ -146,6 +208,8 @@ fn ping_method<B>(request: &Request<B>) -> Option<PingMethod> {
 }
 
 fn user_agent<B>(request: &Request<B>) -> Box<str> {
-    let Some(value) = request.headers().get(USER_AGENT) else { return Box::default() };
+    let Some(value) = request.headers().get(USER_AGENT) else {
+        return Box::default();
+    };
     truncate_user_agent(&String::from_utf8_lossy(value.as_bytes()))
 }

@@ -115,7 +115,9 @@ impl<'a, W: ResponseSink> MinRateWriter<'a, W> {
     ) -> Poll<io::Result<usize>> {
         // Most responses are short.
         let is_endless = self.activity.is_endless();
-        if (length >= MAX_UNSENT_BYTES as usize / 2 || is_endless) && !std::mem::replace(&mut self.is_unsent_limited, true) {
+        if (length >= MAX_UNSENT_BYTES as usize / 2 || is_endless)
+            && !std::mem::replace(&mut self.is_unsent_limited, true)
+        {
             self.sink.limit_unsent();
         }
         if let Poll::Ready(written) = write(Pin::new(&mut self.sink), cx) {
@@ -124,14 +126,20 @@ impl<'a, W: ResponseSink> MinRateWriter<'a, W> {
             self.record_progress(bytes == length || written.is_err());
             self.credit = (self.credit + bytes).min(MAX_LAG_SECONDS * MIN_BYTES_PER_SECOND);
             // A usize fits a u64 on every target.
-            self.activity.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
+            self.activity
+                .bytes_written
+                .fetch_add(bytes as u64, Ordering::Relaxed);
             return Poll::Ready(written);
         }
         self.poll_rate_limit(cx).map(Err)
     }
 
     /// Tracks a flush: the client must read what the sink still holds.
-    fn track_flush(&mut self, finished: Poll<io::Result<()>>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn track_flush(
+        &mut self,
+        finished: Poll<io::Result<()>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         if finished.is_ready() {
             self.record_progress(true);
             return finished;
@@ -156,11 +164,16 @@ impl<'a, W: ResponseSink> MinRateWriter<'a, W> {
             // On an endless response, a slow client misses events but occupies no memory.
             return Poll::Pending;
         }
-        let waiting = self.rate_timer.get_or_insert_with(|| Box::pin(sleep(SECOND)));
+        let waiting = self
+            .rate_timer
+            .get_or_insert_with(|| Box::pin(sleep(SECOND)));
         while waiting.as_mut().poll(cx).is_ready() {
             let Some(credit) = self.credit.checked_sub(MIN_BYTES_PER_SECOND) else {
                 self.sink.discard_unsent();
-                return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, "the client reads too slowly"));
+                return Poll::Ready(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the client reads too slowly",
+                ));
             };
             self.credit = credit;
             let next = waiting.deadline() + SECOND;
@@ -171,11 +184,19 @@ impl<'a, W: ResponseSink> MinRateWriter<'a, W> {
 }
 
 impl<W: ResponseSink> AsyncWrite for MinRateWriter<'_, W> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.track_write(cx, bytes.len(), |sink, cx| sink.poll_write(cx, bytes))
     }
 
-    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let length = bytes.iter().map(|bytes| bytes.len()).sum();
         self.track_write(cx, length, |sink, cx| sink.poll_write_vectored(cx, bytes))
     }
@@ -211,7 +232,8 @@ mod tests {
     async fn taken(bytes: usize, millis: u64) -> usize {
         let (sink, mut client) = duplex(1000);
         let reading = tokio::spawn(async move {
-            let (mut all, mut some) = (0, vec![0; bytes]);
+            let mut all = 0;
+            let mut some = vec![0; bytes];
             loop {
                 sleep(Duration::from_millis(millis)).await;
                 let mut left = bytes;
@@ -236,23 +258,46 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_reads_too_slowly_is_cut_off() {
-        for (bytes, millis) in [(100_000, 1000), (10_001, 1000), (5000, 300), (100_010, 10_000), (290_000, 28_000)] {
-            assert_eq!(taken(bytes, millis).await, 1_001_000, "{bytes} in {millis} ms");
+        for (bytes, millis) in [
+            (100_000, 1000),
+            (10_001, 1000),
+            (5000, 300),
+            (100_010, 10_000),
+            (290_000, 28_000),
+        ] {
+            assert_eq!(
+                taken(bytes, millis).await,
+                1_001_000,
+                "{bytes} in {millis} ms"
+            );
         }
-        for (bytes, millis) in [(1, 1000), (500, 300), (4000, 1000), (40_000, 10_000), (1, 60_000)] {
-            assert!(taken(bytes, millis).await < 400_000, "{bytes} in {millis} ms");
+        for (bytes, millis) in [
+            (1, 1000),
+            (500, 300),
+            (4000, 1000),
+            (40_000, 10_000),
+            (1, 60_000),
+        ] {
+            assert!(
+                taken(bytes, millis).await < 400_000,
+                "{bytes} in {millis} ms"
+            );
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_without_an_end_waits_for_whoever_reads_it() {
         let (sink, mut client) = duplex(1000);
-        let (traffic, line) = (ConnectionActivity::default(), ConnectionState::default());
+        let traffic = ConnectionActivity::default();
+        let line = ConnectionState::default();
         traffic.mark_endless();
         let mut sink = MinRateWriter::new(sink, &traffic, &line);
         let reading = async {
             sleep(Duration::from_secs(600)).await;
-            assert!(line.request_close(true), "it makes room for others while nobody reads it");
+            assert!(
+                line.request_close(true),
+                "it makes room for others while nobody reads it"
+            );
             client.read_exact(&mut [0; 5000]).await.unwrap();
         };
         let (written, ()) = tokio::join!(sink.write_all(&[0; 5000]), reading);
@@ -262,13 +307,17 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_sent_is_forgotten() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         while stream.writable().await.is_ok() && stream.try_write(&[0; 65_536]).is_ok() {}
         discard_unsent_on_close(&stream);
         drop(stream);
         let mut rest = Vec::new();
-        let read = tokio::time::timeout(Duration::from_secs(10), client.read_to_end(&mut rest)).await.unwrap();
+        let read = tokio::time::timeout(Duration::from_secs(10), client.read_to_end(&mut rest))
+            .await
+            .unwrap();
         assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     }
 }

@@ -21,7 +21,8 @@ struct Running {
 
 impl Running {
     async fn start(places: usize) -> Self {
-        let (handle, writer) = engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
+        let (handle, writer) =
+            engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
         let writer = std::thread::spawn(|| writer.run());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -38,10 +39,22 @@ impl Running {
             metrics_token: None,
         };
         let blocking = Arc::new(BlockingThreads::start(1).unwrap());
-        let server = HttpServer::with_connection_limit(handle.clone(), Arc::clone(&blocking), config, places);
+        let server = HttpServer::with_connection_limit(
+            handle.clone(),
+            Arc::clone(&blocking),
+            config,
+            places,
+        );
         let (stop, stopped) = watch::channel(false);
         let door = tokio::spawn(server.serve(listener, None, Arc::default(), stopped));
-        Self { address, blocking, handle, stop, door, writer }
+        Self {
+            address,
+            blocking,
+            handle,
+            stop,
+            door,
+            writer,
+        }
     }
 
     /// Sends a request on a connection of its own, which stays open, and returns the start of the
@@ -69,7 +82,10 @@ async fn ask(stream: &mut TcpStream, request: &str) -> std::io::Result<String> {
 const NOWHERE: &str = "GET /none HTTP/1.1\r\nHost: a\r\n\r\n";
 
 fn post(body: &str) -> String {
-    format!("POST /api/v3/checks/ HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    format!(
+        "POST /api/v3/checks/ HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 #[tokio::test]
@@ -78,11 +94,22 @@ async fn long_bodies_are_read_where_no_ping_waits() {
     let (release, wait) = std::sync::mpsc::channel::<()>();
     let blocked = Arc::clone(&running.blocking);
     let blocking = tokio::spawn(async move { blocked.run(move || wait.recv().is_err()).await });
-    let long = post(&format!("{}{}", "[".repeat(MAX_INLINE_BYTES), "]".repeat(MAX_INLINE_BYTES)));
+    let long = post(&format!(
+        "{}{}",
+        "[".repeat(MAX_INLINE_BYTES),
+        "]".repeat(MAX_INLINE_BYTES)
+    ));
     let others = async {
         tokio::task::yield_now().await;
-        for (request, status) in [(post("[]"), "400"), (post("{}"), "401"), (NOWHERE.to_owned(), "404")] {
-            assert_eq!(running.ask(&request).await.unwrap(), format!("HTTP/1.1 {status}"));
+        for (request, status) in [
+            (post("[]"), "400"),
+            (post("{}"), "401"),
+            (NOWHERE.to_owned(), "404"),
+        ] {
+            assert_eq!(
+                running.ask(&request).await.unwrap(),
+                format!("HTTP/1.1 {status}")
+            );
         }
     };
     tokio::select! {
@@ -106,7 +133,10 @@ async fn idle_connections_end_when_others_find_no_place() {
     }
     let mut rest = Vec::new();
     let _ = streams[0].read_to_end(&mut rest).await;
-    assert!(rest.ends_with(b"not found"), "it was closed after its answer");
+    assert!(
+        rest.ends_with(b"not found"),
+        "it was closed after its answer"
+    );
     running.stop().await;
 }
 
@@ -116,15 +146,27 @@ async fn requests_that_wait_for_this_server_keep_their_connections() {
     let (release, wait) = std::sync::mpsc::channel::<()>();
     let blocked = Arc::clone(&running.blocking);
     let blocking = tokio::spawn(async move { blocked.run(move || wait.recv().is_err()).await });
-    let long = post(&format!("{}{}", "[".repeat(MAX_INLINE_BYTES), "]".repeat(MAX_INLINE_BYTES)));
+    let long = post(&format!(
+        "{}{}",
+        "[".repeat(MAX_INLINE_BYTES),
+        "]".repeat(MAX_INLINE_BYTES)
+    ));
     let mut streams = Vec::new();
     for _ in 0..3 {
         let mut stream = TcpStream::connect(running.address).await.unwrap();
         stream.write_all(long.as_bytes()).await.unwrap();
         streams.push(stream);
     }
-    let told = async { while !running.ask(NOWHERE).await.is_ok_and(|answer| answer == "HTTP/1.1 503") {} };
-    tokio::time::timeout(Duration::from_secs(20), told).await.unwrap();
+    let told = async {
+        while !running
+            .ask(NOWHERE)
+            .await
+            .is_ok_and(|answer| answer == "HTTP/1.1 503")
+        {}
+    };
+    tokio::time::timeout(Duration::from_secs(20), told)
+        .await
+        .unwrap();
     drop(release);
     for stream in &mut streams {
         assert_eq!(ask(stream, "").await.unwrap(), "HTTP/1.1 400");
@@ -140,7 +182,9 @@ async fn whoever_leaves_requests_unfinished_makes_room_and_nobody_else_does() {
     let running = Running::start(24).await;
     let connect = async |address: &str| {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
-        socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
+        socket
+            .bind(format!("{address}:0").parse().unwrap())
+            .unwrap();
         socket.connect(running.address).await.unwrap()
     };
     let mut kept = Vec::new();
@@ -149,28 +193,43 @@ async fn whoever_leaves_requests_unfinished_makes_room_and_nobody_else_does() {
         assert_eq!(ask(&mut stream, NOWHERE).await.unwrap(), "HTTP/1.1 404");
         kept.push(stream);
     }
-    let unfinished = "POST /ping/7f0e4d4a-5d3d-4d5c-9a51-0b6c9d2f3a10 HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\nx";
+    let unfinished = "POST /ping/7f0e4d4a-5d3d-4d5c-9a51-0b6c9d2f3a10 HTTP/1.1\r\nHost: \
+                      a\r\nContent-Length: 5000\r\n\r\nx";
     let mut attack = Vec::new();
     for number in 0..40 {
-        let mut stream = connect(if number % 2 == 0 { "127.0.0.3" } else { "127.0.0.4" }).await;
+        let mut stream = connect(if number % 2 == 0 {
+            "127.0.0.3"
+        } else {
+            "127.0.0.4"
+        })
+        .await;
         // The server may refuse it at once.
         let _ = stream.write_all(unfinished.as_bytes()).await;
         attack.push(stream);
     }
     for address in ["127.0.0.2", "127.0.0.5", "127.0.0.6"] {
-        assert_eq!(ask(&mut connect(address).await, NOWHERE).await.unwrap(), "HTTP/1.1 404", "{address}");
+        assert_eq!(
+            ask(&mut connect(address).await, NOWHERE).await.unwrap(),
+            "HTTP/1.1 404",
+            "{address}"
+        );
     }
     for stream in &mut kept {
         let mut rest = [0; 1000];
         // The rest of the first response.
         let _ = stream.try_read(&mut rest);
-        assert_eq!(ask(stream, NOWHERE).await.unwrap(), "HTTP/1.1 404", "it was kept");
+        assert_eq!(
+            ask(stream, NOWHERE).await.unwrap(),
+            "HTTP/1.1 404",
+            "it was kept"
+        );
     }
     // A client that is cut off while it sends a body reads the reason.
     let mut told = 0;
     for mut stream in attack {
         let mut answer = [0; 12];
-        let answered = tokio::time::timeout(Duration::from_millis(10), stream.read_exact(&mut answer)).await;
+        let answered =
+            tokio::time::timeout(Duration::from_millis(10), stream.read_exact(&mut answer)).await;
         told += usize::from(answered.is_ok_and(|read| read.is_ok()) && answer == *b"HTTP/1.1 503");
     }
     assert!(told > 0);
@@ -181,7 +240,9 @@ async fn whoever_leaves_requests_unfinished_makes_room_and_nobody_else_does() {
 #[tokio::test]
 async fn a_client_that_reads_nothing_does_not_hold_its_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let _client = TcpStream::connect(listener.local_addr().unwrap())
+        .await
+        .unwrap();
     let (mut stream, _) = listener.accept().await.unwrap();
     close_unread(&stream, Duration::from_millis(100));
     let error = loop {

@@ -16,7 +16,9 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::server::TlsStream;
 
 use super::slow_client::{self, ResponseSink};
-use super::{AllowedRoutes, ConnectionInfo, FIRST_BYTE_TIMEOUT, HttpServer, IDLE_CLOSE_TIMEOUT, close_unread};
+use super::{
+    AllowedRoutes, ConnectionInfo, FIRST_BYTE_TIMEOUT, HttpServer, IDLE_CLOSE_TIMEOUT, close_unread,
+};
 use crate::accept::wait_for_stop;
 use crate::certificate::Certificate;
 use crate::connection_threads::{ConnectionThreads, HandOff};
@@ -49,7 +51,10 @@ pub(super) enum DetectedProtocol {
 impl HttpTls {
     /// Creates a configuration with this certificate. Handshakes run on these threads.
     pub fn new(certificate: Certificate, threads: ConnectionThreads) -> Self {
-        Self { certificate, threads }
+        Self {
+            certificate,
+            threads,
+        }
     }
 
     /// Runs the handshake with a client that starts one. Returns `None` if the client closed the
@@ -68,7 +73,9 @@ impl HttpTls {
                 () = async { wait_for_stop(&mut stop).await; sleep(FIRST_BYTE_TIMEOUT).await } => return None,
             };
             line.cancel_close();
-            agreed.inspect_err(|error| tracing::debug!("no TLS with a client: {error}")).ok()
+            agreed
+                .inspect_err(|error| tracing::debug!("no TLS with a client: {error}"))
+                .ok()
         };
         self.threads.run(stream.detach()?, agreeing).await
     }
@@ -86,15 +93,38 @@ impl HttpServer {
         threads: &ConnectionThreads,
         stop: watch::Receiver<bool>,
     ) -> io::Result<()> {
-        match tls.negotiate(stream, Arc::clone(&line), stop.clone()).await? {
+        match tls
+            .negotiate(stream, Arc::clone(&line), stop.clone())
+            .await?
+        {
             None => Ok(()),
             Some(DetectedProtocol::Plain(stream)) => {
-                let met = ConnectionInfo { peer: Peer { address, scheme: PingScheme::Http }, allowed_routes: AllowedRoutes::HealthOnly };
-                threads.run(stream, move |stream: TcpStream| self.serve_connection(stream, met, line, stop)).await
+                let met = ConnectionInfo {
+                    peer: Peer {
+                        address,
+                        scheme: PingScheme::Http,
+                    },
+                    allowed_routes: AllowedRoutes::HealthOnly,
+                };
+                threads
+                    .run(stream, move |stream: TcpStream| {
+                        self.serve_connection(stream, met, line, stop)
+                    })
+                    .await
             }
             Some(DetectedProtocol::Tls(stream)) => {
-                let met = ConnectionInfo { peer: Peer { address, scheme: PingScheme::Https }, allowed_routes: AllowedRoutes::All };
-                threads.run(*stream, move |stream: TlsConnection| self.serve_connection(stream, met, line, stop)).await
+                let met = ConnectionInfo {
+                    peer: Peer {
+                        address,
+                        scheme: PingScheme::Https,
+                    },
+                    allowed_routes: AllowedRoutes::All,
+                };
+                threads
+                    .run(*stream, move |stream: TlsConnection| {
+                        self.serve_connection(stream, met, line, stop)
+                    })
+                    .await
             }
         }
     }
@@ -110,9 +140,13 @@ async fn handshake(certificate: &Certificate, stream: TcpStream) -> io::Result<D
     }
     let agreed = certificate
         .acceptor()
-        .accept_with(MovableSocket::Attached(stream), |session| session.set_buffer_limit(Some(MAX_PENDING_CIPHERTEXT)))
+        .accept_with(MovableSocket::Attached(stream), |session| {
+            session.set_buffer_limit(Some(MAX_PENDING_CIPHERTEXT))
+        })
         .await?;
-    TlsConnection(Mutex::new(agreed)).detach().map(|stream| DetectedProtocol::Tls(Box::new(stream)))
+    TlsConnection(Mutex::new(agreed))
+        .detach()
+        .map(|stream| DetectedProtocol::Tls(Box::new(stream)))
 }
 
 /// A connection that carries HTTP requests.
@@ -212,23 +246,39 @@ impl HandOff for TlsConnection {
 }
 
 impl AsyncRead for TlsConnection {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(self.stream_mut()).poll_read(cx, buffer)
     }
 }
 
 impl AsyncRead for TlsHalf<'_> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.lock()).poll_read(cx, buffer)
     }
 }
 
 impl AsyncWrite for TlsHalf<'_> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut *self.lock()).poll_write(cx, bytes)
     }
 
-    fn poll_write_vectored(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut *self.lock()).poll_write_vectored(cx, bytes)
     }
 
@@ -275,7 +325,10 @@ impl MovableSocket {
         }
     }
 
-    fn poll_attached<T>(&mut self, poll: impl FnOnce(Pin<&mut TcpStream>) -> Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn poll_attached<T>(
+        &mut self,
+        poll: impl FnOnce(Pin<&mut TcpStream>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         match self {
             Self::Attached(stream) => poll(Pin::new(stream)),
             Self::Detached(_) | Self::Lost => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
@@ -284,17 +337,29 @@ impl MovableSocket {
 }
 
 impl AsyncRead for MovableSocket {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         self.poll_attached(|stream| stream.poll_read(cx, buffer))
     }
 }
 
 impl AsyncWrite for MovableSocket {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.poll_attached(|stream| stream.poll_write(cx, bytes))
     }
 
-    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         self.poll_attached(|stream| stream.poll_write_vectored(cx, bytes))
     }
 
@@ -320,13 +385,20 @@ mod tests {
     fn tls() -> (tempfile::TempDir, HttpTls) {
         let directory = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        let files = [("chain", made.cert.pem()), ("key", made.signing_key.serialize_pem())].map(|(name, text)| {
+        let files = [
+            ("chain", made.cert.pem()),
+            ("key", made.signing_key.serialize_pem()),
+        ]
+        .map(|(name, text)| {
             let path = directory.path().join(name);
             std::fs::write(&path, text).unwrap();
             path
         });
         let certificate = Certificate::read(&files[0], &files[1], ALPN_PROTOCOLS).unwrap();
-        (directory, HttpTls::new(certificate, ConnectionThreads::default()))
+        (
+            directory,
+            HttpTls::new(certificate, ConnectionThreads::default()),
+        )
     }
 
     /// Time stands still while a task can run, and jumps when all tasks wait.
@@ -334,20 +406,40 @@ mod tests {
     async fn whoever_does_not_agree_is_not_waited_for() {
         let (_directory, tls) = tls();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
         // The beginning of a handshake that is not continued.
         client.try_write(&[HANDSHAKE_RECORD, 3, 1, 1, 0]).unwrap();
         let (_stop, stopping) = watch::channel(false);
         let (stream, _) = listener.accept().await.unwrap();
         let mut agreeing = std::pin::pin!(tls.negotiate(stream, Arc::default(), stopping.clone()));
-        assert!(timeout(HANDSHAKE_TIMEOUT / 2, agreeing.as_mut()).await.is_err());
-        assert!(timeout(HANDSHAKE_TIMEOUT, agreeing).await.unwrap().unwrap().is_none());
+        assert!(
+            timeout(HANDSHAKE_TIMEOUT / 2, agreeing.as_mut())
+                .await
+                .is_err()
+        );
+        assert!(
+            timeout(HANDSHAKE_TIMEOUT, agreeing)
+                .await
+                .unwrap()
+                .unwrap()
+                .is_none()
+        );
 
         // An evicted connection ends earlier.
-        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let line = Arc::<ConnectionState>::default();
         assert!(line.request_close(false));
-        assert!(timeout(HANDSHAKE_TIMEOUT / 2, tls.negotiate(stream, line, stopping)).await.unwrap().unwrap().is_none());
+        assert!(
+            timeout(HANDSHAKE_TIMEOUT / 2, tls.negotiate(stream, line, stopping))
+                .await
+                .unwrap()
+                .unwrap()
+                .is_none()
+        );
     }
 }

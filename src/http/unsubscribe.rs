@@ -19,34 +19,70 @@ const CHANNEL_KIND: &str = "email";
 
 const METHODS: &str = "GET, HEAD, POST, OPTIONS";
 
-const CONFIRM_TEXT: &str =
-    "No more mails from this channel to your address?</p><form method=\"post\"><button>Unsubscribe</button></form><p>";
-const UNSUBSCRIBED_TEXT: &str =
-    "This channel sends no more mails to your address. Other recipients go on getting them. The operator of overdue can undo this.";
-const LAST_UNSUBSCRIBED_TEXT: &str =
-    "This channel sends no more mails to your address. It has no other recipient. The operator of overdue can undo this.";
+const CONFIRM_TEXT: &str = r#"No more mails from this channel to your address?</p><form method="post"><button>Unsubscribe</button></form><p>"#;
+const UNSUBSCRIBED_TEXT: &str = "This channel sends no more mails to your address. Other \
+                                 recipients go on getting them. The operator of overdue can undo \
+                                 this.";
+const LAST_UNSUBSCRIBED_TEXT: &str = "This channel sends no more mails to your address. It has no \
+                                      other recipient. The operator of overdue can undo this.";
 
 /// Returns the generator of unsubscribe links for a server at this URL.
 pub fn unsubscribe_links(base_url: BaseUrl, handle: Handle) -> UnsubscribeLinks {
-    Box::new(move |channel, recipient| Some(unsubscribe_url(base_url.as_str(), &handle.badge_secret()?, channel.uuid, recipient)))
+    Box::new(move |channel, recipient| {
+        Some(unsubscribe_url(
+            base_url.as_str(),
+            &handle.badge_secret()?,
+            channel.uuid,
+            recipient,
+        ))
+    })
 }
 
 /// Handles a request. Only POST unsubscribes, because some programs follow links (RFC 8058).
-pub(super) async fn respond(door: &ServerState, method: &Method, channel: Uuid, signature: &str) -> Result<HttpReply, HttpError> {
+pub(super) async fn respond(
+    door: &ServerState,
+    method: &Method,
+    channel: Uuid,
+    signature: &str,
+) -> Result<HttpReply, HttpError> {
     if *method == Method::OPTIONS {
         return Ok(reply::no_content());
     }
     let secret = door.handle.badge_secret().ok_or(HttpError::Unavailable)?;
     let channel = find_channel(door, channel).ok_or(HttpError::NotFound)?;
     let recipient = signed_recipient(&channel, &secret, signature).ok_or(HttpError::NotFound)?;
-    let is_silent = |recipient: &str| channel.health.unsubscribed.iter().any(|silent| **silent == *recipient);
-    let is_last = channel.settings.recipients().all(|other| other == recipient || is_silent(other));
-    let done = || render_page(if is_last { LAST_UNSUBSCRIBED_TEXT } else { UNSUBSCRIBED_TEXT });
+    let is_silent = |recipient: &str| {
+        channel
+            .health
+            .unsubscribed
+            .iter()
+            .any(|silent| **silent == *recipient)
+    };
+    let is_last = channel
+        .settings
+        .recipients()
+        .all(|other| other == recipient || is_silent(other));
+    let done = || {
+        render_page(if is_last {
+            LAST_UNSUBSCRIBED_TEXT
+        } else {
+            UNSUBSCRIBED_TEXT
+        })
+    };
     match *method {
-        Method::GET | Method::HEAD => Ok(if is_silent(recipient) { done() } else { render_page(CONFIRM_TEXT) }),
+        Method::GET | Method::HEAD => Ok(if is_silent(recipient) {
+            done()
+        } else {
+            render_page(CONFIRM_TEXT)
+        }),
         Method::POST => {
             if !is_silent(recipient) {
-                door.handle.call(Command::Unsubscribe { channel: channel.id, recipient: recipient.into() }).await??;
+                door.handle
+                    .call(Command::Unsubscribe {
+                        channel: channel.id,
+                        recipient: recipient.into(),
+                    })
+                    .await??;
                 tracing::info!(channel = %channel.uuid, "a recipient unsubscribed by the link in a mail");
             }
             Ok(done())
@@ -57,9 +93,14 @@ pub(super) async fn respond(door: &ServerState, method: &Method, channel: Uuid, 
 
 /// Returns the recipient that a link was signed for. A link of an earlier release names none, which
 /// is unambiguous if there is only one.
-fn signed_recipient<'a>(channel: &'a Channel, secret: &BadgeSecret, signature: &str) -> Option<&'a str> {
+fn signed_recipient<'a>(
+    channel: &'a Channel,
+    secret: &BadgeSecret,
+    signature: &str,
+) -> Option<&'a str> {
     let mut recipients = channel.settings.recipients();
-    let own = recipients.find(|recipient| is_valid_signature(secret, channel.uuid, Some(recipient), signature));
+    let own = recipients
+        .find(|recipient| is_valid_signature(secret, channel.uuid, Some(recipient), signature));
     own.or_else(|| {
         let mut recipients = channel.settings.recipients();
         let only = recipients.next().filter(|_| recipients.next().is_none());
@@ -69,15 +110,20 @@ fn signed_recipient<'a>(channel: &'a Channel, secret: &BadgeSecret, signature: &
 
 fn find_channel(door: &ServerState, uuid: Uuid) -> Option<Arc<Channel>> {
     door.handle.with_state(|state| {
-        let mut channels = state.projects().flat_map(|project_state| project_state.channels.values());
-        channels.find(|channel| channel.uuid == uuid && channel.settings.kind().name == CHANNEL_KIND).map(Arc::clone)
+        let mut channels = state
+            .projects()
+            .flat_map(|project_state| project_state.channels.values());
+        channels
+            .find(|channel| channel.uuid == uuid && channel.settings.kind().name == CHANNEL_KIND)
+            .map(Arc::clone)
     })
 }
 
 fn render_page(text: &str) -> HttpReply {
     let html = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
-         content=\"width=device-width\"><title>overdue</title></head><body><p>{text}</p></body></html>\n"
+         content=\"width=device-width\"><title>overdue</title></head><body><p>{text}</p></body></\
+         html>\n"
     );
     reply::standalone_page(html)
 }

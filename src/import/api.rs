@@ -49,7 +49,11 @@ impl ApiSource {
     /// Returns the maximum number of requests per minute, if the server has such a limit, and the
     /// approximate number of requests for this number of checks.
     pub fn request_estimate(&self, checks: u64) -> (Option<u32>, u64) {
-        let each = if self.logs == PingLogSelection::None { 1 } else { 2 };
+        let each = if self.logs == PingLogSelection::None {
+            1
+        } else {
+            2
+        };
         (client::requests_per_minute(&self.url), 3 + each * checks)
     }
 }
@@ -69,13 +73,18 @@ pub async fn fetch_project(
     let mut asking = SourceApiClient::new(api, outbound.clone(), clock.clone())?;
     let checks = dumpdata_rows::list_items(&asking.get_newest_version("checks/").await?, "checks")?;
     let asking = Arc::new(asking);
-    let uuids = checks.iter().map(dumpdata_rows::check_uuid).collect::<Result<Vec<_>, _>>()?;
+    let uuids = checks
+        .iter()
+        .map(dumpdata_rows::check_uuid)
+        .collect::<Result<Vec<_>, _>>()?;
     let channels = dumpdata_rows::list_items(&asking.get_json("channels/").await?, "channels")?;
     // Releases of 2021 and before do not list badges.
     let badges = asking.get_optional_json("badges/").await?;
     let dump = Arc::new(DumpFile::new(random)?);
     let mut seen: Vec<CheckLogSummary> = uuids.iter().map(|_| CheckLogSummary::default()).collect();
-    let (mut tasks, mut done, total) = (JoinSet::new(), 0, uuids.len() as u64);
+    let mut tasks = JoinSet::new();
+    let mut done = 0;
+    let total = uuids.len() as u64;
     let mut waiting = uuids.into_iter().enumerate();
     tell(done, total);
     loop {
@@ -83,9 +92,16 @@ pub async fn fetch_project(
             && let Some((place, uuid)) = waiting.next()
         {
             let check = checks.get(place).cloned().unwrap_or_default();
-            tasks.spawn(fetch_check_log(Arc::clone(&asking), Arc::clone(&dump), (place, uuid, check), api.logs));
+            tasks.spawn(fetch_check_log(
+                Arc::clone(&asking),
+                Arc::clone(&dump),
+                (place, uuid, check),
+                api.logs,
+            ));
         }
-        let Some(joined) = tasks.join_next().await else { break };
+        let Some(joined) = tasks.join_next().await else {
+            break;
+        };
         let (place, one) = joined.map_err(|error| error.to_string())??;
         if let Some(seen) = seen.get_mut(place) {
             *seen = one;
@@ -98,14 +114,28 @@ pub async fn fetch_project(
         dump.write_object(model, 1, &fields)?;
     }
     // The order of checks is that of the list, so all get the same age.
-    let oldest = seen.iter().filter_map(|seen| seen.oldest).min().unwrap_or_else(|| clock.now());
+    let oldest = seen
+        .iter()
+        .filter_map(|seen| seen.oldest)
+        .min()
+        .unwrap_or_else(|| clock.now());
     for (place, (check, seen)) in checks.iter().zip(&seen).enumerate() {
-        dump.write_object("api.check", row_id(place), &dumpdata_rows::check_row(check, seen, oldest)?)?;
+        dump.write_object(
+            "api.check",
+            row_id(place),
+            &dumpdata_rows::check_row(check, seen, oldest)?,
+        )?;
     }
     for (place, channel) in channels.iter().enumerate() {
-        dump.write_object("api.channel", row_id(place), &dumpdata_rows::channel_row(channel, &checks, oldest)?)?;
+        dump.write_object(
+            "api.channel",
+            row_id(place),
+            &dumpdata_rows::channel_row(channel, &checks, oldest)?,
+        )?;
     }
-    Arc::into_inner(dump).ok_or("a request is still under way")?.into_source(api.url.clone())
+    Arc::into_inner(dump)
+        .ok_or("a request is still under way")?
+        .into_source(api.url.clone())
 }
 
 /// Returns the row number for a position in a list.
@@ -121,7 +151,8 @@ async fn fetch_check_log(
     logs: PingLogSelection,
 ) -> Result<(usize, CheckLogSummary), String> {
     let mut seen = CheckLogSummary::default();
-    let (owner, path) = (row_id(place), |rest: &str| format!("checks/{uuid}/{rest}/"));
+    let owner = row_id(place);
+    let path = |rest: &str| format!("checks/{uuid}/{rest}/");
     let flips = asking.get_json(&path("flips")).await?;
     let pings = if logs == PingLogSelection::None {
         Vec::new()
@@ -130,14 +161,28 @@ async fn fetch_check_log(
     };
     for (at, ping) in pings.iter().enumerate() {
         // Pings of old releases have no number and no URL of a body.
-        let n = ping.get("n").and_then(Json::as_u64).filter(|_| ping.get("body_url").is_some_and(Json::is_string));
+        let n = ping
+            .get("n")
+            .and_then(Json::as_u64)
+            .filter(|_| ping.get("body_url").is_some_and(Json::is_string));
         let body = match n.filter(|_| logs == PingLogSelection::All) {
-            Some(n) => asking.get_ping_body(&format!("checks/{uuid}/pings/{n}/body")).await?,
+            Some(n) => {
+                asking
+                    .get_ping_body(&format!("checks/{uuid}/pings/{n}/body"))
+                    .await?
+            }
             None => None,
         };
-        dump.write_object("api.ping", row_id(at), &dumpdata_rows::ping_row(owner, ping, body, &mut seen)?)?;
+        dump.write_object(
+            "api.ping",
+            row_id(at),
+            &dumpdata_rows::ping_row(owner, ping, body, &mut seen)?,
+        )?;
     }
-    for (at, fields) in flips::flip_rows(&flips, &check, owner, &mut seen)?.iter().enumerate() {
+    for (at, fields) in flips::flip_rows(&flips, &check, owner, &mut seen)?
+        .iter()
+        .enumerate()
+    {
         dump.write_object("api.flip", row_id(at), fields)?;
     }
     seen.drop_times();

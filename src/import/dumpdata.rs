@@ -41,8 +41,18 @@ const REFERENCE_FIELDS: [&str; 3] = ["owner", "project", "user"];
 /// Returns an error if the dump cannot be read or is not such an array. The message names the
 /// position.
 pub(super) fn read_dump(file: impl Read, visit: &mut dyn RowVisitor) -> Result<(), String> {
-    let mut text = DumpBuffer { file, buffer: Vec::new(), parseable: 0, consumed: 0, discarded: 0 };
-    let mut rows = DumpRowBuilder { visitor: visit, last_field_names: Vec::new(), last_columns: Rc::default() };
+    let mut text = DumpBuffer {
+        file,
+        buffer: Vec::new(),
+        parseable: 0,
+        consumed: 0,
+        discarded: 0,
+    };
+    let mut rows = DumpRowBuilder {
+        visitor: visit,
+        last_field_names: Vec::new(),
+        last_columns: Rc::default(),
+    };
     text.expect_byte(b'[', "'['")?;
     if text.peek_token()? == Some(b']') {
         return text.expect_end();
@@ -86,14 +96,25 @@ impl<F: Read> DumpBuffer<F> {
     fn fill_buffer(&mut self) -> Result<bool, String> {
         self.discarded += self.consumed as u64;
         self.buffer.drain(..std::mem::take(&mut self.consumed));
-        let wanted = self.buffer.len().max(BUFFER_BYTES).min(MAX_ROW_BYTES.saturating_sub(self.buffer.len()));
+        let wanted = self
+            .buffer
+            .len()
+            .max(BUFFER_BYTES)
+            .min(MAX_ROW_BYTES.saturating_sub(self.buffer.len()));
         if wanted == 0 {
-            return Err(self.error_at_position(&format!("an object of more than {} MiB", MAX_ROW_BYTES >> 20)));
+            return Err(self.error_at_position(&format!(
+                "an object of more than {} MiB",
+                MAX_ROW_BYTES >> 20
+            )));
         }
-        let read = (&mut self.file).take(wanted as u64).read_to_end(&mut self.buffer);
+        let read = (&mut self.file)
+            .take(wanted as u64)
+            .read_to_end(&mut self.buffer);
         let is_of_number = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
-        self.parseable = self.buffer.len() - self.buffer.iter().rev().take_while(is_of_number).count();
-        read.map(|read| read > 0).map_err(|error| self.error_at_position(&error.to_string()))
+        self.parseable =
+            self.buffer.len() - self.buffer.iter().rev().take_while(is_of_number).count();
+        read.map(|read| read > 0)
+            .map_err(|error| self.error_at_position(&error.to_string()))
     }
 
     /// Returns the next byte that is not a space, without consuming it; `None` at the end.
@@ -121,15 +142,21 @@ impl<F: Read> DumpBuffer<F> {
     /// Consumes the end of the array and of the file.
     fn expect_end(&mut self) -> Result<(), String> {
         self.expect_byte(b']', "',' or ']'")?;
-        self.peek_token()?.map_or(Ok(()), |_| Err(self.error_at_position("something follows the array")))
+        self.peek_token()?.map_or(Ok(()), |_| {
+            Err(self.error_at_position("something follows the array"))
+        })
     }
 
     /// Parses an object and passes its rows to the visitor.
     fn read_object(&mut self, rows: &mut DumpRowBuilder<'_>) -> Result<ControlFlow<()>, String> {
         self.peek_token()?;
         loop {
-            let rest = self.buffer.get(self.consumed..self.parseable).unwrap_or_default();
-            let mut objects = serde_json::Deserializer::from_slice(rest).into_iter::<DumpObject<'_>>();
+            let rest = self
+                .buffer
+                .get(self.consumed..self.parseable)
+                .unwrap_or_default();
+            let mut objects =
+                serde_json::Deserializer::from_slice(rest).into_iter::<DumpObject<'_>>();
             let wrong = match objects.next() {
                 Some(Ok(object)) => {
                     let bytes = objects.byte_offset();
@@ -189,25 +216,47 @@ struct DumpRowBuilder<'a> {
 
 impl DumpRowBuilder<'_> {
     /// Passes the needed rows of an object to the visitor.
-    fn visit_object(&mut self, object: &DumpObject<'_>) -> Result<ControlFlow<()>, serde_json::Error> {
-        let Some((_, table)) = MODELS.iter().find(|(model, _)| *model == object.model) else { return Ok(ControlFlow::Continue(())) };
+    fn visit_object(
+        &mut self,
+        object: &DumpObject<'_>,
+    ) -> Result<ControlFlow<()>, serde_json::Error> {
+        let Some((_, table)) = MODELS.iter().find(|(model, _)| *model == object.model) else {
+            return Ok(ControlFlow::Continue(()));
+        };
         let (table, is_channel) = (*table, *table == SourceTable::Channel);
         let assigns = is_channel && self.visitor.wants_table(SourceTable::Assignment);
         if !self.visitor.wants_table(table) && !assigns {
             return Ok(ControlFlow::Continue(()));
         }
         let mut fields: DumpFields<'_> = serde_json::from_str(object.fields.get())?;
-        let checks = if is_channel { fields.remove(&DumpFieldName("checks".into())) } else { None };
+        let checks = if is_channel {
+            fields.remove(&DumpFieldName("checks".into()))
+        } else {
+            None
+        };
         let columns = self.columns_of(&fields);
         let pk = to_source_value(object.pk.clone());
-        let values = std::iter::once(pk.clone()).chain(fields.into_values().map(to_source_value)).collect();
-        if self.visitor.wants_table(table) && self.visitor.visit_row(SourceRow::new(table, columns, values)).is_break() {
+        let values = std::iter::once(pk.clone())
+            .chain(fields.into_values().map(to_source_value))
+            .collect();
+        if self.visitor.wants_table(table)
+            && self
+                .visitor
+                .visit_row(SourceRow::new(table, columns, values))
+                .is_break()
+        {
             return Ok(ControlFlow::Break(()));
         }
-        let Some(serde_json::Value::Array(checks)) = checks.filter(|_| assigns) else { return Ok(ControlFlow::Continue(())) };
+        let Some(serde_json::Value::Array(checks)) = checks.filter(|_| assigns) else {
+            return Ok(ControlFlow::Continue(()));
+        };
         let columns: Rc<[Box<str>]> = Rc::from([Box::from("channel_id"), Box::from("check_id")]);
         for check in checks {
-            let row = SourceRow::new(SourceTable::Assignment, Rc::clone(&columns), vec![pk.clone(), to_source_value(check)]);
+            let row = SourceRow::new(
+                SourceTable::Assignment,
+                Rc::clone(&columns),
+                vec![pk.clone(), to_source_value(check)],
+            );
             if self.visitor.visit_row(row).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -218,10 +267,19 @@ impl DumpRowBuilder<'_> {
     /// Returns the columns of a row with these fields.
     fn columns_of(&mut self, fields: &DumpFields<'_>) -> Rc<[Box<str>]> {
         let names = || fields.keys().map(|DumpFieldName(name)| &**name);
-        if self.last_columns.is_empty() || !names().eq(self.last_field_names.iter().map(String::as_str)) {
-            let column =
-                |name: &str| -> Box<str> { if REFERENCE_FIELDS.contains(&name) { format!("{name}_id").into() } else { name.into() } };
-            self.last_columns = std::iter::once("id".into()).chain(names().map(column)).collect();
+        if self.last_columns.is_empty()
+            || !names().eq(self.last_field_names.iter().map(String::as_str))
+        {
+            let column = |name: &str| -> Box<str> {
+                if REFERENCE_FIELDS.contains(&name) {
+                    format!("{name}_id").into()
+                } else {
+                    name.into()
+                }
+            };
+            self.last_columns = std::iter::once("id".into())
+                .chain(names().map(column))
+                .collect();
             self.last_field_names = names().map(str::to_owned).collect();
         }
         Rc::clone(&self.last_columns)
@@ -232,7 +290,9 @@ fn to_source_value(json: serde_json::Value) -> SourceValue {
     match json {
         serde_json::Value::Null => SourceValue::Null,
         serde_json::Value::Bool(flag) => SourceValue::Bool(flag),
-        serde_json::Value::Number(number) => number.as_i64().map_or(SourceValue::Other, SourceValue::Integer),
+        serde_json::Value::Number(number) => number
+            .as_i64()
+            .map_or(SourceValue::Other, SourceValue::Integer),
         serde_json::Value::String(text) => SourceValue::Text(text),
         serde_json::Value::Array(_) | serde_json::Value::Object(_) => SourceValue::Other,
     }

@@ -54,11 +54,26 @@ impl ServerEnvironment {
     /// Returns a sentence for each relevant variable that is ignored because of a `${…}` that the
     /// file does not define.
     fn unresolved_warnings(&self) -> impl Iterator<Item = String> + '_ {
-        let matters = |name: &str| name == "SECRET_KEY" || RELEVANT_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-        self.unresolved.iter().filter(move |(name, _)| matters(name)).map(|(name, missing)| {
-            let of = if name.chars().chain(missing.chars()).all(is_name_char) { missing.as_str() } else { "…" };
-            format!("{name} counts as not set: it holds ${{{of}}}, which the file does not give; add a line {of}=… to the file")
-        })
+        let matters = |name: &str| {
+            name == "SECRET_KEY"
+                || RELEVANT_PREFIXES
+                    .iter()
+                    .any(|prefix| name.starts_with(prefix))
+        };
+        self.unresolved
+            .iter()
+            .filter(move |(name, _)| matters(name))
+            .map(|(name, missing)| {
+                let of = if name.chars().chain(missing.chars()).all(is_name_char) {
+                    missing.as_str()
+                } else {
+                    "…"
+                };
+                format!(
+                    "{name} counts as not set: it holds ${{{of}}}, which the file does not give; \
+                     add a line {of}=… to the file"
+                )
+            })
     }
 
     /// Sets the `SECRET_KEY`, which was given separately.
@@ -70,7 +85,10 @@ impl ServerEnvironment {
 
     /// Returns the value of a variable, unless it is empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+        self.variables
+            .get(name)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
     }
 }
 
@@ -91,20 +109,45 @@ const MAX_BODY_BYTES: u32 = 10_000_000;
 /// Returns the flags of `overdue serve` that correspond to the configuration of the old server.
 pub(super) fn serve_flags(environment: &ServerEnvironment) -> ServeFlags {
     let mut serve = ServeFlags::default();
-    let is = |name: &str, word: &str| environment.get(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
-    let site = environment.get("SITE_ROOT").map(|site| site.trim_end_matches('/'));
-    let is_url = |url: &&str| ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+    let is = |name: &str, word: &str| {
+        environment
+            .get(name)
+            .is_some_and(|value| value.eq_ignore_ascii_case(word))
+    };
+    let site = environment
+        .get("SITE_ROOT")
+        .map(|site| site.trim_end_matches('/'));
+    let is_url = |url: &&str| {
+        ["http://", "https://"]
+            .iter()
+            .any(|scheme| url.starts_with(scheme))
+    };
     if let Some(site) = site.filter(is_url) {
         serve.push_flag("--base-url", "SITE_ROOT", site);
     }
-    if let Some(name) = environment.get("MASTER_BADGE_LABEL").or(environment.get("SITE_NAME")) {
+    if let Some(name) = environment
+        .get("MASTER_BADGE_LABEL")
+        .or(environment.get("SITE_NAME"))
+    {
         serve.push_flag("--site-name", "SITE_NAME", name);
     }
-    match environment.get("PING_BODY_LIMIT").map(|limit| (limit, limit.parse::<u32>())) {
-        Some((_, Ok(limit))) if limit <= MAX_BODY_BYTES => serve.push_flag("--ping-body-limit", "PING_BODY_LIMIT", &limit.to_string()),
+    match environment
+        .get("PING_BODY_LIMIT")
+        .map(|limit| (limit, limit.parse::<u32>()))
+    {
+        Some((_, Ok(limit))) if limit <= MAX_BODY_BYTES => {
+            serve.push_flag("--ping-body-limit", "PING_BODY_LIMIT", &limit.to_string())
+        }
         Some((limit, read)) if read.is_ok() || limit == "None" => {
-            serve.push_flag("--ping-body-limit", "PING_BODY_LIMIT", &MAX_BODY_BYTES.to_string());
-            serve.advice.push(format!("its PING_BODY_LIMIT was {limit}: here at most {MAX_BODY_BYTES} bytes of a body are kept"));
+            serve.push_flag(
+                "--ping-body-limit",
+                "PING_BODY_LIMIT",
+                &MAX_BODY_BYTES.to_string(),
+            );
+            serve.advice.push(format!(
+                "its PING_BODY_LIMIT was {limit}: here at most {MAX_BODY_BYTES} bytes of a body \
+                 are kept"
+            ));
         }
         _ => {}
     }
@@ -114,15 +157,31 @@ pub(super) fn serve_flags(environment: &ServerEnvironment) -> ServeFlags {
         serve.flags.push("--allow-shell".into());
     }
     if let Some(header) = environment.get("REMOTE_USER_HEADER") {
-        let header = header.strip_prefix("HTTP_").unwrap_or(header).replace('_', "-");
-        let advice = format!("its proxy named users in the header {header}: --auth-header {header} --trusted-proxy ADDRESS does so here");
+        let header = header
+            .strip_prefix("HTTP_")
+            .unwrap_or(header)
+            .replace('_', "-");
+        let advice = format!(
+            "its proxy named users in the header {header}: --auth-header {header} --trusted-proxy \
+             ADDRESS does so here"
+        );
         serve.advice.push(advice);
     }
     if is("INTEGRATIONS_ALLOW_PRIVATE_IPS", "false") {
-        serve.advice.push("its integrations reached no private addresses: --outbound public keeps it so for imported channels".into());
+        serve.advice.push(
+            "its integrations reached no private addresses: --outbound public keeps it so for \
+             imported channels"
+                .into(),
+        );
     }
-    let endpoint = environment.get("PING_ENDPOINT").filter(|endpoint| site.is_some_and(|site| **endpoint != format!("{site}/ping/")));
-    let through = |endpoint| format!("its ping URLs begin with {endpoint}: let the proxy go on sending them to /ping/ here");
+    let endpoint = environment
+        .get("PING_ENDPOINT")
+        .filter(|endpoint| site.is_some_and(|site| **endpoint != format!("{site}/ping/")));
+    let through = |endpoint| {
+        format!(
+            "its ping URLs begin with {endpoint}: let the proxy go on sending them to /ping/ here"
+        )
+    };
     serve.advice.extend(endpoint.map(through));
     serve.advice.extend(environment.unresolved_warnings());
     serve
@@ -135,21 +194,27 @@ impl ServeFlags {
         match value {
             value if value.bytes().all(is_plain) => self.flags.push(format!("{flag} {value}")),
             // The text goes to a terminal, and from there perhaps into a shell.
-            value if !value.chars().any(|c| c.is_control() || c == '\'') => self.flags.push(format!("{flag} '{value}'")),
-            _ => self.advice.push(format!("{flag} stands for its {name}, which has characters that are not shown here")),
+            value if !value.chars().any(|c| c.is_control() || c == '\'') => {
+                self.flags.push(format!("{flag} '{value}'"))
+            }
+            _ => self.advice.push(format!(
+                "{flag} stands for its {name}, which has characters that are not shown here"
+            )),
         }
     }
 
     /// Adds flags for pings by mail, which the old server received if it had a port for them.
     fn add_incoming_mail(&mut self, environment: &ServerEnvironment) {
-        let (port, domain) = (environment.get("SMTPD_PORT"), environment.get("PING_EMAIL_DOMAIN").unwrap_or("localhost"));
+        let port = environment.get("SMTPD_PORT");
+        let domain = environment.get("PING_EMAIL_DOMAIN").unwrap_or("localhost");
         match port.map(str::parse::<u16>) {
             Some(Ok(port)) => {
                 self.push_flag("--ping-email-domain", "PING_EMAIL_DOMAIN", domain);
                 self.flags.push(format!("--smtp-listen 0.0.0.0:{port}"));
             }
             _ if domain != "localhost" => self.advice.push(format!(
-                "it had no SMTPD_PORT: if jobs ping by mail to {domain}, add --ping-email-domain {domain} --smtp-listen ADDRESS:PORT"
+                "it had no SMTPD_PORT: if jobs ping by mail to {domain}, add --ping-email-domain \
+                 {domain} --smtp-listen ADDRESS:PORT"
             )),
             _ => {}
         }
@@ -157,8 +222,14 @@ impl ServeFlags {
 
     /// Adds flags for alerts by mail.
     fn add_outgoing_mail(&mut self, environment: &ServerEnvironment) {
-        let Some(host) = environment.get("EMAIL_HOST") else { return };
-        let is = |name: &str, word: &str| environment.get(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
+        let Some(host) = environment.get("EMAIL_HOST") else {
+            return;
+        };
+        let is = |name: &str, word: &str| {
+            environment
+                .get(name)
+                .is_some_and(|value| value.eq_ignore_ascii_case(word))
+        };
         let scheme = match () {
             () if is("EMAIL_USE_SSL", "true") => "smtps",
             () if is("EMAIL_USE_TLS", "false") => "smtp+plain",
@@ -166,28 +237,59 @@ impl ServeFlags {
         };
         let port = environment.get("EMAIL_PORT").unwrap_or("587");
         // The user name is used only with a password.
-        let user = environment.get("EMAIL_HOST_USER").filter(|_| environment.get("EMAIL_HOST_PASSWORD").is_some());
-        let with_user = user.map(|user| format!("{scheme}://{}@{host}:{port}", utf8_percent_encode(user, USERINFO_ESCAPES)));
+        let user = environment
+            .get("EMAIL_HOST_USER")
+            .filter(|_| environment.get("EMAIL_HOST_PASSWORD").is_some());
+        let with_user = user.map(|user| {
+            format!(
+                "{scheme}://{}@{host}:{port}",
+                utf8_percent_encode(user, USERINFO_ESCAPES)
+            )
+        });
         let with_user = with_user.filter(|url| MailServer::parse(url).is_ok());
-        let url = with_user.clone().unwrap_or_else(|| format!("{scheme}://{host}:{port}"));
-        let from = environment.get("DEFAULT_FROM_EMAIL").unwrap_or("healthchecks@example.org");
+        let url = with_user
+            .clone()
+            .unwrap_or_else(|| format!("{scheme}://{host}:{port}"));
+        let from = environment
+            .get("DEFAULT_FROM_EMAIL")
+            .unwrap_or("healthchecks@example.org");
         if MailServer::parse(&url).is_err() || MailFrom::parse(from).is_err() {
-            self.advice.push("its mail server or its sender cannot be told in flags: see --mail-server and --mail-from".into());
+            self.advice.push(
+                "its mail server or its sender cannot be told in flags: see --mail-server and \
+                 --mail-from"
+                    .into(),
+            );
             return;
         }
         self.push_flag("--mail-server", "EMAIL_HOST", &url);
         self.push_flag("--mail-from", "DEFAULT_FROM_EMAIL", from);
         if with_user.is_some() {
-            self.flags.push(format!("--mail-password-file {SUGGESTED_PASSWORD_FILE}"));
-            self.advice.push(format!("write its EMAIL_HOST_PASSWORD into {SUGGESTED_PASSWORD_FILE}, readable for the server alone"));
+            self.flags
+                .push(format!("--mail-password-file {SUGGESTED_PASSWORD_FILE}"));
+            self.advice.push(format!(
+                "write its EMAIL_HOST_PASSWORD into {SUGGESTED_PASSWORD_FILE}, readable for the \
+                 server alone"
+            ));
         } else if user.is_some() {
-            self.advice.push("it sent a password for mail without TLS, which is not done here: see --mail-server".into());
+            self.advice.push(
+                "it sent a password for mail without TLS, which is not done here: see \
+                 --mail-server"
+                    .into(),
+            );
         }
     }
 }
 
 /// Characters of a user name that have to be encoded in the URL of a mail server.
-const USERINFO_ESCAPES: &AsciiSet = &CONTROLS.add(b' ').add(b':').add(b'/').add(b'%').add(b'?').add(b'#').add(b'\'').add(b'"');
+const USERINFO_ESCAPES: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b':')
+    .add(b'/')
+    .add(b'%')
+    .add(b'?')
+    .add(b'#')
+    .add(b'\'')
+    .add(b'"');
 
 /// Maximum depth of nested references.
 const MAX_REFERENCE_DEPTH: usize = 8;
@@ -226,25 +328,40 @@ struct RawVariable {
 /// Returns a value with `${NAME}`, `${NAME:-DEFAULT}` and `${NAME-DEFAULT}` replaced. The error is
 /// a name that the file does not define. `$NAME` without braces is kept, because secrets may
 /// contain a dollar sign.
-fn resolve_references(raw: &BTreeMap<String, RawVariable>, value: &RawVariable, depth: usize) -> Result<String, String> {
-    let (mut read, mut rest) = (String::new(), value.text.as_str());
+fn resolve_references(
+    raw: &BTreeMap<String, RawVariable>,
+    value: &RawVariable,
+    depth: usize,
+) -> Result<String, String> {
+    let mut read = String::new();
+    let mut rest = value.text.as_str();
     while !value.is_literal
         && let Some((before, after)) = rest.split_once("${")
     {
-        let Some((inner, after)) = after.split_once('}') else { break };
+        let Some((inner, after)) = after.split_once('}') else {
+            break;
+        };
         let end = inner.find(|c| !is_name_char(c)).unwrap_or(inner.len());
         let (name, default) = inner.split_at(end);
         let found = match depth.checked_sub(1) {
-            Some(depth) => raw.get(name).map(|value| resolve_references(raw, value, depth)).transpose()?,
+            Some(depth) => raw
+                .get(name)
+                .map(|value| resolve_references(raw, value, depth))
+                .transpose()?,
             None => None,
         };
         let default = match (default.strip_prefix(":-"), default.strip_prefix('-')) {
-            (Some(default), _) => Some(default).filter(|_| found.as_ref().is_none_or(String::is_empty)),
+            (Some(default), _) => {
+                Some(default).filter(|_| found.as_ref().is_none_or(String::is_empty))
+            }
             (None, Some(default)) => Some(default).filter(|_| found.is_none()),
             (None, None) => None,
         };
         read += before;
-        read += &default.map(str::to_owned).or(found).ok_or_else(|| name.to_owned())?;
+        read += &default
+            .map(str::to_owned)
+            .or(found)
+            .ok_or_else(|| name.to_owned())?;
         rest = after;
     }
     Ok(read + rest)
@@ -259,18 +376,43 @@ fn is_name_char(c: char) -> bool {
 fn parse_variable(line: &str) -> Option<(String, RawVariable)> {
     let line = line.trim();
     if let Some(text) = line.strip_prefix('"') {
-        let text: String = serde_json::from_str(&format!("\"{}", text.trim_end_matches(','))).ok()?;
+        let text: String =
+            serde_json::from_str(&format!("\"{}", text.trim_end_matches(','))).ok()?;
         let (name, value) = text.split_once('=')?;
-        return Some((name.into(), RawVariable { text: value.into(), is_literal: true }));
+        return Some((
+            name.into(),
+            RawVariable {
+                text: value.into(),
+                is_literal: true,
+            },
+        ));
     }
-    let (name, value) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;
-    let (name, value) = (name.trim(), value.trim());
-    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    is_name.then(|| (name.into(), RawVariable { text: parse_unquoted(value), is_literal: value.starts_with('\'') }))
+    let (name, value) = line
+        .strip_prefix("export ")
+        .unwrap_or(line)
+        .split_once('=')?;
+    let name = name.trim();
+    let value = value.trim();
+    let is_name = !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_name.then(|| {
+        (
+            name.into(),
+            RawVariable {
+                text: parse_unquoted(value),
+                is_literal: value.starts_with('\''),
+            },
+        )
+    })
 }
 
 fn parse_unquoted(value: &str) -> String {
-    if let Some((text, _)) = value.strip_prefix('\'').and_then(|rest| rest.split_once('\'')) {
+    if let Some((text, _)) = value
+        .strip_prefix('\'')
+        .and_then(|rest| rest.split_once('\''))
+    {
         return text.into();
     }
     if let Some(text) = value.strip_prefix('"').and_then(parse_double_quoted) {
@@ -282,7 +424,11 @@ fn parse_unquoted(value: &str) -> String {
         before = *c;
         begins
     });
-    comment.and_then(|(at, _)| value.get(..at)).unwrap_or(value).trim_end().into()
+    comment
+        .and_then(|(at, _)| value.get(..at))
+        .unwrap_or(value)
+        .trim_end()
+        .into()
 }
 
 /// Parses up to the closing quote; `None` if there is none.
@@ -318,7 +464,11 @@ mod tests {
     fn flags_of_the_server_follow() {
         let site = "SITE_ROOT=https://a\n";
         for (text, flags, advice) in [
-            (STOCK, "--base-url http://localhost:8000 --site-name Mychecks --ping-body-limit 10000", 0),
+            (
+                STOCK,
+                "--base-url http://localhost:8000 --site-name Mychecks --ping-body-limit 10000",
+                0,
+            ),
             (
                 "SITE_ROOT=https://hc.example.org/\nPING_ENDPOINT=https://hc.example.org/ping/\nSMTPD_PORT=2525\nSITE_NAME=Our checks\n\
                     PING_EMAIL_DOMAIN=hc.example.org\nEMAIL_HOST=mx\nEMAIL_HOST_USER=me@example.org\nEMAIL_HOST_PASSWORD=pw\n\
@@ -328,24 +478,53 @@ mod tests {
                     --mail-password-file /etc/overdue/mail-password --allow-shell",
                 1,
             ),
-            (&format!("{site}PING_ENDPOINT=https://hc-ping.example.org/\nEMAIL_HOST=x;y\n"), "--base-url https://a", 2),
+            (
+                &format!("{site}PING_ENDPOINT=https://hc-ping.example.org/\nEMAIL_HOST=x;y\n"),
+                "--base-url https://a",
+                2,
+            ),
             (
                 &format!("{site}EMAIL_HOST=mx\nEMAIL_HOST_USER=me\n"),
                 "--base-url https://a --mail-server smtp://mx:587 --mail-from healthchecks@example.org",
                 0,
             ),
             (
-                &format!("{site}EMAIL_HOST=mx\nEMAIL_HOST_USER=me\nEMAIL_HOST_PASSWORD=x\nEMAIL_USE_TLS=False\nEMAIL_PORT=25\n"),
+                &format!(
+                    "{site}EMAIL_HOST=mx\nEMAIL_HOST_USER=me\nEMAIL_HOST_PASSWORD=x\nEMAIL_USE_TLS=False\nEMAIL_PORT=25\n"
+                ),
                 "--base-url https://a --mail-server smtp+plain://mx:25 --mail-from healthchecks@example.org",
                 1,
             ),
-            (&format!("{site}PING_BODY_LIMIT=None\n"), "--base-url https://a --ping-body-limit 10000000", 1),
-            (&format!("{site}PING_EMAIL_DOMAIN=hc.example.org\n"), "--base-url https://a", 1),
-            (&format!("{site}REMOTE_USER_HEADER=HTTP_X_USER\nINTEGRATIONS_ALLOW_PRIVATE_IPS=False\n"), "--base-url https://a", 2),
-            (&format!("{site}SITE_NAME=it's\n"), "--base-url https://a", 1),
+            (
+                &format!("{site}PING_BODY_LIMIT=None\n"),
+                "--base-url https://a --ping-body-limit 10000000",
+                1,
+            ),
+            (
+                &format!("{site}PING_EMAIL_DOMAIN=hc.example.org\n"),
+                "--base-url https://a",
+                1,
+            ),
+            (
+                &format!(
+                    "{site}REMOTE_USER_HEADER=HTTP_X_USER\nINTEGRATIONS_ALLOW_PRIVATE_IPS=False\n"
+                ),
+                "--base-url https://a",
+                2,
+            ),
+            (
+                &format!("{site}SITE_NAME=it's\n"),
+                "--base-url https://a",
+                1,
+            ),
         ] {
             let serve = serve_flags(&ServerEnvironment::parse(text).unwrap());
-            assert_eq!((serve.flags.join(" ").as_str(), serve.advice.len()), (flags, advice), "{text} {:?}", serve.advice);
+            assert_eq!(
+                (serve.flags.join(" ").as_str(), serve.advice.len()),
+                (flags, advice),
+                "{text} {:?}",
+                serve.advice
+            );
         }
     }
 
@@ -387,17 +566,24 @@ mod tests {
         }
         let advice = serve_flags(&environment).advice.join("\n");
         assert!(
-            advice.contains("SECRET_KEY counts as not set: it holds ${SECRET}, which the file does not give; add a line SECRET=…"),
+            advice.contains(
+                "SECRET_KEY counts as not set: it holds ${SECRET}, which the file does not give; \
+                 add a line SECRET=…"
+            ),
             "{advice}"
         );
-        assert!(advice.contains("TELEGRAM_TOKEN counts") && !advice.contains("DB_PASSWORD"), "{advice}");
+        assert!(
+            advice.contains("TELEGRAM_TOKEN counts") && !advice.contains("DB_PASSWORD"),
+            "{advice}"
+        );
         let advice = serve_flags(&environment.with_secret("s")).advice.join("\n");
         assert!(!advice.contains("SECRET_KEY"), "{advice}");
     }
 
     #[test]
     fn variables_stand_in_lines_or_in_a_list() {
-        let text = "# a comment=1\n A=1\nexport B=\"two words\"\nC='3'\nD=\nE=a=b\nno line\n        \"F=\\\"6\",\n\"G=7\"\nA=last\n";
+        let text = "# a comment=1\n A=1\nexport B=\"two words\"\nC='3'\nD=\nE=a=b\nno line\n        \
+             \"F=\\\"6\",\n\"G=7\"\nA=last\n";
         let variables = ServerEnvironment::parse(text).unwrap();
         for (name, value) in [
             ("A", Some("last")),
@@ -414,6 +600,9 @@ mod tests {
         for bad in ["", "a\nb\n", &"A=1\n".repeat(300_000)] {
             assert!(ServerEnvironment::parse(bad).is_err());
         }
-        assert_eq!(format!("{:?}", ServerEnvironment::parse(text).unwrap()), "Environment(..)");
+        assert_eq!(
+            format!("{:?}", ServerEnvironment::parse(text).unwrap()),
+            "Environment(..)"
+        );
     }
 }

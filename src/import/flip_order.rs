@@ -40,11 +40,26 @@ mod tests {
     #[test]
     fn no_downtime_is_lost_and_no_time_runs_backwards() {
         let flip = |check: u64, number, secs, to| {
-            let (at, cause) = (Timestamp::from_secs(secs), FlipCause::Unknown);
-            let flip = Flip { at, from: Status::New, to, cause, awaited_since: None };
-            (CheckId(check), number, ImportedFlip { check: Uuid::nil(), flip })
+            let at = Timestamp::from_secs(secs);
+            let cause = FlipCause::Unknown;
+            let flip = Flip {
+                at,
+                from: Status::New,
+                to,
+                cause,
+                awaited_since: None,
+            };
+            (
+                CheckId(check),
+                number,
+                ImportedFlip {
+                    check: Uuid::nil(),
+                    flip,
+                },
+            )
         };
-        let (up, down) = (Status::Up, Status::Down);
+        let up = Status::Up;
+        let down = Status::Down;
         let mut flips = [
             flip(2, 1, 5, up),
             // The second downtime has an earlier time than the success before it.
@@ -57,7 +72,10 @@ mod tests {
             flip(3, 3, 900, down),
         ];
         sort_flips(&mut flips, Timestamp::from_secs(100));
-        let read: Vec<_> = flips.iter().map(|(check, number, flip)| (check.0, *number, flip.flip.at.secs(), flip.flip.to)).collect();
+        let read: Vec<_> = flips
+            .iter()
+            .map(|(check, number, flip)| (check.0, *number, flip.flip.at.secs(), flip.flip.to))
+            .collect();
         assert_eq!(
             read,
             [

@@ -34,7 +34,11 @@ pub fn encode_bytes(bytes: &[u8]) -> String {
 /// # Errors
 /// Returns an error if the text is not base64 or has another length.
 pub fn decode_bytes<const N: usize>(text: &str) -> Result<[u8; N], &'static str> {
-    STANDARD.decode(text).ok().and_then(|bytes| bytes.try_into().ok()).ok_or("a hash or a secret is not as long as it should be in base64")
+    STANDARD
+        .decode(text)
+        .ok()
+        .and_then(|bytes| bytes.try_into().ok())
+        .ok_or("a hash or a secret is not as long as it should be in base64")
 }
 
 fn source_text(source: Option<&ConfigSource>) -> Option<String> {
@@ -87,15 +91,48 @@ impl ImportPingRow {
     /// # Errors
     /// Returns an error if a word is unknown or the body is not base64.
     pub fn into_ping(self) -> Result<NumberedPing, String> {
-        let kinds = [PingKind::Success, PingKind::Start, PingKind::Fail, PingKind::Log, PingKind::Ignored];
-        let kind = kinds.into_iter().find(|kind| kind.name() == self.kind).ok_or("no such kind of ping")?;
+        let kinds = [
+            PingKind::Success,
+            PingKind::Start,
+            PingKind::Fail,
+            PingKind::Log,
+            PingKind::Ignored,
+        ];
+        let kind = kinds
+            .into_iter()
+            .find(|kind| kind.name() == self.kind)
+            .ok_or("no such kind of ping")?;
         let schemes = [PingScheme::Http, PingScheme::Https, PingScheme::Email];
-        let scheme = schemes.into_iter().find(|scheme| scheme.name() == self.scheme).ok_or("no such scheme")?;
-        let method = PingMethod::ALL.into_iter().find(|method| method.name() == self.method).ok_or("no such method")?;
-        let body = STANDARD.decode(self.body).map_err(|_| "a body is no base64")?.into();
-        let origin = PingOrigin { scheme, method, remote_addr: self.addr, user_agent: truncate_user_agent(&self.ua) };
-        let (check, at) = (CheckId(self.check), Timestamp::from_micros(self.at));
-        Ok(NumberedPing { check, n: self.n, at, kind, origin, rid: self.rid, exit_status: self.exit, body })
+        let scheme = schemes
+            .into_iter()
+            .find(|scheme| scheme.name() == self.scheme)
+            .ok_or("no such scheme")?;
+        let method = PingMethod::ALL
+            .into_iter()
+            .find(|method| method.name() == self.method)
+            .ok_or("no such method")?;
+        let body = STANDARD
+            .decode(self.body)
+            .map_err(|_| "a body is no base64")?
+            .into();
+        let origin = PingOrigin {
+            scheme,
+            method,
+            remote_addr: self.addr,
+            user_agent: truncate_user_agent(&self.ua),
+        };
+        let check = CheckId(self.check);
+        let at = Timestamp::from_micros(self.at);
+        Ok(NumberedPing {
+            check,
+            n: self.n,
+            at,
+            kind,
+            origin,
+            rid: self.rid,
+            exit_status: self.exit,
+            body,
+        })
     }
 }
 
@@ -136,7 +173,12 @@ const CAUSE_NAMES: [(FlipCause, &str); 9] = [
 
 impl From<NumberedFlip> for ImportFlipRow {
     fn from(NumberedFlip { check, flip }: NumberedFlip) -> Self {
-        let word = |cause| CAUSE_NAMES.into_iter().find(|(known, _)| *known == cause).map_or("", |(_, word)| word);
+        let word = |cause| {
+            CAUSE_NAMES
+                .into_iter()
+                .find(|(known, _)| *known == cause)
+                .map_or("", |(_, word)| word)
+        };
         let cause = match flip.cause {
             FlipCause::ExitStatus(status) => FlipCauseRow::Exit(status),
             cause => FlipCauseRow::Word(word(cause).into()),
@@ -160,15 +202,33 @@ impl ImportFlipRow {
     pub fn into_flip(self) -> Result<NumberedFlip, String> {
         let cause = match self.cause {
             FlipCauseRow::Exit(status) => FlipCause::ExitStatus(status),
-            FlipCauseRow::Word(word) => CAUSE_NAMES.into_iter().find(|(_, known)| *known == word).ok_or("no such cause")?.0,
+            FlipCauseRow::Word(word) => {
+                CAUSE_NAMES
+                    .into_iter()
+                    .find(|(_, known)| *known == word)
+                    .ok_or("no such cause")?
+                    .0
+            }
         };
-        let (at, awaited) = (Timestamp::from_micros(self.at), self.awaited.map(Timestamp::from_micros));
-        let flip = Flip { at, from: parse_status(&self.from)?, to: parse_status(&self.to)?, cause, awaited_since: awaited };
-        Ok(NumberedFlip { check: CheckId(self.check), flip })
+        let at = Timestamp::from_micros(self.at);
+        let awaited = self.awaited.map(Timestamp::from_micros);
+        let flip = Flip {
+            at,
+            from: parse_status(&self.from)?,
+            to: parse_status(&self.to)?,
+            cause,
+            awaited_since: awaited,
+        };
+        Ok(NumberedFlip {
+            check: CheckId(self.check),
+            flip,
+        })
     }
 }
 
 fn parse_status(word: &str) -> Result<Status, String> {
     let all = [Status::New, Status::Up, Status::Down, Status::Paused];
-    all.into_iter().find(|status| status.name() == word).ok_or_else(|| "no such status".into())
+    all.into_iter()
+        .find(|status| status.name() == word)
+        .ok_or_else(|| "no such status".into())
 }

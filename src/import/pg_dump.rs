@@ -16,21 +16,38 @@ const DUMP_COMPLETE: &[u8] = b"-- PostgreSQL database dump complete";
 /// Returns an error if the dump cannot be read, is truncated, or has no such rows. The message
 /// names the line.
 pub(super) fn read_dump(file: impl BufRead, visit: &mut dyn RowVisitor) -> Result<(), String> {
-    let mut lines = DumpLines { file, line: Vec::new(), number: 0, bytes: 0 };
-    let (mut blocks, mut opens_as_dump, mut ended) = (0, false, false);
+    let mut lines = DumpLines {
+        file,
+        line: Vec::new(),
+        number: 0,
+        bytes: 0,
+    };
+    let mut blocks = 0;
+    let mut opens_as_dump = false;
+    let mut ended = false;
     while lines.next_line()? {
         opens_as_dump |= lines.number == 1 && lines.line.starts_with(b"--");
         ended |= lines.line.starts_with(DUMP_COMPLETE);
-        let Some(rest) = lines.line.strip_prefix(b"COPY ") else { continue };
-        let Some(block) = CopyBlock::parse(&String::from_utf8_lossy(rest)) else { continue };
+        let Some(rest) = lines.line.strip_prefix(b"COPY ") else {
+            continue;
+        };
+        let Some(block) = CopyBlock::parse(&String::from_utf8_lossy(rest)) else {
+            continue;
+        };
         blocks += 1;
         if block.read_rows(&mut lines, visit)?.is_break() {
             return Ok(());
         }
     }
     match () {
-        () if blocks == 0 => Err("there are no rows as pg_dump writes them (COPY … FROM stdin): dump without --inserts; of MySQL give what manage.py dumpdata writes".into()),
-        () if opens_as_dump && !ended => Err("it is cut off: the line \"PostgreSQL database dump complete\" is not there".into()),
+        () if blocks == 0 => Err(
+            "there are no rows as pg_dump writes them (COPY … FROM stdin): dump without \
+             --inserts; of MySQL give what manage.py dumpdata writes"
+                .into(),
+        ),
+        () if opens_as_dump && !ended => Err(
+            r#"it is cut off: the line "PostgreSQL database dump complete" is not there"#.into(),
+        ),
         () => Ok(()),
     }
 }
@@ -49,14 +66,18 @@ impl<F: BufRead> DumpLines<F> {
     fn next_line(&mut self) -> Result<bool, String> {
         self.line.clear();
         let most = MAX_ROW_BYTES as u64 + 1;
-        let read = (&mut self.file).take(most).read_until(b'\n', &mut self.line);
+        let read = (&mut self.file)
+            .take(most)
+            .read_until(b'\n', &mut self.line);
         let read = read.map_err(|error| self.error_at_line(&error.to_string()))? as u64;
         self.number += u64::from(read > 0);
         self.bytes += read;
         if self.line.pop_if(|byte| *byte == b'\n').is_some() {
             self.line.pop_if(|byte| *byte == b'\r');
         } else if read == most {
-            return Err(self.error_at_line(&format!("a line of more than {} MiB", MAX_ROW_BYTES >> 20)));
+            return Err(
+                self.error_at_line(&format!("a line of more than {} MiB", MAX_ROW_BYTES >> 20))
+            );
         }
         Ok(read > 0)
     }
@@ -80,15 +101,24 @@ impl CopyBlock {
         let columns = rest.strip_suffix(") FROM stdin;")?;
         let unquoted = |name: &str| Box::from(name.trim_matches('"'));
         let name = name.rsplit_once('.').map_or(name, |(_, name)| name);
-        Some(Self { table: SourceTable::from_name(&unquoted(name)), columns: columns.split(", ").map(unquoted).collect() })
+        Some(Self {
+            table: SourceTable::from_name(&unquoted(name)),
+            columns: columns.split(", ").map(unquoted).collect(),
+        })
     }
 
-    fn read_rows<F: BufRead>(&self, lines: &mut DumpLines<F>, visit: &mut dyn RowVisitor) -> Result<std::ops::ControlFlow<()>, String> {
+    fn read_rows<F: BufRead>(
+        &self,
+        lines: &mut DumpLines<F>,
+        visit: &mut dyn RowVisitor,
+    ) -> Result<std::ops::ControlFlow<()>, String> {
         let wanted = self.table.filter(|table| visit.wants_table(*table));
         loop {
             if !lines.next_line()? {
                 let within = self.table.map_or("a table", SourceTable::name);
-                return Err(lines.error_at_line(&format!("it is cut off within the rows of {within}")));
+                return Err(
+                    lines.error_at_line(&format!("it is cut off within the rows of {within}"))
+                );
             }
             if lines.line == b"\\." {
                 visit.report_progress(lines.bytes);
@@ -98,13 +128,27 @@ impl CopyBlock {
                 visit.report_progress(lines.bytes);
             }
             let Some(table) = wanted else { continue };
-            let values = lines.line.split(|byte| *byte == b'\t').map(parse_value).collect::<Option<Vec<_>>>();
-            let values = values.ok_or_else(|| lines.error_at_line(&format!("a text of {} is not UTF-8", table.name())))?;
+            let values = lines
+                .line
+                .split(|byte| *byte == b'\t')
+                .map(parse_value)
+                .collect::<Option<Vec<_>>>();
+            let values = values.ok_or_else(|| {
+                lines.error_at_line(&format!("a text of {} is not UTF-8", table.name()))
+            })?;
             if values.len() != self.columns.len() {
-                let problem = format!("{} values in {} columns of {}", values.len(), self.columns.len(), table.name());
+                let problem = format!(
+                    "{} values in {} columns of {}",
+                    values.len(),
+                    self.columns.len(),
+                    table.name()
+                );
                 return Err(lines.error_at_line(&problem));
             }
-            if visit.visit_row(SourceRow::new(table, Rc::clone(&self.columns), values)).is_break() {
+            if visit
+                .visit_row(SourceRow::new(table, Rc::clone(&self.columns), values))
+                .is_break()
+            {
                 return Ok(std::ops::ControlFlow::Break(()));
             }
         }

@@ -100,15 +100,24 @@ impl ImportTally {
     }
 
     /// Adds a note about a number of objects, or about a single one that the text names.
-    pub(super) fn add_note(&mut self, what: ReportedKind, count: Option<u64>, text: impl Into<String>) {
-        let (text, notes) = (text.into(), &mut self.count_mut(what).notes);
+    pub(super) fn add_note(
+        &mut self,
+        what: ReportedKind,
+        count: Option<u64>,
+        text: impl Into<String>,
+    ) {
+        let text = text.into();
+        let notes = &mut self.count_mut(what).notes;
         let is_full = notes.len() >= MAX_LISTED;
         match notes.iter_mut().find(|note| note.text == text) {
             _ if count == Some(0) => {}
             Some(note) => note.count = note.count.zip(count).map(|(old, new)| old + new),
             None if !is_full => notes.push(ReportedNote { count, text }),
             None => match notes.get_mut(MAX_LISTED) {
-                None => notes.push(ReportedNote { count: Some(1), text: "more, not listed here".into() }),
+                None => notes.push(ReportedNote {
+                    count: Some(1),
+                    text: "more, not listed here".into(),
+                }),
                 Some(rest) => rest.count = rest.count.map(|rest| rest + 1),
             },
         }
@@ -136,21 +145,51 @@ pub(super) struct ReportedChannel {
 }
 
 impl ReportedChannel {
-    pub(super) fn new(project: &ImportedProject, uuid: Uuid, name: &str, kind: &str, remarks: Vec<String>) -> Self {
-        let (project, name) = (project.name.as_str().to_owned(), name.to_owned());
-        Self { project, uuid, name, kind: kind.to_owned(), checks: Vec::new(), remarks }
+    pub(super) fn new(
+        project: &ImportedProject,
+        uuid: Uuid,
+        name: &str,
+        kind: &str,
+        remarks: Vec<String>,
+    ) -> Self {
+        let project = project.name.as_str().to_owned();
+        let name = name.to_owned();
+        Self {
+            project,
+            uuid,
+            name,
+            kind: kind.to_owned(),
+            checks: Vec::new(),
+            remarks,
+        }
     }
 
     /// Describes the channel with its project and its checks.
     fn description(&self) -> String {
-        let names: Vec<_> = self.checks.iter().take(MAX_NAMED_CHECKS).map(|name| format!("{name:?}")).collect();
+        let names: Vec<_> = self
+            .checks
+            .iter()
+            .take(MAX_NAMED_CHECKS)
+            .map(|name| format!("{name:?}"))
+            .collect();
         let more = self.checks.len() - names.len();
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
         let checks = match names.is_empty() {
             true => "no check".to_owned(),
-            false => format!("{} ({}{more})", format_count(self.checks.len(), "check"), names.join(", ")),
+            false => format!(
+                "{} ({}{more})",
+                format_count(self.checks.len(), "check"),
+                names.join(", ")
+            ),
         };
-        format!("{} {:?} of project {:?}, for {checks}", self.kind, self.name, self.project)
+        format!(
+            "{} {:?} of project {:?}, for {checks}",
+            self.kind, self.name, self.project
+        )
     }
 
     /// Returns a line with the description and the UUID, and a line for each remark.
@@ -171,7 +210,11 @@ pub(super) struct IncompleteChannel {
 
 impl IncompleteChannel {
     fn lines(&self) -> Vec<String> {
-        let sets: String = self.lacks.iter().map(|key| format!(" --set {key}=…")).collect();
+        let sets: String = self
+            .lacks
+            .iter()
+            .map(|key| format!(" --set {key}=…"))
+            .collect();
         let Self { channel, .. } = self;
         let command = match sets.as_str() {
             "" => format!("overdue channel enable {}", channel.uuid),
@@ -256,9 +299,26 @@ pub(super) struct ReportRemarks {
 
 impl ImportReport {
     /// Creates a report. `name` is the name of the source, `form` the name of its format.
-    pub(super) fn new((name, form): (&str, &'static str), tally: ImportTally, remarks: ReportRemarks) -> Self {
-        let ReportRemarks { newest, incomplete, converted, dropped_channels, local, shell, late, serve_flags, advice } = remarks;
-        let source = ReportSource { name: name.to_owned(), form };
+    pub(super) fn new(
+        (name, form): (&str, &'static str),
+        tally: ImportTally,
+        remarks: ReportRemarks,
+    ) -> Self {
+        let ReportRemarks {
+            newest,
+            incomplete,
+            converted,
+            dropped_channels,
+            local,
+            shell,
+            late,
+            serve_flags,
+            advice,
+        } = remarks;
+        let source = ReportSource {
+            name: name.to_owned(),
+            form,
+        };
         let newest = newest.map(|newest| {
             let mut text = String::new();
             newest.write_rfc3339_secs(&mut text);
@@ -281,18 +341,36 @@ impl ImportReport {
     }
 
     /// Adds the number of replaced projects, and the changes in them that are lost.
-    pub fn with_replacement(self, replaced: usize, LocalChanges { checks, pings }: LocalChanges) -> Self {
-        Self { here: Some(ReplacementSummary { replaced, lost_checks: checks, lost_pings: pings }), ..self }
+    pub fn with_replacement(
+        self,
+        replaced: usize,
+        LocalChanges { checks, pings }: LocalChanges,
+    ) -> Self {
+        Self {
+            here: Some(ReplacementSummary {
+                replaced,
+                lost_checks: checks,
+                lost_pings: pings,
+            }),
+            ..self
+        }
     }
 
     /// Returns the report as lines of text. The names in it come from the source and must be
     /// escaped before they are printed to a terminal.
     pub fn lines(&self) -> Vec<String> {
-        let heading = [String::new(), "source".into(), "carried".into(), "changed".into(), "dropped".into()];
+        let heading = [
+            String::new(),
+            "source".into(),
+            "carried".into(),
+            "changed".into(),
+            "dropped".into(),
+        ];
         let mut rows = vec![(heading, Vec::new())];
         for (what, count) in &self.counts {
-            let cells =
-                [what.name().into()].into_iter().chain([count.source, count.carried, count.changed, count.dropped].map(group_thousands));
+            let cells = [what.name().into()].into_iter().chain(
+                [count.source, count.carried, count.changed, count.dropped].map(group_thousands),
+            );
             let notes = count.notes.iter().map(|note| match note.count {
                 Some(count) => format!("{} {}", group_thousands(count), note.text),
                 None => note.text.clone(),
@@ -305,17 +383,30 @@ impl ImportReport {
                 notes.collect(),
             ));
         }
-        let widest: [usize; 5] =
-            std::array::from_fn(|column| rows.iter().filter_map(|(cells, _)| cells.get(column)).map(String::len).max().unwrap_or(0));
+        let widest: [usize; 5] = std::array::from_fn(|column| {
+            rows.iter()
+                .filter_map(|(cells, _)| cells.get(column))
+                .map(String::len)
+                .max()
+                .unwrap_or(0)
+        });
         let mut lines = Vec::new();
         for (cells, notes) in rows {
-            let cells = cells.iter().zip(widest).enumerate().map(|(column, (cell, width))| match column {
-                0 => format!("{cell:<width$}"),
-                _ => format!("{cell:>width$}"),
-            });
+            let cells = cells
+                .iter()
+                .zip(widest)
+                .enumerate()
+                .map(|(column, (cell, width))| match column {
+                    0 => format!("{cell:<width$}"),
+                    _ => format!("{cell:>width$}"),
+                });
             let line = cells.collect::<Vec<_>>().join("  ");
             let indent = " ".repeat(line.len());
-            lines.push(format!("{line}  {}", notes.first().map_or("", String::as_str)).trim_end().to_owned());
+            lines.push(
+                format!("{line}  {}", notes.first().map_or("", String::as_str))
+                    .trim_end()
+                    .to_owned(),
+            );
             lines.extend(notes.iter().skip(1).map(|note| format!("{indent}  {note}")));
         }
         lines.extend(self.remark_lines());
@@ -326,13 +417,23 @@ impl ImportReport {
         let mut lines = Vec::new();
         if !self.incomplete.is_empty() {
             let channels = format_count(self.incomplete.len(), "channel");
-            lines.push(format!("{channels} without all settings, disabled unless given them or enabled here before:"));
+            lines.push(format!(
+                "{channels} without all settings, disabled unless given them or enabled here \
+                 before:"
+            ));
             lines.extend(self.incomplete.iter().flat_map(IncompleteChannel::lines));
         }
         for (what, rows) in [
             ("not brought", &self.dropped_channels),
-            ("with settings that are written otherwise here", &self.converted),
-            ("running commands here once the server is started with --allow-shell, so read them first", &self.shell),
+            (
+                "with settings that are written otherwise here",
+                &self.converted,
+            ),
+            (
+                "running commands here once the server is started with --allow-shell, so read \
+                 them first",
+                &self.shell,
+            ),
         ] {
             if !rows.is_empty() {
                 lines.push(format!("{what}, {}:", format_count(rows.len(), "channel")));
@@ -340,24 +441,54 @@ impl ImportReport {
             }
         }
         if !self.local.is_empty() {
-            let mut addresses: Vec<_> = self.local.iter().flat_map(|row| row.addresses.iter().copied()).collect();
+            let mut addresses: Vec<_> = self
+                .local
+                .iter()
+                .flat_map(|row| row.addresses.iter().copied())
+                .collect();
             addresses.sort_unstable();
             addresses.dedup();
-            let flags: String = addresses.iter().map(|address| format!(" --outbound-allow {address}")).collect();
+            let flags: String = addresses
+                .iter()
+                .map(|address| format!(" --outbound-allow {address}"))
+                .collect();
             let channels = format_count(self.local.len(), "channel");
-            lines.push(format!("to addresses of this machine, which imported channels reach only with overdue serve{flags}, {channels}:"));
+            lines.push(format!(
+                "to addresses of this machine, which imported channels reach only with overdue \
+                 serve{flags}, {channels}:"
+            ));
             lines.extend(self.local.iter().flat_map(|row| row.channel.lines()));
         }
         if !self.late.is_empty() {
-            let names: Vec<_> = self.late.iter().take(MAX_LISTED).map(|check| check.name.as_str()).collect();
+            let names: Vec<_> = self
+                .late
+                .iter()
+                .take(MAX_LISTED)
+                .map(|check| check.name.as_str())
+                .collect();
             let more = self.late.len() - names.len();
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
             let verb = if self.late.len() == 1 { "is" } else { "are" };
-            lines.push(format!("{} {verb} late by now: {}{more}", format_count(self.late.len(), "check"), names.join(", ")));
+            lines.push(format!(
+                "{} {verb} late by now: {}{more}",
+                format_count(self.late.len(), "check"),
+                names.join(", ")
+            ));
         }
-        lines.extend(self.newest.iter().map(|newest| format!("the latest thing in it is of {newest}")));
+        lines.extend(
+            self.newest
+                .iter()
+                .map(|newest| format!("the latest thing in it is of {newest}")),
+        );
         if !self.serve_flags.is_empty() {
-            lines.push(format!("what the old server was configured with: overdue serve {}", self.serve_flags.join(" ")));
+            lines.push(format!(
+                "what the old server was configured with: overdue serve {}",
+                self.serve_flags.join(" ")
+            ));
         }
         lines.extend(self.advice.iter().cloned());
         lines.extend(self.here.as_ref().map(ReplacementSummary::sentence));
@@ -367,14 +498,25 @@ impl ImportReport {
 
 impl ReplacementSummary {
     fn sentence(&self) -> String {
-        let Self { replaced, lost_checks: checks, lost_pings: pings } = *self;
+        let Self {
+            replaced,
+            lost_checks: checks,
+            lost_pings: pings,
+        } = *self;
         let lost = LocalChanges { checks, pings };
         let of = match replaced {
             0 => return "nothing of what is here is in its way".into(),
             1 => "1 project that was imported before".into(),
-            _ => format!("{} that were imported before", format_count(replaced, "project")),
+            _ => format!(
+                "{} that were imported before",
+                format_count(replaced, "project")
+            ),
         };
-        let loss = if lost == LocalChanges::default() { String::new() } else { format!("; {lost}: that would be lost") };
+        let loss = if lost == LocalChanges::default() {
+            String::new()
+        } else {
+            format!("; {lost}: that would be lost")
+        };
         format!("it would take the place of {of}{loss}")
     }
 }
@@ -398,7 +540,13 @@ mod tests {
 
     #[test]
     fn thousands_are_set_apart() {
-        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (123_456, "123,456"), (1_234_567, "1,234,567")] {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (123_456, "123,456"),
+            (1_234_567, "1,234,567"),
+        ] {
             assert_eq!(group_thousands(number), text);
         }
     }
@@ -412,13 +560,28 @@ mod tests {
         tally.add_dropped(ReportedKind::Pings, 2, "old");
         tally.add_dropped(ReportedKind::Pings, 0, "never");
         let count = &tally.0[&ReportedKind::Pings];
-        assert_eq!((count.source, count.carried, count.changed, count.dropped), (8, 5, 2, 3));
-        assert_eq!(count.notes, [ReportedNote { count: Some(3), text: "old".into() }]);
+        assert_eq!(
+            (count.source, count.carried, count.changed, count.dropped),
+            (8, 5, 2, 3)
+        );
+        assert_eq!(
+            count.notes,
+            [ReportedNote {
+                count: Some(3),
+                text: "old".into()
+            }]
+        );
         for name in 0..100 {
             tally.add_note(ReportedKind::Projects, None, format!("project {name}"));
         }
         let notes = &tally.0[&ReportedKind::Projects].notes;
         assert_eq!(notes.len(), MAX_LISTED + 1);
-        assert_eq!(notes.last(), Some(&ReportedNote { count: Some(80), text: "more, not listed here".into() }));
+        assert_eq!(
+            notes.last(),
+            Some(&ReportedNote {
+                count: Some(80),
+                text: "more, not listed here".into()
+            })
+        );
     }
 }

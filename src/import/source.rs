@@ -48,13 +48,22 @@ impl SourceFormat {
         match () {
             () if head.starts_with(b"SQLite format 3\0") => Ok(Self::Sqlite),
             () if text.starts_with(b"[") => Ok(Self::Dumpdata),
-            () if head.starts_with(b"PGDMP") => {
-                Err("it is in PostgreSQL's own format: pg_restore -f - FILE | overdue import healthchecks -")
+            () if head.starts_with(b"PGDMP") => Err("it is in PostgreSQL's own format: \
+                                                     pg_restore -f - FILE | overdue import \
+                                                     healthchecks -"),
+            () if head.starts_with(b"\x1f\x8b") => {
+                Err("it is compressed: gunzip -c FILE | overdue import healthchecks -")
             }
-            () if head.starts_with(b"\x1f\x8b") => Err("it is compressed: gunzip -c FILE | overdue import healthchecks -"),
-            () if head.starts_with(b"\x28\xb5\x2f\xfd") => Err("it is compressed: zstd -dc FILE | overdue import healthchecks -"),
+            () if head.starts_with(b"\x28\xb5\x2f\xfd") => {
+                Err("it is compressed: zstd -dc FILE | overdue import healthchecks -")
+            }
             () if head.is_empty() => Err("it is empty"),
-            () if [&b"--"[..], b"COPY ", b"SET ", b"\\"].iter().any(|start| text.starts_with(start)) => Ok(Self::PgDump),
+            () if [&b"--"[..], b"COPY ", b"SET ", b"\\"]
+                .iter()
+                .any(|start| text.starts_with(start)) =>
+            {
+                Ok(Self::PgDump)
+            }
             () => Err("it is neither a SQLite file, nor what pg_dump or manage.py dumpdata writes"),
         }
     }
@@ -82,8 +91,16 @@ impl ImportSource {
     /// the source.
     pub fn open(path: &Path, random: &Random) -> Result<Self, String> {
         let is_input = path.as_os_str() == "-";
-        let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
-        let opened = if is_input { SourceData::from_stream(io::stdin().lock(), random) } else { SourceData::open(path, random) };
+        let name = if is_input {
+            "standard input".to_owned()
+        } else {
+            path.display().to_string()
+        };
+        let opened = if is_input {
+            SourceData::from_stream(io::stdin().lock(), random)
+        } else {
+            SourceData::open(path, random)
+        };
         match opened {
             Ok(data) => Ok(Self { name, data }),
             Err(problem) => Err(format!("{name}: {problem}")),
@@ -121,10 +138,15 @@ impl ImportSource {
         let read = match &mut self.data {
             #[cfg(feature = "sqlite")]
             SourceData::Sqlite(database) => database.read_tables(visit),
-            SourceData::Text(form, file) => file.rewind().map_err(|error| error.to_string()).and_then(|()| match form {
-                SourceFormat::Dumpdata | SourceFormat::Api => dumpdata::read_dump(file, visit),
-                SourceFormat::PgDump | SourceFormat::Sqlite => pg_dump::read_dump(BufReader::with_capacity(1 << 16, file), visit),
-            }),
+            SourceData::Text(form, file) => file
+                .rewind()
+                .map_err(|error| error.to_string())
+                .and_then(|()| match form {
+                    SourceFormat::Dumpdata | SourceFormat::Api => dumpdata::read_dump(file, visit),
+                    SourceFormat::PgDump | SourceFormat::Sqlite => {
+                        pg_dump::read_dump(BufReader::with_capacity(1 << 16, file), visit)
+                    }
+                }),
         };
         read.map_err(|problem| format!("{}: {problem}", self.name))
     }
@@ -133,7 +155,11 @@ impl ImportSource {
 impl SourceData {
     fn open(path: &Path, random: &Random) -> Result<Self, String> {
         let mut file = File::open(path).map_err(|error| error.to_string())?;
-        if !file.metadata().map_err(|error| error.to_string())?.is_file() {
+        if !file
+            .metadata()
+            .map_err(|error| error.to_string())?
+            .is_file()
+        {
             return Self::from_stream(file, random);
         }
         match detect_format(&mut file)? {
@@ -149,7 +175,10 @@ impl SourceData {
 
     fn from_stream(mut from: impl io::Read, random: &Random) -> Result<Self, String> {
         let mut head = Vec::with_capacity(SIGNATURE_BYTES);
-        (&mut from).take(SIGNATURE_BYTES as u64).read_to_end(&mut head).map_err(|error| error.to_string())?;
+        (&mut from)
+            .take(SIGNATURE_BYTES as u64)
+            .read_to_end(&mut head)
+            .map_err(|error| error.to_string())?;
         let form = SourceFormat::from_signature(&head)?;
         let from = head.chain(from);
         if form != SourceFormat::Sqlite {
@@ -176,13 +205,19 @@ impl SourceData {
 fn create_private_file(random: &Random) -> Result<(PrivateDirectory, PathBuf, File), String> {
     let directory = PrivateDirectory::create(random)?;
     let path = directory.0.join("copy");
-    let file = create_owner_only(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    let file = create_owner_only(&path)
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     Ok((directory, path, file))
 }
 
 fn copy_into(file: &mut File, mut from: impl io::Read) -> Result<(), String> {
     let kept = io::copy(&mut from, file);
-    kept.map(drop).map_err(|error| format!("cannot be kept in a file below {}: {error}", std::env::temp_dir().display()))
+    kept.map(drop).map_err(|error| {
+        format!(
+            "cannot be kept in a file below {}: {error}",
+            std::env::temp_dir().display()
+        )
+    })
 }
 
 /// Copies input that cannot be read twice into a file. The file has no name while it is written, so
@@ -201,28 +236,48 @@ fn spool_unnamed(from: impl io::Read, random: &Random) -> Result<File, String> {
 /// Returns an error if the input cannot be read or copied. The message names it.
 pub(super) fn open_rereadable(path: &Path, random: &Random) -> Result<(String, File), String> {
     let is_input = path.as_os_str() == "-";
-    let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
+    let name = if is_input {
+        "standard input".to_owned()
+    } else {
+        path.display().to_string()
+    };
     let open = || {
         if is_input {
             return spool_unnamed(io::stdin().lock(), random);
         }
         let file = File::open(path).map_err(|error| error.to_string())?;
-        let is_file = file.metadata().map_err(|error| error.to_string())?.is_file();
-        if is_file { Ok(file) } else { spool_unnamed(file, random) }
+        let is_file = file
+            .metadata()
+            .map_err(|error| error.to_string())?
+            .is_file();
+        if is_file {
+            Ok(file)
+        } else {
+            spool_unnamed(file, random)
+        }
     };
-    open().map(|file| (name.clone(), file)).map_err(|problem| format!("{name}: {problem}"))
+    open()
+        .map(|file| (name.clone(), file))
+        .map_err(|problem| format!("{name}: {problem}"))
 }
 
 fn detect_format(file: &mut File) -> Result<SourceFormat, String> {
     let mut head = Vec::with_capacity(SIGNATURE_BYTES);
-    let read = file.rewind().and_then(|()| file.take(SIGNATURE_BYTES as u64).read_to_end(&mut head));
+    let read = file
+        .rewind()
+        .and_then(|()| file.take(SIGNATURE_BYTES as u64).read_to_end(&mut head));
     read.map_err(|error| error.to_string())?;
     Ok(SourceFormat::from_signature(&head)?)
 }
 
 /// Creates a new file that only its owner can read.
 fn create_owner_only(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
 }
 
 /// An unnamed file of objects in the format of `manage.py dumpdata`. Several threads may write at
@@ -243,10 +298,19 @@ impl DumpFile {
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
-    pub(super) fn write_object(&self, model: &str, pk: u64, fields: &serde_json::Value) -> Result<(), String> {
+    pub(super) fn write_object(
+        &self,
+        model: &str,
+        pk: u64,
+        fields: &serde_json::Value,
+    ) -> Result<(), String> {
         let (file, begun) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let object = serde_json::json!({ "model": model, "pk": pk, "fields": fields });
-        let before = if std::mem::replace(begun, true) { ",\n" } else { "[" };
+        let before = if std::mem::replace(begun, true) {
+            ",\n"
+        } else {
+            "["
+        };
         write!(file, "{before}{object}").map_err(write_error_text)
     }
 
@@ -257,14 +321,22 @@ impl DumpFile {
     pub(super) fn into_source(self, name: String) -> Result<ImportSource, String> {
         let (mut file, _) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         write!(file, "]").map_err(write_error_text)?;
-        let file = file.into_inner().map_err(|error| write_error_text(error.into_error()))?;
-        Ok(ImportSource { name, data: SourceData::Text(SourceFormat::Api, file) })
+        let file = file
+            .into_inner()
+            .map_err(|error| write_error_text(error.into_error()))?;
+        Ok(ImportSource {
+            name,
+            data: SourceData::Text(SourceFormat::Api, file),
+        })
     }
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "errors are mapped by it")]
 fn write_error_text(error: io::Error) -> String {
-    format!("a file below {} cannot be written: {error}", std::env::temp_dir().display())
+    format!(
+        "a file below {} cannot be written: {error}",
+        std::env::temp_dir().display()
+    )
 }
 
 /// A temporary directory that only this user can access. It is removed with its contents on drop.
@@ -274,7 +346,8 @@ impl PrivateDirectory {
     fn create(random: &Random) -> Result<Self, String> {
         let path = std::env::temp_dir().join(format!("overdue-import-{}", random.uuid()));
         let made = DirBuilder::new().mode(0o700).create(&path);
-        made.map(|()| Self(path.clone())).map_err(|error| format!("cannot make {}: {error}", path.display()))
+        made.map(|()| Self(path.clone()))
+            .map_err(|error| format!("cannot make {}: {error}", path.display()))
     }
 }
 

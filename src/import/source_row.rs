@@ -34,8 +34,16 @@ pub(super) enum SourceTable {
 
 impl SourceTable {
     /// Tables that are kept in memory completely.
-    pub(super) const OBJECTS: [Self; 8] =
-        [Self::User, Self::Profile, Self::Project, Self::Member, Self::Check, Self::Channel, Self::Assignment, Self::Session];
+    pub(super) const OBJECTS: [Self; 8] = [
+        Self::User,
+        Self::Profile,
+        Self::Project,
+        Self::Member,
+        Self::Check,
+        Self::Channel,
+        Self::Assignment,
+        Self::Session,
+    ];
 
     /// Tables of logs.
     pub(super) const LOGS: [Self; 2] = [Self::Flip, Self::Ping];
@@ -58,7 +66,10 @@ impl SourceTable {
 
     /// Returns the table of this name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
-        Self::OBJECTS.into_iter().chain(Self::LOGS).find(|table| table.name() == name)
+        Self::OBJECTS
+            .into_iter()
+            .chain(Self::LOGS)
+            .find(|table| table.name() == name)
     }
 }
 
@@ -69,7 +80,10 @@ pub(super) enum SourceValue {
     Bool(bool),
     Integer(i64),
     Text(String),
-    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "dumps have texts for them"))]
+    #[cfg_attr(
+        not(feature = "sqlite"),
+        allow(dead_code, reason = "dumps have texts for them")
+    )]
     Bytes(Vec<u8>),
     /// A value of a type that no needed column has.
     Other,
@@ -97,7 +111,10 @@ pub struct RowError {
 impl RowError {
     /// Adds the display name of the object.
     pub(super) fn with_name(self, name: &str) -> Self {
-        Self { name: Some(name.to_owned()), ..self }
+        Self {
+            name: Some(name.to_owned()),
+            ..self
+        }
     }
 
     /// Adds a hint about `--skip` for a check, unless the message has one.
@@ -124,8 +141,16 @@ type ColumnResult<T> = Result<Option<T>, RowError>;
 
 impl SourceRow {
     /// Creates a row with a value for each column.
-    pub(super) fn new(table: SourceTable, columns: Rc<[Box<str>]>, values: Vec<SourceValue>) -> Self {
-        Self { table, columns, values }
+    pub(super) fn new(
+        table: SourceTable,
+        columns: Rc<[Box<str>]>,
+        values: Vec<SourceValue>,
+    ) -> Self {
+        Self {
+            table,
+            columns,
+            values,
+        }
     }
 
     /// Returns an error about this row.
@@ -135,7 +160,12 @@ impl SourceRow {
             Some(SourceValue::Text(pk)) => pk.chars().take(40).collect(),
             _ => "without id".into(),
         };
-        RowError { table: self.table, primary_key: pk, name: None, message: what.into() }
+        RowError {
+            table: self.table,
+            primary_key: pk,
+            name: None,
+            message: what.into(),
+        }
     }
 
     /// True if the column exists, whatever its value is.
@@ -145,12 +175,23 @@ impl SourceRow {
 
     fn get(&self, column: &str) -> Option<&SourceValue> {
         let place = self.columns.iter().position(|name| **name == *column)?;
-        self.values.get(place).filter(|value| **value != SourceValue::Null)
+        self.values
+            .get(place)
+            .filter(|value| **value != SourceValue::Null)
     }
 
-    fn read_column<T>(&self, column: &str, what: &str, read: impl FnOnce(&SourceValue) -> Option<T>) -> ColumnResult<T> {
-        let Some(value) = self.get(column) else { return Ok(None) };
-        read(value).map(Some).ok_or_else(|| self.error(format!("{column} is not {what}")))
+    fn read_column<T>(
+        &self,
+        column: &str,
+        what: &str,
+        read: impl FnOnce(&SourceValue) -> Option<T>,
+    ) -> ColumnResult<T> {
+        let Some(value) = self.get(column) else {
+            return Ok(None);
+        };
+        read(value)
+            .map(Some)
+            .ok_or_else(|| self.error(format!("{column} is not {what}")))
     }
 
     /// Requires a value: `None` becomes an error.
@@ -237,21 +278,33 @@ impl SourceRow {
 /// `+05:30`).
 pub(super) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let stamp = text.parse::<jiff::Timestamp>().ok();
-    let stamp = stamp.or_else(|| Some(text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp()));
+    let stamp = stamp.or_else(|| {
+        Some(
+            text.parse::<DateTime>()
+                .ok()?
+                .to_zoned(TimeZone::UTC)
+                .ok()?
+                .timestamp(),
+        )
+    });
     stamp.map(|stamp| Timestamp::from_micros(stamp.as_microsecond()))
 }
 
 /// Parses `1 day 00:00:05`, `1 00:00:05`, `2 days`, `-00:00:01.5`.
 fn parse_duration_micros(text: &str) -> Option<i64> {
     const DAY: i64 = 86_400 * MICROS_PER_SEC;
-    let (mut total, mut words) = (0_i64, text.split(' ').peekable());
+    let mut total = 0_i64;
+    let mut words = text.split(' ').peekable();
     let mut any = false;
     while let Some(word) = words.next() {
         let part = match word.contains(':') {
             true => parse_clock_micros(word)?,
             false => {
                 let days = word.parse::<i64>().ok()?.checked_mul(DAY)?;
-                if words.peek().is_some_and(|unit| matches!(*unit, "day" | "days")) {
+                if words
+                    .peek()
+                    .is_some_and(|unit| matches!(*unit, "day" | "days"))
+                {
                     words.next();
                 } else {
                     // A number without a unit is a number of days, and a time of day must follow.
@@ -273,16 +326,28 @@ fn parse_clock_micros(text: &str) -> Option<i64> {
         b'+' => (1, text.get(1..)?),
         _ => (1, text),
     };
-    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<i64>().ok()).flatten();
+    let number = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_digit())
+            .then(|| text.parse::<i64>().ok())
+            .flatten()
+    };
     let (time, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let mut parts = time.split(':');
-    let (hours, minutes, seconds) = (number(parts.next()?)?, number(parts.next()?)?, number(parts.next()?)?);
+    let hours = number(parts.next()?)?;
+    let minutes = number(parts.next()?)?;
+    let seconds = number(parts.next()?)?;
     if parts.next().is_some() || minutes > 59 || seconds > 59 || fraction.len() > 6 {
         return None;
     }
     let fraction = number(&format!("{fraction:0<6}"))?;
-    let seconds = hours.checked_mul(3_600)?.checked_add(minutes * 60 + seconds)?;
-    seconds.checked_mul(MICROS_PER_SEC)?.checked_add(fraction)?.checked_mul(sign)
+    let seconds = hours
+        .checked_mul(3_600)?
+        .checked_add(minutes * 60 + seconds)?;
+    seconds
+        .checked_mul(MICROS_PER_SEC)?
+        .checked_add(fraction)?
+        .checked_mul(sign)
 }
 
 /// Decodes hexadecimal digits.
@@ -292,7 +357,10 @@ pub(super) fn decode_hex(digits: &str) -> Option<Vec<u8>> {
     if !odd.is_empty() {
         return None;
     }
-    pairs.iter().map(|[high, low]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()).collect()
+    pairs
+        .iter()
+        .map(|[high, low]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok())
+        .collect()
 }
 
 #[cfg(test)]
@@ -300,7 +368,11 @@ mod tests {
     use super::*;
 
     fn row(value: SourceValue) -> SourceRow {
-        SourceRow::new(SourceTable::Check, Rc::from([Box::from("id"), Box::from("c")]), vec![SourceValue::Integer(7), value])
+        SourceRow::new(
+            SourceTable::Check,
+            Rc::from([Box::from("id"), Box::from("c")]),
+            vec![SourceValue::Integer(7), value],
+        )
     }
 
     fn text(text: &str) -> SourceRow {
@@ -321,7 +393,14 @@ mod tests {
         ] {
             assert_eq!(text(form).timestamp("c"), at(micros), "{form}");
         }
-        for bad in ["", "infinity", "2026-13-01 00:00:00", "12:00", "0044-03-15 00:00:00+00 BC", "99999-01-01 00:00:00"] {
+        for bad in [
+            "",
+            "infinity",
+            "2026-13-01 00:00:00",
+            "12:00",
+            "0044-03-15 00:00:00+00 BC",
+            "99999-01-01 00:00:00",
+        ] {
             let read = text(bad).timestamp("c");
             assert!(read.is_err(), "{bad}: {read:?}");
         }
@@ -350,21 +429,39 @@ mod tests {
             ("00:00:00.1234567", None),
             ("00:00:0\u{b2}", None),
         ] {
-            assert_eq!(text(form).duration_micros("c").ok().flatten(), wanted, "{form}");
+            assert_eq!(
+                text(form).duration_micros("c").ok().flatten(),
+                wanted,
+                "{form}"
+            );
         }
-        assert_eq!(row(SourceValue::Integer(5)).duration_micros("c"), Ok(Some(5)));
+        assert_eq!(
+            row(SourceValue::Integer(5)).duration_micros("c"),
+            Ok(Some(5))
+        );
     }
 
     #[test]
     fn bytes_uuids_and_flags_are_read_in_the_form_of_each_source() {
-        for value in [SourceValue::Bytes(b"a\xffb".to_vec()), SourceValue::Text("\\x61fF62".into()), SourceValue::Text("Yf9i".into())] {
+        for value in [
+            SourceValue::Bytes(b"a\xffb".to_vec()),
+            SourceValue::Text("\\x61fF62".into()),
+            SourceValue::Text("Yf9i".into()),
+        ] {
             assert_eq!(row(value).bytes("c"), Ok(Some(b"a\xffb".to_vec())));
         }
         for bad in ["\\x6", "\\x6g", "Yf9", "ž"] {
-            assert_eq!(text(bad).bytes("c").unwrap_err().to_string(), "api_check 7: c is not bytes", "{bad}");
+            assert_eq!(
+                text(bad).bytes("c").unwrap_err().to_string(),
+                "api_check 7: c is not bytes",
+                "{bad}"
+            );
         }
         let uuid = Uuid::from_u128(0x6f3a_0f6e_0c9b_4f0e_9b1b_0a1b_2c3d_4e5f);
-        for form in ["6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f", "6f3a0f6e0c9b4f0e9b1b0a1b2c3d4e5f"] {
+        for form in [
+            "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f",
+            "6f3a0f6e0c9b4f0e9b1b0a1b2c3d4e5f",
+        ] {
             assert_eq!(text(form).uuid("c"), Ok(Some(uuid)));
         }
         assert!(text("6f3a").uuid("c").is_err() && row(SourceValue::Integer(1)).uuid("c").is_err());
@@ -376,15 +473,28 @@ mod tests {
             (SourceValue::Integer(2), None),
             (SourceValue::Text("true".into()), None),
         ] {
-            assert_eq!(row(value.clone()).boolean("c").ok().flatten(), flag, "{value:?}");
+            assert_eq!(
+                row(value.clone()).boolean("c").ok().flatten(),
+                flag,
+                "{value:?}"
+            );
         }
     }
 
     #[test]
     fn what_is_missing_or_wrong_is_said_with_its_place() {
         let row = row(SourceValue::Other);
-        assert_eq!(row.require("d", row.uuid("d")).unwrap_err().to_string(), "api_check 7: d is missing");
-        assert_eq!(row.text("c").unwrap_err().with_name("b\"").to_string(), "api_check 7 (\"b\\\"\"): c is not a text");
-        assert_eq!((row.text("d"), row.has_column("c"), row.has_column("d")), (Ok(""), true, false));
+        assert_eq!(
+            row.require("d", row.uuid("d")).unwrap_err().to_string(),
+            "api_check 7: d is missing"
+        );
+        assert_eq!(
+            row.text("c").unwrap_err().with_name("b\"").to_string(),
+            "api_check 7 (\"b\\\"\"): c is not a text"
+        );
+        assert_eq!(
+            (row.text("d"), row.has_column("c"), row.has_column("d")),
+            (Ok(""), true, false)
+        );
     }
 }

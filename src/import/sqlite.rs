@@ -37,15 +37,27 @@ impl ReadLock {
     /// locks.
     pub(super) fn acquire(path: &Path) -> Option<Self> {
         let mut version = [0];
-        File::open(path).and_then(|file| file.read_exact_at(&mut version, WRITE_VERSION_OFFSET)).ok()?;
+        File::open(path)
+            .and_then(|file| file.read_exact_at(&mut version, WRITE_VERSION_OFFSET))
+            .ok()?;
         if version == [WAL_VERSION] {
             return None;
         }
-        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX).ok()?;
+        let connection = Connection::open_with_flags(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )
+        .ok()?;
         connection.busy_timeout(BUSY_TIMEOUT).ok()?;
-        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES as i32).ok()?;
-        connection.execute_batch("PRAGMA trusted_schema = OFF; BEGIN").ok()?;
-        connection.query_row("PRAGMA schema_version", [], |_| Ok(())).ok()?;
+        connection
+            .set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES as i32)
+            .ok()?;
+        connection
+            .execute_batch("PRAGMA trusted_schema = OFF; BEGIN")
+            .ok()?;
+        connection
+            .query_row("PRAGMA schema_version", [], |_| Ok(()))
+            .ok()?;
         Some(Self(connection))
     }
 }
@@ -65,14 +77,24 @@ impl SqliteDatabase {
     /// Returns an error if the file is not a database or is damaged.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let opened = || {
-            let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+            let connection = Connection::open_with_flags(
+                path,
+                OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            )?;
             connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES as i32)?;
             // Nothing in the file may run functions or refer to other files.
-            connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON; BEGIN")?;
-            let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+            connection.execute_batch(
+                "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = \
+                 ON; BEGIN",
+            )?;
+            let pragma =
+                |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
             let bytes = pragma("page_count")?.saturating_mul(pragma("page_size")?);
             connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-            Ok(Self { connection, total_bytes: usize::try_from(bytes).unwrap_or(usize::MAX) })
+            Ok(Self {
+                connection,
+                total_bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+            })
         };
         opened().map_err(error_text)
     }
@@ -82,10 +104,17 @@ impl SqliteDatabase {
     /// # Errors
     /// Returns an error if the file is damaged, or if a table has another type.
     pub(super) fn read_tables(&self, visit: &mut dyn RowVisitor) -> Result<(), String> {
-        for table in SourceTable::OBJECTS.into_iter().chain(SourceTable::LOGS).filter(|table| visit.wants_table(*table)).collect::<Vec<_>>()
+        for table in SourceTable::OBJECTS
+            .into_iter()
+            .chain(SourceTable::LOGS)
+            .filter(|table| visit.wants_table(*table))
+            .collect::<Vec<_>>()
         {
             if self.has_table(table)?
-                && self.read_rows(table, visit).map_err(|error| format!("{}: {}", table.name(), error_text(error)))?.is_break()
+                && self
+                    .read_rows(table, visit)
+                    .map_err(|error| format!("{}: {}", table.name(), error_text(error)))?
+                    .is_break()
             {
                 break;
             }
@@ -94,9 +123,11 @@ impl SqliteDatabase {
     }
 
     fn has_table(&self, table: SourceTable) -> Result<bool, String> {
-        let found = self.connection.query_row("SELECT type, rootpage FROM sqlite_schema WHERE name = ?1", [table.name()], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
-        });
+        let found = self.connection.query_row(
+            "SELECT type, rootpage FROM sqlite_schema WHERE name = ?1",
+            [table.name()],
+            |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)),
+        );
         match found {
             // A view may compute endlessly, and a virtual table runs a program.
             Ok((kind, page)) if kind == "table" && page > 0 => Ok(true),
@@ -106,23 +137,37 @@ impl SqliteDatabase {
         }
     }
 
-    fn read_rows(&self, table: SourceTable, visit: &mut dyn RowVisitor) -> rusqlite::Result<ControlFlow<()>> {
+    fn read_rows(
+        &self,
+        table: SourceTable,
+        visit: &mut dyn RowVisitor,
+    ) -> rusqlite::Result<ControlFlow<()>> {
         // Damaged pages may refer to each other in a cycle. A text may have more bytes in UTF-8
         // than in UTF-16.
         let mut left = self.total_bytes.saturating_mul(2);
-        let mut statement = self.connection.prepare(&format!("SELECT * FROM {}", table.name()))?;
+        let mut statement = self
+            .connection
+            .prepare(&format!("SELECT * FROM {}", table.name()))?;
         let columns = self.column_names(table)?;
         if columns.len() != statement.column_count() {
-            return Err(damage_error("it is damaged: a table has other columns than it says"));
+            return Err(damage_error(
+                "it is damaged: a table has other columns than it says",
+            ));
         }
         let mut rows = statement.query([])?;
         let mut read = 0_u64;
         while let Some(row) = rows.next()? {
-            let values =
-                (0..columns.len()).map(|column| Ok(to_source_value(row.get_ref(column)?))).collect::<rusqlite::Result<Vec<_>>>()?;
+            let values = (0..columns.len())
+                .map(|column| Ok(to_source_value(row.get_ref(column)?)))
+                .collect::<rusqlite::Result<Vec<_>>>()?;
             let size = values.iter().map(value_bytes).sum::<usize>() + MIN_ROW_BYTES;
-            left = left.checked_sub(size).ok_or_else(|| damage_error("it is damaged: there are more rows than fit into the file"))?;
-            if visit.visit_row(SourceRow::new(table, Rc::clone(&columns), values)).is_break() {
+            left = left.checked_sub(size).ok_or_else(|| {
+                damage_error("it is damaged: there are more rows than fit into the file")
+            })?;
+            if visit
+                .visit_row(SourceRow::new(table, Rc::clone(&columns), values))
+                .is_break()
+            {
                 return Ok(ControlFlow::Break(()));
             }
             read += 1;
@@ -135,12 +180,23 @@ impl SqliteDatabase {
 
     /// Returns the names of the columns. The library's own function panics if a name is not UTF-8.
     fn column_names(&self, table: SourceTable) -> rusqlite::Result<Rc<[Box<str>]>> {
-        let mut statement = self.connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
+        let mut statement = self
+            .connection
+            .prepare("SELECT name FROM pragma_table_info(?1)")?;
         let mut rows = statement.query([table.name()])?;
         let mut columns = Vec::new();
         while let Some(row) = rows.next()? {
-            let name = row.get_ref(0)?.as_bytes().ok().and_then(|name| std::str::from_utf8(name).ok());
-            columns.push(name.ok_or_else(|| damage_error("it is damaged: the name of a column is not UTF-8"))?.into());
+            let name = row
+                .get_ref(0)?
+                .as_bytes()
+                .ok()
+                .and_then(|name| std::str::from_utf8(name).ok());
+            columns.push(
+                name.ok_or_else(|| {
+                    damage_error("it is damaged: the name of a column is not UTF-8")
+                })?
+                .into(),
+            );
         }
         Ok(columns.into())
     }
@@ -149,9 +205,17 @@ impl SqliteDatabase {
     pub(super) fn max_log_rows(&self) -> u64 {
         let count = |table: SourceTable| {
             let sql = format!("SELECT max(id) - min(id) + 1 FROM {}", table.name());
-            self.connection.query_row(&sql, [], |row| row.get::<_, Option<i64>>(0)).ok().flatten().and_then(|rows| u64::try_from(rows).ok())
+            self.connection
+                .query_row(&sql, [], |row| row.get::<_, Option<i64>>(0))
+                .ok()
+                .flatten()
+                .and_then(|rows| u64::try_from(rows).ok())
         };
-        SourceTable::LOGS.into_iter().filter_map(count).max().unwrap_or(0)
+        SourceTable::LOGS
+            .into_iter()
+            .filter_map(count)
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -159,7 +223,8 @@ fn to_source_value(value: ValueRef<'_>) -> SourceValue {
     match value {
         ValueRef::Null => SourceValue::Null,
         ValueRef::Integer(number) => SourceValue::Integer(number),
-        ValueRef::Text(text) => std::str::from_utf8(text).map_or(SourceValue::Other, |text| SourceValue::Text(text.into())),
+        ValueRef::Text(text) => std::str::from_utf8(text)
+            .map_or(SourceValue::Other, |text| SourceValue::Text(text.into())),
         ValueRef::Blob(bytes) => SourceValue::Bytes(bytes.into()),
         ValueRef::Real(_) => SourceValue::Other,
     }
@@ -169,12 +234,17 @@ fn value_bytes(value: &SourceValue) -> usize {
     match value {
         SourceValue::Text(text) => text.len(),
         SourceValue::Bytes(bytes) => bytes.len(),
-        SourceValue::Null | SourceValue::Bool(_) | SourceValue::Integer(_) | SourceValue::Other => 0,
+        SourceValue::Null | SourceValue::Bool(_) | SourceValue::Integer(_) | SourceValue::Other => {
+            0
+        }
     }
 }
 
 fn damage_error(problem: &str) -> rusqlite::Error {
-    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), Some(problem.to_owned()))
+    rusqlite::Error::SqliteFailure(
+        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT),
+        Some(problem.to_owned()),
+    )
 }
 
 fn error_text(error: rusqlite::Error) -> String {

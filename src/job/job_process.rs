@@ -24,8 +24,8 @@ const EXIT_TIMED_OUT: u8 = 124;
 pub(super) struct JobProcess {
     process: tokio::process::Child,
     output: OutputPipes,
-    /// True if it is in the process group of this program, and so in the foreground of the terminal
-    /// if this program is.
+    /// True if it is in the process group of this program, and so in the foreground of the
+    /// terminal if this program is.
     in_our_group: bool,
 }
 
@@ -55,17 +55,40 @@ impl JobProcess {
         let started = command.spawn();
         // It owns the ends of the pipes that the job writes to.
         drop(command);
-        Ok(started.map(|process| Self { process, output, in_our_group }).map_err(|error| {
-            let status = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-            let note = format!("{} cannot be started: {error}", job.program.to_string_lossy());
-            JobResult { status, note: Some(note), output: Vec::new() }
-        }))
+        Ok(started
+            .map(|process| Self {
+                process,
+                output,
+                in_our_group,
+            })
+            .map_err(|error| {
+                let status = if error.kind() == io::ErrorKind::NotFound {
+                    127
+                } else {
+                    126
+                };
+                let note = format!(
+                    "{} cannot be started: {error}",
+                    job.program.to_string_lossy()
+                );
+                JobResult {
+                    status,
+                    note: Some(note),
+                    output: Vec::new(),
+                }
+            }))
     }
 
     /// Waits for its end.
     pub(super) async fn wait(self, job: &JobSpec, signals: &mut ForwardedSignals) -> JobResult {
-        let Self { mut process, output, in_our_group } = self;
-        let pid = process.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        let Self {
+            mut process,
+            output,
+            in_our_group,
+        } = self;
+        let pid = process
+            .id()
+            .and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let send = |signal| {
             // The process has not been reaped, so its number is still its own. It may have ended.
             let _ = match pid {
@@ -76,7 +99,8 @@ impl JobProcess {
         };
         let printed = output_forwarding::OutputTail::default();
         let (tell, ended) = watch::channel(false);
-        let (mut timed_out, mut has_closed) = (false, false);
+        let mut timed_out = false;
+        let mut has_closed = false;
         let status = {
             let passing = output.forward(&printed, &ended);
             let mut time = Box::pin(sleep_or_forever(job.timeout));
@@ -108,12 +132,22 @@ impl JobProcess {
         };
         let (status, ended_by) = shell_exit_status(&status);
         let note = match (job.timeout, ended_by) {
-            (Some(most), _) if timed_out => Some(format!("the job was ended after {} s", most.as_secs())),
+            (Some(most), _) if timed_out => {
+                Some(format!("the job was ended after {} s", most.as_secs()))
+            }
             (_, Some(signal)) => Some(format!("the job was ended by signal {signal}")),
             _ => None,
         };
-        let status = if timed_out && status == 0 { EXIT_TIMED_OUT } else { status };
-        JobResult { status, note, output: printed.into_bytes() }
+        let status = if timed_out && status == 0 {
+            EXIT_TIMED_OUT
+        } else {
+            status
+        };
+        JobResult {
+            status,
+            note,
+            output: printed.into_bytes(),
+        }
     }
 }
 

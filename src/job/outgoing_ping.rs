@@ -42,7 +42,10 @@ impl JobEvent {
             "start" => Ok(Self::Start),
             "fail" => Ok(Self::Fail),
             "log" => Ok(Self::Log),
-            number => number.parse().map(Self::Exit).map_err(|_| "give start, fail, log or an exit status from 0 to 255"),
+            number => number
+                .parse()
+                .map(Self::Exit)
+                .map_err(|_| "give start, fail, log or an exit status from 0 to 255"),
         }
     }
 }
@@ -54,12 +57,17 @@ impl PingUrl {
     /// If it is no `http` or `https` URL.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let text = text.split('#').next().unwrap_or_default();
-        let plain = !text.bytes().any(|byte| byte.is_ascii_control() || byte == b' ');
+        let plain = !text
+            .bytes()
+            .any(|byte| byte.is_ascii_control() || byte == b' ');
         if !plain || host_port_of(text).is_err() {
             return Err("give a ping URL, as in https://example.org/ping/UUID");
         }
         let (path, query) = text.split_once('?').unwrap_or((text, ""));
-        Ok(Self { path: path.into(), query: query.into() })
+        Ok(Self {
+            path: path.into(),
+            query: query.into(),
+        })
     }
 
     /// Returns the URL of a ping with this event and this run.
@@ -75,7 +83,13 @@ impl PingUrl {
             }
         }
         let run = run.map(|run| format!("rid={run}"));
-        let query: Vec<_> = [Some(self.query.clone()).filter(|query| !query.is_empty()), run].into_iter().flatten().collect();
+        let query: Vec<_> = [
+            Some(self.query.clone()).filter(|query| !query.is_empty()),
+            run,
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         if !query.is_empty() {
             url.push('?');
             url.push_str(&query.join("&"));
@@ -96,7 +110,9 @@ pub(super) fn unknown_check_advice(url: &str) -> String {
         [] => false,
     };
     if is_unknown_uuid {
-        return "no check has the UUID of this URL: `overdue check show NAME`, or the page of the check, shows its ping URL".into();
+        return "no check has the UUID of this URL: `overdue check show NAME`, or the page of the \
+                check, shows its ping URL"
+            .into();
     }
     // The key follows `ping` or, as on the hosted service, the host; a slug may look like an
     // action.
@@ -106,11 +122,19 @@ pub(super) fn unknown_check_advice(url: &str) -> String {
         [slug, ..] => slug,
         [] => &"",
     };
-    let slug: String = named.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).take(MAX_SHOWN_SLUG_CHARS).collect();
+    let slug: String = named
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+        .take(MAX_SHOWN_SLUG_CHARS)
+        .collect();
     if query.split('&').any(|parameter| parameter == "create=1") {
-        format!("no check has the slug \"{slug}\", and none was made: the ping key is wrong, or the project has as many checks as it may")
+        format!(
+            r#"no check has the slug "{slug}", and none was made: the ping key is wrong, or the project has as many checks as it may"#
+        )
     } else {
-        format!("no check has the slug \"{slug}\": make it, or add ?create=1 to the URL; or the ping key is wrong")
+        format!(
+            r#"no check has the slug "{slug}": make it, or add ?create=1 to the URL; or the ping key is wrong"#
+        )
     }
 }
 
@@ -123,7 +147,10 @@ pub(super) struct OutgoingPing {
 
 impl OutgoingPing {
     pub(super) fn new(url: String, body: Vec<u8>) -> Self {
-        Self { url, body: body.into() }
+        Self {
+            url,
+            body: body.into(),
+        }
     }
 
     /// Appends a line to the body.
@@ -143,7 +170,13 @@ impl OutgoingPing {
         if cut > 0 {
             // A character that would be cut is removed whole. It has at most three continuation
             // bytes.
-            cut += self.body.iter().skip(cut).take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+            cut += self
+                .body
+                .iter()
+                .skip(cut)
+                .take(3)
+                .take_while(|byte| **byte & 0xc0 == 0x80)
+                .count();
         }
         self.body = self.body.split_off(cut);
     }
@@ -157,16 +190,40 @@ mod tests {
     fn what_a_ping_says_goes_before_the_query() {
         let run = Uuid::from_u128(1);
         for (url, action, has_run, wanted) in [
-            ("http://a/ping/u", Some(JobEvent::Start), true, "http://a/ping/u/start?rid=00000000-0000-0000-0000-000000000001"),
-            ("http://a/k/s/?create=1", Some(JobEvent::Exit(3)), false, "http://a/k/s/3?create=1"),
-            ("http://a/k/s?create=1#x", Some(JobEvent::Fail), true, "http://a/k/s/fail?create=1&rid=00000000-0000-0000-0000-000000000001"),
+            (
+                "http://a/ping/u",
+                Some(JobEvent::Start),
+                true,
+                "http://a/ping/u/start?rid=00000000-0000-0000-0000-000000000001",
+            ),
+            (
+                "http://a/k/s/?create=1",
+                Some(JobEvent::Exit(3)),
+                false,
+                "http://a/k/s/3?create=1",
+            ),
+            (
+                "http://a/k/s?create=1#x",
+                Some(JobEvent::Fail),
+                true,
+                "http://a/k/s/fail?create=1&rid=00000000-0000-0000-0000-000000000001",
+            ),
             ("https://a:1/x/", None, false, "https://a:1/x/"),
             ("http://a", Some(JobEvent::Log), false, "http://a/log"),
         ] {
-            let made = PingUrl::parse(url).unwrap_or_else(|error| panic!("{url}: {error}")).url_for(action, has_run.then_some(run));
+            let made = PingUrl::parse(url)
+                .unwrap_or_else(|error| panic!("{url}: {error}"))
+                .url_for(action, has_run.then_some(run));
             assert_eq!(made, wanted);
         }
-        for wrong in ["", "a/b", "ftp://a/b", "http://", "http://a/\nb", "http://a/ b"] {
+        for wrong in [
+            "",
+            "a/b",
+            "ftp://a/b",
+            "http://",
+            "http://a/\nb",
+            "http://a/ b",
+        ] {
             assert!(PingUrl::parse(wrong).is_err(), "{wrong:?}");
         }
     }
@@ -174,21 +231,48 @@ mod tests {
     #[test]
     fn an_unknown_check_is_named_with_a_cure_and_without_its_key() {
         for (url, said) in [
-            ("http://a/ping/kkkkkkkkkkkkkkkkkkkkkk/backup/start?rid=1", "no check has the slug \"backup\": make it, or add ?create=1"),
-            ("https://hc.example.org/kkkkkkkkkkkkkkkkkkkkkk/backup", "no check has the slug \"backup\": make it, or add ?create=1"),
-            ("http://a/ping/kkkkkkkkkkkkkkkkkkkkkk/backup/0?create=1&rid=1", "no check has the slug \"backup\", and none was made"),
-            ("http://a/ping/kkkkkkkkkkkkkkkkkkkkkk/42", "no check has the slug \"42\": make it"),
-            ("https://hc.example.org/kkkkkkkkkkkkkkkkkkkkkk/fail", "no check has the slug \"fail\": make it"),
-            ("http://a/ping/6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f/3", "no check has the UUID of this URL"),
+            (
+                "http://a/ping/kkkkkkkkkkkkkkkkkkkkkk/backup/start?rid=1",
+                r#"no check has the slug "backup": make it, or add ?create=1"#,
+            ),
+            (
+                "https://hc.example.org/kkkkkkkkkkkkkkkkkkkkkk/backup",
+                r#"no check has the slug "backup": make it, or add ?create=1"#,
+            ),
+            (
+                "http://a/ping/kkkkkkkkkkkkkkkkkkkkkk/backup/0?create=1&rid=1",
+                r#"no check has the slug "backup", and none was made"#,
+            ),
+            (
+                "http://a/ping/kkkkkkkkkkkkkkkkkkkkkk/42",
+                "no check has the slug \"42\": make it",
+            ),
+            (
+                "https://hc.example.org/kkkkkkkkkkkkkkkkkkkkkk/fail",
+                r#"no check has the slug "fail": make it"#,
+            ),
+            (
+                "http://a/ping/6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f/3",
+                "no check has the UUID of this URL",
+            ),
         ] {
             let cure = unknown_check_advice(url);
-            assert!(cure.starts_with(said) && !cure.contains("kkk"), "{url}: {cure}");
+            assert!(
+                cure.starts_with(said) && !cure.contains("kkk"),
+                "{url}: {cure}"
+            );
         }
     }
 
     #[test]
     fn the_end_of_a_body_is_kept_and_no_character_is_cut() {
-        for (body, most, wanted) in [("abc", 3, "abc"), ("abc", 2, "bc"), ("aéb", 2, "b"), ("a☎b", 3, "b"), ("abc", 0, "")] {
+        for (body, most, wanted) in [
+            ("abc", 3, "abc"),
+            ("abc", 2, "bc"),
+            ("aéb", 2, "b"),
+            ("a☎b", 3, "b"),
+            ("abc", 0, ""),
+        ] {
             let mut report = OutgoingPing::new(String::new(), body.into());
             report.truncate_to_tail(most);
             assert_eq!(report.body, wanted, "{body} {most}");

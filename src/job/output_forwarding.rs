@@ -40,21 +40,37 @@ impl OutputPipes {
         let (reader, out) = io::pipe()?;
         if is_same_file(io::stdout(), io::stderr()) {
             let err = out.try_clone()?;
-            return Ok((Self(vec![(receiver(reader)?, StandardStream::Out)]), out.into(), err.into()));
+            return Ok((
+                Self(vec![(receiver(reader)?, StandardStream::Out)]),
+                out.into(),
+                err.into(),
+            ));
         }
         let (other, err) = io::pipe()?;
-        Ok((Self(vec![(receiver(reader)?, StandardStream::Out), (receiver(other)?, StandardStream::Err)]), out.into(), err.into()))
+        Ok((
+            Self(vec![
+                (receiver(reader)?, StandardStream::Out),
+                (receiver(other)?, StandardStream::Err),
+            ]),
+            out.into(),
+            err.into(),
+        ))
     }
 
     /// Forwards everything until the job has closed its output, or has ended and prints nothing
     /// more.
     pub(super) async fn forward(self, end: &OutputTail, ended: &watch::Receiver<bool>) {
         let mut streams = self.0.into_iter();
-        let (first, second) = (streams.next(), streams.next());
+        let first = streams.next();
+        let second = streams.next();
         let one = |stream: Option<(Receiver, StandardStream)>| async move {
             match stream {
-                Some((from, StandardStream::Out)) => forward_stream(from, tokio::io::stdout(), end, ended.clone()).await,
-                Some((from, StandardStream::Err)) => forward_stream(from, tokio::io::stderr(), end, ended.clone()).await,
+                Some((from, StandardStream::Out)) => {
+                    forward_stream(from, tokio::io::stdout(), end, ended.clone()).await
+                }
+                Some((from, StandardStream::Err)) => {
+                    forward_stream(from, tokio::io::stderr(), end, ended.clone()).await
+                }
                 None => {}
             }
         };
@@ -63,13 +79,24 @@ impl OutputPipes {
 }
 
 fn is_same_file(one: impl AsFd, other: impl AsFd) -> bool {
-    let place = |file: &dyn AsFd| rustix::fs::fstat(file.as_fd()).map(|there| (there.st_dev, there.st_ino)).ok();
+    let place = |file: &dyn AsFd| {
+        rustix::fs::fstat(file.as_fd())
+            .map(|there| (there.st_dev, there.st_ino))
+            .ok()
+    };
     let one = place(&one);
     one.is_some() && one == place(&other)
 }
 
-async fn forward_stream(mut from: Receiver, to: impl AsyncWrite + Unpin, end: &OutputTail, mut ended: watch::Receiver<bool>) {
-    let (mut buffer, mut to, mut reads_left) = (vec![0; READ_BUFFER_BYTES], Some(to), MAX_FINAL_READS);
+async fn forward_stream(
+    mut from: Receiver,
+    to: impl AsyncWrite + Unpin,
+    end: &OutputTail,
+    mut ended: watch::Receiver<bool>,
+) {
+    let mut buffer = vec![0; READ_BUFFER_BYTES];
+    let mut to = Some(to);
+    let mut reads_left = MAX_FINAL_READS;
     loop {
         let silence = async {
             // A dropped sender means the same.
@@ -113,14 +140,19 @@ pub(super) struct OutputTail(Mutex<VecDeque<u8>>);
 impl OutputTail {
     fn push(&self, bytes: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = bytes.get(bytes.len().saturating_sub(MAX_OUTPUT_BYTES)..).unwrap_or_default();
+        let bytes = bytes
+            .get(bytes.len().saturating_sub(MAX_OUTPUT_BYTES)..)
+            .unwrap_or_default();
         let beyond = (kept.len() + bytes.len()).saturating_sub(MAX_OUTPUT_BYTES);
         kept.drain(..beyond);
         kept.extend(bytes);
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).into()
+        self.0
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .into()
     }
 }
 
@@ -131,8 +163,14 @@ mod tests {
     #[test]
     fn the_end_of_what_was_printed_is_kept() {
         for (pieces, wanted) in [
-            (vec![vec![b'a'; 10], vec![b'b'; MAX_OUTPUT_BYTES - 5]], [vec![b'a'; 5], vec![b'b'; MAX_OUTPUT_BYTES - 5]].concat()),
-            (vec![vec![b'a'; 10], vec![b'b'; MAX_OUTPUT_BYTES + 5]], vec![b'b'; MAX_OUTPUT_BYTES]),
+            (
+                vec![vec![b'a'; 10], vec![b'b'; MAX_OUTPUT_BYTES - 5]],
+                [vec![b'a'; 5], vec![b'b'; MAX_OUTPUT_BYTES - 5]].concat(),
+            ),
+            (
+                vec![vec![b'a'; 10], vec![b'b'; MAX_OUTPUT_BYTES + 5]],
+                vec![b'b'; MAX_OUTPUT_BYTES],
+            ),
             (vec![b"ab".to_vec(), b"\xff".to_vec()], b"ab\xff".to_vec()),
         ] {
             let end = OutputTail::default();

@@ -79,11 +79,16 @@ impl PingSender {
             timeout: ATTEMPT_TIMEOUT,
         };
         match outbound.send_http(request, Trust::Operator).await {
-            Ok(answer) if (200..300).contains(&answer.status) => {
-                PingAttemptResult::Accepted { body_limit: answer.header("ping-body-limit").and_then(|limit| limit.parse().ok()) }
-            }
+            Ok(answer) if (200..300).contains(&answer.status) => PingAttemptResult::Accepted {
+                body_limit: answer
+                    .header("ping-body-limit")
+                    .and_then(|limit| limit.parse().ok()),
+            },
             // Too slow, too early, too many: all of these are temporary (RFC 9110, 8470, 6585).
-            Ok(answer) if (400..500).contains(&answer.status) && ![408, 425, 429].contains(&answer.status) => {
+            Ok(answer)
+                if (400..500).contains(&answer.status)
+                    && ![408, 425, 429].contains(&answer.status) =>
+            {
                 let refusal = rejection_message(answer.status, &answer.body);
                 PingAttemptResult::Rejected(if answer.status == 404 {
                     format!("{refusal}; {}", unknown_check_advice(&report.url))
@@ -91,15 +96,23 @@ impl PingSender {
                     refusal
                 })
             }
-            Ok(answer) => PingAttemptResult::Unavailable(format!("the answer was {}", answer.status)),
-            Err(error) if error.stage == SendStage::Request => PingAttemptResult::Rejected(error.to_string()),
+            Ok(answer) => {
+                PingAttemptResult::Unavailable(format!("the answer was {}", answer.status))
+            }
+            Err(error) if error.stage == SendStage::Request => {
+                PingAttemptResult::Rejected(error.to_string())
+            }
             Err(error) if error.is_permanent => PingAttemptResult::Misconfigured(error.to_string()),
             Err(error) => PingAttemptResult::Unavailable(error.to_string()),
         }
     }
 
     /// Retries until the server has accepted or refused it, or `stop` holds true.
-    pub(super) async fn send_until_stopped(&self, report: &OutgoingPing, stop: &mut watch::Receiver<bool>) -> PingAttemptResult {
+    pub(super) async fn send_until_stopped(
+        &self,
+        report: &OutgoingPing,
+        stop: &mut watch::Receiver<bool>,
+    ) -> PingAttemptResult {
         let mut pause = FIRST_PAUSE;
         loop {
             let outcome = self.attempt(report).await;
@@ -124,26 +137,43 @@ impl PingSender {
 
     /// Sends the result of a job within the time for it, or leaves it in the spool.
     pub(super) async fn send_or_spool(&self, report: OutgoingPing) -> PingResult {
-        let Some(spool) = &self.spool else { return self.send_without_spool(&report).await };
-        let (ended, unique, written) = (self.clock.now(), self.random.uuid(), report.clone());
-        // Before the first attempt: from here on the ping survives the end of this process.
-        let kept = match with_spool_blocking(spool, move |spool| spool.write(&written, ended, unique)).await {
-            Some(Ok(kept)) => kept,
-            Some(Err(error)) => {
-                print_notice(&format!("no ping can be kept in {}: {error}", spool.directory().display()));
-                return self.send_without_spool(&report).await;
-            }
-            None => return self.send_without_spool(&report).await,
+        let Some(spool) = &self.spool else {
+            return self.send_without_spool(&report).await;
         };
+        let ended = self.clock.now();
+        let unique = self.random.uuid();
+        let written = report.clone();
+        // Before the first attempt: from here on the ping survives the end of this process.
+        let kept =
+            match with_spool_blocking(spool, move |spool| spool.write(&written, ended, unique))
+                .await
+            {
+                Some(Ok(kept)) => kept,
+                Some(Err(error)) => {
+                    print_notice(&format!(
+                        "no ping can be kept in {}: {error}",
+                        spool.directory().display()
+                    ));
+                    return self.send_without_spool(&report).await;
+                }
+                None => return self.send_without_spool(&report).await,
+            };
         let mut why = None;
         match timeout(self.within, self.send_spooled(spool, kept, &mut why)).await {
             Ok(told) => told,
-            Err(_) => PingResult::Spooled(why.unwrap_or_else(|| "another run is still sending what waits".into())),
+            Err(_) => PingResult::Spooled(
+                why.unwrap_or_else(|| "another run is still sending what waits".into()),
+            ),
         }
     }
 
     /// Sends all waiting pings until the result of this one is known.
-    async fn send_spooled(&self, spool: &Spool, kept: SpooledPing, why: &mut Option<String>) -> PingResult {
+    async fn send_spooled(
+        &self,
+        spool: &Spool,
+        kept: SpooledPing,
+        why: &mut Option<String>,
+    ) -> PingResult {
         let kept = Arc::new(kept);
         let mut pause = FIRST_PAUSE;
         loop {
@@ -154,7 +184,11 @@ impl PingSender {
             match with_spool_blocking(spool, move |spool| spool.status_of(&asked)).await {
                 // Another run sent it.
                 Some(SpoolStatus::Sent) => return PingResult::Accepted,
-                Some(SpoolStatus::Dropped) => return PingResult::Lost("the spool is full, and newer pings took its place".into()),
+                Some(SpoolStatus::Dropped) => {
+                    return PingResult::Lost(
+                        "the spool is full, and newer pings took its place".into(),
+                    );
+                }
                 Some(SpoolStatus::Waiting) | None => {}
             }
             sleep(self.with_jitter(pause)).await;
@@ -177,9 +211,11 @@ impl PingSender {
         };
         match outcome {
             Some(PingAttemptResult::Accepted { .. }) => PingResult::Accepted,
-            Some(PingAttemptResult::Rejected(why) | PingAttemptResult::Unavailable(why) | PingAttemptResult::Misconfigured(why)) => {
-                PingResult::Lost(why)
-            }
+            Some(
+                PingAttemptResult::Rejected(why)
+                | PingAttemptResult::Unavailable(why)
+                | PingAttemptResult::Misconfigured(why),
+            ) => PingResult::Lost(why),
             None => PingResult::Lost(format!("no answer came within {} s", self.within.as_secs())),
         }
     }
@@ -192,20 +228,35 @@ impl PingSender {
     /// Sends the waiting pings, the oldest first, unless another run does. If a server is
     /// unavailable, its other pings stay. Returns the result of `wanted` if it is known, and sets
     /// `why` to the reason of a failure.
-    async fn drain_spool_until(&self, wanted: Option<&SpoolName>, why: &mut Option<String>) -> Option<PingResult> {
+    async fn drain_spool_until(
+        &self,
+        wanted: Option<&SpoolName>,
+        why: &mut Option<String>,
+    ) -> Option<PingResult> {
         let spool = self.spool.as_ref()?;
         let _lock = match with_spool_blocking(spool, Spool::try_lock).await? {
             Ok(Some(lock)) => lock,
             Ok(None) => return None,
-            Err(error) => return wanted.map(|_| PingResult::Spooled(format!("no ping can be sent from the spool: {error}"))),
+            Err(error) => {
+                return wanted.map(|_| {
+                    PingResult::Spooled(format!("no ping can be sent from the spool: {error}"))
+                });
+            }
         };
         // For each unavailable server: the reason, and true if another attempt soon may help.
         let mut away: HashMap<String, (String, bool)> = HashMap::new();
         let mut told = None;
-        for name in with_spool_blocking(spool, Spool::waiting_names).await?.unwrap_or_default() {
+        for name in with_spool_blocking(spool, Spool::waiting_names)
+            .await?
+            .unwrap_or_default()
+        {
             let is_wanted = wanted == Some(&name);
             let looked_for = name.clone();
-            let Some(mut report) = with_spool_blocking(spool, move |spool| spool.read(&looked_for)).await? else { continue };
+            let Some(mut report) =
+                with_spool_blocking(spool, move |spool| spool.read(&looked_for)).await?
+            else {
+                continue;
+            };
             let place = host_port_of(&report.url).unwrap_or_default();
             if let Some((reason, passes)) = away.get(&place) {
                 if is_wanted {
@@ -224,7 +275,8 @@ impl PingSender {
                     print_notice(&format!("a ping that waited is dropped: {reason}"));
                     PingResult::Lost(reason)
                 }
-                PingAttemptResult::Unavailable(reason) | PingAttemptResult::Misconfigured(reason) => {
+                PingAttemptResult::Unavailable(reason)
+                | PingAttemptResult::Misconfigured(reason) => {
                     if is_wanted {
                         told = (!passes).then(|| PingResult::Spooled(reason.clone()));
                         *why = Some(reason.clone());
@@ -256,8 +308,15 @@ impl PingSender {
 /// contain advice. HTML pages are left out.
 fn rejection_message(status: u16, body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
-    let line: String =
-        text.trim_start().lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).take(MAX_SHOWN_CHARS).collect();
+    let line: String = text
+        .trim_start()
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(MAX_SHOWN_CHARS)
+        .collect();
     let line = line.trim_end();
     if line.is_empty() || line.starts_with(['<', '{']) {
         format!("the answer was {status}")
@@ -268,7 +327,10 @@ fn rejection_message(status: u16, body: &[u8]) -> String {
 
 /// Runs file operations on another thread, so that a hanging directory blocks neither the job nor
 /// its end. `None` if they panicked.
-async fn with_spool_blocking<T: Send + 'static>(spool: &Spool, work: impl FnOnce(&Spool) -> T + Send + 'static) -> Option<T> {
+async fn with_spool_blocking<T: Send + 'static>(
+    spool: &Spool,
+    work: impl FnOnce(&Spool) -> T + Send + 'static,
+) -> Option<T> {
     let spool = spool.clone();
     tokio::task::spawn_blocking(move || work(&spool)).await.ok()
 }
@@ -282,11 +344,17 @@ mod tests {
         for (body, shown) in [
             ("", "the answer was 400"),
             ("<html>no</html>", "the answer was 400"),
-            ("this address takes https:// URLs only\nmore", "the answer was 400: this address takes https:// URLs only"),
+            (
+                "this address takes https:// URLs only\nmore",
+                "the answer was 400: this address takes https:// URLs only",
+            ),
             ("\u{1b}[31mred", "the answer was 400: [31mred"),
         ] {
             assert_eq!(rejection_message(400, body.as_bytes()), shown);
         }
-        assert_eq!(rejection_message(400, "x".repeat(500).as_bytes()).len(), "the answer was 400: ".len() + MAX_SHOWN_CHARS);
+        assert_eq!(
+            rejection_message(400, "x".repeat(500).as_bytes()).len(),
+            "the answer was 400: ".len() + MAX_SHOWN_CHARS
+        );
     }
 }

@@ -10,7 +10,14 @@ use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::time::timeout;
 
 /// Forwarded signals.
-const FORWARDED_SIGNALS: [Signal; 6] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
+const FORWARDED_SIGNALS: [Signal; 6] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::TERM,
+    Signal::USR1,
+    Signal::USR2,
+];
 
 pub(super) struct ForwardedSignals(Vec<(Signal, unix::Signal)>);
 
@@ -19,14 +26,22 @@ impl ForwardedSignals {
     /// ignored before, as under `nohup`, stay ignored for the job too.
     pub(super) fn listen() -> io::Result<Self> {
         let ignored = ignored_signal_mask();
-        let wanted = FORWARDED_SIGNALS.into_iter().filter(|one| ignored & (1 << (one.as_raw() - 1)) == 0);
-        wanted.map(|one| Ok((one, signal(SignalKind::from_raw(one.as_raw()))?))).collect::<io::Result<_>>().map(Self)
+        let wanted = FORWARDED_SIGNALS
+            .into_iter()
+            .filter(|one| ignored & (1 << (one.as_raw() - 1)) == 0);
+        wanted
+            .map(|one| Ok((one, signal(SignalKind::from_raw(one.as_raw()))?)))
+            .collect::<io::Result<_>>()
+            .map(Self)
     }
 
     /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
-            let came = self.0.iter_mut().find_map(|(one, signal)| signal.poll_recv(context).is_ready().then_some(*one));
+            let came = self
+                .0
+                .iter_mut()
+                .find_map(|(one, signal)| signal.poll_recv(context).is_ready().then_some(*one));
             came.map_or(Poll::Pending, Poll::Ready)
         })
         .await
@@ -48,5 +63,6 @@ impl ForwardedSignals {
 fn ignored_signal_mask() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or_default()
 }

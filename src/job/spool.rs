@@ -49,7 +49,11 @@ impl SpoolName {
 
     /// Returns the time at which its job ended.
     pub(super) fn ended_at(&self) -> Timestamp {
-        let micros = self.0.split('-').next().and_then(|micros| micros.parse().ok());
+        let micros = self
+            .0
+            .split('-')
+            .next()
+            .and_then(|micros| micros.parse().ok());
         Timestamp::from_micros(micros.unwrap_or_default())
     }
 }
@@ -89,7 +93,12 @@ impl Spool {
     }
 
     /// Writes a ping. It is on disk when this returns; after an error nothing is left of it.
-    pub(super) fn write(&self, report: &OutgoingPing, ended: Timestamp, unique: Uuid) -> io::Result<SpooledPing> {
+    pub(super) fn write(
+        &self,
+        report: &OutgoingPing,
+        ended: Timestamp,
+        unique: Uuid,
+    ) -> io::Result<SpooledPing> {
         self.write_and_sync(report, ended, unique, File::sync_all)
     }
 
@@ -100,14 +109,20 @@ impl Spool {
         unique: Uuid,
         sync: impl Fn(&File) -> io::Result<()>,
     ) -> io::Result<SpooledPing> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.0)?;
         let directory = self.open()?;
         let name = SpoolName::new(ended, unique);
         let unfinished = name.file_name(PARTIAL_EXTENSION);
-        let mut file = directory.open_own_file(&unfinished, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
+        let mut file =
+            directory.open_own_file(&unfinished, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
         let written = [report.url.as_bytes(), b"\n", &report.body].concat();
         let written = file.write_all(&written).and_then(|()| file.sync_data());
-        if let Err(error) = written.and_then(|()| directory.rename(&unfinished, &name.file_name(PING_EXTENSION))) {
+        if let Err(error) =
+            written.and_then(|()| directory.rename(&unfinished, &name.file_name(PING_EXTENSION)))
+        {
             directory.remove(&unfinished);
             return Err(error);
         }
@@ -129,17 +144,28 @@ impl Spool {
 
     /// Returns the status of a ping.
     pub(super) fn status_of(&self, kept: &SpooledPing) -> SpoolStatus {
-        if self.open().is_ok_and(|directory| directory.ping_length(&kept.name).is_some()) {
+        if self
+            .open()
+            .is_ok_and(|directory| directory.ping_length(&kept.name).is_some())
+        {
             return SpoolStatus::Waiting;
         }
         let is_empty = kept.file.metadata().is_ok_and(|file| file.len() == 0);
-        if is_empty { SpoolStatus::Dropped } else { SpoolStatus::Sent }
+        if is_empty {
+            SpoolStatus::Dropped
+        } else {
+            SpoolStatus::Sent
+        }
     }
 
     /// Returns the ping of this name; `None` if it is gone, or was not written by this program.
     pub(super) fn read(&self, name: &SpoolName) -> Option<OutgoingPing> {
         let mut bytes = Vec::new();
-        let file = self.open().ok()?.open_own_file(&name.file_name(PING_EXTENSION), OFlags::RDONLY).ok()?;
+        let file = self
+            .open()
+            .ok()?
+            .open_own_file(&name.file_name(PING_EXTENSION), OFlags::RDONLY)
+            .ok()?;
         file.take(MAX_PING_BYTES).read_to_end(&mut bytes).ok()?;
         let end = bytes.iter().position(|byte| *byte == b'\n')?;
         let body = bytes.split_off(end + 1);
@@ -159,10 +185,13 @@ impl Spool {
 
     /// Locks the spool for sending while the file lives; `None` if another run holds the lock.
     pub(super) fn try_lock(&self) -> io::Result<Option<File>> {
-        let file = self.open()?.open_own_file("lock", OFlags::WRONLY | OFlags::CREATE).map_err(|error| {
-            let path = self.0.join("lock");
-            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-        })?;
+        let file = self
+            .open()?
+            .open_own_file("lock", OFlags::WRONLY | OFlags::CREATE)
+            .map_err(|error| {
+                let path = self.0.join("lock");
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
             Err(std::fs::TryLockError::WouldBlock) => Ok(None),
@@ -180,15 +209,19 @@ impl SpoolDirectory {
     fn open_own_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
         // Opening a pipe would block.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR).map_err(|error| match error {
-            Errno::LOOP => io::Error::other("it is a link; remove it"),
-            error => error.into(),
-        })?;
+        let opened =
+            openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR).map_err(|error| match error {
+                Errno::LOOP => io::Error::other("it is a link; remove it"),
+                error => error.into(),
+            })?;
         let file = File::from(opened);
         let found = file.metadata()?;
         match (found.is_file(), is_owned_by_process(&found)) {
             (true, true) => Ok(file),
-            (true, false) => Err(io::Error::other(format!("it belongs to user {}; remove it", found.uid()))),
+            (true, false) => Err(io::Error::other(format!(
+                "it belongs to user {}; remove it",
+                found.uid()
+            ))),
             (false, _) => Err(io::Error::other("it is no file; remove it")),
         }
     }
@@ -203,7 +236,12 @@ impl SpoolDirectory {
 
     /// Returns the bytes of a waiting ping; `None` if there is none of this name.
     fn ping_length(&self, name: &SpoolName) -> Option<u64> {
-        let found = statat(&self.0, name.file_name(PING_EXTENSION), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let found = statat(
+            &self.0,
+            name.file_name(PING_EXTENSION),
+            AtFlags::SYMLINK_NOFOLLOW,
+        )
+        .ok()?;
         u64::try_from(found.st_size).ok()
     }
 
@@ -211,7 +249,11 @@ impl SpoolDirectory {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)? {
             let entry = entry?;
-            let name = entry.file_name().to_str().ok().and_then(|name| name.strip_suffix(kind)?.strip_suffix('.'));
+            let name = entry
+                .file_name()
+                .to_str()
+                .ok()
+                .and_then(|name| name.strip_suffix(kind)?.strip_suffix('.'));
             names.extend(name.map(|name| SpoolName(name.into())));
         }
         names.sort();
@@ -221,9 +263,15 @@ impl SpoolDirectory {
     /// Drops the oldest pings beyond the limits, except the newcomer, and old partial files.
     fn enforce_limits(&self, newcomer: &SpoolName, now: Timestamp) -> io::Result<()> {
         let length = |name: &SpoolName| self.ping_length(name).unwrap_or_default();
-        let (mut files, mut bytes) = (1, length(newcomer));
+        let mut files = 1;
+        let mut bytes = length(newcomer);
         // If the clock was set back, the newcomer has the oldest name.
-        for name in self.names(PING_EXTENSION)?.iter().rev().filter(|name| *name != newcomer) {
+        for name in self
+            .names(PING_EXTENSION)?
+            .iter()
+            .rev()
+            .filter(|name| *name != newcomer)
+        {
             files += 1;
             bytes += length(name);
             if files > MAX_FILES || bytes > MAX_SPOOL_BYTES {
@@ -243,7 +291,9 @@ impl SpoolDirectory {
     fn discard(&self, name: &SpoolName) {
         let name = name.file_name(PING_EXTENSION);
         // Another run may have sent or dropped it in the meantime.
-        let _ = self.open_own_file(&name, OFlags::WRONLY).and_then(|file| file.set_len(0));
+        let _ = self
+            .open_own_file(&name, OFlags::WRONLY)
+            .and_then(|file| file.set_len(0));
         self.remove(&name);
     }
 }
@@ -261,7 +311,12 @@ mod tests {
     }
 
     fn bodies(spool: &Spool) -> Vec<usize> {
-        spool.waiting_names().unwrap().iter().map(|name| spool.read(name).unwrap().body.len()).collect()
+        spool
+            .waiting_names()
+            .unwrap()
+            .iter()
+            .map(|name| spool.read(name).unwrap().body.len())
+            .collect()
     }
 
     #[test]
@@ -270,15 +325,34 @@ mod tests {
         let spool = Spool::new(&directory.path().join("a/b"));
         for (secs, body) in [(9, &b"x"[..]), (10, b"\xff\n\n"), (2, b"")] {
             spool
-                .write(&report("http://a/ping/u/0?rid=1", body), Timestamp::from_secs(secs), Uuid::from_u128(secs.unsigned_abs().into()))
+                .write(
+                    &report("http://a/ping/u/0?rid=1", body),
+                    Timestamp::from_secs(secs),
+                    Uuid::from_u128(secs.unsigned_abs().into()),
+                )
                 .unwrap();
         }
         let names = spool.waiting_names().unwrap();
-        assert_eq!(names.iter().map(|name| name.ended_at().secs()).collect::<Vec<_>>(), [2, 9, 10]);
+        assert_eq!(
+            names
+                .iter()
+                .map(|name| name.ended_at().secs())
+                .collect::<Vec<_>>(),
+            [2, 9, 10]
+        );
         let last = spool.read(&names[2]).unwrap();
-        assert_eq!((last.url.as_str(), &last.body[..]), ("http://a/ping/u/0?rid=1", &b"\xff\n\n"[..]));
+        assert_eq!(
+            (last.url.as_str(), &last.body[..]),
+            ("http://a/ping/u/0?rid=1", &b"\xff\n\n"[..])
+        );
         let mode = |path: PathBuf| path.metadata().unwrap().mode() & 0o777;
-        assert_eq!((mode(spool.0.clone()), mode(path(&spool, &names[0], PING_EXTENSION))), (0o700, 0o600));
+        assert_eq!(
+            (
+                mode(spool.0.clone()),
+                mode(path(&spool, &names[0], PING_EXTENSION))
+            ),
+            (0o700, 0o600)
+        );
         spool.remove(&names[0]);
         assert!(spool.read(&names[0]).is_none() && spool.read(&names[1]).is_some());
     }
@@ -287,18 +361,39 @@ mod tests {
     fn no_more_wait_than_there_is_room_for() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
-        let name = |number: usize| SpoolName::new(Timestamp::from_secs(number as i64 * PARTIAL_MAX_AGE_SECS), Uuid::nil());
-        let put =
-            |number: usize, length: usize| spool.write(&report("http://a/u", &vec![b'x'; length]), name(number).ended_at(), Uuid::nil());
+        let name = |number: usize| {
+            SpoolName::new(
+                Timestamp::from_secs(number as i64 * PARTIAL_MAX_AGE_SECS),
+                Uuid::nil(),
+            )
+        };
+        let put = |number: usize, length: usize| {
+            spool.write(
+                &report("http://a/u", &vec![b'x'; length]),
+                name(number).ended_at(),
+                Uuid::nil(),
+            )
+        };
         put(0, 0).unwrap();
         std::fs::write(path(&spool, &name(0), PARTIAL_EXTENSION), b"half").unwrap();
         for number in 1..MAX_FILES {
-            std::fs::write(path(&spool, &name(number), PING_EXTENSION), format!("http://a/u\n{}", "x".repeat(number))).unwrap();
+            std::fs::write(
+                path(&spool, &name(number), PING_EXTENSION),
+                format!("http://a/u\n{}", "x".repeat(number)),
+            )
+            .unwrap();
         }
         put(MAX_FILES, MAX_FILES).unwrap();
         // The oldest ping and the partial file are gone.
         assert_eq!(bodies(&spool), (1..=MAX_FILES).collect::<Vec<_>>());
-        assert!(spool.open().unwrap().names(PARTIAL_EXTENSION).unwrap().is_empty());
+        assert!(
+            spool
+                .open()
+                .unwrap()
+                .names(PARTIAL_EXTENSION)
+                .unwrap()
+                .is_empty()
+        );
         for number in 1..6 {
             put(MAX_FILES + number, 10_000_000).unwrap();
         }
@@ -309,19 +404,35 @@ mod tests {
     fn a_ping_that_was_dropped_is_known_from_one_that_was_sent() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
-        let put = |secs: i64| spool.write(&report("http://a/u", &vec![b'x'; 10_000_000]), Timestamp::from_secs(secs), Uuid::nil()).unwrap();
+        let put = |secs: i64| {
+            spool
+                .write(
+                    &report("http://a/u", &vec![b'x'; 10_000_000]),
+                    Timestamp::from_secs(secs),
+                    Uuid::nil(),
+                )
+                .unwrap()
+        };
         let [first, second, third] = [1, 2, 3].map(put);
         spool.remove(&second.name);
         assert_eq!(
             [&first, &second, &third].map(|kept| spool.status_of(kept)),
-            [SpoolStatus::Waiting, SpoolStatus::Sent, SpoolStatus::Waiting]
+            [
+                SpoolStatus::Waiting,
+                SpoolStatus::Sent,
+                SpoolStatus::Waiting
+            ]
         );
         put(4);
         // The clock was set back: by its name this one is the oldest.
         let newest = put(0);
         assert_eq!(
             [&first, &third, &newest].map(|kept| spool.status_of(kept)),
-            [SpoolStatus::Dropped, SpoolStatus::Waiting, SpoolStatus::Waiting]
+            [
+                SpoolStatus::Dropped,
+                SpoolStatus::Waiting,
+                SpoolStatus::Waiting
+            ]
         );
     }
 
@@ -330,55 +441,112 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
         let unsynced = |_: &File| Err(io::Error::from(io::ErrorKind::InvalidInput));
-        let refused = spool.write_and_sync(&report("http://a/u", b""), Timestamp::default(), Uuid::nil(), unsynced);
-        assert!(refused.is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput) && spool.waiting_names().unwrap().is_empty());
+        let refused = spool.write_and_sync(
+            &report("http://a/u", b""),
+            Timestamp::default(),
+            Uuid::nil(),
+            unsynced,
+        );
+        assert!(
+            refused.is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput)
+                && spool.waiting_names().unwrap().is_empty()
+        );
     }
 
     #[test]
     fn one_run_sends_at_a_time_and_others_may_not_write() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
-        spool.write(&report("http://a/u", b""), Timestamp::default(), Uuid::nil()).unwrap();
+        spool
+            .write(
+                &report("http://a/u", b""),
+                Timestamp::default(),
+                Uuid::nil(),
+            )
+            .unwrap();
         let held = spool.try_lock().unwrap();
         assert!(held.is_some() && spool.try_lock().unwrap().is_none());
         drop(held);
         assert!(spool.try_lock().unwrap().is_some());
         // A file from another program is no ping.
-        std::fs::write(path(&spool, &SpoolName("0".into()), PING_EXTENSION), b"file:///etc/passwd\n").unwrap();
+        std::fs::write(
+            path(&spool, &SpoolName("0".into()), PING_EXTENSION),
+            b"file:///etc/passwd\n",
+        )
+        .unwrap();
         assert!(spool.read(&SpoolName("0".into())).is_none());
-        std::fs::set_permissions(&spool.0, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        let refused = spool.write(&report("http://a/u", b""), Timestamp::default(), Uuid::max()).err().unwrap();
-        assert!(refused.to_string().contains("others can write"), "{refused}");
+        std::fs::set_permissions(
+            &spool.0,
+            std::os::unix::fs::PermissionsExt::from_mode(0o777),
+        )
+        .unwrap();
+        let refused = spool
+            .write(
+                &report("http://a/u", b""),
+                Timestamp::default(),
+                Uuid::max(),
+            )
+            .err()
+            .unwrap();
+        assert!(
+            refused.to_string().contains("others can write"),
+            "{refused}"
+        );
     }
 
     #[test]
     fn links_and_what_others_have_laid_there_are_not_used() {
         let directory = tempfile::tempdir().unwrap();
-        let (spool, victim) = (Spool::new(&directory.path().join("spool")), directory.path().join("victim"));
+        let spool = Spool::new(&directory.path().join("spool"));
+        let victim = directory.path().join("victim");
         std::fs::write(&victim, "http://a/ping/u\nsomebody's").unwrap();
-        let put = |spool: &Spool, number| spool.write(&report("http://a/u", b""), Timestamp::from_secs(number), Uuid::nil());
+        let put = |spool: &Spool, number| {
+            spool.write(
+                &report("http://a/u", b""),
+                Timestamp::from_secs(number),
+                Uuid::nil(),
+            )
+        };
         put(&spool, 1).unwrap();
         let link = |name: &str| std::os::unix::fs::symlink(&victim, spool.0.join(name)).unwrap();
         // An entry that is a link is neither sent nor emptied.
         link("0-a.ping");
         assert!(spool.read(&SpoolName("0-a".into())).is_none());
         spool.open().unwrap().discard(&SpoolName("0-a".into()));
-        assert_eq!((std::fs::read(&victim).unwrap().len(), spool.0.join("0-a.ping").exists()), (26, false));
+        assert_eq!(
+            (
+                std::fs::read(&victim).unwrap().len(),
+                spool.0.join("0-a.ping").exists()
+            ),
+            (26, false)
+        );
         // The lock is not created through a link.
         std::fs::remove_file(&victim).unwrap();
         link("lock");
         let refused = spool.try_lock().unwrap_err().to_string();
-        assert!(refused.ends_with("spool/lock: it is a link; remove it") && !victim.exists(), "{refused}");
+        assert!(
+            refused.ends_with("spool/lock: it is a link; remove it") && !victim.exists(),
+            "{refused}"
+        );
         std::fs::remove_file(spool.0.join("lock")).unwrap();
         std::fs::create_dir(spool.0.join("lock")).unwrap();
         assert!(spool.try_lock().is_err());
         std::fs::remove_dir(spool.0.join("lock")).unwrap();
         // An open directory stays the same, even if its name is reused.
-        let (opened, elsewhere) = (spool.open().unwrap(), directory.path().join("elsewhere"));
+        let opened = spool.open().unwrap();
+        let elsewhere = directory.path().join("elsewhere");
         std::fs::rename(&spool.0, &elsewhere).unwrap();
         std::fs::create_dir(&spool.0).unwrap();
-        assert_eq!((opened.names(PING_EXTENSION).unwrap().len(), spool.waiting_names().unwrap().len()), (1, 0));
-        opened.open_own_file("x", OFlags::WRONLY | OFlags::CREATE).unwrap();
+        assert_eq!(
+            (
+                opened.names(PING_EXTENSION).unwrap().len(),
+                spool.waiting_names().unwrap().len()
+            ),
+            (1, 0)
+        );
+        opened
+            .open_own_file("x", OFlags::WRONLY | OFlags::CREATE)
+            .unwrap();
         assert!(elsewhere.join("x").exists() && !spool.0.join("x").exists());
         std::fs::remove_dir(&spool.0).unwrap();
         std::fs::rename(&elsewhere, &spool.0).unwrap();
@@ -386,7 +554,10 @@ mod tests {
         std::os::unix::fs::symlink(&spool.0, directory.path().join("link")).unwrap();
         let through = Spool::new(&directory.path().join("link/"));
         let refused = put(&through, 2).err().unwrap();
-        assert!(refused.to_string().contains("it is a link") && through.try_lock().is_err(), "{refused}");
+        assert!(
+            refused.to_string().contains("it is a link") && through.try_lock().is_err(),
+            "{refused}"
+        );
         // An entry of another user: only root can create it there.
         let entry = path(&spool, &spool.waiting_names().unwrap()[0], PING_EXTENSION);
         if std::os::unix::fs::chown(&entry, Some(65534), None).is_err() {
@@ -396,6 +567,9 @@ mod tests {
         assert!(spool.read(&spool.waiting_names().unwrap()[0]).is_none());
         std::os::unix::fs::chown(&spool.0, Some(65534), None).unwrap();
         let refused = put(&spool, 3).err().unwrap();
-        assert!(refused.to_string().contains("belongs to user 65534") && spool.try_lock().is_err(), "{refused}");
+        assert!(
+            refused.to_string().contains("belongs to user 65534") && spool.try_lock().is_err(),
+            "{refused}"
+        );
     }
 }

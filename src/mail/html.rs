@@ -14,10 +14,15 @@ const MAX_REFERENCE_LENGTH: usize = 32;
 /// Returns the first `most` bytes of the text of an HTML document or fragment. Takes time in
 /// proportion to the length of the HTML, for any content.
 pub(super) fn html_to_text(html: &str, most: usize) -> String {
-    let mut text = CollapsedText { max_bytes: most, ..CollapsedText::default() };
+    let mut text = CollapsedText {
+        max_bytes: most,
+        ..CollapsedText::default()
+    };
     let mut rest = html;
     while text.out.len() < most
-        && let Some((plain, from)) = rest.find(['<', '&']).and_then(|at| rest.split_at_checked(at))
+        && let Some((plain, from)) = rest
+            .find(['<', '&'])
+            .and_then(|at| rest.split_at_checked(at))
     {
         text.push(plain);
         rest = match from.strip_prefix('<') {
@@ -74,10 +79,21 @@ fn skip_markup(after: &str) -> Option<&str> {
     if !named.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return closing.map(|closing| text_after(closing, ">"));
     }
-    let (name, attributes) = named.split_at(named.find(|c: char| c.is_ascii_whitespace() || c == '/' || c == '>').unwrap_or(named.len()));
+    let (name, attributes) = named.split_at(
+        named
+            .find(|c: char| c.is_ascii_whitespace() || c == '/' || c == '>')
+            .unwrap_or(named.len()),
+    );
     let content = skip_tag(attributes);
-    let hidden = closing.is_none() && ["script", "style"].iter().any(|hidden| name.eq_ignore_ascii_case(hidden));
-    Some(if hidden { skip_hidden_content(content, name) } else { content })
+    let hidden = closing.is_none()
+        && ["script", "style"]
+            .iter()
+            .any(|hidden| name.eq_ignore_ascii_case(hidden));
+    Some(if hidden {
+        skip_hidden_content(content, name)
+    } else {
+        content
+    })
 }
 
 fn text_after<'x>(text: &'x str, end: &str) -> &'x str {
@@ -94,7 +110,9 @@ fn skip_tag(attributes: &str) -> &str {
         let value = after.trim_ascii_start();
         rest = match value.strip_prefix(['"', '\'']) {
             Some(quoted) => text_after(quoted, value.get(..1).unwrap_or_default()),
-            None => value.find(|c: char| c.is_ascii_whitespace() || c == '>').map_or("", |end| value.split_at(end).1),
+            None => value
+                .find(|c: char| c.is_ascii_whitespace() || c == '>')
+                .map_or("", |end| value.split_at(end).1),
         };
     }
     ""
@@ -118,8 +136,16 @@ fn skip_hidden_content<'x>(content: &'x str, name: &str) -> &'x str {
 /// Adds the character of the reference at the start of `from`, or `&` if it is not a reference.
 /// Returns the text after it.
 fn decode_reference<'x>(from: &'x str, text: &mut CollapsedText) -> &'x str {
-    let name = from.bytes().skip(1).take(MAX_REFERENCE_LENGTH).take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'#').count();
-    if let Some((reference, after)) = from.split_at_checked(name + 2).filter(|(reference, _)| reference.ends_with(';')) {
+    let name = from
+        .bytes()
+        .skip(1)
+        .take(MAX_REFERENCE_LENGTH)
+        .take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'#')
+        .count();
+    if let Some((reference, after)) = from
+        .split_at_checked(name + 2)
+        .filter(|(reference, _)| reference.ends_with(';'))
+    {
         let mut decoded = String::new();
         add_html_token(&mut decoded, reference.as_bytes(), false);
         text.push(&decoded);
@@ -140,7 +166,11 @@ mod tests {
             ("<p>BRO<b>KEN</b></p>", "BROKEN"),
             ("no markup", "no markup"),
             ("", ""),
-            ("<HTML><head><title>T</title><Style type='x'>OK</STYLE></head><body>a<br>b</body></html>", "Tab"),
+            (
+                "<HTML><head><title>T</title><Style \
+                 type='x'>OK</STYLE></head><body>a<br>b</body></html>",
+                "Tab",
+            ),
             ("a<script>if (a</b) 'OK</scripty>' </script x='>'>b", "ab"),
             ("<style>OK", ""),
             ("<style/>OK</style>x", "x"),
@@ -149,16 +179,25 @@ mod tests {
             ("a<!-- OK > -- -->b<!--x", "ab"),
             ("<!DOCTYPE html><?xml ?>a<![CDATA[x]]>b</>c</ OK>d", "abcd"),
             ("load < 5 & 3 <4 <> a<", "load < 5 & 3 <4 <> a<"),
-            ("<a title=\"x>OK\" href='a>b' id = z>link</a >", "link"),
+            (r#"<a title="x>OK" href='a>b' id = z>link</a >"#, "link"),
             ("<a title=x\">yes</a><a b\">no", "yesno"),
             ("<a href=\"open>OK", ""),
             ("<a", ""),
             ("  one \r\n\t two&nbsp;three  ", "one two three"),
             ("one<b> </b>two <i> three", "one two three"),
-            ("&lt;OK&gt; &amp;amp; &#66;&#x52;&#X4f;&eacute;&auml;", "<OK> &amp; BROéä"),
-            ("AT&T &nope; &#xfffffff; &#; &;&&amp", "AT&T &nope; � &#; &;&&amp"),
+            (
+                "&lt;OK&gt; &amp;amp; &#66;&#x52;&#X4f;&eacute;&auml;",
+                "<OK> &amp; BROéä",
+            ),
+            (
+                "AT&T &nope; &#xfffffff; &#; &;&&amp",
+                "AT&T &nope; � &#; &;&&amp",
+            ),
             ("&CounterClockwiseContourIntegral;&žlut;", "∳&žlut;"),
-            ("&aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;", "&aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;"),
+            (
+                "&aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;",
+                "&aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;",
+            ),
             ("č<b>ů</b>\u{2003}ž", "čů ž"),
             ("a\0b", "a\0b"),
         ] {

@@ -31,7 +31,13 @@ pub async fn create(
     name: ChannelName,
     settings: ChannelSettings,
 ) -> Result<Box<Channel>, OperationError> {
-    let channel = NewChannel { uuid: handle.random().uuid(), project, name, settings, is_by_operator: true };
+    let channel = NewChannel {
+        uuid: handle.random().uuid(),
+        project,
+        name,
+        settings,
+        is_by_operator: true,
+    };
     match submit(handle, Command::CreateChannel(Box::new(channel))).await? {
         CommandOutcome::Channel(channel) => Ok(channel),
         // The command has no other outcome.
@@ -50,7 +56,17 @@ pub async fn update(
     name: Option<ChannelName>,
     settings: Option<SettingsUpdate>,
 ) -> Result<(), OperationError> {
-    submit(handle, Command::UpdateChannel { channel, name, settings, maker: SettingsAuthor::Operator }).await.map(drop)
+    submit(
+        handle,
+        Command::UpdateChannel {
+            channel,
+            name,
+            settings,
+            maker: SettingsAuthor::Operator,
+        },
+    )
+    .await
+    .map(drop)
 }
 
 /// Deletes a channel, and removes it from all checks and groups.
@@ -58,17 +74,27 @@ pub async fn update(
 /// # Errors
 /// If it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, channel: ChannelId) -> Result<(), OperationError> {
-    submit(handle, Command::DeleteChannel(channel)).await.map(drop)
+    submit(handle, Command::DeleteChannel(channel))
+        .await
+        .map(drop)
 }
 
 /// Returns a warning for each group that loses a channel if it is deleted.
 pub fn deletion_warnings(state: &State, channel: &Channel) -> Vec<String> {
     let warning = |group: &Arc<Channel>| {
-        let left = state.members_of(group).filter(|member| member.id != channel.id).count();
-        let name = Some(group.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("without a name");
+        let left = state
+            .members_of(group)
+            .filter(|member| member.id != channel.id)
+            .count();
+        let name = Some(group.name.as_str())
+            .filter(|name| !name.is_empty())
+            .unwrap_or("without a name");
         match left {
             0 => format!("the group {name:?} has no channel then, and notifies nobody"),
-            left => format!("the group {name:?} loses it and has {} left", format_count(left, "channel")),
+            left => format!(
+                "the group {name:?} loses it and has {} left",
+                format_count(left, "channel")
+            ),
         }
     };
     state.groups_of(channel).map(warning).collect()
@@ -79,7 +105,9 @@ pub fn deletion_warnings(state: &State, channel: &Channel) -> Vec<String> {
 /// # Errors
 /// If it is gone, or the writer does not answer.
 pub async fn enable(handle: &Handle, channel: ChannelId) -> Result<(), OperationError> {
-    submit(handle, Command::EnableChannel(channel)).await.map(drop)
+    submit(handle, Command::EnableChannel(channel))
+        .await
+        .map(drop)
 }
 
 /// Disables a channel until it is enabled or a test of it arrives. Waiting messages are dropped.
@@ -87,7 +115,15 @@ pub async fn enable(handle: &Handle, channel: ChannelId) -> Result<(), Operation
 /// # Errors
 /// If it is gone, or the writer does not answer.
 pub async fn disable(handle: &Handle, channel: ChannelId) -> Result<(), OperationError> {
-    submit(handle, Command::DisableChannel { channel, reason: DISABLED_REASON.into() }).await.map(drop)
+    submit(
+        handle,
+        Command::DisableChannel {
+            channel,
+            reason: DISABLED_REASON.into(),
+        },
+    )
+    .await
+    .map(drop)
 }
 
 /// Selection of checks of a channel's project.
@@ -105,11 +141,24 @@ pub enum CheckSelection {
 /// # Errors
 /// If a named check does not exist, the channel is gone, or the writer does not answer. In the last
 /// case some checks may be changed.
-pub async fn assign(handle: &Handle, channel: &Channel, chosen: CheckSelection, assigned: bool) -> Result<usize, OperationError> {
+pub async fn assign(
+    handle: &Handle,
+    channel: &Channel,
+    chosen: CheckSelection,
+    assigned: bool,
+) -> Result<usize, OperationError> {
     let tags = match chosen {
         CheckSelection::Named(names) => {
-            let found = names.iter().map(|name| check::find(handle, Some(channel.project), name).map(|check| check.id));
-            return assign_all(handle, channel.id, &found.collect::<Result<Vec<_>, _>>()?, assigned).await;
+            let found = names
+                .iter()
+                .map(|name| check::find(handle, Some(channel.project), name).map(|check| check.id));
+            return assign_all(
+                handle,
+                channel.id,
+                &found.collect::<Result<Vec<_>, _>>()?,
+                assigned,
+            )
+            .await;
         }
         CheckSelection::All => Vec::new(),
         CheckSelection::Tagged(tags) => tags,
@@ -123,11 +172,23 @@ pub async fn assign(handle: &Handle, channel: &Channel, chosen: CheckSelection, 
     assign_all(handle, channel.id, &checks, assigned).await
 }
 
-async fn assign_all(handle: &Handle, channel: ChannelId, checks: &[CheckId], assigned: bool) -> Result<usize, OperationError> {
+async fn assign_all(
+    handle: &Handle,
+    channel: ChannelId,
+    checks: &[CheckId],
+    assigned: bool,
+) -> Result<usize, OperationError> {
     let mut count = 0;
     for checks in checks.chunks(ASSIGN_BATCH_CHECKS) {
-        let CommandOutcome::ChannelAssigned(changed) =
-            submit(handle, Command::AssignChannel { channel, checks: checks.to_vec(), assigned }).await?
+        let CommandOutcome::ChannelAssigned(changed) = submit(
+            handle,
+            Command::AssignChannel {
+                channel,
+                checks: checks.to_vec(),
+                assigned,
+            },
+        )
+        .await?
         else {
             // The command has no other outcome.
             return Err(OperationError::Removed);
@@ -141,19 +202,26 @@ async fn assign_all(handle: &Handle, channel: ChannelId, checks: &[CheckId], ass
 ///
 /// # Errors
 /// If there is no such channel, or several have the name.
-pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result<Arc<Channel>, OperationError> {
+pub fn find(
+    handle: &Handle,
+    project: Option<ProjectId>,
+    wanted: &str,
+) -> Result<Arc<Channel>, OperationError> {
     let channels = list(handle, project);
     let channels = || channels.iter().map(|(_, channel)| channel);
     if let Some(channel) = channels().find(|channel| channel.uuid.to_string() == wanted) {
         return Ok(Arc::clone(channel));
     }
-    let named: Vec<_> = channels().filter(|channel| channel.name.as_str() == wanted).collect();
+    let named: Vec<_> = channels()
+        .filter(|channel| channel.name.as_str() == wanted)
+        .collect();
     match named.as_slice() {
         [channel] => Ok(Arc::clone(channel)),
         [] => Err(OperationError::UnknownChannel(wanted.into())),
-        several => {
-            Err(OperationError::AmbiguousChannel { requested: wanted.into(), uuids: several.iter().map(|channel| channel.uuid).collect() })
-        }
+        several => Err(OperationError::AmbiguousChannel {
+            requested: wanted.into(),
+            uuids: several.iter().map(|channel| channel.uuid).collect(),
+        }),
     }
 }
 
@@ -161,10 +229,15 @@ pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result
 /// first.
 pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, Arc<Channel>)> {
     handle.with_state(|state| {
-        let projects = state.projects().filter(|project_state| project.is_none_or(|project| project_state.project.id == project));
+        let projects = state.projects().filter(|project_state| {
+            project.is_none_or(|project| project_state.project.id == project)
+        });
         projects
             .flat_map(|project_state| {
-                project_state.channels.values().map(|channel| (Arc::clone(&project_state.project), Arc::clone(channel)))
+                project_state
+                    .channels
+                    .values()
+                    .map(|channel| (Arc::clone(&project_state.project), Arc::clone(channel)))
             })
             .collect()
     })

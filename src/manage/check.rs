@@ -13,7 +13,9 @@ use crate::domain::project::{Channel, Project};
 use crate::domain::text::{FailureThreshold, Slug};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
-use crate::engine::command::{CheckUuids, Command, CommandError, CommandOutcome, CreateCheckRequest};
+use crate::engine::command::{
+    CheckUuids, Command, CommandError, CommandOutcome, CreateCheckRequest,
+};
 use crate::engine::state::ProjectState;
 
 /// A check with its project and the channels that are assigned to it.
@@ -34,9 +36,27 @@ pub struct CheckListCursor(ProjectId, CheckId);
 ///
 /// # Errors
 /// If the project is gone or full, a channel is unknown, or the writer does not answer.
-pub async fn create(handle: &Handle, project: ProjectId, edit: CheckEdit, unique: Vec<UniqueField>) -> Result<Box<Check>, OperationError> {
-    let names = CheckUuids { uuid: handle.random().uuid(), badge: handle.random().uuid() };
-    match submit(handle, Command::CreateCheck(Box::new(CreateCheckRequest { project, edit, unique, uuids: names }))).await? {
+pub async fn create(
+    handle: &Handle,
+    project: ProjectId,
+    edit: CheckEdit,
+    unique: Vec<UniqueField>,
+) -> Result<Box<Check>, OperationError> {
+    let names = CheckUuids {
+        uuid: handle.random().uuid(),
+        badge: handle.random().uuid(),
+    };
+    match submit(
+        handle,
+        Command::CreateCheck(Box::new(CreateCheckRequest {
+            project,
+            edit,
+            unique,
+            uuids: names,
+        })),
+    )
+    .await?
+    {
         CommandOutcome::CheckCreated(check) | CommandOutcome::Check(check) => Ok(check),
         // The command has no other outcome.
         _ => Err(OperationError::Removed),
@@ -47,8 +67,14 @@ pub async fn create(handle: &Handle, project: ProjectId, edit: CheckEdit, unique
 ///
 /// # Errors
 /// If it is gone, a channel is unknown, or the writer does not answer.
-pub async fn update(handle: &Handle, check: CheckId, edit: CheckEdit) -> Result<(), OperationError> {
-    submit(handle, Command::UpdateCheck(check, Box::new(edit))).await.map(drop)
+pub async fn update(
+    handle: &Handle,
+    check: CheckId,
+    edit: CheckEdit,
+) -> Result<(), OperationError> {
+    submit(handle, Command::UpdateCheck(check, Box::new(edit)))
+        .await
+        .map(drop)
 }
 
 /// Pauses a check.
@@ -80,9 +106,28 @@ pub async fn set_alerting(
     parents: Option<Vec<String>>,
 ) -> Result<Box<Check>, OperationError> {
     let parent = |wanted: &String| Ok(find(handle, Some(check.project), wanted)?.id);
-    let parents = parents.map(|wanted| wanted.iter().map(parent).collect::<Result<Vec<_>, OperationError>>()).transpose()?;
-    let parents = parents.map(Parents::new).transpose().map_err(|error| OperationError::Command(CommandError::InvalidParents(error)))?;
-    match submit(handle, Command::SetAlerting { check: check.id, after, parents }).await? {
+    let parents = parents
+        .map(|wanted| {
+            wanted
+                .iter()
+                .map(parent)
+                .collect::<Result<Vec<_>, OperationError>>()
+        })
+        .transpose()?;
+    let parents = parents
+        .map(Parents::new)
+        .transpose()
+        .map_err(|error| OperationError::Command(CommandError::InvalidParents(error)))?;
+    match submit(
+        handle,
+        Command::SetAlerting {
+            check: check.id,
+            after,
+            parents,
+        },
+    )
+    .await?
+    {
         CommandOutcome::Check(check) => Ok(check),
         // The command has no other outcome.
         _ => Err(OperationError::Removed),
@@ -101,11 +146,20 @@ pub async fn delete(handle: &Handle, check: CheckId) -> Result<(), OperationErro
 ///
 /// # Errors
 /// If there is no such check, or several have the slug or the name.
-pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result<Check, OperationError> {
+pub fn find(
+    handle: &Handle,
+    project: Option<ProjectId>,
+    wanted: &str,
+) -> Result<Check, OperationError> {
     let within = |check: &Check| project.is_none_or(|project| check.project == project);
-    if let Some(check) = parse_hyphenated_uuid(wanted)
-        .and_then(|uuid| handle.with_state(|state| state.check_by_uuid(uuid).filter(|check| within(check)).cloned()))
-    {
+    if let Some(check) = parse_hyphenated_uuid(wanted).and_then(|uuid| {
+        handle.with_state(|state| {
+            state
+                .check_by_uuid(uuid)
+                .filter(|check| within(check))
+                .cloned()
+        })
+    }) {
         return Ok(check);
     }
     let projects = list_projects(handle, project);
@@ -113,7 +167,9 @@ pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result
     if !wanted.is_empty() {
         let slug = Slug::from_stored(wanted);
         handle.with_state(|state| {
-            let ids = projects.iter().flat_map(|project| state.checks_by_slug(project.id, &slug));
+            let ids = projects
+                .iter()
+                .flat_map(|project| state.checks_by_slug(project.id, &slug));
             found.extend(ids.filter_map(|id| state.check(*id)).cloned());
         });
     }
@@ -128,8 +184,13 @@ pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result
     }
     match found.len() {
         0 => Err(OperationError::UnknownCheck(wanted.into())),
-        1 => found.pop().ok_or_else(|| OperationError::UnknownCheck(wanted.into())),
-        _ => Err(OperationError::AmbiguousCheck { requested: wanted.into(), uuids: found.iter().map(|check| check.uuid).collect() }),
+        1 => found
+            .pop()
+            .ok_or_else(|| OperationError::UnknownCheck(wanted.into())),
+        _ => Err(OperationError::AmbiguousCheck {
+            requested: wanted.into(),
+            uuids: found.iter().map(|check| check.uuid).collect(),
+        }),
     }
 }
 
@@ -143,7 +204,9 @@ pub fn list_page(
 ) -> (Vec<CheckDetails>, Option<CheckListCursor>) {
     handle.with_state(|state| {
         let mut page = Vec::new();
-        for project_state in state.projects().filter(|project_state| project.is_none_or(|project| project_state.project.id == project)) {
+        for project_state in state.projects().filter(|project_state| {
+            project.is_none_or(|project| project_state.project.id == project)
+        }) {
             let id = project_state.project.id;
             let older = match after {
                 Some(CheckListCursor(before, _)) if id < before => continue,
@@ -151,12 +214,20 @@ pub fn list_page(
                 _ => None,
             };
             let room = most - page.len();
-            page.extend(state.checks_after(id, older).take(room).map(|check| check_details(project_state, check.clone())));
+            page.extend(
+                state
+                    .checks_after(id, older)
+                    .take(room)
+                    .map(|check| check_details(project_state, check.clone())),
+            );
             if page.len() == most {
                 break;
             }
         }
-        let last = page.last().filter(|_| page.len() == most).map(|found| CheckListCursor(found.check.project, found.check.id));
+        let last = page
+            .last()
+            .filter(|_| page.len() == most)
+            .map(|found| CheckListCursor(found.check.project, found.check.id));
         (page, last)
     })
 }
@@ -167,8 +238,18 @@ pub fn load_details(handle: &Handle, check: Check) -> Option<CheckDetails> {
 }
 
 fn check_details(project_state: &ProjectState, check: Check) -> CheckDetails {
-    let channels = check.settings.channels.iter().filter_map(|channel| project_state.channels.get(channel)).cloned().collect();
-    CheckDetails { project: Arc::clone(&project_state.project), channels, check }
+    let channels = check
+        .settings
+        .channels
+        .iter()
+        .filter_map(|channel| project_state.channels.get(channel))
+        .cloned()
+        .collect();
+    CheckDetails {
+        project: Arc::clone(&project_state.project),
+        channels,
+        check,
+    }
 }
 
 /// Returns the newest pings of a check, newest first: up to its log limit, at most 1000.
@@ -184,12 +265,18 @@ pub async fn pings(handle: &Handle, check: Check) -> Result<Vec<Ping>, Operation
 /// # Errors
 /// If the file cannot be read.
 pub async fn flips(handle: &Handle, check: Check) -> Result<Vec<Flip>, OperationError> {
-    read_blocking(handle, move |handle| handle.flips(&check, Timestamp::from_micros(i64::MIN))).await
+    read_blocking(handle, move |handle| {
+        handle.flips(&check, Timestamp::from_micros(i64::MIN))
+    })
+    .await
 }
 
 fn list_projects(handle: &Handle, project: Option<ProjectId>) -> Vec<Arc<Project>> {
     handle.with_state(|state| {
         let projects = state.projects().map(|project_state| &project_state.project);
-        projects.filter(|one| project.is_none_or(|project| one.id == project)).cloned().collect()
+        projects
+            .filter(|one| project.is_none_or(|project| one.id == project))
+            .cloned()
+            .collect()
     })
 }

@@ -44,8 +44,13 @@ pub fn list_waiting(handle: &Handle, wanted: DeliveryFilter, most: usize) -> Vec
     handle.with_state(|state| {
         let fits = |row: &&Arc<OutboxRow>| {
             let of_project = |project| {
-                let channel = state.channel(row.channel).is_some_and(|channel| channel.project == project);
-                channel || state.check(row.check).is_some_and(|check| check.project == project)
+                let channel = state
+                    .channel(row.channel)
+                    .is_some_and(|channel| channel.project == project);
+                channel
+                    || state
+                        .check(row.check)
+                        .is_some_and(|check| check.project == project)
             };
             wanted.channel.is_none_or(|channel| row.channel == channel)
                 && wanted.check.is_none_or(|check| row.check == check)
@@ -53,10 +58,22 @@ pub fn list_waiting(handle: &Handle, wanted: DeliveryFilter, most: usize) -> Vec
         };
         let message = |row: &Arc<OutboxRow>| {
             let channel = state.channel(row.channel);
-            let reason = channel.and_then(|channel| channel.health.failing.as_ref()).map(|(_, reason)| reason.clone());
-            WaitingMessage { message: Arc::clone(row), failure_reason: reason }
+            let reason = channel
+                .and_then(|channel| channel.health.failing.as_ref())
+                .map(|(_, reason)| reason.clone());
+            WaitingMessage {
+                message: Arc::clone(row),
+                failure_reason: reason,
+            }
         };
-        state.outbox.rows().rev().filter(fits).take(most).map(message).collect()
+        state
+            .outbox
+            .rows()
+            .rev()
+            .filter(fits)
+            .take(most)
+            .map(message)
+            .collect()
     })
 }
 
@@ -64,11 +81,17 @@ impl DeliveryFilter {
     fn matches(&self, handle: &Handle, delivery: &DeliveryRecord) -> bool {
         let of_project = |project| {
             handle.with_state(|state| {
-                let channel = state.channel(delivery.channel).is_some_and(|channel| channel.project == project);
-                channel || state.check(delivery.check).is_some_and(|check| check.project == project)
+                let channel = state
+                    .channel(delivery.channel)
+                    .is_some_and(|channel| channel.project == project);
+                channel
+                    || state
+                        .check(delivery.check)
+                        .is_some_and(|check| check.project == project)
             })
         };
-        self.channel.is_none_or(|channel| delivery.channel == channel)
+        self.channel
+            .is_none_or(|channel| delivery.channel == channel)
             && self.check.is_none_or(|check| delivery.check == check)
             && (!self.only_failed || delivery.result == DeliveryResult::Failed)
             && self.project.is_none_or(of_project)
@@ -79,9 +102,16 @@ impl DeliveryFilter {
 ///
 /// # Errors
 /// If the file cannot be read.
-pub async fn list(handle: &Handle, wanted: DeliveryFilter, most: usize) -> Result<Vec<DeliveryRecord>, OperationError> {
+pub async fn list(
+    handle: &Handle,
+    wanted: DeliveryFilter,
+    most: usize,
+) -> Result<Vec<DeliveryRecord>, OperationError> {
     let newest = DeliveryNumber(u64::MAX);
-    read_blocking(handle, move |handle| handle.deliveries(newest, most, |delivery| wanted.matches(handle, delivery))).await
+    read_blocking(handle, move |handle| {
+        handle.deliveries(newest, most, |delivery| wanted.matches(handle, delivery))
+    })
+    .await
 }
 
 /// Queues a failed delivery again. Returns its new number.
@@ -92,17 +122,34 @@ pub async fn list(handle: &Handle, wanted: DeliveryFilter, most: usize) -> Resul
 /// state, or the writer does not answer.
 pub async fn retry(handle: &Handle, number: u64) -> Result<u64, OperationError> {
     let before = DeliveryNumber(number.saturating_add(1));
-    let newest = read_blocking(handle, move |handle| handle.deliveries(before, 1, |_| true)).await?.pop();
-    let delivery = newest.filter(|delivery| delivery.number.0 == number).ok_or(OperationError::UnknownDelivery(number))?;
+    let newest = read_blocking(handle, move |handle| handle.deliveries(before, 1, |_| true))
+        .await?
+        .pop();
+    let delivery = newest
+        .filter(|delivery| delivery.number.0 == number)
+        .ok_or(OperationError::UnknownDelivery(number))?;
     if delivery.result != DeliveryResult::Failed {
-        return Err(OperationError::DeliveryNotFailed { number, result: delivery.result.name() });
+        return Err(OperationError::DeliveryNotFailed {
+            number,
+            result: delivery.result.name(),
+        });
     }
     if delivery.check == CheckId(0) {
         return Err(OperationError::DeliveryWithoutCheck(number));
     }
     let flip = delivery.flip;
-    let at = read_blocking(handle, move |handle| handle.flip(flip)).await?.map_or(delivery.queued, |logged| logged.flip.at);
-    match submit(handle, Command::RetryDelivery { delivery: Box::new(delivery), at }).await? {
+    let at = read_blocking(handle, move |handle| handle.flip(flip))
+        .await?
+        .map_or(delivery.queued, |logged| logged.flip.at);
+    match submit(
+        handle,
+        Command::RetryDelivery {
+            delivery: Box::new(delivery),
+            at,
+        },
+    )
+    .await?
+    {
         CommandOutcome::DeliveryQueued(number) => Ok(number.0),
         // The command has no other outcome.
         _ => Err(OperationError::Removed),
@@ -114,13 +161,22 @@ pub async fn retry(handle: &Handle, number: u64) -> Result<u64, OperationError> 
 ///
 /// # Errors
 /// If the file cannot be read.
-pub fn last_delivered(handle: &Handle, channels: &[Arc<Channel>]) -> Result<BTreeMap<ChannelId, Timestamp>, StoreError> {
+pub fn last_delivered(
+    handle: &Handle,
+    channels: &[Arc<Channel>],
+) -> Result<BTreeMap<ChannelId, Timestamp>, StoreError> {
     // No message is ever delivered to a group itself.
-    let wanted = channels.iter().filter(|channel| channel.settings.kind().class != ChannelClass::Group);
+    let wanted = channels
+        .iter()
+        .filter(|channel| channel.settings.kind().class != ChannelClass::Group);
     let missing: RefCell<BTreeSet<_>> = RefCell::new(wanted.map(|channel| channel.id).collect());
     let most = missing.borrow().len();
     let newest = handle.deliveries(DeliveryNumber(u64::MAX), most, |delivery| {
-        delivery.result == DeliveryResult::Delivered && missing.borrow_mut().remove(&delivery.channel)
+        delivery.result == DeliveryResult::Delivered
+            && missing.borrow_mut().remove(&delivery.channel)
     })?;
-    Ok(newest.into_iter().map(|delivery| (delivery.channel, delivery.finished)).collect())
+    Ok(newest
+        .into_iter()
+        .map(|delivery| (delivery.channel, delivery.finished))
+        .collect())
 }

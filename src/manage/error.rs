@@ -108,110 +108,207 @@ pub enum OperationError {
 impl fmt::Display for OperationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownProject { requested: wanted, names } if names.is_empty() => {
-                write!(f, "there is no project {wanted:?}, nor any other; `project create` makes one")
+            Self::UnknownProject {
+                requested: wanted,
+                names,
+            } if names.is_empty() => {
+                write!(
+                    f,
+                    "there is no project {wanted:?}, nor any other; `project create` makes one"
+                )
             }
-            Self::UnknownProject { requested: wanted, names } => {
-                write!(f, "there is no project {wanted:?}; there are: {}", join_first(names))
+            Self::UnknownProject {
+                requested: wanted,
+                names,
+            } => {
+                write!(
+                    f,
+                    "there is no project {wanted:?}; there are: {}",
+                    join_first(names)
+                )
             }
-            Self::AmbiguousProject { names } if names.is_empty() => f.write_str("there is no project; `project create` makes one"),
+            Self::AmbiguousProject { names } if names.is_empty() => {
+                f.write_str("there is no project; `project create` makes one")
+            }
             Self::AmbiguousProject { names } => {
-                write!(f, "there are {} projects; name one with --project: {}", names.len(), join_first(names))
+                write!(
+                    f,
+                    "there are {} projects; name one with --project: {}",
+                    names.len(),
+                    join_first(names)
+                )
             }
-            Self::UnknownUser { requested: wanted, names } if names.is_empty() => {
-                write!(f, "there is no user {wanted:?}, nor any other; `user create` makes one")
+            Self::UnknownUser {
+                requested: wanted,
+                names,
+            } if names.is_empty() => {
+                write!(
+                    f,
+                    "there is no user {wanted:?}, nor any other; `user create` makes one"
+                )
             }
-            Self::UnknownUser { requested: wanted, names } => write!(f, "there is no user {wanted:?}; there are: {}", join_first(names)),
-            Self::User(UserCommandError::NameTaken) => f.write_str("there is a user of that name already; choose another name"),
-            Self::User(UserCommandError::TooManyUsers) => f.write_str("there are as many users as there may be; delete one first"),
-            Self::User(UserCommandError::LastOwner) => f.write_str("this is the last owner who may sign in; make another one first"),
+            Self::UnknownUser {
+                requested: wanted,
+                names,
+            } => write!(
+                f,
+                "there is no user {wanted:?}; there are: {}",
+                join_first(names)
+            ),
+            Self::User(UserCommandError::NameTaken) => {
+                f.write_str("there is a user of that name already; choose another name")
+            }
+            Self::User(UserCommandError::TooManyUsers) => {
+                f.write_str("there are as many users as there may be; delete one first")
+            }
+            Self::User(UserCommandError::LastOwner) => {
+                f.write_str("this is the last owner who may sign in; make another one first")
+            }
             Self::User(UserCommandError::LinkInvalid) => {
                 f.write_str("this link has been used or has expired; `user link` prints a new one")
             }
-            Self::User(UserCommandError::UserExists) => {
-                f.write_str("there is a user already; give the name of one, for a link to choose its password")
+            Self::User(UserCommandError::UserExists) => f.write_str(
+                "there is a user already; give the name of one, for a link to choose its password",
+            ),
+            Self::User(UserCommandError::SignInRefused) => {
+                f.write_str("the user is disabled; `user set NAME --enable` changes that")
             }
-            Self::User(UserCommandError::SignInRefused) => f.write_str("the user is disabled; `user set NAME --enable` changes that"),
-            Self::UnknownKey(id) => write!(f, "there is no key {id}; `key list` shows those there are"),
-            Self::UnknownChannel(wanted) => write!(f, "there is no channel {wanted:?}; `channel list` shows those there are"),
-            Self::AmbiguousChannel { requested: wanted, uuids } => {
+            Self::UnknownKey(id) => {
+                write!(f, "there is no key {id}; `key list` shows those there are")
+            }
+            Self::UnknownChannel(wanted) => write!(
+                f,
+                "there is no channel {wanted:?}; `channel list` shows those there are"
+            ),
+            Self::AmbiguousChannel {
+                requested: wanted,
+                uuids,
+            } => {
                 write!(
                     f,
-                    "{} channels are named {wanted:?}; name the project with --project, or give the UUID of one: {}",
+                    "{} channels are named {wanted:?}; name the project with --project, or give \
+                     the UUID of one: {}",
                     uuids.len(),
                     join_first(uuids)
                 )
             }
-            Self::UnknownWindow(wanted) => write!(f, "there is no maintenance window {wanted:?}; `window list` shows those there are"),
-            Self::AmbiguousWindow { requested: wanted, uuids } => {
+            Self::UnknownWindow(wanted) => write!(
+                f,
+                "there is no maintenance window {wanted:?}; `window list` shows those there are"
+            ),
+            Self::AmbiguousWindow {
+                requested: wanted,
+                uuids,
+            } => {
                 write!(
                     f,
-                    "{} maintenance windows are named {wanted:?}; name the project with --project, or give the UUID of one: {}",
+                    "{} maintenance windows are named {wanted:?}; name the project with \
+                     --project, or give the UUID of one: {}",
                     uuids.len(),
                     join_first(uuids)
                 )
             }
             Self::Window(error) => error.fmt(f),
-            Self::UnknownCheck(wanted) => write!(f, "there is no check {wanted:?}; `check list` shows those there are"),
-            Self::AmbiguousCheck { requested: wanted, uuids } => {
+            Self::UnknownCheck(wanted) => write!(
+                f,
+                "there is no check {wanted:?}; `check list` shows those there are"
+            ),
+            Self::AmbiguousCheck {
+                requested: wanted,
+                uuids,
+            } => {
                 write!(
                     f,
-                    "{} checks are called {wanted:?}; name the project with --project, or give the UUID of one: {}",
+                    "{} checks are called {wanted:?}; name the project with --project, or give \
+                     the UUID of one: {}",
                     uuids.len(),
                     join_first(uuids)
                 )
             }
-            Self::Command(CommandError::CheckLimitReached) => {
-                f.write_str("the project has as many checks as it may; `project set --check-limit` changes that")
-            }
+            Self::Command(CommandError::CheckLimitReached) => f.write_str(
+                "the project has as many checks as it may; `project set --check-limit` changes \
+                 that",
+            ),
             Self::Command(CommandError::NotPaused) => f.write_str("the check is not paused"),
-            Self::Command(CommandError::EmptyChannel) => {
-                f.write_str("a channel in the list is empty; separate UUIDs or names by single commas")
-            }
+            Self::Command(CommandError::EmptyChannel) => f.write_str(
+                "a channel in the list is empty; separate UUIDs or names by single commas",
+            ),
             Self::Command(CommandError::InvalidChannel(name)) => {
-                write!(f, "the project has no channel {name:?}; `channel list` shows those there are")
+                write!(
+                    f,
+                    "the project has no channel {name:?}; `channel list` shows those there are"
+                )
             }
             Self::Command(CommandError::AmbiguousChannel(name)) => {
-                write!(f, "several channels of the project are named {name:?}; give the UUID of one")
+                write!(
+                    f,
+                    "several channels of the project are named {name:?}; give the UUID of one"
+                )
             }
-            Self::Command(CommandError::KeyLimitReached) => {
-                f.write_str("the project has 1,000 keys, as many as it may; `key revoke` removes one")
-            }
-            Self::Command(CommandError::WindowLimitReached) => {
-                f.write_str("the project has as many maintenance windows as it may; `window delete` makes room")
-            }
+            Self::Command(CommandError::KeyLimitReached) => f.write_str(
+                "the project has 1,000 keys, as many as it may; `key revoke` removes one",
+            ),
+            Self::Command(CommandError::WindowLimitReached) => f.write_str(
+                "the project has as many maintenance windows as it may; `window delete` makes room",
+            ),
             Self::Command(CommandError::InvalidParents(error)) => error.fmt(f),
             Self::Command(CommandError::Import(refusal)) => refusal.fmt(f),
-            Self::Command(CommandError::ChannelDisabled) => f.write_str("the channel is disabled; `channel enable` changes that"),
-            Self::Command(CommandError::Outdated) => {
-                f.write_str("the check has changed its status since, and this channel is told only what is true now")
+            Self::Command(CommandError::ChannelDisabled) => {
+                f.write_str("the channel is disabled; `channel enable` changes that")
             }
-            Self::EmptyGroup => f.write_str("the group has no channel; `channel set` gives it some"),
-            Self::DisabledByOperator => f.write_str("it was disabled by the operator, so it was not tested; `channel enable` changes that"),
+            Self::Command(CommandError::Outdated) => f.write_str(
+                "the check has changed its status since, and this channel is told only what is \
+                 true now",
+            ),
+            Self::EmptyGroup => {
+                f.write_str("the group has no channel; `channel set` gives it some")
+            }
+            Self::DisabledByOperator => f.write_str(
+                "it was disabled by the operator, so it was not tested; `channel enable` changes \
+                 that",
+            ),
             Self::NoTimeForTest => f.write_str("there was no time left to test it; test it alone"),
             Self::NoTestResult => f.write_str("no result yet, it may still arrive; test it alone"),
-            Self::UnknownDelivery(number) => write!(f, "there is no delivery {number}; `deliveries` shows those there are"),
+            Self::UnknownDelivery(number) => write!(
+                f,
+                "there is no delivery {number}; `deliveries` shows those there are"
+            ),
             Self::DeliveryWithoutCheck(number) => {
                 write!(
                     f,
-                    "delivery {number} is about no single check, so it is not sent again; `channel test` shows whether the channel works"
+                    "delivery {number} is about no single check, so it is not sent again; \
+                     `channel test` shows whether the channel works"
                 )
             }
-            Self::DeliveryNotFailed { number, result: outcome } => {
-                write!(f, "delivery {number} is {outcome}; only what failed is sent again, `deliveries --failed` shows it")
+            Self::DeliveryNotFailed {
+                number,
+                result: outcome,
+            } => {
+                write!(
+                    f,
+                    "delivery {number} is {outcome}; only what failed is sent again, `deliveries \
+                     --failed` shows it"
+                )
             }
             // No command of this module contains the object of these errors.
             Self::Command(_) => f.write_str("it was refused; nothing was changed"),
             Self::Store(error) => write!(f, "it cannot be read at the moment: {error}"),
-            Self::ProjectNameTaken => f.write_str("there is a project of that name already; choose another name"),
+            Self::ProjectNameTaken => {
+                f.write_str("there is a project of that name already; choose another name")
+            }
             Self::Settings(error) => error.fmt(f),
             Self::Removed => f.write_str("what it is about was removed meanwhile"),
             Self::InvalidGeneratedKey => f.write_str("no key could be made; try again"),
-            Self::Unavailable(Unavailable::Busy) => f.write_str("the server has too much to do; nothing was changed, try again"),
-            Self::Unavailable(Unavailable::Stopping) => f.write_str("the server is stopping; nothing was changed, try again"),
-            Self::Unavailable(Unavailable::StorageFailed) => {
-                f.write_str("the database cannot be written at the moment, the change may or may not have been made; see the server's log")
+            Self::Unavailable(Unavailable::Busy) => {
+                f.write_str("the server has too much to do; nothing was changed, try again")
             }
+            Self::Unavailable(Unavailable::Stopping) => {
+                f.write_str("the server is stopping; nothing was changed, try again")
+            }
+            Self::Unavailable(Unavailable::StorageFailed) => f.write_str(
+                "the database cannot be written at the moment, the change may or may not have \
+                 been made; see the server's log",
+            ),
         }
     }
 }
@@ -226,6 +323,15 @@ impl From<SettingsError> for OperationError {
 
 /// Returns the first names of a list as text.
 fn join_first(names: &[impl ToString]) -> String {
-    let shown: Vec<_> = names.iter().take(MAX_LISTED_NAMES).map(ToString::to_string).collect();
-    shown.join(", ") + if names.len() > MAX_LISTED_NAMES { ", ..." } else { "" }
+    let shown: Vec<_> = names
+        .iter()
+        .take(MAX_LISTED_NAMES)
+        .map(ToString::to_string)
+        .collect();
+    shown.join(", ")
+        + if names.len() > MAX_LISTED_NAMES {
+            ", ..."
+        } else {
+            ""
+        }
 }

@@ -6,10 +6,15 @@ use crate::domain::ids::ProjectId;
 use crate::domain::import_item::{ImportId, ImportItem, NumberedFlip, NumberedPing};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
-use crate::engine::command::import::{ImportFinishOptions, ImportStep, ImportStepOutcome, LocalChanges};
+use crate::engine::command::import::{
+    ImportFinishOptions, ImportStep, ImportStepOutcome, LocalChanges,
+};
 use crate::engine::command::{Command, CommandOutcome};
 
-async fn submit_step(handle: &Handle, command: ImportStep) -> Result<CommandOutcome, OperationError> {
+async fn submit_step(
+    handle: &Handle,
+    command: ImportStep,
+) -> Result<CommandOutcome, OperationError> {
     submit(handle, Command::Import(Box::new(command))).await
 }
 
@@ -36,15 +41,30 @@ pub async fn add_log_entries(
     pings: Vec<NumberedPing>,
     flips: Vec<NumberedFlip>,
 ) -> Result<(), OperationError> {
-    submit_step(handle, ImportStep::Log { import, pings, flips }).await.map(drop)
+    submit_step(
+        handle,
+        ImportStep::Log {
+            import,
+            pings,
+            flips,
+        },
+    )
+    .await
+    .map(drop)
 }
 
 /// Adds items.
 ///
 /// # Errors
 /// If there is no such import, the items are inconsistent, or the writer does not answer.
-pub async fn add_items(handle: &Handle, import: ImportId, objects: Vec<ImportItem>) -> Result<(), OperationError> {
-    submit_step(handle, ImportStep::Objects { import, objects }).await.map(drop)
+pub async fn add_items(
+    handle: &Handle,
+    import: ImportId,
+    objects: Vec<ImportItem>,
+) -> Result<(), OperationError> {
+    submit_step(handle, ImportStep::Objects { import, objects })
+        .await
+        .map(drop)
 }
 
 /// Makes all of it visible. Returns the number of projects that it replaced, and the changes in
@@ -53,7 +73,11 @@ pub async fn add_items(handle: &Handle, import: ImportId, objects: Vec<ImportIte
 /// # Errors
 /// If another object here has its names or keys, checks were pinged or changed here and `replace`
 /// is not set, or the writer does not answer. It can be tried again.
-pub async fn finish(handle: &Handle, import: ImportId, ending: ImportFinishOptions) -> Result<(usize, LocalChanges), OperationError> {
+pub async fn finish(
+    handle: &Handle,
+    import: ImportId,
+    ending: ImportFinishOptions,
+) -> Result<(usize, LocalChanges), OperationError> {
     submit_finish(handle, ImportStep::Finish { import, ending }).await
 }
 
@@ -61,13 +85,23 @@ pub async fn finish(handle: &Handle, import: ImportId, ending: ImportFinishOptio
 ///
 /// # Errors
 /// The same as of [`finish`].
-pub async fn dry_run(handle: &Handle, import: ImportId, ending: ImportFinishOptions) -> Result<(usize, LocalChanges), OperationError> {
+pub async fn dry_run(
+    handle: &Handle,
+    import: ImportId,
+    ending: ImportFinishOptions,
+) -> Result<(usize, LocalChanges), OperationError> {
     submit_finish(handle, ImportStep::Preview { import, ending }).await
 }
 
-async fn submit_finish(handle: &Handle, command: ImportStep) -> Result<(usize, LocalChanges), OperationError> {
+async fn submit_finish(
+    handle: &Handle,
+    command: ImportStep,
+) -> Result<(usize, LocalChanges), OperationError> {
     match submit_step(handle, command).await? {
-        CommandOutcome::Import(ImportStepOutcome::Finished { replaced, lost_changes: lost }) => Ok((replaced, lost)),
+        CommandOutcome::Import(ImportStepOutcome::Finished {
+            replaced,
+            lost_changes: lost,
+        }) => Ok((replaced, lost)),
         // These commands have no other outcome.
         _ => Err(OperationError::Removed),
     }
@@ -78,7 +112,9 @@ async fn submit_finish(handle: &Handle, command: ImportStep) -> Result<(usize, L
 /// # Errors
 /// If there is no such import, or the writer does not answer.
 pub async fn abandon(handle: &Handle, import: ImportId) -> Result<(), OperationError> {
-    submit_step(handle, ImportStep::Abandon { import }).await.map(drop)
+    submit_step(handle, ImportStep::Abandon { import })
+        .await
+        .map(drop)
 }
 
 /// Ends the trial of a project.
@@ -86,7 +122,9 @@ pub async fn abandon(handle: &Handle, import: ImportId) -> Result<(), OperationE
 /// # Errors
 /// If it is not on trial, it is gone, or the writer does not answer.
 pub async fn end_trial(handle: &Handle, project: ProjectId) -> Result<(), OperationError> {
-    submit_step(handle, ImportStep::EndTrial(project)).await.map(drop)
+    submit_step(handle, ImportStep::EndTrial(project))
+        .await
+        .map(drop)
 }
 
 /// An open import, or a project on trial.
@@ -100,9 +138,15 @@ pub enum ImportListEntry {
 /// Returns open imports, then projects on trial, the oldest first.
 pub fn list(handle: &Handle) -> Vec<ImportListEntry> {
     handle.with_state(|state| {
-        let staged = state.imports.iter().map(|(import, staging)| ImportListEntry::Open(import, staging.begun_at, staging.counts.checks));
-        let held = state.projects().filter(|project_state| project_state.project.is_on_trial());
-        let trials = held.map(|held| ImportListEntry::Trial(held.project.name.as_str().into(), held.checks.len() as u64));
+        let staged = state.imports.iter().map(|(import, staging)| {
+            ImportListEntry::Open(import, staging.begun_at, staging.counts.checks)
+        });
+        let held = state
+            .projects()
+            .filter(|project_state| project_state.project.is_on_trial());
+        let trials = held.map(|held| {
+            ImportListEntry::Trial(held.project.name.as_str().into(), held.checks.len() as u64)
+        });
         staged.chain(trials).collect()
     })
 }

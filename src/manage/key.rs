@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{OperationError, submit};
 use crate::domain::ids::{KeyId, ProjectId};
-use crate::domain::project::{KeyAccess, KeyHash, KeyLabel, KeySecret, PingKey, Project, ProjectKey};
+use crate::domain::project::{
+    KeyAccess, KeyHash, KeyLabel, KeySecret, PingKey, Project, ProjectKey,
+};
 use crate::engine::Handle;
 use crate::engine::command::{Command, CommandOutcome, NewKey};
 use crate::random::Random;
@@ -14,10 +16,25 @@ use crate::random::Random;
 ///
 /// # Errors
 /// If the project is gone, or the writer does not answer.
-pub async fn create(handle: &Handle, project: ProjectId, access: KeyAccess, label: KeyLabel) -> Result<(KeyId, String), OperationError> {
-    let (secret, text) = generate_key(handle.random(), access).ok_or(OperationError::InvalidGeneratedKey)?;
-    let hint = text.chars().take(ProjectKey::HINT_LENGTH).collect::<String>().into();
-    let key = NewKey { project, secret, label, hint };
+pub async fn create(
+    handle: &Handle,
+    project: ProjectId,
+    access: KeyAccess,
+    label: KeyLabel,
+) -> Result<(KeyId, String), OperationError> {
+    let (secret, text) =
+        generate_key(handle.random(), access).ok_or(OperationError::InvalidGeneratedKey)?;
+    let hint = text
+        .chars()
+        .take(ProjectKey::HINT_LENGTH)
+        .collect::<String>()
+        .into();
+    let key = NewKey {
+        project,
+        secret,
+        label,
+        hint,
+    };
     match submit(handle, Command::CreateKey(Box::new(key))).await? {
         CommandOutcome::Key(key) => Ok((key.id, text)),
         // The command has no other outcome.
@@ -29,8 +46,10 @@ pub async fn create(handle: &Handle, project: ProjectId, access: KeyAccess, labe
 fn generate_key(random: &Random, access: KeyAccess) -> Option<(KeySecret, String)> {
     let api_key = || random.url_safe::<{ KeyHash::KEY_LENGTH }>();
     match access {
-        KeyAccess::ReadWrite => Some(api_key()).map(|text| (KeySecret::ReadWrite(KeyHash::of_key(text.as_bytes())), text)),
-        KeyAccess::ReadOnly => Some(api_key()).map(|text| (KeySecret::ReadOnly(KeyHash::of_key(text.as_bytes())), text)),
+        KeyAccess::ReadWrite => Some(api_key())
+            .map(|text| (KeySecret::ReadWrite(KeyHash::of_key(text.as_bytes())), text)),
+        KeyAccess::ReadOnly => Some(api_key())
+            .map(|text| (KeySecret::ReadOnly(KeyHash::of_key(text.as_bytes())), text)),
         KeyAccess::Ping => {
             let text = random.url_safe::<{ PingKey::GENERATED_LENGTH }>();
             PingKey::parse(&text).map(|key| (KeySecret::Ping(key), text))
@@ -47,13 +66,23 @@ pub async fn revoke(handle: &Handle, id: u64) -> Result<(), OperationError> {
     if !known {
         return Err(OperationError::UnknownKey(id));
     }
-    submit(handle, Command::RevokeKey(KeyId(id))).await.map(drop)
+    submit(handle, Command::RevokeKey(KeyId(id)))
+        .await
+        .map(drop)
 }
 
 /// Returns the keys of a project or of all, each with its project, oldest first.
 pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, Arc<ProjectKey>)> {
     handle.with_state(|state| {
-        let keys = state.keys().filter(|key| project.is_none_or(|project| key.project == project));
-        keys.filter_map(|key| Some((Arc::clone(&state.project(key.project)?.project), Arc::clone(key)))).collect()
+        let keys = state
+            .keys()
+            .filter(|key| project.is_none_or(|project| key.project == project));
+        keys.filter_map(|key| {
+            Some((
+                Arc::clone(&state.project(key.project)?.project),
+                Arc::clone(key),
+            ))
+        })
+        .collect()
     })
 }

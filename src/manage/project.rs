@@ -36,7 +36,13 @@ pub async fn create(
 ) -> Result<Box<Project>, OperationError> {
     let uuid = handle.random().uuid();
     let badge_key = handle.random().url_safe::<BADGE_KEY_LENGTH>().into();
-    let project = NewProject { uuid, name, check_limit, ping_log_limit, badge_key };
+    let project = NewProject {
+        uuid,
+        name,
+        check_limit,
+        ping_log_limit,
+        badge_key,
+    };
     match submit(handle, Command::CreateProject(Box::new(project))).await? {
         CommandOutcome::Project(project) => Ok(project),
         // The command has no other outcome.
@@ -48,12 +54,37 @@ pub async fn create(
 ///
 /// # Errors
 /// If another has the new name, it is gone, or the writer does not answer.
-pub async fn update(handle: &Handle, project: ProjectId, changes: ProjectChanges) -> Result<(), OperationError> {
-    let ProjectChanges { name, check_limit, ping_log_limit } = changes;
-    let before = handle.with_state(|state| state.project(project).map(|found| Arc::clone(&found.project)));
-    submit(handle, Command::UpdateProject { project, name: name.clone(), check_limit, ping_log_limit }).await?;
+pub async fn update(
+    handle: &Handle,
+    project: ProjectId,
+    changes: ProjectChanges,
+) -> Result<(), OperationError> {
+    let ProjectChanges {
+        name,
+        check_limit,
+        ping_log_limit,
+    } = changes;
+    let before = handle.with_state(|state| {
+        state
+            .project(project)
+            .map(|found| Arc::clone(&found.project))
+    });
+    submit(
+        handle,
+        Command::UpdateProject {
+            project,
+            name: name.clone(),
+            check_limit,
+            ping_log_limit,
+        },
+    )
+    .await?;
     if let Some((before, now)) = before.zip(name).filter(|(before, now)| before.name != *now) {
-        tracing::info!(before = before.name.as_str(), now = now.as_str(), "a project was renamed");
+        tracing::info!(
+            before = before.name.as_str(),
+            now = now.as_str(),
+            "a project was renamed"
+        );
     }
     Ok(())
 }
@@ -63,7 +94,9 @@ pub async fn update(handle: &Handle, project: ProjectId, changes: ProjectChanges
 /// # Errors
 /// If it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, project: ProjectId) -> Result<(), OperationError> {
-    submit(handle, Command::DeleteProject(project)).await.map(drop)
+    submit(handle, Command::DeleteProject(project))
+        .await
+        .map(drop)
 }
 
 /// Returns the project of this UUID or, if there is none, of this name. A name in the form of a
@@ -74,10 +107,22 @@ pub async fn delete(handle: &Handle, project: ProjectId) -> Result<(), Operation
 pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<Project>, OperationError> {
     handle.with_state(|state| {
         let projects = || state.projects().map(|project_state| &project_state.project);
-        let by_uuid = wanted.parse::<Uuid>().ok().and_then(|uuid| projects().find(|project| project.uuid == uuid));
-        let found = by_uuid.or_else(|| projects().find(|project| project.name.as_str() == wanted)).cloned();
-        let names = || projects().map(|project| project.name.as_str().into()).collect();
-        found.ok_or_else(|| OperationError::UnknownProject { requested: wanted.into(), names: names() })
+        let by_uuid = wanted
+            .parse::<Uuid>()
+            .ok()
+            .and_then(|uuid| projects().find(|project| project.uuid == uuid));
+        let found = by_uuid
+            .or_else(|| projects().find(|project| project.name.as_str() == wanted))
+            .cloned();
+        let names = || {
+            projects()
+                .map(|project| project.name.as_str().into())
+                .collect()
+        };
+        found.ok_or_else(|| OperationError::UnknownProject {
+            requested: wanted.into(),
+            names: names(),
+        })
     })
 }
 
@@ -90,12 +135,18 @@ pub fn find_or_only(handle: &Handle, wanted: Option<&str>) -> Result<Arc<Project
         return find(handle, wanted);
     }
     handle.with_state(|state| {
-        let projects: Vec<_> = state.projects().map(|project_state| &project_state.project).collect();
+        let projects: Vec<_> = state
+            .projects()
+            .map(|project_state| &project_state.project)
+            .collect();
         match projects.as_slice() {
             [only] => Ok(Arc::clone(only)),
-            several => {
-                Err(OperationError::AmbiguousProject { names: several.iter().map(|project| project.name.as_str().into()).collect() })
-            }
+            several => Err(OperationError::AmbiguousProject {
+                names: several
+                    .iter()
+                    .map(|project| project.name.as_str().into())
+                    .collect(),
+            }),
         }
     })
 }
@@ -103,6 +154,14 @@ pub fn find_or_only(handle: &Handle, wanted: Option<&str>) -> Result<Arc<Project
 /// Returns all projects with the number of their checks, oldest first.
 pub fn list(handle: &Handle) -> Vec<(Arc<Project>, usize)> {
     handle.with_state(|state| {
-        state.projects().map(|project_state| (Arc::clone(&project_state.project), project_state.checks.len())).collect()
+        state
+            .projects()
+            .map(|project_state| {
+                (
+                    Arc::clone(&project_state.project),
+                    project_state.checks.len(),
+                )
+            })
+            .collect()
     })
 }

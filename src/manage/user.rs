@@ -61,10 +61,24 @@ impl CreatedLink {
 /// If there is no such user.
 pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<User>, OperationError> {
     handle.with_state(|state| {
-        let by_uuid = wanted.parse().ok().and_then(|uuid| state.users.by_uuid(uuid));
-        let found = by_uuid.or_else(|| state.users.by_name(&UserName::parse(wanted).ok()?)).cloned();
-        let names = || state.users.iter().map(|user| user.name.as_str().into()).collect();
-        found.ok_or_else(|| OperationError::UnknownUser { requested: wanted.into(), names: names() })
+        let by_uuid = wanted
+            .parse()
+            .ok()
+            .and_then(|uuid| state.users.by_uuid(uuid));
+        let found = by_uuid
+            .or_else(|| state.users.by_name(&UserName::parse(wanted).ok()?))
+            .cloned();
+        let names = || {
+            state
+                .users
+                .iter()
+                .map(|user| user.name.as_str().into())
+                .collect()
+        };
+        found.ok_or_else(|| OperationError::UnknownUser {
+            requested: wanted.into(),
+            names: names(),
+        })
     })
 }
 
@@ -72,8 +86,18 @@ pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<User>, OperationError> 
 ///
 /// # Errors
 /// If another has the name, a project of the grant is gone, or the writer does not answer.
-pub async fn create(handle: &Handle, name: UserName, password: Option<PasswordHash>, grant: Grant) -> Result<Box<User>, OperationError> {
-    let user = NewUser { uuid: handle.random().uuid(), name, password, grant };
+pub async fn create(
+    handle: &Handle,
+    name: UserName,
+    password: Option<PasswordHash>,
+    grant: Grant,
+) -> Result<Box<User>, OperationError> {
+    let user = NewUser {
+        uuid: handle.random().uuid(),
+        name,
+        password,
+        grant,
+    };
     submit_change(handle, UserCommand::Create(user)).await
 }
 
@@ -83,11 +107,28 @@ pub async fn create(handle: &Handle, name: UserName, password: Option<PasswordHa
 /// # Errors
 /// If another has the new name, no owner would be left, a project of the grant or the user is gone,
 /// or the writer does not answer.
-pub async fn update(handle: &Handle, user: UserId, changes: UserChanges, by: Option<SessionId>) -> Result<Box<User>, OperationError> {
+pub async fn update(
+    handle: &Handle,
+    user: UserId,
+    changes: UserChanges,
+    by: Option<SessionId>,
+) -> Result<Box<User>, OperationError> {
     let before = handle.with_state(|state| state.users.get(user).map(|user| user.name.clone()));
-    let user = submit_change(handle, UserCommand::Update { user, changes, requested_by: by }).await?;
+    let user = submit_change(
+        handle,
+        UserCommand::Update {
+            user,
+            changes,
+            requested_by: by,
+        },
+    )
+    .await?;
     if let Some(before) = before.filter(|before| *before != user.name) {
-        tracing::info!(before = before.as_str(), now = user.name.as_str(), "a user was renamed");
+        tracing::info!(
+            before = before.as_str(),
+            now = user.name.as_str(),
+            "a user was renamed"
+        );
     }
     Ok(user)
 }
@@ -97,7 +138,9 @@ pub async fn update(handle: &Handle, user: UserId, changes: UserChanges, by: Opt
 /// # Errors
 /// If no owner would be left, it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, user: UserId) -> Result<(), OperationError> {
-    submit_command(handle, UserCommand::Delete(user)).await.map(drop)
+    submit_command(handle, UserCommand::Delete(user))
+        .await
+        .map(drop)
 }
 
 /// Creates the link by which a user chooses its password, or by which the first owner is created.
@@ -105,23 +148,58 @@ pub async fn delete(handle: &Handle, user: UserId) -> Result<(), OperationError>
 ///
 /// # Errors
 /// If the user is disabled or gone, there is a user already, or the writer does not answer.
-pub async fn create_link(handle: &Handle, user: Option<&User>) -> Result<CreatedLink, OperationError> {
+pub async fn create_link(
+    handle: &Handle,
+    user: Option<&User>,
+) -> Result<CreatedLink, OperationError> {
     let (kind, purpose, secs) = match user {
         None => (LinkKind::Setup, LinkPurpose::Setup, LINK_LIFETIME_SECS),
-        Some(user) if user.password.is_none() => (LinkKind::Invite, LinkPurpose::Password(user.id), INVITE_LIFETIME_SECS),
-        Some(user) => (LinkKind::Reset, LinkPurpose::Password(user.id), LINK_LIFETIME_SECS),
+        Some(user) if user.password.is_none() => (
+            LinkKind::Invite,
+            LinkPurpose::Password(user.id),
+            INVITE_LIFETIME_SECS,
+        ),
+        Some(user) => (
+            LinkKind::Reset,
+            LinkPurpose::Password(user.id),
+            LINK_LIFETIME_SECS,
+        ),
     };
     let code = LinkCode::from_random(handle.random().bytes());
-    submit_command(handle, UserCommand::CreateLink { purpose, hash: code.hash(), secs }).await?;
-    Ok(CreatedLink { kind, code, lifetime_secs: secs })
+    submit_command(
+        handle,
+        UserCommand::CreateLink {
+            purpose,
+            hash: code.hash(),
+            secs,
+        },
+    )
+    .await?;
+    Ok(CreatedLink {
+        kind,
+        code,
+        lifetime_secs: secs,
+    })
 }
 
 /// Ends sessions of a user.
 ///
 /// # Errors
 /// If the writer does not answer.
-pub async fn end_sessions(handle: &Handle, user: UserId, which: SessionSelection) -> Result<(), OperationError> {
-    submit_command(handle, UserCommand::CloseSessions { user, selection: which }).await.map(drop)
+pub async fn end_sessions(
+    handle: &Handle,
+    user: UserId,
+    which: SessionSelection,
+) -> Result<(), OperationError> {
+    submit_command(
+        handle,
+        UserCommand::CloseSessions {
+            user,
+            selection: which,
+        },
+    )
+    .await
+    .map(drop)
 }
 
 /// Returns all users, oldest first.
@@ -137,6 +215,9 @@ async fn submit_change(handle: &Handle, asked: UserCommand) -> Result<Box<User>,
     }
 }
 
-async fn submit_command(handle: &Handle, command: UserCommand) -> Result<CommandOutcome, OperationError> {
+async fn submit_command(
+    handle: &Handle,
+    command: UserCommand,
+) -> Result<CommandOutcome, OperationError> {
     submit(handle, Command::User(Box::new(command))).await
 }

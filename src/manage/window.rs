@@ -23,12 +23,27 @@ pub async fn create(
     times: WindowTimesInput,
 ) -> Result<Arc<MaintenanceWindow>, OperationError> {
     if !tags.is_within_limit() {
-        let most = format!("they have at most {} characters, and there are at most {}", Tags::MAX_CHARS, Tags::MAX_TAGS);
+        let most = format!(
+            "they have at most {} characters, and there are at most {}",
+            Tags::MAX_CHARS,
+            Tags::MAX_TAGS
+        );
         return Err(OperationError::Window(WindowError("tags", most)));
     }
     let times = times.parse(handle.now()).map_err(OperationError::Window)?;
     let uuid = handle.random().uuid();
-    match submit(handle, Command::CreateWindow(Box::new(NewWindow { uuid, project, name, tags, times }))).await? {
+    match submit(
+        handle,
+        Command::CreateWindow(Box::new(NewWindow {
+            uuid,
+            project,
+            name,
+            tags,
+            times,
+        })),
+    )
+    .await?
+    {
         CommandOutcome::Window(window) => Ok(window),
         // The command has no other outcome.
         _ => Err(OperationError::Removed),
@@ -40,15 +55,25 @@ pub async fn create(
 /// # Errors
 /// If it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, window: &MaintenanceWindow) -> Result<(), OperationError> {
-    submit(handle, Command::DeleteWindow(window.project, window.id)).await.map(drop)
+    submit(handle, Command::DeleteWindow(window.project, window.id))
+        .await
+        .map(drop)
 }
 
 /// Returns the windows of a project or of all, oldest first, with their projects.
-pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, Arc<MaintenanceWindow>)> {
+pub fn list(
+    handle: &Handle,
+    project: Option<ProjectId>,
+) -> Vec<(Arc<Project>, Arc<MaintenanceWindow>)> {
     handle.with_state(|state| {
-        let wanted = state.projects().filter(|project_state| project.is_none_or(|project| project_state.project.id == project));
+        let wanted = state.projects().filter(|project_state| {
+            project.is_none_or(|project| project_state.project.id == project)
+        });
         let windows = wanted.flat_map(|project_state| {
-            project_state.windows.values().map(|window| (Arc::clone(&project_state.project), Arc::clone(window)))
+            project_state
+                .windows
+                .values()
+                .map(|window| (Arc::clone(&project_state.project), Arc::clone(window)))
         });
         windows.collect()
     })
@@ -58,16 +83,27 @@ pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, A
 ///
 /// # Errors
 /// If there is none, or several have the name.
-pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result<Arc<MaintenanceWindow>, OperationError> {
+pub fn find(
+    handle: &Handle,
+    project: Option<ProjectId>,
+    wanted: &str,
+) -> Result<Arc<MaintenanceWindow>, OperationError> {
     let windows = || list(handle, project).into_iter().map(|(_, window)| window);
     if let Some(uuid) = parse_hyphenated_uuid(wanted)
         && let Some(window) = windows().find(|window| window.uuid == uuid)
     {
         return Ok(window);
     }
-    let mut named: Vec<_> = windows().filter(|window| window.name.as_str() == wanted).collect();
+    let mut named: Vec<_> = windows()
+        .filter(|window| window.name.as_str() == wanted)
+        .collect();
     match named.len() {
-        0 | 1 => named.pop().ok_or_else(|| OperationError::UnknownWindow(wanted.into())),
-        _ => Err(OperationError::AmbiguousWindow { requested: wanted.into(), uuids: named.iter().map(|window| window.uuid).collect() }),
+        0 | 1 => named
+            .pop()
+            .ok_or_else(|| OperationError::UnknownWindow(wanted.into())),
+        _ => Err(OperationError::AmbiguousWindow {
+            requested: wanted.into(),
+            uuids: named.iter().map(|window| window.uuid).collect(),
+        }),
     }
 }

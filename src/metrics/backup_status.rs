@@ -15,7 +15,10 @@ pub struct BackupStatus {
 impl BackupStatus {
     /// Records a successful backup.
     pub(super) fn record_backup(&mut self, at: Timestamp) {
-        *self = Self { newest: Some(at), failing: None };
+        *self = Self {
+            newest: Some(at),
+            failing: None,
+        };
     }
 
     /// Records a failed attempt.
@@ -31,13 +34,32 @@ mod tests {
 
     #[test]
     fn failures_count_from_the_first_until_a_backup_is_made() {
-        let (mut status, at) = (BackupStatus::default(), Timestamp::from_secs);
+        let mut status = BackupStatus::default();
+        let at = Timestamp::from_secs;
         status.record_failure(at(10), "one".into());
         status.record_failure(at(20), "two".into());
-        assert_eq!(status, BackupStatus { newest: None, failing: Some((at(10), "two".into())) });
+        assert_eq!(
+            status,
+            BackupStatus {
+                newest: None,
+                failing: Some((at(10), "two".into()))
+            }
+        );
         status.record_backup(at(30));
-        assert_eq!(status, BackupStatus { newest: Some(at(30)), failing: None });
+        assert_eq!(
+            status,
+            BackupStatus {
+                newest: Some(at(30)),
+                failing: None
+            }
+        );
         status.record_failure(at(40), "three".into());
-        assert_eq!(status, BackupStatus { newest: Some(at(30)), failing: Some((at(40), "three".into())) });
+        assert_eq!(
+            status,
+            BackupStatus {
+                newest: Some(at(30)),
+                failing: Some((at(40), "three".into()))
+            }
+        );
     }
 }

@@ -9,7 +9,10 @@ pub(super) fn to_text_format(open: &str) -> String {
     for line in open.lines() {
         if let Some(described) = line.strip_prefix("# HELP ") {
             help = described.split_once(' ');
-        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|typed| typed.split_once(' ')) {
+        } else if let Some((name, kind)) = line
+            .strip_prefix("# TYPE ")
+            .and_then(|typed| typed.split_once(' '))
+        {
             let (suffix, kind) = match kind {
                 "counter" => ("_total", kind),
                 "info" => ("_info", "gauge"),
@@ -33,10 +36,12 @@ mod tests {
 
     #[test]
     fn counters_are_described_by_their_whole_name() {
-        let open = "# HELP a_b Some of it.\n# TYPE a_b counter\na_b_total{x=\"# y\"} 1\n# HELP c_s Time.\n# TYPE c_s gauge\n# UNIT c_s s\n\
-                    c_s 2\n# HELP d What.\n# TYPE d info\nd_info{v=\"1\"} 1\n# EOF\n";
-        let wanted = "# HELP a_b_total Some of it.\n# TYPE a_b_total counter\na_b_total{x=\"# y\"} 1\n# HELP c_s Time.\n# TYPE c_s gauge\n\
-                      c_s 2\n# HELP d_info What.\n# TYPE d_info gauge\nd_info{v=\"1\"} 1\n";
+        let open = "# HELP a_b Some of it.\n# TYPE a_b counter\na_b_total{x=\"# y\"} 1\n# HELP \
+                    c_s Time.\n# TYPE c_s gauge\n# UNIT c_s s\nc_s 2\n# HELP d What.\n# TYPE d \
+                    info\nd_info{v=\"1\"} 1\n# EOF\n";
+        let wanted = "# HELP a_b_total Some of it.\n# TYPE a_b_total counter\na_b_total{x=\"# \
+                      y\"} 1\n# HELP c_s Time.\n# TYPE c_s gauge\nc_s 2\n# HELP d_info What.\n# \
+                      TYPE d_info gauge\nd_info{v=\"1\"} 1\n";
         assert_eq!(to_text_format(open), wanted);
     }
 }

@@ -46,9 +46,14 @@ pub(super) struct DeliveryPolicy {
 impl DeliveryPolicy {
     /// Policy of a channel at `now`. `zone`: time zone of the server.
     pub(super) fn of_channel(channel: &Channel, zone: &Timezone, now: Timestamp) -> Self {
-        let (kind, common) = (channel.settings.kind(), channel.settings.common());
+        let kind = channel.settings.kind();
+        let common = channel.settings.common();
         let is_people = kind.class == ChannelClass::People;
-        let url = channel.settings.urls().next().and_then(|url| host_port_of(url).ok());
+        let url = channel
+            .settings
+            .urls()
+            .next()
+            .and_then(|url| host_port_of(url).ok());
         Self {
             destination: url.unwrap_or_else(|| kind.name.to_owned()),
             class: kind.class,
@@ -61,8 +66,14 @@ impl DeliveryPolicy {
             digest_above: common.group_after.filter(|_| is_people).map(usize::from),
             rate_limit: channel::send_rate(&channel.settings),
             daily_limit: common.daily_limit,
-            quiet_until: common.quiet_hours.and_then(|quiet| quiet.end_after(now, common.tz.as_ref().unwrap_or(zone))),
-            give_up_after: if is_people { GIVE_UP_PEOPLE_AFTER } else { GIVE_UP_AFTER },
+            quiet_until: common
+                .quiet_hours
+                .and_then(|quiet| quiet.end_after(now, common.tz.as_ref().unwrap_or(zone))),
+            give_up_after: if is_people {
+                GIVE_UP_PEOPLE_AFTER
+            } else {
+                GIVE_UP_AFTER
+            },
         }
     }
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use super::scheduler::{Message, MessageItem};
 use super::sender::MessageSender;
-use crate::channel::alert::{self, AlertFacts, CheckEvent, CheckFacts, CheckSummary, Closing, EventContext, MailText, PingFacts};
+use crate::channel::alert::{
+    self, AlertFacts, CheckEvent, CheckFacts, CheckSummary, Closing, EventContext, MailText,
+    PingFacts,
+};
 use crate::channel::alert_text;
 use crate::domain::alert::{AlertEvent, Outage, OutboxRow};
 use crate::domain::check::Check;
@@ -36,7 +39,9 @@ impl MessageSender {
     /// Content of a message.
     pub(super) fn gather_facts(&self, job: &Message) -> AlertFacts {
         match job.items.as_slice() {
-            [item] if item.row.event == AlertEvent::StillDown => AlertFacts::StillDown(self.still_down(&job.channel)),
+            [item] if item.row.event == AlertEvent::StillDown => {
+                AlertFacts::StillDown(self.still_down(&job.channel))
+            }
             [item] => self.single_facts(&job.channel, item),
             items => self.digest_facts(items),
         }
@@ -46,7 +51,11 @@ impl MessageSender {
     fn still_down(&self, channel: &Channel) -> Vec<CheckSummary> {
         let down = self.notified_down_checks(channel);
         let brief = |(place, check): (usize, &Check)| {
-            let flip = if place < MAX_LOOKUPS { self.read_flip(check.state.last_flip) } else { None };
+            let flip = if place < MAX_LOOKUPS {
+                self.read_flip(check.state.last_flip)
+            } else {
+                None
+            };
             CheckSummary {
                 name: alert_text::check_display_name(&check.settings),
                 project: self.project_name(check.project),
@@ -75,7 +84,9 @@ impl MessageSender {
     }
 
     fn for_each_notified(&self, channel: &Channel, mut look: impl FnMut(&Check)) {
-        let hearing = self.handle.with_state(|state| state.audience_membership(channel));
+        let hearing = self
+            .handle
+            .with_state(|state| state.audience_membership(channel));
         self.for_each_notified_in(channel.project, |check| {
             if hearing.includes(check) {
                 look(check);
@@ -96,28 +107,52 @@ impl MessageSender {
         // The lock is held for a few at a time.
         for some in told.chunks(CHECKS_PER_LOCK) {
             self.handle.with_state(|state| {
-                some.iter().filter_map(|id| state.check(*id)).filter(|check| check.state.notification.is_notified()).for_each(&mut look);
+                some.iter()
+                    .filter_map(|id| state.check(*id))
+                    .filter(|check| check.state.notification.is_notified())
+                    .for_each(&mut look);
             });
         }
     }
 
     fn single_facts(&self, channel: &Channel, item: &MessageItem) -> AlertFacts {
-        let MessageItem { row, unnotified_down: untold, skipped, skipped_since: since, up_since, delay } = item;
+        let MessageItem {
+            row,
+            unnotified_down: untold,
+            skipped,
+            skipped_since: since,
+            up_since,
+            delay,
+        } = item;
         // Unreadable facts are omitted.
         let logged = self.handle.flip(row.flip).ok().flatten();
         let flip = logged.map_or_else(|| unknown_flip(row), |logged| logged.flip);
-        let check = self.handle.with_state(|state| state.check(row.check).cloned());
+        let check = self
+            .handle
+            .with_state(|state| state.check(row.check).cloned());
         let also = EventContext {
             delay: *delay,
             up_since: *up_since,
-            unreported_changes: (*skipped > 0).then(|| (u16::try_from(*skipped).unwrap_or(u16::MAX), *since)),
-            outage: if row.during_outage { self.own_outage(check.as_ref(), row, Some(flip)) } else { None },
-            window: check.as_ref().and_then(|check| self.window_name(check, row)),
+            unreported_changes: (*skipped > 0)
+                .then(|| (u16::try_from(*skipped).unwrap_or(u16::MAX), *since)),
+            outage: if row.during_outage {
+                self.own_outage(check.as_ref(), row, Some(flip))
+            } else {
+                None
+            },
+            window: check
+                .as_ref()
+                .and_then(|check| self.window_name(check, row)),
         };
         let news = match row.event {
             AlertEvent::Up => {
                 let down = self.down_flip(row, untold.as_deref());
-                CheckEvent::Up { flip, down, was_notified: untold.is_none(), also }
+                CheckEvent::Up {
+                    flip,
+                    down,
+                    was_notified: untold.is_none(),
+                    also,
+                }
             }
             AlertEvent::Closed => {
                 let why = match flip.to {
@@ -130,11 +165,20 @@ impl MessageSender {
             _ => CheckEvent::Down { flip, also },
         };
         let facts = match (&check, &row.deleted_check) {
-            (Some(check), _) => self.check_facts(channel, check, flip.at, logged.map(|logged| logged.arrival)),
-            (None, Some(gone)) => CheckFacts::for_deleted_check(gone.names.clone(), gone.unique_key, &self.project_name(channel.project)),
+            (Some(check), _) => {
+                self.check_facts(channel, check, flip.at, logged.map(|logged| logged.arrival))
+            }
+            (None, Some(gone)) => CheckFacts::for_deleted_check(
+                gone.names.clone(),
+                gone.unique_key,
+                &self.project_name(channel.project),
+            ),
             (None, None) => CheckFacts::example(&self.project_name(channel.project)),
         };
-        let facts = CheckFacts { alerted_names: row.alerted_names.clone(), ..facts };
+        let facts = CheckFacts {
+            alerted_names: row.alerted_names.clone(),
+            ..facts
+        };
         AlertFacts::Check(Box::new(facts), news)
     }
 
@@ -142,23 +186,43 @@ impl MessageSender {
     fn down_flip(&self, up: &OutboxRow, untold: Option<&OutboxRow>) -> Flip {
         let number = match untold {
             Some(down) => Some(down.flip),
-            None => self.handle.flip(up.flip).ok().flatten().map(|logged| logged.previous),
+            None => self
+                .handle
+                .flip(up.flip)
+                .ok()
+                .flatten()
+                .map(|logged| logged.previous),
         };
-        number.and_then(|number| self.read_flip(number)).unwrap_or_else(|| unknown_flip(untold.unwrap_or(up)))
+        number
+            .and_then(|number| self.read_flip(number))
+            .unwrap_or_else(|| unknown_flip(untold.unwrap_or(up)))
     }
 
     fn read_flip(&self, number: FlipNumber) -> Option<Flip> {
         // Unreadable facts are omitted.
-        self.handle.flip(number).ok().flatten().map(|logged| logged.flip)
+        self.handle
+            .flip(number)
+            .ok()
+            .flatten()
+            .map(|logged| logged.flip)
     }
 
     /// Outage of this server in which the ping of this check may have been lost. It is either
     /// recorded here or preceded the import of the project.
-    fn own_outage(&self, check: Option<&Check>, row: &OutboxRow, flip: Option<Flip>) -> Option<(Timestamp, Timestamp)> {
+    fn own_outage(
+        &self,
+        check: Option<&Check>,
+        row: &OutboxRow,
+        flip: Option<Flip>,
+    ) -> Option<(Timestamp, Timestamp)> {
         let check = check?;
-        let expected = flip.and_then(|flip| flip.awaited_since).unwrap_or(row.at.plus_secs(-check.settings.grace.get()));
+        let expected = flip
+            .and_then(|flip| flip.awaited_since)
+            .unwrap_or(row.at.plus_secs(-check.settings.grace.get()));
         self.handle.with_state(|state| {
-            let of_project = state.project(check.project).and_then(|found| found.project.import.as_ref()?.outage);
+            let of_project = state
+                .project(check.project)
+                .and_then(|found| found.project.import.as_ref()?.outage);
             let all = of_project.iter().chain(state.outages.iter().rev()).copied();
             Outage::find_responsible(all, expected, row.at).map(|away| (away.from, away.to))
         })
@@ -168,28 +232,50 @@ impl MessageSender {
     fn window_name(&self, check: &Check, row: &OutboxRow) -> Option<String> {
         self.handle.with_state(|state| {
             let mut windows = state.project(check.project)?.windows.values();
-            let held = windows
-                .find(|window| window.applies_to(&check.settings.tags) && window.open_until(row.at).is_some_and(|to| to <= row.queued));
-            held.filter(|_| row.event == AlertEvent::Down).map(|window| window.name.as_str().to_owned())
+            let held = windows.find(|window| {
+                window.applies_to(&check.settings.tags)
+                    && window.open_until(row.at).is_some_and(|to| to <= row.queued)
+            });
+            held.filter(|_| row.event == AlertEvent::Down)
+                .map(|window| window.name.as_str().to_owned())
         })
     }
 
     fn project_uuid(&self, project: ProjectId) -> Option<uuid::Uuid> {
-        self.handle.with_state(|state| state.project(project).map(|project_state| project_state.project.uuid))
+        self.handle.with_state(|state| {
+            state
+                .project(project)
+                .map(|project_state| project_state.project.uuid)
+        })
     }
 
     fn project_name(&self, project: ProjectId) -> String {
-        self.handle
-            .with_state(|state| state.project(project).map_or_else(String::new, |project_state| project_state.project.name.as_str().into()))
+        self.handle.with_state(|state| {
+            state
+                .project(project)
+                .map_or_else(String::new, |project_state| {
+                    project_state.project.name.as_str().into()
+                })
+        })
     }
 
     /// Facts about a check as of its flip at `at`. `place`: position in the log of the ping that
     /// caused it, if it is still logged.
-    fn check_facts(&self, channel: &Channel, check: &Check, at: Timestamp, place: Option<Arrival>) -> CheckFacts {
+    fn check_facts(
+        &self,
+        channel: &Channel,
+        check: &Check,
+        at: Timestamp,
+        place: Option<Arrival>,
+    ) -> CheckFacts {
         let caused = place.filter(|place| *place != Arrival(0));
-        let pings = match caused.map(|place| self.handle.pings_before(check, place, MAX_PINGS_READ)) {
+        let pings = match caused.map(|place| self.handle.pings_before(check, place, MAX_PINGS_READ))
+        {
             Some(Ok(pings)) if !pings.is_empty() => pings,
-            _ => self.handle.newest_pings(check, MAX_PINGS_READ).unwrap_or_default(),
+            _ => self
+                .handle
+                .newest_pings(check, MAX_PINGS_READ)
+                .unwrap_or_default(),
         };
         let before = || pings.iter().filter(|ping| ping.at <= at);
         let (others, others_down) = self.others_down(check);
@@ -200,8 +286,12 @@ impl MessageSender {
             settings: Arc::clone(&check.settings),
             n_pings: check.state.n_pings,
             failures: check.state.failures,
-            last_ping: before().next().map(|ping| self.ping_facts(check, ping, &pings)),
-            last_success: before().find(|ping| ping.kind == PingKind::Success).map(|ping| ping.at),
+            last_ping: before()
+                .next()
+                .map(|ping| self.ping_facts(check, ping, &pings)),
+            last_success: before()
+                .find(|ping| ping.kind == PingKind::Success)
+                .map(|ping| ping.at),
             other_down_names: others_down,
             other_down_count: others,
             ping_keys: self.ping_keys(check.project),
@@ -211,13 +301,26 @@ impl MessageSender {
     }
 
     fn ping_facts(&self, check: &Check, ping: &Ping, pings: &[Ping]) -> PingFacts {
-        let started = pings.iter().find(|other| other.n < ping.n && other.kind == PingKind::Start && other.rid == ping.rid);
+        let started = pings.iter().find(|other| {
+            other.n < ping.n && other.kind == PingKind::Start && other.rid == ping.rid
+        });
         let is_end = matches!(ping.kind, PingKind::Success | PingKind::Fail);
-        let part = |part| self.handle.part_of_body(check, ping.n, part).ok().flatten().unwrap_or_default();
+        let part = |part| {
+            self.handle
+                .part_of_body(check, ping.n, part)
+                .ok()
+                .flatten()
+                .unwrap_or_default()
+        };
         let is_long = ping.body_len as usize > MAX_BODY_BYTES;
         let body = match is_long {
             true => part(BodyPart::Last(MAX_BODY_BYTES)),
-            false => self.handle.body(check, ping.n).ok().flatten().unwrap_or_default(),
+            false => self
+                .handle
+                .body(check, ping.n)
+                .ok()
+                .flatten()
+                .unwrap_or_default(),
         };
         // The header fields with the encoding are at its beginning.
         let mail = (ping.origin.scheme == PingScheme::Email).then(|| match is_long {
@@ -230,7 +333,10 @@ impl MessageSender {
             scheme: ping.origin.scheme,
             exit_status: ping.exit_status,
             from: ping.origin.remote_addr,
-            run_duration: started.filter(|_| is_end).map(|start| ping.at.micros_since(start.at)).filter(|micros| *micros >= 0),
+            run_duration: started
+                .filter(|_| is_end)
+                .map(|start| ping.at.micros_since(start.at))
+                .filter(|micros| *micros >= 0),
             body,
             mail: mail.map(|SearchableMail { subject, text }| MailText { subject, text }),
         }
@@ -239,7 +345,14 @@ impl MessageSender {
     fn ping_keys(&self, project: ProjectId) -> Vec<PingKey> {
         self.handle.with_state(|state| {
             let keys = state.keys().filter(|key| key.project == project);
-            keys.filter_map(|key| if let KeySecret::Ping(key) = &key.secret { Some(key.clone()) } else { None }).collect()
+            keys.filter_map(|key| {
+                if let KeySecret::Ping(key) = &key.secret {
+                    Some(key.clone())
+                } else {
+                    None
+                }
+            })
+            .collect()
         })
     }
 
@@ -257,60 +370,115 @@ impl MessageSender {
             down.into()
         });
         let others = || down.iter().filter(|(id, _)| *id != check.id);
-        (others().count(), others().take(MAX_NAMED_CHECKS).map(|(_, settings)| alert_text::check_display_name(settings)).collect())
+        (
+            others().count(),
+            others()
+                .take(MAX_NAMED_CHECKS)
+                .map(|(_, settings)| alert_text::check_display_name(settings))
+                .collect(),
+        )
     }
 
     /// Time of the last success of a check: from the state, or from its last pings if `look_up`.
     fn last_success(&self, check: &Check, look_up: bool) -> Option<Timestamp> {
-        match check.state.outcomes.newest_first().find(|outcome| *outcome != RunOutcome::Missed) {
+        match check
+            .state
+            .outcomes
+            .newest_first()
+            .find(|outcome| *outcome != RunOutcome::Missed)
+        {
             Some(RunOutcome::Success) => check.state.last_ping,
             _ if look_up => {
-                let pings = self.handle.newest_pings(check, MAX_PINGS_READ).unwrap_or_default();
-                pings.iter().find(|ping| ping.kind == PingKind::Success).map(|ping| ping.at)
+                let pings = self
+                    .handle
+                    .newest_pings(check, MAX_PINGS_READ)
+                    .unwrap_or_default();
+                pings
+                    .iter()
+                    .find(|ping| ping.kind == PingKind::Success)
+                    .map(|ping| ping.at)
             }
             _ => None,
         }
     }
 
     fn digest_facts(&self, items: &[MessageItem]) -> AlertFacts {
-        let (mut down, mut up) = (Vec::new(), Vec::new());
+        let mut down = Vec::new();
+        let mut up = Vec::new();
         for (place, item) in items.iter().enumerate() {
             let brief = self.check_summary(item, place < MAX_LOOKUPS);
-            if item.row.event == AlertEvent::Up { up.push(brief) } else { down.push(brief) }
+            if item.row.event == AlertEvent::Up {
+                up.push(brief)
+            } else {
+                down.push(brief)
+            }
         }
         let is_away = up.is_empty() && items.iter().all(|item| item.row.during_outage);
         let first = items.first().filter(|_| is_away).map(|item| &item.row);
-        let of = |row: &OutboxRow| self.handle.with_state(|state| state.check(row.check).cloned());
-        match first.and_then(|row| self.own_outage(of(row).as_ref(), row, self.read_flip(row.flip))) {
-            Some((from, until)) => AlertFacts::ServerOutage { from, until, checks: down },
+        let of = |row: &OutboxRow| {
+            self.handle
+                .with_state(|state| state.check(row.check).cloned())
+        };
+        match first.and_then(|row| self.own_outage(of(row).as_ref(), row, self.read_flip(row.flip)))
+        {
+            Some((from, until)) => AlertFacts::ServerOutage {
+                from,
+                until,
+                checks: down,
+            },
             None => AlertFacts::Digest { down, up },
         }
     }
 
     fn check_summary(&self, item: &MessageItem, look_up: bool) -> CheckSummary {
         let row = &item.row;
-        let flip = if look_up { self.read_flip(row.flip) } else { None }.unwrap_or_else(|| unknown_flip(row));
-        let check = self.handle.with_state(|state| state.check(row.check).cloned());
+        let flip = if look_up {
+            self.read_flip(row.flip)
+        } else {
+            None
+        }
+        .unwrap_or_else(|| unknown_flip(row));
+        let check = self
+            .handle
+            .with_state(|state| state.check(row.check).cloned());
         let name = match (&check, &row.deleted_check) {
             (Some(check), _) => alert_text::check_display_name(&check.settings),
-            (None, Some(gone)) => alert_text::check_display_name(&gone.names.clone().into_settings()),
+            (None, Some(gone)) => {
+                alert_text::check_display_name(&gone.names.clone().into_settings())
+            }
             (None, None) => String::new(),
         };
         CheckSummary {
             name,
-            project: check.as_ref().map_or_else(String::new, |check| self.project_name(check.project)),
-            project_uuid: check.as_ref().and_then(|check| self.project_uuid(check.project)),
+            project: check
+                .as_ref()
+                .map_or_else(String::new, |check| self.project_name(check.project)),
+            project_uuid: check
+                .as_ref()
+                .and_then(|check| self.project_uuid(check.project)),
             since: flip.at,
             cause: flip.cause,
-            last_success: check.as_ref().and_then(|check| self.last_success(check, look_up)),
+            last_success: check
+                .as_ref()
+                .and_then(|check| self.last_success(check, look_up)),
         }
     }
 }
 
 /// Flip with only the data of the row in the outbox.
 fn unknown_flip(row: &OutboxRow) -> Flip {
-    let (from, to) = if row.event == AlertEvent::Up { (Status::Down, Status::Up) } else { (Status::Up, Status::Down) };
-    Flip { at: row.at, from, to, cause: FlipCause::Unknown, awaited_since: None }
+    let (from, to) = if row.event == AlertEvent::Up {
+        (Status::Down, Status::Up)
+    } else {
+        (Status::Up, Status::Down)
+    };
+    Flip {
+        at: row.at,
+        from,
+        to,
+        cause: FlipCause::Unknown,
+        awaited_since: None,
+    }
 }
 
 /// Cache of the checks of projects that are down, valid for a short time: ten thousand messages in
@@ -321,7 +489,12 @@ pub(super) struct DownChecksCache(HashMap<ProjectId, (std::time::Duration, Arc<[
 type DownCheck = (CheckId, Arc<crate::domain::check::CheckSettings>);
 
 impl DownChecksCache {
-    fn get(&mut self, project: ProjectId, now: std::time::Duration, count: impl FnOnce() -> Arc<[DownCheck]>) -> Arc<[DownCheck]> {
+    fn get(
+        &mut self,
+        project: ProjectId,
+        now: std::time::Duration,
+        count: impl FnOnce() -> Arc<[DownCheck]>,
+    ) -> Arc<[DownCheck]> {
         const FRESH: std::time::Duration = std::time::Duration::from_millis(500);
         self.0.retain(|_, (at, _)| now.saturating_sub(*at) < FRESH);
         Arc::clone(&self.0.entry(project).or_insert_with(|| (now, count())).1)

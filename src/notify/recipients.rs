@@ -8,7 +8,9 @@ use sha2::{Digest as _, Sha256};
 use super::scheduler::{Message, MessageItem};
 use super::sender::{MessageExchange, MessageSender};
 use crate::channel::{Alert, Judgement, SendAttempt, Verdict};
-use crate::domain::alert::{AlertEvent, DeliveryRecord, DeliveryResult, OutboxRow, Recipient, RecipientResult};
+use crate::domain::alert::{
+    AlertEvent, DeliveryRecord, DeliveryResult, OutboxRow, Recipient, RecipientResult,
+};
 use crate::domain::channel::ChannelSettings;
 use crate::domain::project::Channel;
 
@@ -16,19 +18,25 @@ use crate::domain::project::Channel;
 /// [limits](crate::docs::limits). For a longer digest none are stored: all recipients get it again,
 /// marked as a possible duplicate.
 const MAX_RESULTS: usize = 20_000;
-/// Maximum number of deliveries, of all checks, among which the alert of a downtime is looked for when its end is sent: see
-/// [limits](crate::docs::limits).
+/// Maximum number of deliveries, of all checks, among which the alert of a downtime is looked for
+/// when its end is sent: see [limits](crate::docs::limits).
 const MAX_DELIVERIES_READ: usize = 5_000;
 
 /// Stored result of a row for a recipient.
 fn known_result<'r>(row: &'r OutboxRow, recipient: &str) -> Option<&'r RecipientResult> {
-    row.recipients.iter().find(|known| *known.address == *recipient).map(|known| &known.result)
+    row.recipients
+        .iter()
+        .find(|known| *known.address == *recipient)
+        .map(|known| &known.result)
 }
 
 /// Final result for a recipient in these rows. `None` if a row is still to be sent.
 fn settled_outcome(rows: &[Arc<OutboxRow>], recipient: &str) -> Option<RecipientOutcome> {
     let mut results = rows.iter().map(|row| known_result(row, recipient));
-    let first = results.next().flatten().filter(|result| result.is_final())?;
+    let first = results
+        .next()
+        .flatten()
+        .filter(|result| result.is_final())?;
     if !results.all(|result| result.is_some_and(RecipientResult::is_final)) {
         return None;
     }
@@ -57,14 +65,25 @@ fn recipient_results(rows: &[Arc<OutboxRow>], sent: &[RecipientAttempt]) -> Arc<
     }
     let result = |sent: &RecipientAttempt| match &sent.result {
         RecipientOutcome::Delivered => RecipientResult::Accepted,
-        RecipientOutcome::Refused(error) => RecipientResult::Refused(DeliveryRecord::truncate_reason(error)),
-        RecipientOutcome::Retry(_) if sent.may_have_arrived || may_have_arrived(rows, &sent.recipient) => {
+        RecipientOutcome::Refused(error) => {
+            RecipientResult::Refused(DeliveryRecord::truncate_reason(error))
+        }
+        RecipientOutcome::Retry(_)
+            if sent.may_have_arrived || may_have_arrived(rows, &sent.recipient) =>
+        {
             RecipientResult::PossiblyDelivered
         }
         RecipientOutcome::Retry(_) => RecipientResult::Pending,
     };
-    let attempted = sent.iter().filter(|sent| settled_outcome(rows, &sent.recipient).is_none());
-    attempted.map(|sent| Recipient { address: sent.recipient.as_str().into(), result: result(sent) }).collect()
+    let attempted = sent
+        .iter()
+        .filter(|sent| settled_outcome(rows, &sent.recipient).is_none());
+    attempted
+        .map(|sent| Recipient {
+            address: sent.recipient.as_str().into(),
+            result: result(sent),
+        })
+        .collect()
 }
 
 /// Result for one recipient.
@@ -86,18 +105,48 @@ impl MessageSender {
     /// not get this message. Empty if that alert is not among the newest deliveries.
     pub(super) fn without_alert(&self, job: &Message) -> Vec<Box<str>> {
         let refused = &job.channel.health.refused;
-        let [MessageItem { row, unnotified_down: None, .. }] = job.items.as_slice() else { return Vec::new() };
+        let [
+            MessageItem {
+                row,
+                unnotified_down: None,
+                ..
+            },
+        ] = job.items.as_slice()
+        else {
+            return Vec::new();
+        };
         if refused.is_empty() || row.event != AlertEvent::Up {
             return Vec::new();
         }
-        let Some(down) = self.handle.flip(row.flip).ok().flatten().map(|logged| logged.previous) else { return Vec::new() };
+        let Some(down) = self
+            .handle
+            .flip(row.flip)
+            .ok()
+            .flatten()
+            .map(|logged| logged.previous)
+        else {
+            return Vec::new();
+        };
         let is_alert = |delivery: &DeliveryRecord| {
             (delivery.channel, delivery.check, delivery.flip) == (row.channel, row.check, down)
-                && (delivery.event, delivery.result) == (AlertEvent::Down, DeliveryResult::Delivered)
+                && (delivery.event, delivery.result)
+                    == (AlertEvent::Down, DeliveryResult::Delivered)
         };
-        let alert = self.handle.recent_deliveries(row.number, 1, MAX_DELIVERIES_READ, is_alert).unwrap_or_default().pop();
-        let missed = |alert: DeliveryRecord| refused.iter().filter(move |refused| refused.since <= alert.finished);
-        alert.into_iter().flat_map(missed).map(|refused| refused.address.clone()).collect()
+        let alert = self
+            .handle
+            .recent_deliveries(row.number, 1, MAX_DELIVERIES_READ, is_alert)
+            .unwrap_or_default()
+            .pop();
+        let missed = |alert: DeliveryRecord| {
+            refused
+                .iter()
+                .filter(move |refused| refused.since <= alert.finished)
+        };
+        alert
+            .into_iter()
+            .flat_map(missed)
+            .map(|refused| refused.address.clone())
+            .collect()
     }
 
     /// Sends a mail to each recipient that has not unsubscribed, is not in `without`, and has no
@@ -111,30 +160,60 @@ impl MessageSender {
         rows: &[Arc<OutboxRow>],
         without: &[Box<str>],
     ) -> MessageExchange {
-        let is_silent = |recipient: &&str| channel.health.unsubscribed.iter().any(|other| **other == **recipient);
-        let recipients: Vec<String> = settings.recipients().filter(|recipient| !is_silent(recipient)).map(String::from).collect();
+        let is_silent = |recipient: &&str| {
+            channel
+                .health
+                .unsubscribed
+                .iter()
+                .any(|other| **other == **recipient)
+        };
+        let recipients: Vec<String> = settings
+            .recipients()
+            .filter(|recipient| !is_silent(recipient))
+            .map(String::from)
+            .collect();
         let is_left = |recipient: &&String| !without.iter().any(|other| **other == ***recipient);
         let left: Vec<String> = recipients.iter().filter(is_left).cloned().collect();
         // If no other recipient is left, they get it after all.
         let recipients = if left.is_empty() { recipients } else { left };
         let [first, others @ ..] = recipients.as_slice() else {
-            let error = "every recipient has unsubscribed; enable the channel to send to all of them again".into();
-            return MessageExchange::from_judgement(Judgement { verdict: Verdict::ChannelUnusable, error, status: 0 });
+            let error = "every recipient has unsubscribed; enable the channel to send to all of \
+                         them again"
+                .into();
+            return MessageExchange::from_judgement(Judgement {
+                verdict: Verdict::ChannelUnusable,
+                error,
+                status: 0,
+            });
         };
         // If the channel had several recipients before, this one may have received it.
         if others.is_empty() && rows.iter().all(|row| row.recipients.is_empty()) {
-            let exchange = self.mail_recipient(channel, settings, first, alert, attempt, rows).await;
+            let exchange = self
+                .mail_recipient(channel, settings, first, alert, attempt, rows)
+                .await;
             // A failure is that of the whole channel.
             let is_taken = exchange.judgement.verdict == Verdict::Delivered;
-            let accepted = || Arc::from([Recipient { address: first.as_str().into(), result: RecipientResult::Accepted }]);
-            return MessageExchange { recipients: is_taken.then(accepted), ..exchange };
+            let accepted = || {
+                Arc::from([Recipient {
+                    address: first.as_str().into(),
+                    result: RecipientResult::Accepted,
+                }])
+            };
+            return MessageExchange {
+                recipients: is_taken.then(accepted),
+                ..exchange
+            };
         }
         let mut sent = Vec::with_capacity(recipients.len());
         let mut failures: Vec<(String, MessageExchange)> = Vec::new();
         let mut silence = None;
         for recipient in &recipients {
             if let Some(result) = settled_outcome(rows, recipient) {
-                sent.push(RecipientAttempt { recipient: recipient.clone(), result, may_have_arrived: false });
+                sent.push(RecipientAttempt {
+                    recipient: recipient.clone(),
+                    result,
+                    may_have_arrived: false,
+                });
                 continue;
             }
             if let Some(error) = &silence {
@@ -146,7 +225,9 @@ impl MessageSender {
                 });
                 continue;
             }
-            let exchange = self.mail_recipient(channel, settings, recipient, alert, attempt, rows).await;
+            let exchange = self
+                .mail_recipient(channel, settings, recipient, alert, attempt, rows)
+                .await;
             let Judgement { verdict, error, .. } = &exchange.judgement;
             let doubtful = exchange.may_have_arrived;
             if *verdict == Verdict::Delivered {
@@ -165,17 +246,30 @@ impl MessageSender {
             });
             failures.push((recipient.clone(), exchange));
         }
-        let is_taken = sent.iter().any(|sent| matches!(sent.result, RecipientOutcome::Delivered));
+        let is_taken = sent
+            .iter()
+            .any(|sent| matches!(sent.result, RecipientOutcome::Delivered));
         if !is_taken {
             // No recipient has received it. The worst response applies to the message, as if it had
             // been sent to that recipient alone.
-            let later = failures.iter().position(|(_, exchange)| matches!(exchange.judgement.verdict, Verdict::RetryLater { .. }));
+            let later = failures.iter().position(|(_, exchange)| {
+                matches!(exchange.judgement.verdict, Verdict::RetryLater { .. })
+            });
             let error = recipient_errors(&sent, false);
-            let doubtful = failures.iter().any(|(_, exchange)| exchange.may_have_arrived);
+            let doubtful = failures
+                .iter()
+                .any(|(_, exchange)| exchange.may_have_arrived);
             let Some((_, exchange)) = failures.into_iter().nth(later.unwrap_or_default()) else {
-                return MessageExchange::from_judgement(Judgement { verdict: Verdict::Unsendable, error, status: 0 });
+                return MessageExchange::from_judgement(Judgement {
+                    verdict: Verdict::Unsendable,
+                    error,
+                    status: 0,
+                });
             };
-            let judged = Judgement { error, ..exchange.judgement };
+            let judged = Judgement {
+                error,
+                ..exchange.judgement
+            };
             return MessageExchange {
                 judgement: judged,
                 may_have_arrived: doubtful,
@@ -186,21 +280,44 @@ impl MessageSender {
         // Other recipients were accepted. A permanent refusal therefore concerns the recipient,
         // unless it came before the server had received one.
         for sent in &mut sent {
-            let failure = failures.iter().find(|(recipient, _)| *recipient == sent.recipient).map(|(_, exchange)| exchange);
+            let failure = failures
+                .iter()
+                .find(|(recipient, _)| *recipient == sent.recipient)
+                .map(|(_, exchange)| exchange);
             if let (
                 RecipientOutcome::Retry(error),
-                Some(MessageExchange { judgement: Judgement { verdict, status, .. }, is_unreachable, .. }),
+                Some(MessageExchange {
+                    judgement:
+                        Judgement {
+                            verdict, status, ..
+                        },
+                    is_unreachable,
+                    ..
+                }),
             ) = (&sent.result, failure)
-                && (!matches!(verdict, Verdict::RetryLater { .. }) || ((500..600).contains(status) && !is_unreachable))
+                && (!matches!(verdict, Verdict::RetryLater { .. })
+                    || ((500..600).contains(status) && !is_unreachable))
             {
                 sent.result = RecipientOutcome::Refused(error.clone());
             }
         }
-        let is_open = sent.iter().any(|sent| matches!(sent.result, RecipientOutcome::Retry(_)));
-        let status = failures.first().map_or(250, |(_, exchange)| exchange.judgement.status);
-        let verdict = if is_open { Verdict::RetryLater { after: None } } else { Verdict::Delivered };
+        let is_open = sent
+            .iter()
+            .any(|sent| matches!(sent.result, RecipientOutcome::Retry(_)));
+        let status = failures
+            .first()
+            .map_or(250, |(_, exchange)| exchange.judgement.status);
+        let verdict = if is_open {
+            Verdict::RetryLater { after: None }
+        } else {
+            Verdict::Delivered
+        };
         MessageExchange {
-            judgement: Judgement { verdict, error: recipient_errors(&sent, true), status },
+            judgement: Judgement {
+                verdict,
+                error: recipient_errors(&sent, true),
+                status,
+            },
             may_have_arrived: is_open,
             is_unreachable: false,
             is_partly_delivered: true,
@@ -221,15 +338,30 @@ impl MessageSender {
         let own = match settings.with_value("to", recipient) {
             Ok(own) => own,
             Err(error) => {
-                return MessageExchange::from_judgement(Judgement { verdict: Verdict::Unsendable, error: error.to_string(), status: 0 });
+                return MessageExchange::from_judgement(Judgement {
+                    verdict: Verdict::Unsendable,
+                    error: error.to_string(),
+                    status: 0,
+                });
             }
         };
-        let suffix: String = Sha256::digest(recipient).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-        let doubtful = if rows.is_empty() { attempt.may_be_duplicate } else { may_have_arrived(rows, recipient) };
+        let suffix: String = Sha256::digest(recipient)
+            .iter()
+            .take(4)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let doubtful = if rows.is_empty() {
+            attempt.may_be_duplicate
+        } else {
+            may_have_arrived(rows, recipient)
+        };
         let mut attempt = SendAttempt {
             may_be_duplicate: doubtful,
             mail_id: format!("{}-{suffix}", attempt.mail_id),
-            mail_in_reply_to: attempt.mail_in_reply_to.as_ref().map(|id| format!("{id}-{suffix}")),
+            mail_in_reply_to: attempt
+                .mail_in_reply_to
+                .as_ref()
+                .map(|id| format!("{id}-{suffix}")),
             unsubscribe_url: self.unsubscribe_link(channel, recipient),
             ..attempt.clone()
         };
@@ -241,10 +373,16 @@ impl MessageSender {
 fn recipient_errors(sent: &[RecipientAttempt], is_taken: bool) -> String {
     let error = |sent: &RecipientAttempt| match &sent.result {
         RecipientOutcome::Delivered => None,
-        RecipientOutcome::Refused(error) | RecipientOutcome::Retry(error) => Some(format!("{}: {error}", sent.recipient)),
+        RecipientOutcome::Refused(error) | RecipientOutcome::Retry(error) => {
+            Some(format!("{}: {error}", sent.recipient))
+        }
     };
     let errors = sent.iter().filter_map(error).collect::<Vec<_>>().join("; ");
-    if errors.is_empty() || !is_taken { errors } else { format!("not taken for {errors}") }
+    if errors.is_empty() || !is_taken {
+        errors
+    } else {
+        format!("not taken for {errors}")
+    }
 }
 
 #[cfg(test)]
@@ -257,23 +395,54 @@ mod tests {
     fn results_of_a_long_digest_are_not_kept_and_all_of_it_may_be_a_repeat() {
         let at = Timestamp::default();
         let row = |number| {
-            let row = OutboxRow::new(DeliveryNumber(number), ChannelId(1), CheckId(number), FlipNumber(1), AlertEvent::Down, at, at);
-            Arc::new(OutboxRow { may_be_duplicate: true, ..row })
+            let row = OutboxRow::new(
+                DeliveryNumber(number),
+                ChannelId(1),
+                CheckId(number),
+                FlipNumber(1),
+                AlertEvent::Down,
+                at,
+                at,
+            );
+            Arc::new(OutboxRow {
+                may_be_duplicate: true,
+                ..row
+            })
         };
-        let sent = |name: &str, result| RecipientAttempt { recipient: name.to_owned(), result, may_have_arrived: false };
-        let sent = [sent("ann", RecipientOutcome::Delivered), sent("bob", RecipientOutcome::Retry("busy".into()))];
+        let sent = |name: &str, result| RecipientAttempt {
+            recipient: name.to_owned(),
+            result,
+            may_have_arrived: false,
+        };
+        let sent = [
+            sent("ann", RecipientOutcome::Delivered),
+            sent("bob", RecipientOutcome::Retry("busy".into())),
+        ];
         let mut rows: Vec<_> = (1..=MAX_RESULTS as u64 / 2).map(row).collect();
         assert_eq!(
-            recipient_results(&rows, &sent).iter().map(|kept| &kept.result).collect::<Vec<_>>(),
+            recipient_results(&rows, &sent)
+                .iter()
+                .map(|kept| &kept.result)
+                .collect::<Vec<_>>(),
             [
                 &RecipientResult::Accepted,
                 // The rows do not say which recipients may have received them.
                 &RecipientResult::PossiblyDelivered
             ]
         );
-        let kept = OutboxRow { recipients: recipient_results(&rows, &sent), ..OutboxRow::clone(&rows[0]) };
-        assert!(matches!(settled_outcome(&[Arc::new(kept)], "ann"), Some(RecipientOutcome::Delivered)));
+        let kept = OutboxRow {
+            recipients: recipient_results(&rows, &sent),
+            ..OutboxRow::clone(&rows[0])
+        };
+        assert!(matches!(
+            settled_outcome(&[Arc::new(kept)], "ann"),
+            Some(RecipientOutcome::Delivered)
+        ));
         rows.push(row(0));
-        assert!(recipient_results(&rows, &sent).is_empty() && settled_outcome(&rows, "ann").is_none() && may_have_arrived(&rows, "ann"));
+        assert!(
+            recipient_results(&rows, &sent).is_empty()
+                && settled_outcome(&rows, "ann").is_none()
+                && may_have_arrived(&rows, "ann")
+        );
     }
 }

@@ -39,8 +39,15 @@ struct LastReminder {
 impl Reminders {
     /// Returns the channels whose reminder is due. The caller confirms each one with
     /// [`record_reminder`](Self::record_reminder); the others remain due.
-    pub(super) fn due_channels(&mut self, sender: &MessageSender, now: CurrentTime) -> Vec<ChannelId> {
-        if self.last_checked.is_some_and(|looked| now.uptime < looked + CHECK_INTERVAL) {
+    pub(super) fn due_channels(
+        &mut self,
+        sender: &MessageSender,
+        now: CurrentTime,
+    ) -> Vec<ChannelId> {
+        if self
+            .last_checked
+            .is_some_and(|looked| now.uptime < looked + CHECK_INTERVAL)
+        {
             return Vec::new();
         }
         let is_first = self.last_checked.replace(now.uptime).is_none();
@@ -56,26 +63,48 @@ impl Reminders {
             })
             .collect();
         if is_first {
-            let since = channels.iter().zip(&down).filter_map(|((channel, _), since)| Some((channel.id, (*since)?)));
+            let since = channels
+                .iter()
+                .zip(&down)
+                .filter_map(|((channel, _), since)| Some((channel.id, (*since)?)));
             self.last_reminders = logged_reminders(sender, &since.collect(), now);
         }
-        self.last_reminders.retain(|id, _| channels.iter().any(|(channel, _)| channel.id == *id));
+        self.last_reminders
+            .retain(|id, _| channels.iter().any(|(channel, _)| channel.id == *id));
         let mut due = Vec::new();
         for ((channel, interval), since) in channels.into_iter().zip(down) {
             let Some(since) = since else {
                 self.last_reminders.remove(&channel.id);
                 continue;
             };
-            let last = self.last_reminders.entry(channel.id).or_insert(LastReminder { at: now.uptime_of(now.wall), count: 0 });
-            if sender.handle.with_state(|state| state.outbox.rows_of_pair(channel.id, CheckId(0)).next().is_some()) {
+            let last = self
+                .last_reminders
+                .entry(channel.id)
+                .or_insert(LastReminder {
+                    at: now.uptime_of(now.wall),
+                    count: 0,
+                });
+            if sender.handle.with_state(|state| {
+                state
+                    .outbox
+                    .rows_of_pair(channel.id, CheckId(0))
+                    .next()
+                    .is_some()
+            }) {
                 // The next one is due an interval after now.
                 last.at = now.uptime_of(now.wall);
             }
-            let is_time = now.uptime_of(now.wall).saturating_sub(last.at) >= interval * MICROS_PER_SEC;
+            let is_time =
+                now.uptime_of(now.wall).saturating_sub(last.at) >= interval * MICROS_PER_SEC;
             // The alert of a recent downtime was just sent. A downtime in the future began before
             // the clock was set back.
-            let is_old = since > now.wall || now.wall.micros_since(since) >= interval * MICROS_PER_SEC / 2;
-            let is_enough = channel.settings.common().max_reminders.is_some_and(|most| last.count >= most);
+            let is_old =
+                since > now.wall || now.wall.micros_since(since) >= interval * MICROS_PER_SEC / 2;
+            let is_enough = channel
+                .settings
+                .common()
+                .max_reminders
+                .is_some_and(|most| last.count >= most);
             if is_time && is_old && !is_enough {
                 due.push(channel.id);
             }
@@ -86,7 +115,10 @@ impl Reminders {
     /// Records that a channel is reminded.
     pub(super) fn record_reminder(&mut self, channel: ChannelId, now: CurrentTime) {
         if let Some(last) = self.last_reminders.get_mut(&channel) {
-            *last = LastReminder { at: now.uptime_of(now.wall), count: last.count + 1 };
+            *last = LastReminder {
+                at: now.uptime_of(now.wall),
+                count: last.count + 1,
+            };
         }
     }
 }
@@ -94,10 +126,20 @@ impl Reminders {
 /// Channels with reminders, and their intervals in seconds.
 fn channels_with_reminders(sender: &MessageSender) -> Vec<(Arc<Channel>, i64)> {
     sender.handle.with_state(|state| {
-        let all = state.projects().flat_map(|project_state| project_state.channels.values());
-        all.filter(|channel| channel.settings.kind().class == ChannelClass::People && channel.health.disabled.is_none())
-            .filter_map(|channel| Some((Arc::clone(channel), channel.settings.common().reminder_interval?)))
-            .collect()
+        let all = state
+            .projects()
+            .flat_map(|project_state| project_state.channels.values());
+        all.filter(|channel| {
+            channel.settings.kind().class == ChannelClass::People
+                && channel.health.disabled.is_none()
+        })
+        .filter_map(|channel| {
+            Some((
+                Arc::clone(channel),
+                channel.settings.common().reminder_interval?,
+            ))
+        })
+        .collect()
     })
 }
 
@@ -116,7 +158,10 @@ impl OngoingDowntimes {
             let since = check.state.changed;
             down.earliest = Some(down.earliest.map_or(since, |any| any.min(since)));
             for channel in check.settings.channels.iter() {
-                down.earliest_by_channel.entry(*channel).and_modify(|earliest| *earliest = since.min(*earliest)).or_insert(since);
+                down.earliest_by_channel
+                    .entry(*channel)
+                    .and_modify(|earliest| *earliest = since.min(*earliest))
+                    .or_insert(since);
             }
         });
         down
@@ -125,9 +170,15 @@ impl OngoingDowntimes {
     /// Start of the longest ongoing downtime that this channel was notified about.
     fn earliest_for(&self, sender: &MessageSender, channel: &Channel) -> Option<Timestamp> {
         self.earliest?;
-        let hearing = sender.handle.with_state(|state| state.audience_membership(channel));
+        let hearing = sender
+            .handle
+            .with_state(|state| state.audience_membership(channel));
         match hearing.via_channels() {
-            Some(channels) => channels.iter().filter_map(|channel| self.earliest_by_channel.get(channel)).min().copied(),
+            Some(channels) => channels
+                .iter()
+                .filter_map(|channel| self.earliest_by_channel.get(channel))
+                .min()
+                .copied(),
             None => self.earliest,
         }
     }
@@ -135,26 +186,66 @@ impl OngoingDowntimes {
 
 /// Reminders before this start, read from the log of deliveries. `since`: start of the relevant
 /// period for each channel. Unreadable entries are skipped.
-fn logged_reminders(sender: &MessageSender, since: &HashMap<ChannelId, Timestamp>, now: CurrentTime) -> HashMap<ChannelId, LastReminder> {
+fn logged_reminders(
+    sender: &MessageSender,
+    since: &HashMap<ChannelId, Timestamp>,
+    now: CurrentTime,
+) -> HashMap<ChannelId, LastReminder> {
     if since.is_empty() {
         return HashMap::new();
     }
     let is_told = |delivery: &DeliveryRecord| {
         matches!(delivery.event, AlertEvent::Down | AlertEvent::StillDown)
-            && matches!(delivery.result, DeliveryResult::Delivered | DeliveryResult::Failed)
-            && since.get(&delivery.channel).is_some_and(|since| delivery.queued >= *since)
+            && matches!(
+                delivery.result,
+                DeliveryResult::Delivered | DeliveryResult::Failed
+            )
+            && since
+                .get(&delivery.channel)
+                .is_some_and(|since| delivery.queued >= *since)
     };
-    let logged = sender.handle.deliveries(DeliveryNumber(u64::MAX), MAX_DELIVERIES_READ, is_told).unwrap_or_default();
+    let logged = sender
+        .handle
+        .deliveries(DeliveryNumber(u64::MAX), MAX_DELIVERIES_READ, is_told)
+        .unwrap_or_default();
     let waiting: Vec<_> = since
         .keys()
-        .flat_map(|id| sender.handle.with_state(|state| state.outbox.rows_of_pair(*id, CheckId(0)).cloned().collect::<Vec<_>>()))
+        .flat_map(|id| {
+            sender.handle.with_state(|state| {
+                state
+                    .outbox
+                    .rows_of_pair(*id, CheckId(0))
+                    .cloned()
+                    .collect::<Vec<_>>()
+            })
+        })
         .collect();
-    let logged = logged.iter().map(|delivery| (delivery.channel, delivery.event, delivery.queued));
-    let told: Vec<_> = logged.chain(waiting.iter().map(|row| (row.channel, row.event, row.queued))).collect();
+    let logged = logged
+        .iter()
+        .map(|delivery| (delivery.channel, delivery.event, delivery.queued));
+    let told: Vec<_> = logged
+        .chain(
+            waiting
+                .iter()
+                .map(|row| (row.channel, row.event, row.queued)),
+        )
+        .collect();
     let of_channel = |id: &ChannelId| {
-        let of = |event| told.iter().filter(move |(channel, what, _)| (*channel, *what) == (*id, event)).map(|(.., queued)| *queued);
-        let at = of(AlertEvent::StillDown).max().or_else(|| of(AlertEvent::Down).min())?;
-        Some((*id, LastReminder { at: now.uptime_of(at), count: u32::try_from(of(AlertEvent::StillDown).count()).unwrap_or(u32::MAX) }))
+        let of = |event| {
+            told.iter()
+                .filter(move |(channel, what, _)| (*channel, *what) == (*id, event))
+                .map(|(.., queued)| *queued)
+        };
+        let at = of(AlertEvent::StillDown)
+            .max()
+            .or_else(|| of(AlertEvent::Down).min())?;
+        Some((
+            *id,
+            LastReminder {
+                at: now.uptime_of(at),
+                count: u32::try_from(of(AlertEvent::StillDown).count()).unwrap_or(u32::MAX),
+            },
+        ))
     };
     since.keys().filter_map(of_channel).collect()
 }

@@ -94,7 +94,9 @@ impl ResendQueue {
     /// Adds channels, except for those whose last round has not ended.
     fn add(&mut self, channels: Vec<(ProjectId, ChannelId)>) {
         // Flips of checks that have come up since are no longer needed.
-        self.projects.values_mut().for_each(|queue| queue.flips = FlipCache::default());
+        self.projects
+            .values_mut()
+            .for_each(|queue| queue.flips = FlipCache::default());
         for (project, channel) in channels {
             let queue = self.projects.entry(project).or_insert_with(|| {
                 self.ready_projects.push_back(project);
@@ -110,12 +112,18 @@ impl ResendQueue {
     fn next(&mut self) -> Option<(ProjectId, ChannelId, FlipCache)> {
         let project = self.ready_projects.pop_front()?;
         let queue = self.projects.get_mut(&project)?;
-        Some((project, queue.channels.pop_front()?, Rc::clone(&queue.flips)))
+        Some((
+            project,
+            queue.channels.pop_front()?,
+            Rc::clone(&queue.flips),
+        ))
     }
 
     /// Records that the round of a channel has ended.
     fn end(&mut self, project: ProjectId, channel: ChannelId) {
-        let Some(queue) = self.projects.get_mut(&project) else { return };
+        let Some(queue) = self.projects.get_mut(&project) else {
+            return;
+        };
         queue.queued_or_in_flight.remove(&channel);
         if queue.channels.is_empty() {
             self.projects.remove(&project);
@@ -128,19 +136,32 @@ impl ResendQueue {
 /// True if alerts are resent to a channel. A failing channel is included: an alert that it misses
 /// would be resolved there.
 fn has_resending(channel: &Channel) -> bool {
-    channel::needs_resend(&channel.settings) && channel.settings.handles_event(AlertEvent::Down) && channel.health.disabled.is_none()
+    channel::needs_resend(&channel.settings)
+        && channel.settings.handles_event(AlertEvent::Down)
+        && channel.health.disabled.is_none()
 }
 
 /// Channels with resending; within each project, working channels come first.
 fn resend_channels(sender: &MessageSender) -> Vec<(ProjectId, ChannelId)> {
     let mut channels: Vec<_> = sender.handle.with_state(|state| {
-        let all = state.projects().flat_map(|project_state| project_state.channels.values());
+        let all = state
+            .projects()
+            .flat_map(|project_state| project_state.channels.values());
         all.filter(|channel| has_resending(channel))
-            .map(|channel| (channel.health.failing.is_some(), channel.project, channel.id))
+            .map(|channel| {
+                (
+                    channel.health.failing.is_some(),
+                    channel.project,
+                    channel.id,
+                )
+            })
             .collect()
     });
     channels.sort_unstable();
-    channels.into_iter().map(|(_, project, channel)| (project, channel)).collect()
+    channels
+        .into_iter()
+        .map(|(_, project, channel)| (project, channel))
+        .collect()
 }
 
 /// Result of a round: `None` if there was nothing to send, otherwise the first error with the
@@ -148,10 +169,20 @@ fn resend_channels(sender: &MessageSender) -> Vec<(ProjectId, ChannelId)> {
 type ResendResult = Option<Result<(), (String, u16)>>;
 
 async fn resend(sender: &MessageSender, id: ChannelId, flips: &FlipCache) {
-    let channel = sender.handle.with_state(|state| state.channel(id).filter(|channel| has_resending(channel)).cloned());
+    let channel = sender.handle.with_state(|state| {
+        state
+            .channel(id)
+            .filter(|channel| has_resending(channel))
+            .cloned()
+    });
     let Some(channel) = channel else { return };
     let ended = timeout(RESEND_INTERVAL, resend_alerts(sender, &channel, flips)).await;
-    let sent = match ended.unwrap_or_else(|_| Some(Err((format!("it took longer than {} s", RESEND_INTERVAL.as_secs()), 0)))) {
+    let sent = match ended.unwrap_or_else(|_| {
+        Some(Err((
+            format!("it took longer than {} s", RESEND_INTERVAL.as_secs()),
+            0,
+        )))
+    }) {
         None => return,
         Some(Ok(())) if channel.health.failing.is_none() || has_failed_rows(sender, id) => return,
         Some(Ok(())) => (SendResult::Delivered, 0),
@@ -160,7 +191,13 @@ async fn resend(sender: &MessageSender, id: ChannelId, flips: &FlipCache) {
                 let kind = channel.settings.kind().name;
                 tracing::warn!(channel = %channel.uuid, kind, "alerts were not taken when they were sent again: {reason}{left_out}");
             }
-            (SendResult::Retry { reason: reason.into(), may_have_arrived: false }, status)
+            (
+                SendResult::Retry {
+                    reason: reason.into(),
+                    may_have_arrived: false,
+                },
+                status,
+            )
         }
     };
     let (sent, status) = sent;
@@ -174,26 +211,38 @@ async fn resend(sender: &MessageSender, id: ChannelId, flips: &FlipCache) {
         status,
     };
     // A report that is not stored now is stored in a minute.
-    let _ = sender.handle.call(Command::RecordDeliveryReports(vec![report])).await;
+    let _ = sender
+        .handle
+        .call(Command::RecordDeliveryReports(vec![report]))
+        .await;
 }
 
 /// True if an alert waits for another attempt: the channel remains failing until that alert is
 /// accepted.
 fn has_failed_rows(sender: &MessageSender, id: ChannelId) -> bool {
-    sender.handle.with_state(|state| state.outbox.rows_of_channel(id).any(|row| row.attempts > 0))
+    sender
+        .handle
+        .with_state(|state| state.outbox.rows_of_channel(id).any(|row| row.attempts > 0))
 }
 
 /// Waits until no alert waits for the channel, for at most [`MAX_YIELD_TIME`].
 async fn yield_to_alerts(sender: &MessageSender, id: ChannelId) {
     for _ in 0..MAX_YIELD_TIME.as_millis() / POLL_INTERVAL.as_millis() {
-        if sender.handle.with_state(|state| state.outbox.row_count_of(id) == 0) {
+        if sender
+            .handle
+            .with_state(|state| state.outbox.row_count_of(id) == 0)
+        {
             return;
         }
         sleep(POLL_INTERVAL).await;
     }
 }
 
-async fn resend_alerts(sender: &MessageSender, channel: &Arc<Channel>, flips: &FlipCache) -> ResendResult {
+async fn resend_alerts(
+    sender: &MessageSender,
+    channel: &Arc<Channel>,
+    flips: &FlipCache,
+) -> ResendResult {
     let down = sender.notified_down_ids(channel);
     if down.is_empty() {
         return None;
@@ -212,7 +261,12 @@ async fn resend_alerts(sender: &MessageSender, channel: &Arc<Channel>, flips: &F
         }
         read_flips(sender, checks, flips).await;
         let place = match settings.urls().next() {
-            Some(url) => match sender.outbound.for_project(channel.project).reserve(url).await {
+            Some(url) => match sender
+                .outbound
+                .for_project(channel.project)
+                .reserve(url)
+                .await
+            {
                 Ok(place) => Some(place),
                 Err(error) => return Some(Err((error.to_string(), 0))),
             },
@@ -223,13 +277,26 @@ async fn resend_alerts(sender: &MessageSender, channel: &Arc<Channel>, flips: &F
         let _alone = ResendGuard::acquire(sender, channel.id);
         let now = sender.handle.now();
         let alerts = build_alerts(sender, channel, checks, flips, now);
-        let Some(first) = alerts.first() else { continue };
+        let Some(first) = alerts.first() else {
+            continue;
+        };
         let attempt = first_attempt(String::new(), now);
         let mut place = place;
         for step in channel::prepare_resend(&settings, &alerts.iter().collect::<Vec<_>>(), now) {
             let (answer, _) = sender.run_request(&step, channel, place.take()).await;
-            let judged = channel::judge(&settings, first, &attempt, &step, &answer, sender.handle.now());
-            let result = if judged.verdict == Verdict::Delivered { Ok(()) } else { Err((judged.error, judged.status)) };
+            let judged = channel::judge(
+                &settings,
+                first,
+                &attempt,
+                &step,
+                &answer,
+                sender.handle.now(),
+            );
+            let result = if judged.verdict == Verdict::Delivered {
+                Ok(())
+            } else {
+                Err((judged.error, judged.status))
+            };
             if result.is_err() && matches!(answer, TransportReply::NoReply(_)) {
                 return Some(result);
             }
@@ -262,10 +329,20 @@ impl Drop for ResendGuard<'_> {
 /// Reads the flips at which checks went down, unless they are cached for the project.
 async fn read_flips(sender: &MessageSender, checks: &[CheckId], flips: &FlipCache) {
     for some in checks.chunks(FLIPS_PER_READ) {
-        let numbers: Vec<_> =
-            sender.handle.with_state(|state| some.iter().filter_map(|id| Some(state.check(*id)?.state.last_flip)).collect());
+        let numbers: Vec<_> = sender.handle.with_state(|state| {
+            some.iter()
+                .filter_map(|id| Some(state.check(*id)?.state.last_flip))
+                .collect()
+        });
         for number in numbers {
-            flips.borrow_mut().entry(number).or_insert_with(|| sender.handle.flip(number).ok().flatten().map(|logged| logged.flip));
+            flips.borrow_mut().entry(number).or_insert_with(|| {
+                sender
+                    .handle
+                    .flip(number)
+                    .ok()
+                    .flatten()
+                    .map(|logged| logged.flip)
+            });
         }
         yield_now().await;
     }
@@ -273,12 +350,33 @@ async fn read_flips(sender: &MessageSender, checks: &[CheckId], flips: &FlipCach
 
 /// Alerts of the checks that are down now. Checks with a row in the outbox are left out: the row
 /// will notify about them.
-fn build_alerts(sender: &MessageSender, channel: &Channel, checks: &[CheckId], flips: &FlipCache, now: Timestamp) -> Vec<Alert> {
+fn build_alerts(
+    sender: &MessageSender,
+    channel: &Channel,
+    checks: &[CheckId],
+    flips: &FlipCache,
+    now: Timestamp,
+) -> Vec<Alert> {
     let (project, down) = sender.handle.with_state(|state| {
-        let is_quiet = |check: &&Check| state.outbox.rows_of_pair(channel.id, check.id).next().is_none();
-        let down = checks.iter().filter_map(|id| state.check(*id)).filter(|check| check.state.notification.is_notified()).filter(is_quiet);
-        let project = state.project(channel.project).map(|found| found.project.name.as_str().to_owned());
-        (project.unwrap_or_default(), down.cloned().collect::<Vec<_>>())
+        let is_quiet = |check: &&Check| {
+            state
+                .outbox
+                .rows_of_pair(channel.id, check.id)
+                .next()
+                .is_none()
+        };
+        let down = checks
+            .iter()
+            .filter_map(|id| state.check(*id))
+            .filter(|check| check.state.notification.is_notified())
+            .filter(is_quiet);
+        let project = state
+            .project(channel.project)
+            .map(|found| found.project.name.as_str().to_owned());
+        (
+            project.unwrap_or_default(),
+            down.cloned().collect::<Vec<_>>(),
+        )
     });
     let flips = flips.borrow();
     let alert = |check: &Check| {
@@ -292,7 +390,10 @@ fn build_alerts(sender: &MessageSender, channel: &Channel, checks: &[CheckId], f
             alerted_names: check.alerted_names.clone(),
             ..CheckFacts::example(&project)
         };
-        let news = CheckEvent::Down { flip, also: EventContext::default() };
+        let news = CheckEvent::Down {
+            flip,
+            also: EventContext::default(),
+        };
         Some(sender.build_alert(channel, AlertFacts::Check(Box::new(facts), news), now))
     };
     down.iter().filter_map(alert).collect()
@@ -303,20 +404,32 @@ mod tests {
     use super::*;
 
     fn next(queue: &mut ResendQueue) -> Option<(u64, u64)> {
-        queue.next().map(|(project, channel, _)| (project.0, channel.0))
+        queue
+            .next()
+            .map(|(project, channel, _)| (project.0, channel.0))
     }
 
     #[test]
     fn projects_take_turns_and_each_has_one_channel_under_way() {
         let mut queue = ResendQueue::default();
-        let pairs = |of: &[(u64, u64)]| of.iter().map(|(project, channel)| (ProjectId(*project), ChannelId(*channel))).collect::<Vec<_>>();
+        let pairs = |of: &[(u64, u64)]| {
+            of.iter()
+                .map(|(project, channel)| (ProjectId(*project), ChannelId(*channel)))
+                .collect::<Vec<_>>()
+        };
         queue.add(pairs(&[(1, 11), (1, 12), (1, 13), (2, 21)]));
-        assert_eq!([next(&mut queue), next(&mut queue), next(&mut queue)], [Some((1, 11)), Some((2, 21)), None]);
+        assert_eq!(
+            [next(&mut queue), next(&mut queue), next(&mut queue)],
+            [Some((1, 11)), Some((2, 21)), None]
+        );
         // The next minute leaves out channels that wait or are in flight.
         queue.add(pairs(&[(1, 11), (1, 12), (1, 13), (2, 21), (3, 31)]));
         queue.end(ProjectId(2), ChannelId(21));
         queue.end(ProjectId(1), ChannelId(11));
-        assert_eq!([next(&mut queue), next(&mut queue), next(&mut queue)], [Some((3, 31)), Some((1, 12)), None]);
+        assert_eq!(
+            [next(&mut queue), next(&mut queue), next(&mut queue)],
+            [Some((3, 31)), Some((1, 12)), None]
+        );
         queue.end(ProjectId(1), ChannelId(12));
         assert_eq!(next(&mut queue), Some((1, 13)));
         queue.end(ProjectId(1), ChannelId(13));

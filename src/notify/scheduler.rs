@@ -36,7 +36,8 @@ const MAX_DIGEST_WAIT: Duration = Duration::from_secs(1);
 /// [limits](crate::docs::limits).
 const MAX_REFUSALS: u16 = 5;
 /// Error of a channel that has reached its daily limit.
-pub(super) const DAILY_LIMIT_TEXT: &str = "as much was sent within a day as most-a-day allows; what waits is sent when that day is over";
+pub(super) const DAILY_LIMIT_TEXT: &str =
+    "as much was sent within a day as most-a-day allows; what waits is sent when that day is over";
 /// Maximum number of reports on rows that a round finishes without sending. The rest follows in the
 /// next round.
 const MAX_REPORTS: usize = 500;
@@ -78,21 +79,29 @@ impl Message {
     /// Updates the rows to their state after their attempts have begun. Rows that no longer exist
     /// are dropped.
     pub(super) fn refresh_rows(&mut self, begun: &HashMap<DeliveryNumber, Arc<OutboxRow>>) {
-        self.items.retain_mut(|item| match begun.get(&item.row.number) {
-            Some(row) => {
-                item.row = Arc::clone(row);
-                true
-            }
-            None => false,
-        });
+        self.items
+            .retain_mut(|item| match begun.get(&item.row.number) {
+                Some(row) => {
+                    item.row = Arc::clone(row);
+                    true
+                }
+                None => false,
+            });
     }
 
     /// Reports for a message that was not sent although attempts may have begun. Rows that were in
     /// flight when the server ended may have arrived.
     pub(super) fn not_sent_reports(&self) -> Vec<DeliveryReport> {
-        let (doubtful, sure): (Vec<_>, Vec<_>) = self.items.iter().map(|item| &item.row).partition(|row| row.attempt_started.is_some());
+        let (doubtful, sure): (Vec<_>, Vec<_>) = self
+            .items
+            .iter()
+            .map(|item| &item.row)
+            .partition(|row| row.attempt_started.is_some());
         let report = |rows: Vec<&Arc<OutboxRow>>, doubtful| {
-            let sent = SendResult::Retry { reason: "".into(), may_have_arrived: doubtful };
+            let sent = SendResult::Retry {
+                reason: "".into(),
+                may_have_arrived: doubtful,
+            };
             let rows = rows.into_iter().map(|row| row.number).collect();
             DeliveryReport {
                 recipients: Default::default(),
@@ -104,7 +113,10 @@ impl Message {
                 merged_into: None,
             }
         };
-        [report(sure, false), report(doubtful, true)].into_iter().filter(|report| !report.rows.is_empty()).collect()
+        [report(sure, false), report(doubtful, true)]
+            .into_iter()
+            .filter(|report| !report.rows.is_empty())
+            .collect()
     }
 
     /// Rows whose attempts begin with this message.
@@ -117,7 +129,8 @@ impl Message {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct MessageResult {
     pub(super) outcome: MessageOutcome,
-    /// Error as a sentence for the owner of the channel; empty if the message was delivered to all.
+    /// Error as a sentence for the owner of the channel; empty if the message was delivered to
+    /// all.
     pub(super) reason: Box<str>,
     /// Status of the response, or 0.
     pub(super) status: u16,
@@ -128,12 +141,24 @@ pub(super) struct MessageResult {
 impl MessageResult {
     /// Result of a message to the channel as a whole, without results for recipients.
     pub(super) fn new(outcome: MessageOutcome, reason: &str, status: u16) -> Self {
-        Self { outcome, reason: reason.into(), status, recipients: None }
+        Self {
+            outcome,
+            reason: reason.into(),
+            status,
+            recipients: None,
+        }
     }
 
     /// Failure for this reason; the message is retried.
     pub(super) fn failed(reason: &str) -> Self {
-        Self::new(MessageOutcome::Retry { retry_after: None, may_have_arrived: true }, reason, 0)
+        Self::new(
+            MessageOutcome::Retry {
+                retry_after: None,
+                may_have_arrived: true,
+            },
+            reason,
+            0,
+        )
     }
 }
 
@@ -236,11 +261,18 @@ impl SendScheduler {
     ) -> ScheduledWork {
         let mut step = ScheduledWork::default();
         let waiting = view.read_state(|state| {
-            self.channels.retain(|id, progress| progress.is_busy() || state.channel(*id).is_some());
+            self.channels
+                .retain(|id, progress| progress.is_busy() || state.channel(*id).is_some());
             let channels = state.outbox.channels().filter_map(|id| state.channel(id));
-            channels.filter(|channel| channel.health.disabled.is_none()).cloned().collect::<Vec<_>>()
+            channels
+                .filter(|channel| channel.health.disabled.is_none())
+                .cloned()
+                .collect::<Vec<_>>()
         });
-        let known: HashMap<_, _> = waiting.iter().map(|channel| (channel.id, rules(channel))).collect();
+        let known: HashMap<_, _> = waiting
+            .iter()
+            .map(|channel| (channel.id, rules(channel)))
+            .collect();
         let mut turns = self.slots.round_robin(waiting);
         while !self.slots.are_full()
             && let Some((project, mut channels)) = turns.pop_front()
@@ -248,7 +280,9 @@ impl SendScheduler {
             while !self.slots.are_full_for(project)
                 && let Some(channel) = channels.pop_front()
             {
-                let Some(rules) = known.get(&channel.id) else { continue };
+                let Some(rules) = known.get(&channel.id) else {
+                    continue;
+                };
                 if self.begin_next(view, &channel, rules, now, &mut step) {
                     channels.push_back(channel);
                     turns.push_back((project, channels));
@@ -278,18 +312,32 @@ impl SendScheduler {
                 ChannelClass::People | ChannelClass::Group => None,
             })
         });
-        let (Some(picked), Some(progress)) = (first, self.channels.get_mut(&channel.id)) else { return false };
+        let (Some(picked), Some(progress)) = (first, self.channels.get_mut(&channel.id)) else {
+            return false;
+        };
         let picked = match rules.class {
-            ChannelClass::People => row_selection::pick_for_people(view, channel.id, rules, progress, now, step),
+            ChannelClass::People => {
+                row_selection::pick_for_people(view, channel.id, rules, progress, now, step)
+            }
             ChannelClass::Machine | ChannelClass::Incident | ChannelClass::Group => picked,
         };
-        let Some((mut items, superseded)) = picked else { return false };
-        items.iter_mut().for_each(|item| item.delay = progress.delay_reason(item, now));
+        let Some((mut items, superseded)) = picked else {
+            return false;
+        };
+        items
+            .iter_mut()
+            .for_each(|item| item.delay = progress.delay_reason(item, now));
         self.slots.acquire(channel, &rules.destination);
         self.last_id += 1;
         progress.begin(&items);
         let place = rules.destination.clone();
-        let job = Message { id: MessageId(self.last_id), channel: Arc::clone(&progress.channel), items, superseded, destination: place };
+        let job = Message {
+            id: MessageId(self.last_id),
+            channel: Arc::clone(&progress.channel),
+            items,
+            superseded,
+            destination: place,
+        };
         self.in_flight.insert(job.id, job.clone());
         step.messages.push(job);
         true
@@ -305,12 +353,18 @@ impl SendScheduler {
         step: &mut ScheduledWork,
     ) -> Option<&mut ChannelProgress> {
         let id = channel.id;
-        if !state.channel(id).is_some_and(|current| Arc::ptr_eq(current, channel)) {
+        if !state
+            .channel(id)
+            .is_some_and(|current| Arc::ptr_eq(current, channel))
+        {
             // The channel has changed since its policy was computed.
             step.wake_no_later_than(now.uptime);
             return None;
         }
-        let progress = self.channels.entry(id).or_insert_with(|| ChannelProgress::new(channel, rules, now.uptime));
+        let progress = self
+            .channels
+            .entry(id)
+            .or_insert_with(|| ChannelProgress::new(channel, rules, now.uptime));
         progress.update_channel(channel, state);
         if rules.max_parallel == 0 {
             return None;
@@ -329,9 +383,21 @@ impl SendScheduler {
         if let Err(again) = progress.may_send(rules, now.uptime) {
             again.into_iter().for_each(|at| step.wake_no_later_than(at));
             if progress.note_waiting(rules, now)
-                && progress.channel.health.failing.as_ref().is_none_or(|(_, reason)| **reason != *DAILY_LIMIT_TEXT)
+                && progress
+                    .channel
+                    .health
+                    .failing
+                    .as_ref()
+                    .is_none_or(|(_, reason)| **reason != *DAILY_LIMIT_TEXT)
             {
-                step.finish(id, Vec::new(), SendResult::Retry { reason: DAILY_LIMIT_TEXT.into(), may_have_arrived: false });
+                step.finish(
+                    id,
+                    Vec::new(),
+                    SendResult::Retry {
+                        reason: DAILY_LIMIT_TEXT.into(),
+                        may_have_arrived: false,
+                    },
+                );
             }
             return None;
         }
@@ -348,17 +414,32 @@ impl SendScheduler {
         now: CurrentTime,
         random: &Random,
     ) -> Vec<DeliveryReport> {
-        let Some(job) = self.in_flight.get(&id) else { return Vec::new() };
-        let Some(progress) = self.channels.get_mut(&job.channel.id) else { return Vec::new() };
+        let Some(job) = self.in_flight.get(&id) else {
+            return Vec::new();
+        };
+        let Some(progress) = self.channels.get_mut(&job.channel.id) else {
+            return Vec::new();
+        };
         self.unsettled.insert(id);
-        let MessageResult { mut outcome, mut reason, status, recipients } = done;
+        let MessageResult {
+            mut outcome,
+            mut reason,
+            status,
+            recipients,
+        } = done;
         let is_refused = outcome == MessageOutcome::Refused;
         if is_refused && !progress.record_refusal(job, rules) {
             // The receiver may be under repair.
-            outcome = MessageOutcome::Retry { retry_after: None, may_have_arrived: false };
+            outcome = MessageOutcome::Retry {
+                retry_after: None,
+                may_have_arrived: false,
+            };
         }
         match outcome {
-            MessageOutcome::Retry { retry_after: after, may_have_arrived: doubtful } => {
+            MessageOutcome::Retry {
+                retry_after: after,
+                may_have_arrived: doubtful,
+            } => {
                 if !progress.record_failure(job, is_refused || status >= 500, after, now, random) {
                     // The channel accepts other messages.
                     reason = "".into();
@@ -370,10 +451,18 @@ impl SendScheduler {
             MessageOutcome::RetrySomeRecipients => {
                 let _ = progress.record_failure(job, true, None, now, random);
                 // The channel works: other messages are sent meanwhile.
-                progress.record_delivery(&Message { items: Vec::new(), ..job.clone() }, rules, now.uptime);
+                progress.record_delivery(
+                    &Message {
+                        items: Vec::new(),
+                        ..job.clone()
+                    },
+                    rules,
+                    now.uptime,
+                );
             }
             MessageOutcome::Delivered => progress.record_delivery(job, rules, now.uptime),
-            MessageOutcome::Skipped | MessageOutcome::Refused | MessageOutcome::ChannelUnusable => {}
+            MessageOutcome::Skipped | MessageOutcome::Refused | MessageOutcome::ChannelUnusable => {
+            }
         }
         let sent = match outcome {
             MessageOutcome::Delivered if reason.is_empty() => SendResult::Delivered,
@@ -381,9 +470,18 @@ impl SendScheduler {
             MessageOutcome::Skipped => SendResult::Skipped(reason),
             MessageOutcome::Refused => SendResult::Failed(reason),
             MessageOutcome::ChannelUnusable => SendResult::ChannelRejected(reason),
-            MessageOutcome::Retry { may_have_arrived: doubtful, .. } => SendResult::Retry { reason, may_have_arrived: doubtful },
+            MessageOutcome::Retry {
+                may_have_arrived: doubtful,
+                ..
+            } => SendResult::Retry {
+                reason,
+                may_have_arrived: doubtful,
+            },
             // This is no error of the channel, which has accepted the message.
-            MessageOutcome::RetrySomeRecipients => SendResult::Retry { reason: "".into(), may_have_arrived: true },
+            MessageOutcome::RetrySomeRecipients => SendResult::Retry {
+                reason: "".into(),
+                may_have_arrived: true,
+            },
         };
         let first = job.items.first().map(|item| item.row.number);
         let report = |rows: &[DeliveryNumber], sent, status| {
@@ -403,14 +501,19 @@ impl SendScheduler {
             let sent = SendResult::Superseded("a later message tells it as well".into());
             reports.push(report(&job.superseded, sent, 0));
         }
-        reports.push(DeliveryReport { recipients, ..report(&job.delivery_numbers(), sent, status) });
+        reports.push(DeliveryReport {
+            recipients,
+            ..report(&job.delivery_numbers(), sent, status)
+        });
         reports
     }
 
     /// Releases the rows of a message whose reports are stored, or that was never begun. They may
     /// be selected again.
     pub(super) fn settle(&mut self, id: MessageId) {
-        let Some(job) = self.in_flight.remove(&id) else { return };
+        let Some(job) = self.in_flight.remove(&id) else {
+            return;
+        };
         self.slots.release(job.channel.project, &job.destination);
         let ended = self.unsettled.remove(&id);
         if let Some(progress) = self.channels.get_mut(&job.channel.id) {
@@ -424,9 +527,15 @@ impl SendScheduler {
 
     /// True if an alert about the server, which has no row in the outbox, may be sent to a channel
     /// now. If so, counts it as a message.
-    pub(super) fn admit_self_alert(&mut self, channel: &Arc<Channel>, rules: &DeliveryPolicy, now: CurrentTime) -> bool {
+    pub(super) fn admit_self_alert(
+        &mut self,
+        channel: &Arc<Channel>,
+        rules: &DeliveryPolicy,
+        now: CurrentTime,
+    ) -> bool {
         let progress = self.progress(channel, rules, now);
-        let may = rules.quiet_until.is_none_or(|until| until <= now.wall) && progress.may_send(rules, now.uptime).is_ok();
+        let may = rules.quiet_until.is_none_or(|until| until <= now.wall)
+            && progress.may_send(rules, now.uptime).is_ok();
         if may {
             progress.count_message();
         }
@@ -435,12 +544,25 @@ impl SendScheduler {
 
     /// True if the daily limit allows a test of a channel; no other limit applies. If so, counts it
     /// as a message.
-    pub(super) fn admit_channel_test(&mut self, channel: &Arc<Channel>, rules: &DeliveryPolicy, now: CurrentTime) -> bool {
-        self.progress(channel, rules, now).count_toward_daily_limit(rules, now.uptime)
+    pub(super) fn admit_channel_test(
+        &mut self,
+        channel: &Arc<Channel>,
+        rules: &DeliveryPolicy,
+        now: CurrentTime,
+    ) -> bool {
+        self.progress(channel, rules, now)
+            .count_toward_daily_limit(rules, now.uptime)
     }
 
-    fn progress(&mut self, channel: &Arc<Channel>, rules: &DeliveryPolicy, now: CurrentTime) -> &mut ChannelProgress {
-        self.channels.entry(channel.id).or_insert_with(|| ChannelProgress::new(channel, rules, now.uptime))
+    fn progress(
+        &mut self,
+        channel: &Arc<Channel>,
+        rules: &DeliveryPolicy,
+        now: CurrentTime,
+    ) -> &mut ChannelProgress {
+        self.channels
+            .entry(channel.id)
+            .or_insert_with(|| ChannelProgress::new(channel, rules, now.uptime))
     }
 
     /// Channel that a message is sent to.

@@ -90,12 +90,19 @@ type SelfAlertResult = (Rc<str>, Result<(), bool>);
 impl SelfAlerts {
     /// Detects problems and sends the alerts that are due. The rate limit and the quiet hours of
     /// the channel apply.
-    pub(super) fn send(&mut self, sender: &Rc<MessageSender>, plan: &mut SendScheduler, now: CurrentTime) {
+    pub(super) fn send(
+        &mut self,
+        sender: &Rc<MessageSender>,
+        plan: &mut SendScheduler,
+        now: CurrentTime,
+    ) {
         self.detect_problems(sender, now);
         while let Some(tried) = self.in_flight.try_join_next() {
             // The panic hook has logged it.
             let Ok((id, outcome)) = tried else { continue };
-            let Some(place) = self.pending.iter().position(|waiting| waiting.id == id) else { continue };
+            let Some(place) = self.pending.iter().position(|waiting| waiting.id == id) else {
+                continue;
+            };
             match (outcome, self.pending.get_mut(place)) {
                 (Err(doubtful), Some(waiting)) if waiting.attempts < MAX_ATTEMPTS => {
                     waiting.may_have_arrived |= doubtful;
@@ -104,48 +111,97 @@ impl SelfAlerts {
                 _ => drop(self.pending.swap_remove(place)),
             }
         }
-        let is_left = |waiting: &PendingSelfAlert| waiting.attempts < MAX_ATTEMPTS || waiting.next_attempt > now.uptime;
-        self.pending.retain(|waiting| is_left(waiting) && sender.handle.with_state(|state| state.is_sendable(waiting.channel)));
-        for waiting in self.pending.iter_mut().filter(|waiting| waiting.next_attempt <= now.uptime) {
+        let is_left = |waiting: &PendingSelfAlert| {
+            waiting.attempts < MAX_ATTEMPTS || waiting.next_attempt > now.uptime
+        };
+        self.pending.retain(|waiting| {
+            is_left(waiting)
+                && sender
+                    .handle
+                    .with_state(|state| state.is_sendable(waiting.channel))
+        });
+        for waiting in self
+            .pending
+            .iter_mut()
+            .filter(|waiting| waiting.next_attempt <= now.uptime)
+        {
             if self.in_flight.len() >= MAX_IN_FLIGHT {
                 break;
             }
-            let Some(channel) = sender.handle.with_state(|state| state.channel(waiting.channel).cloned()) else { continue };
-            if !plan.admit_self_alert(&channel, &DeliveryPolicy::of_channel(&channel, &sender.zone, now.wall), now) {
+            let Some(channel) = sender
+                .handle
+                .with_state(|state| state.channel(waiting.channel).cloned())
+            else {
+                continue;
+            };
+            if !plan.admit_self_alert(
+                &channel,
+                &DeliveryPolicy::of_channel(&channel, &sender.zone, now.wall),
+                now,
+            ) {
                 continue;
             }
-            (waiting.attempts, waiting.next_attempt) = (waiting.attempts + 1, now.uptime + MAX_ATTEMPT_TIME);
-            let (id, facts) = (Rc::clone(&waiting.id), waiting.facts.clone());
-            let (number, doubtful) = (waiting.attempts, waiting.may_have_arrived);
-            let attempt = SendAttempt { number, may_be_duplicate: doubtful, ..first_attempt((*id).into(), now.wall) };
+            (waiting.attempts, waiting.next_attempt) =
+                (waiting.attempts + 1, now.uptime + MAX_ATTEMPT_TIME);
+            let id = Rc::clone(&waiting.id);
+            let facts = waiting.facts.clone();
+            let number = waiting.attempts;
+            let doubtful = waiting.may_have_arrived;
+            let attempt = SendAttempt {
+                number,
+                may_be_duplicate: doubtful,
+                ..first_attempt((*id).into(), now.wall)
+            };
             let sender = Rc::clone(sender);
-            self.in_flight.spawn_local(async move { (id, sender.send_self_alert(&channel, facts, attempt).await) });
+            self.in_flight.spawn_local(async move {
+                (id, sender.send_self_alert(&channel, facts, attempt).await)
+            });
         }
     }
 
     /// Updates the reported problems. A problem that is present at start is not reported, except
     /// for backups, whose failures show only after a start.
     fn detect_problems(&mut self, sender: &MessageSender, now: CurrentTime) {
-        if self.last_checked.is_some_and(|looked| now.uptime < looked + CHECK_INTERVAL) {
+        if self
+            .last_checked
+            .is_some_and(|looked| now.uptime < looked + CHECK_INTERVAL)
+        {
             return;
         }
         let is_first = self.last_checked.replace(now.uptime).is_none();
-        self.unwritable_since = if sender.handle.is_writable() { None } else { self.unwritable_since.or(Some(now.uptime)) };
+        self.unwritable_since = if sender.handle.is_writable() {
+            None
+        } else {
+            self.unwritable_since.or(Some(now.uptime))
+        };
         self.note_lasting(sender, now);
         let troubles = self.current_problems(sender, now);
         for (trouble, words) in &troubles {
-            if self.reported.insert(*trouble) && (!is_first || *trouble == ServiceProblem::BackupFailed) {
+            if self.reported.insert(*trouble)
+                && (!is_first || *trouble == ServiceProblem::BackupFailed)
+            {
                 self.queue_self_alert(sender, *trouble, words, false, now);
             }
         }
-        let over: Vec<_> = self.reported.iter().filter(|trouble| !troubles.contains_key(trouble)).copied().collect();
+        let over: Vec<_> = self
+            .reported
+            .iter()
+            .filter(|trouble| !troubles.contains_key(trouble))
+            .copied()
+            .collect();
         for trouble in over {
             self.reported.remove(&trouble);
             // The problem was resolved before it was reported.
             self.pending.retain(|waiting| waiting.problem != trouble);
             let words = match trouble {
-                ServiceProblem::DatabaseUnwritable => ("overdue takes pings again".into(), "What was sent meanwhile was refused.".into()),
-                ServiceProblem::BackupFailed => ("overdue makes backups again".into(), "The last one was made and read again.".into()),
+                ServiceProblem::DatabaseUnwritable => (
+                    "overdue takes pings again".into(),
+                    "What was sent meanwhile was refused.".into(),
+                ),
+                ServiceProblem::BackupFailed => (
+                    "overdue makes backups again".into(),
+                    "The last one was made and read again.".into(),
+                ),
                 ServiceProblem::ChannelFailing(_)
                 | ServiceProblem::Refused(..)
                 | ServiceProblem::ChannelDisabled(_)
@@ -159,17 +215,25 @@ impl SelfAlerts {
     /// meanwhile.
     fn note_lasting(&mut self, sender: &MessageSender, now: CurrentTime) {
         let lasting: BTreeSet<_> = sender.handle.with_state(|state| {
-            let channels = state.projects().flat_map(|project_state| project_state.channels.values());
+            let channels = state
+                .projects()
+                .flat_map(|project_state| project_state.channels.values());
             let began = |channel: &Arc<Channel>| {
-                let (id, health) = (channel.id, &channel.health);
+                let id = channel.id;
+                let health = &channel.health;
                 let failing = health.failing.iter().map(|(since, _)| *since);
-                failing.chain(health.refused.iter().map(|refused| refused.since)).map(|since| (id, since)).collect::<Vec<_>>()
+                failing
+                    .chain(health.refused.iter().map(|refused| refused.since))
+                    .map(|since| (id, since))
+                    .collect::<Vec<_>>()
             };
             channels.flat_map(began).collect()
         });
         self.lasting.retain(|began, _| lasting.contains(began));
         for (id, since) in lasting {
-            self.lasting.entry((id, since)).or_insert_with(|| now.uptime_of(since));
+            self.lasting
+                .entry((id, since))
+                .or_insert_with(|| now.uptime_of(since));
         }
     }
 
@@ -177,33 +241,73 @@ impl SelfAlerts {
     /// to be reported.
     fn lasting_micros(&self, id: ChannelId, since: Timestamp, now: CurrentTime) -> Option<i64> {
         let began = self.lasting.get(&(id, since))?;
-        Some(now.uptime_of(now.wall).saturating_sub(*began)).filter(|micros| *micros >= CHANNEL_FAILING_SECS * MICROS_PER_SEC)
+        Some(now.uptime_of(now.wall).saturating_sub(*began))
+            .filter(|micros| *micros >= CHANNEL_FAILING_SECS * MICROS_PER_SEC)
     }
 
     /// All current problems, with title and advice.
-    fn current_problems(&self, sender: &MessageSender, now: CurrentTime) -> BTreeMap<ServiceProblem, (String, String)> {
+    fn current_problems(
+        &self,
+        sender: &MessageSender,
+        now: CurrentTime,
+    ) -> BTreeMap<ServiceProblem, (String, String)> {
         let mut troubles = BTreeMap::new();
-        if self.unwritable_since.is_some_and(|since| now.uptime >= since + UNWRITABLE_TIME) {
-            let text = "The database cannot be written, so pings are answered 503. The log of the server says why.";
-            troubles.insert(ServiceProblem::DatabaseUnwritable, ("overdue takes no pings".into(), text.into()));
+        if self
+            .unwritable_since
+            .is_some_and(|since| now.uptime >= since + UNWRITABLE_TIME)
+        {
+            let text = "The database cannot be written, so pings are answered 503. The log of the \
+                        server says why.";
+            troubles.insert(
+                ServiceProblem::DatabaseUnwritable,
+                ("overdue takes no pings".into(), text.into()),
+            );
         }
-        if let Some((_, reason)) = sender.handle.metrics().backup_status().and_then(|backups| backups.failing) {
-            let text = format!("The server tries again every ten minutes. The last reason: {reason}");
-            troubles.insert(ServiceProblem::BackupFailed, ("overdue makes no backups".into(), text));
+        if let Some((_, reason)) = sender
+            .handle
+            .metrics()
+            .backup_status()
+            .and_then(|backups| backups.failing)
+        {
+            let text =
+                format!("The server tries again every ten minutes. The last reason: {reason}");
+            troubles.insert(
+                ServiceProblem::BackupFailed,
+                ("overdue makes no backups".into(), text),
+            );
         }
         sender.handle.with_state(|state| {
-            for project in state.projects().map(|found| &found.project).filter(|project| state.outbox.is_full_for(project.id)) {
-                let text = "Too much waits for its channels, so alerts that are new are given up: overdue deliveries shows which.";
+            for project in state
+                .projects()
+                .map(|found| &found.project)
+                .filter(|project| state.outbox.is_full_for(project.id))
+            {
+                let text = "Too much waits for its channels, so alerts that are new are given up: \
+                            overdue deliveries shows which.";
                 troubles.insert(
                     ServiceProblem::OutboxFull(project.id),
-                    (format!("Alerts of {} are given up", project.name.as_str()), text.into()),
+                    (
+                        format!("Alerts of {} are given up", project.name.as_str()),
+                        text.into(),
+                    ),
                 );
             }
-            for channel in state.projects().flat_map(|project_state| project_state.channels.values()) {
-                let name = Some(channel.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(channel.settings.kind().title);
+            for channel in state
+                .projects()
+                .flat_map(|project_state| project_state.channels.values())
+            {
+                let name = Some(channel.name.as_str())
+                    .filter(|name| !name.is_empty())
+                    .unwrap_or(channel.settings.kind().title);
                 if let Some((_, reason)) = &channel.health.disabled {
-                    let text = format!("Nothing is sent to it until somebody enables or changes it. Reason: {}", public_part(reason));
-                    troubles.insert(ServiceProblem::ChannelDisabled(channel.id), (format!("The channel {name} is disabled"), text));
+                    let text = format!(
+                        "Nothing is sent to it until somebody enables or changes it. Reason: {}",
+                        public_part(reason)
+                    );
+                    troubles.insert(
+                        ServiceProblem::ChannelDisabled(channel.id),
+                        (format!("The channel {name} is disabled"), text),
+                    );
                 } else if let Some((_, reason)) = &channel.health.failing
                     && **reason == *DAILY_LIMIT_TEXT
                 {
@@ -212,12 +316,21 @@ impl SelfAlerts {
                         DAILY_LIMIT_TEXT.get(..1).unwrap_or_default().to_uppercase(),
                         DAILY_LIMIT_TEXT.get(1..).unwrap_or_default()
                     );
-                    troubles.insert(ServiceProblem::ChannelFailing(channel.id), (format!("The channel {name} sends no more today"), text));
+                    troubles.insert(
+                        ServiceProblem::ChannelFailing(channel.id),
+                        (format!("The channel {name} sends no more today"), text),
+                    );
                 } else if let Some((since, reason)) = &channel.health.failing
                     && self.lasting_micros(channel.id, *since, now).is_some()
                 {
-                    let text = format!("Nothing has arrived there for an hour. The last reason: {}", public_part(reason));
-                    troubles.insert(ServiceProblem::ChannelFailing(channel.id), (format!("The channel {name} does not work"), text));
+                    let text = format!(
+                        "Nothing has arrived there for an hour. The last reason: {}",
+                        public_part(reason)
+                    );
+                    troubles.insert(
+                        ServiceProblem::ChannelFailing(channel.id),
+                        (format!("The channel {name} does not work"), text),
+                    );
                 }
                 troubles.extend(self.refused(channel, name, now));
             }
@@ -226,18 +339,41 @@ impl SelfAlerts {
     }
 
     /// Problems of a channel with some of its recipients.
-    fn refused(&self, channel: &Channel, name: &str, now: CurrentTime) -> BTreeMap<ServiceProblem, (String, String)> {
+    fn refused(
+        &self,
+        channel: &Channel,
+        name: &str,
+        now: CurrentTime,
+    ) -> BTreeMap<ServiceProblem, (String, String)> {
         let mut troubles = BTreeMap::<_, (String, String)>::new();
-        for RefusedRecipient { address, since, reason } in &channel.health.refused {
-            let Some(micros) = self.lasting_micros(channel.id, *since, now) else { continue };
-            let title = || (format!("The channel {name} does not reach all of its recipients"), String::new());
-            let (_, text) = troubles.entry(ServiceProblem::Refused(channel.id, *since)).or_insert_with(title);
-            let (duration, reason) = (format_duration(micros), public_part(reason));
+        for RefusedRecipient {
+            address,
+            since,
+            reason,
+        } in &channel.health.refused
+        {
+            let Some(micros) = self.lasting_micros(channel.id, *since, now) else {
+                continue;
+            };
+            let title = || {
+                (
+                    format!("The channel {name} does not reach all of its recipients"),
+                    String::new(),
+                )
+            };
+            let (_, text) = troubles
+                .entry(ServiceProblem::Refused(channel.id, *since))
+                .or_insert_with(title);
+            let duration = format_duration(micros);
+            let reason = public_part(reason);
             text.push_str(&format!(
-                "The last mail to {address} was refused; the first refusal was {duration} ago. The last reason: {reason}. "
+                "The last mail to {address} was refused; the first refusal was {duration} ago. \
+                 The last reason: {reason}. "
             ));
         }
-        troubles.values_mut().for_each(|(_, text)| text.truncate(text.trim_end().len()));
+        troubles
+            .values_mut()
+            .for_each(|(_, text)| text.truncate(text.trim_end().len()));
         troubles
     }
 
@@ -252,12 +388,21 @@ impl SelfAlerts {
     ) {
         for (project, channel) in subscribed_channels(sender, trouble) {
             // Every project can still queue alerts.
-            let own = self.pending.iter().filter(|waiting| waiting.project == project).count();
+            let own = self
+                .pending
+                .iter()
+                .filter(|waiting| waiting.project == project)
+                .count();
             if own >= MAX_PENDING.saturating_sub(self.pending.len()) {
                 continue;
             }
-            let facts = AlertFacts::Notice { title: title.clone(), text: text.clone(), is_resolved: over };
-            let (id, next) = (sender.new_self_alert_id().into(), now.uptime);
+            let facts = AlertFacts::Notice {
+                title: title.clone(),
+                text: text.clone(),
+                is_resolved: over,
+            };
+            let id = sender.new_self_alert_id().into();
+            let next = now.uptime;
             self.pending.push(PendingSelfAlert {
                 id,
                 problem: trouble,
@@ -274,34 +419,64 @@ impl SelfAlerts {
 
 impl MessageSender {
     /// Sends an alert about the service to a channel. The error is true if it may have arrived.
-    async fn send_self_alert(&self, channel: &Arc<Channel>, facts: AlertFacts, mut attempt: SendAttempt) -> Result<(), bool> {
+    async fn send_self_alert(
+        &self,
+        channel: &Arc<Channel>,
+        facts: AlertFacts,
+        mut attempt: SendAttempt,
+    ) -> Result<(), bool> {
         let alert = self.build_alert(channel, facts, attempt.at);
-        let MessageExchange { judgement, may_have_arrived, recipients, .. } =
-            self.send_to_channel(channel, &alert, &mut attempt, &[], &[]).await;
+        let MessageExchange {
+            judgement,
+            may_have_arrived,
+            recipients,
+            ..
+        } = self
+            .send_to_channel(channel, &alert, &mut attempt, &[], &[])
+            .await;
         if let Some(recipients) = recipients {
             let report = DeliveryReport::of_recipients(channel, recipients);
             // An alert whose results cannot be recorded was still sent.
-            let _ = self.handle.call(Command::RecordDeliveryReports(vec![report])).await;
+            let _ = self
+                .handle
+                .call(Command::RecordDeliveryReports(vec![report]))
+                .await;
         }
-        if judgement.verdict == Verdict::Delivered { Ok(()) } else { Err(may_have_arrived) }
+        if judgement.verdict == Verdict::Delivered {
+            Ok(())
+        } else {
+            Err(may_have_arrived)
+        }
     }
 
     /// Id of an alert about the service, by which its receiver detects duplicates.
     fn new_self_alert_id(&self) -> String {
-        format!("{}-notice-{}", self.instance(), self.handle.random().url_safe::<8>())
+        format!(
+            "{}-notice-{}",
+            self.instance(),
+            self.handle.random().url_safe::<8>()
+        )
     }
 }
 
 /// Channels that subscribe to a problem. A problem of a channel concerns only its project, and a
 /// broken channel is not notified about itself.
-fn subscribed_channels(sender: &MessageSender, trouble: ServiceProblem) -> Vec<(ProjectId, ChannelId)> {
+fn subscribed_channels(
+    sender: &MessageSender,
+    trouble: ServiceProblem,
+) -> Vec<(ProjectId, ChannelId)> {
     sender.handle.with_state(|state| {
         let concerns = |channel: &Channel| match trouble {
             ServiceProblem::ChannelFailing(id) | ServiceProblem::ChannelDisabled(id) => {
-                channel.id != id && state.channel(id).is_some_and(|broken| broken.project == channel.project)
+                channel.id != id
+                    && state
+                        .channel(id)
+                        .is_some_and(|broken| broken.project == channel.project)
             }
             // The channel works for its other recipients.
-            ServiceProblem::Refused(id, _) => state.channel(id).is_some_and(|refusing| refusing.project == channel.project),
+            ServiceProblem::Refused(id, _) => state
+                .channel(id)
+                .is_some_and(|refusing| refusing.project == channel.project),
             ServiceProblem::OutboxFull(project) => channel.project == project,
             ServiceProblem::DatabaseUnwritable | ServiceProblem::BackupFailed => true,
         };
@@ -309,8 +484,13 @@ fn subscribed_channels(sender: &MessageSender, trouble: ServiceProblem) -> Vec<(
             .projects()
             .filter(|project_state| !project_state.project.is_on_trial())
             .flat_map(|project_state| project_state.channels.values());
-        let channels = all
-            .filter(|channel| channel.settings.handles_event(AlertEvent::Notice) && channel.health.disabled.is_none() && concerns(channel));
-        channels.map(|channel| (channel.project, channel.id)).collect()
+        let channels = all.filter(|channel| {
+            channel.settings.handles_event(AlertEvent::Notice)
+                && channel.health.disabled.is_none()
+                && concerns(channel)
+        });
+        channels
+            .map(|channel| (channel.project, channel.id))
+            .collect()
     })
 }

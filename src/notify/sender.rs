@@ -24,8 +24,9 @@ use crate::domain::timezone::Timezone;
 use crate::engine::command::{Command, DeliveryReport, SendResult};
 use crate::engine::{ChannelTest, ChannelTestResult, Handle};
 use crate::outbound::{
-    CertificatePin, HttpRequest, HttpResponse, MailError, MailReceipt, MailReply, MailStep, Outbound, OutgoingMail, ProcessExit,
-    RedirectPolicy, ReservedSlot, SendError, ShellCommand, Trust,
+    CertificatePin, HttpRequest, HttpResponse, MailError, MailReceipt, MailReply, MailStep,
+    Outbound, OutgoingMail, ProcessExit, RedirectPolicy, ReservedSlot, SendError, ShellCommand,
+    Trust,
 };
 
 /// Maximum time of an HTTP request; the second one is for slow receivers, mails and commands.
@@ -50,8 +51,8 @@ pub(super) struct MessageSender {
     unsubscribe_links: Option<UnsubscribeLinks>,
     pub(super) outbound: Outbound,
     host: String,
-    /// Channels in a round of resending. No other message is sent to them meanwhile, since it might
-    /// be overtaken.
+    /// Channels in a round of resending. No other message is sent to them meanwhile, since it
+    /// might be overtaken.
     pub(super) resending: RefCell<BTreeSet<ChannelId>>,
 }
 
@@ -71,27 +72,49 @@ pub(super) struct MessageExchange {
 impl MessageExchange {
     /// Result of a message that has certainly not arrived unless it was accepted.
     pub(super) fn from_judgement(judged: Judgement) -> Self {
-        Self { judgement: judged, may_have_arrived: false, is_unreachable: false, is_partly_delivered: false, recipients: None }
+        Self {
+            judgement: judged,
+            may_have_arrived: false,
+            is_unreachable: false,
+            is_partly_delivered: false,
+            recipients: None,
+        }
     }
 
     /// Result of a test.
     fn sent_test(&self) -> SendResult {
         let error = &*self.judgement.error;
         if self.judgement.verdict != channel::Verdict::Delivered && !self.is_partly_delivered {
-            return SendResult::Failed(if error.is_empty() { "it was not taken" } else { error }.into());
+            return SendResult::Failed(
+                if error.is_empty() {
+                    "it was not taken"
+                } else {
+                    error
+                }
+                .into(),
+            );
         }
         if error.is_empty() {
             return SendResult::Delivered;
         }
         let recipients = self.recipients.as_deref().unwrap_or_default();
-        let taken = recipients.iter().filter(|recipient| recipient.result == RecipientResult::Accepted).count();
-        SendResult::PartlyDelivered(format!("delivered to {taken} of {}; {error}", recipients.len()).into())
+        let taken = recipients
+            .iter()
+            .filter(|recipient| recipient.result == RecipientResult::Accepted)
+            .count();
+        SendResult::PartlyDelivered(
+            format!("delivered to {taken} of {}; {error}", recipients.len()).into(),
+        )
     }
 
     fn retry(error: String, doubtful: bool) -> Self {
         Self {
             may_have_arrived: doubtful,
-            ..Self::from_judgement(Judgement { verdict: channel::Verdict::RetryLater { after: None }, error, status: 0 })
+            ..Self::from_judgement(Judgement {
+                verdict: channel::Verdict::RetryLater { after: None },
+                error,
+                status: 0,
+            })
         }
     }
 }
@@ -108,7 +131,8 @@ impl MessageSender {
             heartbeat: _,
             last_round: _,
         } = config;
-        let (others, resending) = (RefCell::default(), RefCell::default());
+        let others = RefCell::default();
+        let resending = RefCell::default();
         Self {
             handle,
             zone,
@@ -135,11 +159,22 @@ impl MessageSender {
         }
         let alert = self.build_alert(&job.channel, facts, now);
         let mail_id = |flip: u64| format!("{instance}-{}-{flip}", job.channel.id.0);
-        let previous = || self.handle.flip(first.flip).ok().flatten().map(|logged| mail_id(logged.previous.0));
+        let previous = || {
+            self.handle
+                .flip(first.flip)
+                .ok()
+                .flatten()
+                .map(|logged| mail_id(logged.previous.0))
+        };
         // A digest that is composed again may have more items than before, and then is another
         // message.
         let id = match job.items.last().filter(|_| job.items.len() > 1) {
-            Some(last) => format!("{instance}-{}-{}-{}", first.number.0, last.row.number.0, job.items.len()),
+            Some(last) => format!(
+                "{instance}-{}-{}-{}",
+                first.number.0,
+                last.row.number.0,
+                job.items.len()
+            ),
             None => format!("{instance}-{}", first.number.0),
         };
         let is_up = first.event == crate::domain::alert::AlertEvent::Up;
@@ -150,56 +185,117 @@ impl MessageSender {
             failing_since: job.channel.health.failing.as_ref().map(|(since, _)| *since),
             may_be_duplicate: job.items.iter().any(|item| item.row.may_be_duplicate),
             plain: false,
-            mail_id: if job.items.len() > 1 || first.flip.0 == 0 { id } else { mail_id(first.flip.0) },
-            mail_in_reply_to: if is_up && job.items.len() == 1 { previous() } else { None },
+            mail_id: if job.items.len() > 1 || first.flip.0 == 0 {
+                id
+            } else {
+                mail_id(first.flip.0)
+            },
+            mail_in_reply_to: if is_up && job.items.len() == 1 {
+                previous()
+            } else {
+                None
+            },
             unsubscribe_url: None,
         };
         let rows: Vec<_> = job.items.iter().map(|item| Arc::clone(&item.row)).collect();
         let MessageExchange {
-            judgement: Judgement { verdict, error, status },
+            judgement:
+                Judgement {
+                    verdict,
+                    error,
+                    status,
+                },
             may_have_arrived: doubtful,
             is_partly_delivered: is_taken_by_some,
             recipients,
             ..
-        } = self.send_to_channel(&job.channel, &alert, &mut attempt, &rows, &self.without_alert(job)).await;
+        } = self
+            .send_to_channel(
+                &job.channel,
+                &alert,
+                &mut attempt,
+                &rows,
+                &self.without_alert(job),
+            )
+            .await;
         let outcome = match verdict {
             channel::Verdict::Delivered => MessageOutcome::Delivered,
-            channel::Verdict::Unsendable if status == 0 && error == NOTHING_TO_SAY => MessageOutcome::Skipped,
+            channel::Verdict::Unsendable if status == 0 && error == NOTHING_TO_SAY => {
+                MessageOutcome::Skipped
+            }
             channel::Verdict::Unsendable => MessageOutcome::Refused,
             channel::Verdict::ChannelUnusable => MessageOutcome::ChannelUnusable,
-            channel::Verdict::RetryLater { .. } if is_taken_by_some => MessageOutcome::RetrySomeRecipients,
-            channel::Verdict::RetryLater { after } => MessageOutcome::Retry { retry_after: after, may_have_arrived: doubtful },
+            channel::Verdict::RetryLater { .. } if is_taken_by_some => {
+                MessageOutcome::RetrySomeRecipients
+            }
+            channel::Verdict::RetryLater { after } => MessageOutcome::Retry {
+                retry_after: after,
+                may_have_arrived: doubtful,
+            },
             // Continuing steps were followed until [`MAX_REQUESTS`] was reached.
             channel::Verdict::Continue(_) | channel::Verdict::ChangeSetting { .. } => {
-                MessageOutcome::Retry { retry_after: None, may_have_arrived: doubtful }
+                MessageOutcome::Retry {
+                    retry_after: None,
+                    may_have_arrived: doubtful,
+                }
             }
         };
         if !error.is_empty() {
             tracing::warn!(channel = %job.channel.uuid, kind = job.channel.settings.kind().name, "not delivered: {error}");
         }
-        MessageResult { recipients, ..MessageResult::new(outcome, &error, status) }
+        MessageResult {
+            recipients,
+            ..MessageResult::new(outcome, &error, status)
+        }
     }
 
     /// Sends a test, replies to the requester, and logs it.
     pub(super) async fn run_channel_test(&self, trial: ChannelTest) {
         // The permit ends with this function.
-        let ChannelTest { channel: id, is_up_message: up, reply, permit: _turn } = trial;
-        let Some(channel) = self.handle.with_state(|state| state.channel(id).cloned()) else { return };
-        let (now, began) = (self.handle.now(), self.handle.clock().uptime());
-        let name = self
-            .handle
-            .with_state(|state| state.project(channel.project).map(|project_state| project_state.project.name.as_str().to_owned()));
+        let ChannelTest {
+            channel: id,
+            is_up_message: up,
+            reply,
+            permit: _turn,
+        } = trial;
+        let Some(channel) = self.handle.with_state(|state| state.channel(id).cloned()) else {
+            return;
+        };
+        let now = self.handle.now();
+        let began = self.handle.clock().uptime();
+        let name = self.handle.with_state(|state| {
+            state
+                .project(channel.project)
+                .map(|project_state| project_state.project.name.as_str().to_owned())
+        });
         let check = Box::new(CheckFacts::example(&name.unwrap_or_default()));
         let alert = self.build_alert(
             &channel,
-            AlertFacts::Check(check, CheckEvent::Test { at: now, up, channel: channel.name.as_str().to_owned() }),
+            AlertFacts::Check(
+                check,
+                CheckEvent::Test {
+                    at: now,
+                    up,
+                    channel: channel.name.as_str().to_owned(),
+                },
+            ),
             now,
         );
-        let id_of_test = format!("{}-test-{}", self.instance(), self.handle.random().url_safe::<8>());
+        let id_of_test = format!(
+            "{}-test-{}",
+            self.instance(),
+            self.handle.random().url_safe::<8>()
+        );
         let mut attempt = first_attempt(id_of_test, now);
-        let told = timeout(CHANNEL_TEST_TIMEOUT, self.send_to_channel(&channel, &alert, &mut attempt, &[], &[])).await;
-        let exchange = told.unwrap_or_else(|_| MessageExchange::retry("it took too long".into(), true));
-        let (sent, status) = (exchange.sent_test(), exchange.judgement.status);
+        let told = timeout(
+            CHANNEL_TEST_TIMEOUT,
+            self.send_to_channel(&channel, &alert, &mut attempt, &[], &[]),
+        )
+        .await;
+        let exchange =
+            told.unwrap_or_else(|_| MessageExchange::retry("it took too long".into(), true));
+        let sent = exchange.sent_test();
+        let status = exchange.judgement.status;
         let took = self.handle.clock().uptime().saturating_sub(began);
         let (failed, missed) = match &sent {
             SendResult::Failed(reason) => (Some(reason.to_string()), None),
@@ -209,29 +305,64 @@ impl MessageSender {
         // First the log, which enables the channel again. A test that is not logged was still sent,
         // and the requester may be gone.
         let report = DeliveryReport::of_test(id, sent, status);
-        let log = DeliveryReport { sent_to: Some(channel), recipients: exchange.recipients, ..report };
+        let log = DeliveryReport {
+            sent_to: Some(channel),
+            recipients: exchange.recipients,
+            ..report
+        };
         let _ = self.handle.call(Command::RecordChannelTest(log)).await;
-        let _ = reply.send(ChannelTestResult { duration: took, status, error: failed, missed });
+        let _ = reply.send(ChannelTestResult {
+            duration: took,
+            status,
+            error: failed,
+            missed,
+        });
     }
 
     /// Composes the text of an alert.
-    pub(super) fn build_alert(&self, channel: &Channel, facts: AlertFacts, now: Timestamp) -> Alert {
+    pub(super) fn build_alert(
+        &self,
+        channel: &Channel,
+        facts: AlertFacts,
+        now: Timestamp,
+    ) -> Alert {
         let zone = channel.settings.common().tz.as_ref().unwrap_or(&self.zone);
-        alert_text::compose_alert(facts, RenderContext { now, zone, page_base_url: self.pages_url.as_deref(), host: &self.host })
+        alert_text::compose_alert(
+            facts,
+            RenderContext {
+                now,
+                zone,
+                page_base_url: self.pages_url.as_deref(),
+                host: &self.host,
+            },
+        )
     }
 
     /// Sends a request that is no alert.
-    pub(super) async fn send_request(&self, request: HttpRequest, trust: Trust) -> Result<HttpResponse, SendError> {
+    pub(super) async fn send_request(
+        &self,
+        request: HttpRequest,
+        trust: Trust,
+    ) -> Result<HttpResponse, SendError> {
         self.outbound.send_http(request, trust).await
     }
 
     pub(super) fn instance(&self) -> String {
-        self.handle.with_state(|state| state.instance_id.iter().flatten().map(|byte| format!("{byte:02x}")).collect())
+        self.handle.with_state(|state| {
+            state
+                .instance_id
+                .iter()
+                .flatten()
+                .map(|byte| format!("{byte:02x}"))
+                .collect()
+        })
     }
 
     /// Unsubscribe link of a channel for one recipient.
     pub(super) fn unsubscribe_link(&self, channel: &Channel, recipient: &str) -> Option<String> {
-        self.unsubscribe_links.as_ref().and_then(|link| link(channel, recipient))
+        self.unsubscribe_links
+            .as_ref()
+            .and_then(|link| link(channel, recipient))
     }
 
     /// Sends a message with these rows; for a mail channel one mail to each recipient. `without`:
@@ -249,10 +380,16 @@ impl MessageSender {
             Err(error) => return MessageExchange::retry(error, false),
         };
         if let Some(lacks) = settings.missing_setting() {
-            return MessageExchange::from_judgement(Judgement { verdict: channel::Verdict::ChannelUnusable, error: lacks, status: 0 });
+            return MessageExchange::from_judgement(Judgement {
+                verdict: channel::Verdict::ChannelUnusable,
+                error: lacks,
+                status: 0,
+            });
         }
         if settings.recipients().next().is_some() {
-            return self.mail_recipients(channel, &settings, alert, attempt, rows, without).await;
+            return self
+                .mail_recipients(channel, &settings, alert, attempt, rows, without)
+                .await;
         }
         self.run_requests(channel, settings, alert, attempt).await
     }
@@ -268,38 +405,68 @@ impl MessageSender {
         let mut steps = prepare_requests(&settings, alert, attempt);
         let mut last = MessageExchange::from_judgement(nothing_to_say());
         for _ in 0..MAX_REQUESTS {
-            let Some(step) = steps.pop_front() else { return last };
+            let Some(step) = steps.pop_front() else {
+                return last;
+            };
             let (answer, doubtful) = self.run_request(&step, channel, None).await;
-            let judged = channel::judge(&settings, alert, attempt, &step, &answer, self.handle.now());
+            let judged =
+                channel::judge(&settings, alert, attempt, &step, &answer, self.handle.now());
             match &judged.verdict {
                 channel::Verdict::Delivered => {}
                 channel::Verdict::Continue(next) => steps = next.clone().into(),
-                channel::Verdict::ChangeSetting { key, value } => match settings.with_value(key, value) {
-                    Ok(changed) => {
-                        self.store_setting(channel, key, value).await;
-                        settings = changed;
-                        steps = prepare_requests(&settings, alert, attempt);
+                channel::Verdict::ChangeSetting { key, value } => {
+                    match settings.with_value(key, value) {
+                        Ok(changed) => {
+                            self.store_setting(channel, key, value).await;
+                            settings = changed;
+                            steps = prepare_requests(&settings, alert, attempt);
+                        }
+                        Err(error) => return MessageExchange::retry(error.to_string(), false),
                     }
-                    Err(error) => return MessageExchange::retry(error.to_string(), false),
-                },
-                channel::Verdict::Unsendable if !attempt.plain && channel::has_plain_form(&settings) => {
+                }
+                channel::Verdict::Unsendable
+                    if !attempt.plain && channel::has_plain_form(&settings) =>
+                {
                     attempt.plain = true;
                     steps = prepare_requests(&settings, alert, attempt);
                 }
-                channel::Verdict::RetryLater { .. } | channel::Verdict::Unsendable | channel::Verdict::ChannelUnusable => {
-                    let is_unreachable =
-                        matches!(answer, TransportReply::NoReply(_) | TransportReply::Mail { stage: MailStage::Session, .. });
-                    return MessageExchange { may_have_arrived: doubtful, is_unreachable, ..MessageExchange::from_judgement(judged) };
+                channel::Verdict::RetryLater { .. }
+                | channel::Verdict::Unsendable
+                | channel::Verdict::ChannelUnusable => {
+                    let is_unreachable = matches!(
+                        answer,
+                        TransportReply::NoReply(_)
+                            | TransportReply::Mail {
+                                stage: MailStage::Session,
+                                ..
+                            }
+                    );
+                    return MessageExchange {
+                        may_have_arrived: doubtful,
+                        is_unreachable,
+                        ..MessageExchange::from_judgement(judged)
+                    };
                 }
             }
-            last = MessageExchange { may_have_arrived: doubtful, ..MessageExchange::from_judgement(judged) };
+            last = MessageExchange {
+                may_have_arrived: doubtful,
+                ..MessageExchange::from_judgement(judged)
+            };
         }
-        if steps.is_empty() { last } else { MessageExchange::retry("it answered with ever more to do".into(), true) }
+        if steps.is_empty() {
+            last
+        } else {
+            MessageExchange::retry("it answered with ever more to do".into(), true)
+        }
     }
 
     /// Stores a setting that a receiver has changed.
     async fn store_setting(&self, channel: &Arc<Channel>, key: &'static str, value: &str) {
-        let command = Command::AdoptSetting { sent_to: Arc::clone(channel), key, value: value.into() };
+        let command = Command::AdoptSetting {
+            sent_to: Arc::clone(channel),
+            key,
+            value: value.into(),
+        };
         if !matches!(self.handle.call(command).await, Ok(Ok(_))) {
             tracing::warn!(channel = %channel.uuid, "its new {key} could not be kept");
         }
@@ -307,9 +474,18 @@ impl MessageSender {
 
     /// Returns the response or the reason why there is none, and true if the request may have
     /// arrived without a response. `place`: permit for an HTTP request, if the caller has one.
-    pub(super) async fn run_request(&self, step: &SendStep, channel: &Channel, place: Option<ReservedSlot>) -> (TransportReply, bool) {
+    pub(super) async fn run_request(
+        &self,
+        step: &SendStep,
+        channel: &Channel,
+        place: Option<ReservedSlot>,
+    ) -> (TransportReply, bool) {
         let outbound = self.outbound.for_project(channel.project);
-        let trust = if channel.set_by_operator { Trust::Operator } else { Trust::Api };
+        let trust = if channel.set_by_operator {
+            Trust::Operator
+        } else {
+            Trust::Api
+        };
         match step {
             SendStep::Http(request) => {
                 let request = HttpRequest {
@@ -317,9 +493,21 @@ impl MessageSender {
                     url: request.url.clone(),
                     headers: request.headers.clone(),
                     body: request.body.clone().into(),
-                    redirects: if request.is_user_url { RedirectPolicy::Follow } else { RedirectPolicy::None },
-                    pin: channel.settings.common().tls_pin.map(CertificatePin::from_bytes),
-                    timeout: if request.is_slow { SLOW_REQUEST_TIMEOUT } else { REQUEST_TIMEOUT },
+                    redirects: if request.is_user_url {
+                        RedirectPolicy::Follow
+                    } else {
+                        RedirectPolicy::None
+                    },
+                    pin: channel
+                        .settings
+                        .common()
+                        .tls_pin
+                        .map(CertificatePin::from_bytes),
+                    timeout: if request.is_slow {
+                        SLOW_REQUEST_TIMEOUT
+                    } else {
+                        REQUEST_TIMEOUT
+                    },
                 };
                 let sent = match place {
                     Some(place) => outbound.send_http_reserved(place, request, trust).await,
@@ -327,7 +515,11 @@ impl MessageSender {
                 };
                 match sent {
                     Ok(answer) => {
-                        let response = ChannelResponse { status: answer.status, headers: answer.headers, body: answer.body };
+                        let response = ChannelResponse {
+                            status: answer.status,
+                            headers: answer.headers,
+                            body: answer.body,
+                        };
                         let doubtful = response.may_have_arrived();
                         (TransportReply::Http(response), doubtful)
                     }
@@ -335,7 +527,11 @@ impl MessageSender {
                 }
             }
             SendStep::Mail(mail) => {
-                let headers = mail.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+                let headers = mail
+                    .headers
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                    .collect();
                 let outgoing = OutgoingMail {
                     to: mail.to.clone(),
                     subject: mail.subject.clone(),
@@ -351,19 +547,40 @@ impl MessageSender {
                 match outbound.send_mail(outgoing).await {
                     Ok(MailReceipt { refused }) => {
                         let who = |(place, reply): &(usize, MailReply)| {
-                            format!("{}: {} {}", mail.to.get(*place).map_or("", String::as_str), reply.code, reply.text)
+                            format!(
+                                "{}: {} {}",
+                                mail.to.get(*place).map_or("", String::as_str),
+                                reply.code,
+                                reply.text
+                            )
                         };
                         let text = refused.iter().map(who).collect::<Vec<_>>().join("; ");
-                        (TransportReply::Mail { code: 250, stage: MailStage::Content, text }, false)
+                        (
+                            TransportReply::Mail {
+                                code: 250,
+                                stage: MailStage::Content,
+                                text,
+                            },
+                            false,
+                        )
                     }
                     Err(MailError::Send(error)) => answer_of_error(&error),
                     Err(MailError::Refused(reply)) => {
                         let stage = match reply.step {
-                            MailStep::Greeting | MailStep::Login | MailStep::Sender => MailStage::Session,
+                            MailStep::Greeting | MailStep::Login | MailStep::Sender => {
+                                MailStage::Session
+                            }
                             MailStep::Recipient => MailStage::Recipient,
                             MailStep::Message => MailStage::Content,
                         };
-                        (TransportReply::Mail { code: reply.code, stage, text: reply.text }, false)
+                        (
+                            TransportReply::Mail {
+                                code: reply.code,
+                                stage,
+                                text: reply.text,
+                            },
+                            false,
+                        )
                     }
                 }
             }
@@ -381,7 +598,13 @@ impl MessageSender {
                             ProcessExit::Killed(signal) => CommandStatus::Signal(signal),
                             ProcessExit::TimedOut => CommandStatus::Timeout,
                         };
-                        (TransportReply::Command { end: how, error: end.stderr }, how == CommandStatus::Timeout)
+                        (
+                            TransportReply::Command {
+                                end: how,
+                                error: end.stderr,
+                            },
+                            how == CommandStatus::Timeout,
+                        )
                     }
                     Err(error) => answer_of_error(&error),
                 }
@@ -394,24 +617,50 @@ impl MessageSender {
 
 /// First and only attempt to send the message with this id.
 pub(super) fn first_attempt(id: String, at: Timestamp) -> SendAttempt {
-    let (number, failing_since, doubtful, plain) = (1, None, false, false);
+    let number = 1;
+    let failing_since = None;
+    let doubtful = false;
+    let plain = false;
     let mail_id = id.clone();
-    SendAttempt { id, number, at, failing_since, may_be_duplicate: doubtful, plain, mail_id, mail_in_reply_to: None, unsubscribe_url: None }
+    SendAttempt {
+        id,
+        number,
+        at,
+        failing_since,
+        may_be_duplicate: doubtful,
+        plain,
+        mail_id,
+        mail_in_reply_to: None,
+        unsubscribe_url: None,
+    }
 }
 
 /// Error of a message that its channel does not send.
 const NOTHING_TO_SAY: &str = "this channel says nothing about it";
 
 fn nothing_to_say() -> Judgement {
-    Judgement { verdict: channel::Verdict::Unsendable, error: NOTHING_TO_SAY.into(), status: 0 }
+    Judgement {
+        verdict: channel::Verdict::Unsendable,
+        error: NOTHING_TO_SAY.into(),
+        status: 0,
+    }
 }
 
-fn prepare_requests(settings: &ChannelSettings, alert: &Alert, attempt: &SendAttempt) -> VecDeque<SendStep> {
-    channel::prepare(settings, alert, attempt).unwrap_or_default().into()
+fn prepare_requests(
+    settings: &ChannelSettings,
+    alert: &Alert,
+    attempt: &SendAttempt,
+) -> VecDeque<SendStep> {
+    channel::prepare(settings, alert, attempt)
+        .unwrap_or_default()
+        .into()
 }
 
 fn answer_of_error(error: &SendError) -> (TransportReply, bool) {
-    (TransportReply::NoReply(error.to_string()), error.may_have_arrived)
+    (
+        TransportReply::NoReply(error.to_string()),
+        error.may_have_arrived,
+    )
 }
 
 /// Settings with the secrets from files. The files are read each time, since they may be replaced.
@@ -420,14 +669,25 @@ pub(super) async fn load_secrets(settings: &ChannelSettings) -> Result<ChannelSe
     let mut whole = settings.clone();
     for (key, path) in settings.secret_files() {
         let path = path.to_owned();
-        let read = timeout(SECRET_READ_TIMEOUT, spawn_blocking(move || read_secret(&path))).await;
+        let read = timeout(
+            SECRET_READ_TIMEOUT,
+            spawn_blocking(move || read_secret(&path)),
+        )
+        .await;
         let secret = match read {
             Ok(Ok(Ok(secret))) => secret,
             Ok(Ok(Err(error))) => return Err(format!("the file of {key} cannot be read: {error}")),
             Ok(Err(_)) => return Err(format!("the file of {key} cannot be read")),
-            Err(_) => return Err(format!("the file of {key} cannot be read within {} s", SECRET_READ_TIMEOUT.as_secs())),
+            Err(_) => {
+                return Err(format!(
+                    "the file of {key} cannot be read within {} s",
+                    SECRET_READ_TIMEOUT.as_secs()
+                ));
+            }
         };
-        whole = whole.with_value(key, secret.trim_end()).map_err(|error| error.to_string())?;
+        whole = whole
+            .with_value(key, secret.trim_end())
+            .map_err(|error| error.to_string())?;
     }
     Ok(whole)
 }
@@ -435,6 +695,8 @@ pub(super) async fn load_secrets(settings: &ChannelSettings) -> Result<ChannelSe
 fn read_secret(path: &str) -> std::io::Result<String> {
     use std::io::Read as _;
     let mut secret = String::new();
-    std::fs::File::open(path)?.take(MAX_SECRET_BYTES).read_to_string(&mut secret)?;
+    std::fs::File::open(path)?
+        .take(MAX_SECRET_BYTES)
+        .read_to_string(&mut secret)?;
     Ok(secret)
 }

@@ -78,20 +78,33 @@ impl AddressGuard {
             return Ok(());
         }
         let smallest = |networks: &[IpNet]| {
-            let holding = networks.iter().filter(|network| network.contains(&address) || network.contains(&within));
-            holding.map(|network| network.max_prefix_len() - network.prefix_len()).min()
+            let holding = networks
+                .iter()
+                .filter(|network| network.contains(&address) || network.contains(&within));
+            holding
+                .map(|network| network.max_prefix_len() - network.prefix_len())
+                .min()
         };
         let why = match (smallest(&self.allow), smallest(&self.deny), scope) {
             (Some(allow), Some(deny), _) if allow < deny => return Ok(()),
-            (_, Some(_), _) => return Err(AddressRefusal("in a network that --outbound-deny names".into())),
+            (_, Some(_), _) => {
+                return Err(AddressRefusal(
+                    "in a network that --outbound-deny names".into(),
+                ));
+            }
             (Some(_), None, _) | (None, None, AddressScope::Public) => return Ok(()),
-            (None, None, AddressScope::Private) if self.reach == NetworkReach::Private => return Ok(()),
-            (None, None, AddressScope::Private) => "private, and the server was started with --outbound public",
+            (None, None, AddressScope::Private) if self.reach == NetworkReach::Private => {
+                return Ok(());
+            }
+            (None, None, AddressScope::Private) => {
+                "private, and the server was started with --outbound public"
+            }
             (None, None, AddressScope::LinkLocal) => "link-local",
             (None, None, _) => "a loopback address",
         };
         Err(AddressRefusal(format!(
-            "{why}: a channel made through the API reaches it if the server is started with --outbound-allow {within}"
+            "{why}: a channel made through the API reaches it if the server is started with \
+             --outbound-allow {within}"
         )))
     }
 }
@@ -99,9 +112,12 @@ impl AddressGuard {
 /// Address where a packet to this one ends, as far as the address itself shows: some IPv6 forms
 /// embed an IPv4 address.
 fn embedded_address(address: IpAddr) -> IpAddr {
-    let IpAddr::V6(v6) = address else { return address };
+    let IpAddr::V6(v6) = address else {
+        return address;
+    };
     let [a, b, c, d, e, f, g, h] = v6.segments();
-    let v4 = |high: u16, low: u16| IpAddr::V4(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
+    let v4 =
+        |high: u16, low: u16| IpAddr::V4(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
     match (a, b, c, d, e, f) {
         // IPv4-mapped (RFC 4291), and IPv4-compatible, which it replaced. `::` and `::1` stay as
         // they are.
@@ -133,9 +149,12 @@ fn scope_v4(address: Ipv4Addr) -> AddressScope {
         // At the last two, clouds serve the machine's own credentials.
         [169, 254, ..] | [192, 0, 0, _] | [100, 100, 100, 200] => AddressScope::LinkLocal,
         // The last two are reserved; in practice they are used only within private networks.
-        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] | [198, 18..=19, ..] | [240..=255, ..] => {
-            AddressScope::Private
-        }
+        [10, ..]
+        | [172, 16..=31, ..]
+        | [192, 168, ..]
+        | [100, 64..=127, ..]
+        | [198, 18..=19, ..]
+        | [240..=255, ..] => AddressScope::Private,
         _ => AddressScope::Public,
     }
 }
@@ -157,7 +176,11 @@ mod tests {
 
     fn guard(reach: NetworkReach, allow: &[&str], deny: &[&str]) -> AddressGuard {
         let networks = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-        AddressGuard { reach, allow: networks(allow), deny: networks(deny) }
+        AddressGuard {
+            reach,
+            allow: networks(allow),
+            deny: networks(deny),
+        }
     }
 
     fn allows(guard: &AddressGuard, address: &str, trust: Trust) -> bool {
@@ -166,7 +189,8 @@ mod tests {
 
     #[test]
     fn who_reaches_what() {
-        let (private, public) = (guard(NetworkReach::Private, &[], &[]), guard(NetworkReach::Public, &[], &[]));
+        let private = guard(NetworkReach::Private, &[], &[]);
+        let public = guard(NetworkReach::Public, &[], &[]);
         // Address; allowed for the operator, through the API, through the API with `--outbound
         // public`.
         let table = [
@@ -221,10 +245,26 @@ mod tests {
             ("2001:db8::1", true, true, true),
         ];
         for (address, operator, api, api_public) in table {
-            assert_eq!(allows(&private, address, Trust::Operator), operator, "{address}, by the operator");
-            assert_eq!(allows(&public, address, Trust::Operator), operator, "{address}, by the operator, public");
-            assert_eq!(allows(&private, address, Trust::Api), api, "{address}, by the API");
-            assert_eq!(allows(&public, address, Trust::Api), api_public, "{address}, by the API, public");
+            assert_eq!(
+                allows(&private, address, Trust::Operator),
+                operator,
+                "{address}, by the operator"
+            );
+            assert_eq!(
+                allows(&public, address, Trust::Operator),
+                operator,
+                "{address}, by the operator, public"
+            );
+            assert_eq!(
+                allows(&private, address, Trust::Api),
+                api,
+                "{address}, by the API"
+            );
+            assert_eq!(
+                allows(&public, address, Trust::Api),
+                api_public,
+                "{address}, by the API, public"
+            );
         }
     }
 
@@ -232,7 +272,12 @@ mod tests {
     fn the_smallest_network_that_is_named_counts() {
         let guard = guard(
             NetworkReach::Public,
-            &["10.1.0.0/16", "127.0.0.1/32", "192.168.0.0/16", "224.0.0.0/4"],
+            &[
+                "10.1.0.0/16",
+                "127.0.0.1/32",
+                "192.168.0.0/16",
+                "224.0.0.0/4",
+            ],
             &["10.1.2.0/24", "192.168.0.0/16"],
         );
         for (address, api) in [
@@ -253,16 +298,32 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_flag() {
-        let refused = |guard: &AddressGuard, address: &str| guard.check(address.parse().unwrap(), Trust::Api).unwrap_err().0;
-        let (private, denying) = (guard(NetworkReach::Private, &[], &[]), guard(NetworkReach::Private, &[], &["8.0.0.0/8"]));
+        let refused = |guard: &AddressGuard, address: &str| {
+            guard
+                .check(address.parse().unwrap(), Trust::Api)
+                .unwrap_err()
+                .0
+        };
+        let private = guard(NetworkReach::Private, &[], &[]);
+        let denying = guard(NetworkReach::Private, &[], &["8.0.0.0/8"]);
         let public = guard(NetworkReach::Public, &[], &[]);
         assert_eq!(
             refused(&private, "::ffff:127.0.0.1"),
-            "a loopback address: a channel made through the API reaches it if the server is started with --outbound-allow 127.0.0.1"
+            "a loopback address: a channel made through the API reaches it if the server is \
+             started with --outbound-allow 127.0.0.1"
         );
         assert!(refused(&private, "169.254.169.254").starts_with("link-local: "));
-        assert!(refused(&public, "10.0.0.1").starts_with("private, and the server was started with --outbound public: "));
-        assert_eq!(refused(&denying, "8.8.8.8"), "in a network that --outbound-deny names");
-        assert_eq!(refused(&private, "0.0.0.0"), "the address of no single machine");
+        assert!(
+            refused(&public, "10.0.0.1")
+                .starts_with("private, and the server was started with --outbound public: ")
+        );
+        assert_eq!(
+            refused(&denying, "8.8.8.8"),
+            "in a network that --outbound-deny names"
+        );
+        assert_eq!(
+            refused(&private, "0.0.0.0"),
+            "the address of no single machine"
+        );
     }
 }

@@ -9,7 +9,9 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, getegid, geteuid, getgid, getuid, kill_process, kill_process_group};
+use rustix::process::{
+    Pid, Signal, getegid, geteuid, getgid, getuid, kill_process, kill_process_group,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, Command};
 use tokio::sync::Semaphore;
@@ -76,7 +78,10 @@ pub(super) struct Commands {
 
 impl Commands {
     pub(super) fn new(launcher: PathBuf) -> Self {
-        Self { launcher, at_once: Semaphore::new(MAX_COMMANDS) }
+        Self {
+            launcher,
+            at_once: Semaphore::new(MAX_COMMANDS),
+        }
     }
 
     /// Runs a command until it exits.
@@ -85,37 +90,75 @@ impl Commands {
     }
 }
 
-async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Result<ShellCommandResult, SendError> {
+async fn run(
+    launcher: &Path,
+    at_once: &Semaphore,
+    command: ShellCommand,
+) -> Result<ShellCommandResult, SendError> {
     let told = |why: String| SendError::new(SendStage::Setup, why);
     // The shell uses the real ids, which are the ids of root if root acts as another user.
     if getuid() != geteuid() || getgid() != getegid() {
-        return Err(told("this runs as one user with the rights of another, which the command could take: run it as that user".into()));
+        return Err(told(
+            "this runs as one user with the rights of another, which the command could take: run \
+             it as that user"
+                .into(),
+        ));
     }
-    let _permit = at_once.acquire().await.map_err(|error| told(error.to_string()))?;
+    let _permit = at_once
+        .acquire()
+        .await
+        .map_err(|error| told(error.to_string()))?;
     if !Path::new(SHELL).exists() {
-        return Err(told("there is no /bin/sh: this system, perhaps a container image, has no shell".into()));
+        return Err(told(
+            "there is no /bin/sh: this system, perhaps a container image, has no shell".into(),
+        ));
     }
-    let inherited = INHERITED_VARIABLES.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
-    let home = home(std::env::var_os("HOME"), getuid().as_raw(), &passwd::entries()).map(|home| (OsString::from("HOME"), home));
-    let given = command.environment.into_iter().map(|(name, value)| (name.into(), value.into()));
+    let inherited = INHERITED_VARIABLES
+        .iter()
+        .filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
+    let home = home(
+        std::env::var_os("HOME"),
+        getuid().as_raw(),
+        &passwd::entries(),
+    )
+    .map(|home| (OsString::from("HOME"), home));
+    let given = command
+        .environment
+        .into_iter()
+        .map(|(name, value)| (name.into(), value.into()));
     let mut child = Command::new(launcher)
         .arg0(SESSION_LAUNCHER)
         .args([SHELL, "-c"])
         .arg(command.command)
         .env_clear()
-        .envs(inherited.chain(home).chain(given).filter(|(name, value)| is_valid_variable(name, value)))
+        .envs(
+            inherited
+                .chain(home)
+                .chain(given)
+                .filter(|(name, value)| is_valid_variable(name, value)),
+        )
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidInput => SendError::new(SendStage::Request, "the command holds a NUL character"),
-            io::ErrorKind::NotFound if launcher.starts_with("/proc") => told("the shell cannot be started: /proc is not mounted".into()),
-            kind => SendError::new(SendStage::Exchange, format!("the shell cannot be started: {kind}")),
+            io::ErrorKind::InvalidInput => {
+                SendError::new(SendStage::Request, "the command holds a NUL character")
+            }
+            io::ErrorKind::NotFound if launcher.starts_with("/proc") => {
+                told("the shell cannot be started: /proc is not mounted".into())
+            }
+            kind => SendError::new(
+                SendStage::Exchange,
+                format!("the shell cannot be started: {kind}"),
+            ),
         })?;
     let mut group = ProcessGroup(child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)));
     let words = StderrPrefix::default();
-    let hearing = child.stderr.take().map(|stderr| tokio::spawn(words.clone().collect(stderr)));
+    let hearing = child
+        .stderr
+        .take()
+        .map(|stderr| tokio::spawn(words.clone().collect(stderr)));
     let mut stdin = child.stdin.take();
     let feed = async {
         if let Some(mut stdin) = stdin.take() {
@@ -137,9 +180,17 @@ async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Res
         Ok(Ok(status)) => {
             // From now on its number may belong to another process.
             group.0 = None;
-            status.code().map_or_else(|| ProcessExit::Killed(status.signal().unwrap_or_default()), ProcessExit::Exited)
+            status.code().map_or_else(
+                || ProcessExit::Killed(status.signal().unwrap_or_default()),
+                ProcessExit::Exited,
+            )
         }
-        Ok(Err(error)) => return Err(SendError::new(SendStage::Exchange, format!("the shell cannot be waited for: {}", error.kind()))),
+        Ok(Err(error)) => {
+            return Err(SendError::new(
+                SendStage::Exchange,
+                format!("the shell cannot be waited for: {}", error.kind()),
+            ));
+        }
         Err(_) => {
             drop(group);
             // It was killed. Waiting takes a moment and leaves no zombie.
@@ -152,7 +203,10 @@ async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Res
     {
         hearing.abort();
     }
-    Ok(ShellCommandResult { exit: how, stderr: words.to_text() })
+    Ok(ShellCommandResult {
+        exit: how,
+        stderr: words.to_text(),
+    })
 }
 
 /// Returns the home directory of the user that a command runs as. The home of another user in the
@@ -162,7 +216,12 @@ fn home(inherited: Option<OsString>, uid: u32, users: &[Entry]) -> Option<OsStri
         let mut owners = users.iter().filter(|user| *user.home == **home).peekable();
         owners.peek().is_some() && owners.all(|user| user.uid != uid)
     };
-    let own = || users.iter().find(|user| user.uid == uid).map(|user| OsString::from(&user.home));
+    let own = || {
+        users
+            .iter()
+            .find(|user| user.uid == uid)
+            .map(|user| OsString::from(&user.home))
+    };
     inherited.filter(|home| !is_foreign(home)).or_else(own)
 }
 
@@ -214,8 +273,19 @@ mod tests {
 
     #[test]
     fn the_home_of_another_user_is_replaced() {
-        let user = |uid, home: &str| Entry { name: String::new(), uid, group: uid, home: home.into() };
-        let users = [user(0, "/root"), user(998, "/var/lib/overdue"), user(65534, "/nonexistent"), user(7, "/"), user(8, "/")];
+        let user = |uid, home: &str| Entry {
+            name: String::new(),
+            uid,
+            group: uid,
+            home: home.into(),
+        };
+        let users = [
+            user(0, "/root"),
+            user(998, "/var/lib/overdue"),
+            user(65534, "/nonexistent"),
+            user(7, "/"),
+            user(8, "/"),
+        ];
         for (inherited, uid, wanted) in [
             (Some("/root"), 0, Some("/root")),
             (Some("/root"), 998, Some("/var/lib/overdue")),

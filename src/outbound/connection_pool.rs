@@ -41,16 +41,30 @@ pub(super) struct PooledConnection {
 }
 
 impl PooledConnection {
-    pub(super) async fn handshake(dialled: DialedConnection, key: PoolKey) -> Result<Self, SendError> {
-        let begun = Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(TokioIo::new(dialled.stream)).await;
-        let (requests, connection) =
-            begun.map_err(|_| SendError::new(SendStage::Exchange, format!("the connection to {} broke", key.host_port.host)))?;
+    pub(super) async fn handshake(
+        dialled: DialedConnection,
+        key: PoolKey,
+    ) -> Result<Self, SendError> {
+        let begun = Builder::new()
+            .max_buf_size(MAX_HEAD_BYTES)
+            .handshake(TokioIo::new(dialled.stream))
+            .await;
+        let (requests, connection) = begun.map_err(|_| {
+            SendError::new(
+                SendStage::Exchange,
+                format!("the connection to {} broke", key.host_port.host),
+            )
+        })?;
         // The connection ends when the sender is dropped. Errors reach the caller that waits for a
         // response.
         tokio::spawn(async {
             let _ = connection.await;
         });
-        Ok(Self { requests, forward_proxy: dialled.forward_proxy, key })
+        Ok(Self {
+            requests,
+            forward_proxy: dialled.forward_proxy,
+            key,
+        })
     }
 }
 
@@ -68,7 +82,10 @@ struct IdleConnections {
 
 impl ConnectionPool {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, idle: Arc::default() }
+        Self {
+            clock,
+            idle: Arc::default(),
+        }
     }
 
     /// Returns an idle connection that is still open, if there is one.
@@ -115,7 +132,9 @@ async fn sweep(kept: Weak<Mutex<IdleConnections>>, clock: Clock) {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock.uptime();
         kept.by_key.retain(|_, senders| {
-            senders.retain(|(sender, since)| now < *since + IDLE_TIMEOUT && !sender.requests.is_closed());
+            senders.retain(|(sender, since)| {
+                now < *since + IDLE_TIMEOUT && !sender.requests.is_closed()
+            });
             !senders.is_empty()
         });
         if kept.by_key.is_empty() {

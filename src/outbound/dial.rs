@@ -59,29 +59,57 @@ pub(super) struct Dialer {
 
 impl Dialer {
     /// Opens a connection for requests to the origin of this URL.
-    pub(super) async fn open(&self, url: &Url, trust: Trust, pin: Option<CertificatePin>) -> Result<DialedConnection, SendError> {
+    pub(super) async fn open(
+        &self,
+        url: &Url,
+        trust: Trust,
+        pin: Option<CertificatePin>,
+    ) -> Result<DialedConnection, SendError> {
         let mut tried = false;
         loop {
             let (stream, forwarder) = self.connect_by_proxy(url, trust).await?;
             if !url.is_https {
-                return Ok(DialedConnection { stream: Box::new(stream), forward_proxy: forwarder });
+                return Ok(DialedConnection {
+                    stream: Box::new(stream),
+                    forward_proxy: forwarder,
+                });
             }
-            match self.negotiate_tls(stream, &url.host_port.host, pin, &[b"http/1.1"]).await {
-                Ok(stream) => return Ok(DialedConnection { stream: Box::new(stream), forward_proxy: None }),
-                Err(TlsFailure { is_worth_retrying: true, .. }) if !tried => tried = true,
+            match self
+                .negotiate_tls(stream, &url.host_port.host, pin, &[b"http/1.1"])
+                .await
+            {
+                Ok(stream) => {
+                    return Ok(DialedConnection {
+                        stream: Box::new(stream),
+                        forward_proxy: None,
+                    });
+                }
+                Err(TlsFailure {
+                    is_worth_retrying: true,
+                    ..
+                }) if !tried => tried = true,
                 Err(TlsFailure { error, .. }) => return Err(error),
             }
         }
     }
 
-    async fn connect_by_proxy(&self, url: &Url, trust: Trust) -> Result<(TcpStream, Option<ForwardProxy>), SendError> {
+    async fn connect_by_proxy(
+        &self,
+        url: &Url,
+        trust: Trust,
+    ) -> Result<(TcpStream, Option<ForwardProxy>), SendError> {
         let Some(proxy) = self.proxies.for_url(url)? else {
             return Ok((self.connect_directly(&url.host_port, trust).await?, None));
         };
         self.check_proxied_host(&url.host_port.host, trust).await?;
-        let stream = self.connect_directly(proxy.host_port(), Trust::Operator).await.map_err(|error| proxy.connection_error(&error))?;
+        let stream = self
+            .connect_directly(proxy.host_port(), Trust::Operator)
+            .await
+            .map_err(|error| proxy.connection_error(&error))?;
         match proxy {
-            Proxy::Http { authorization, .. } if !url.is_https => Ok((stream, Some(ForwardProxy { authorization }))),
+            Proxy::Http { authorization, .. } if !url.is_https => {
+                Ok((stream, Some(ForwardProxy { authorization })))
+            }
             _ => Ok((proxy.tunnel(stream, &url.host_port).await?, None)),
         }
     }
@@ -91,7 +119,10 @@ impl Dialer {
     /// both may be the same.
     async fn check_proxied_host(&self, host: &Host, trust: Trust) -> Result<(), SendError> {
         if host.ends_in_number() && trust == Trust::Api {
-            let why = format!("{host} is a number that a proxy may take for any address: write it as four numbers with dots between them");
+            let why = format!(
+                "{host} is a number that a proxy may take for any address: write it as four \
+                 numbers with dots between them"
+            );
             return Err(SendError::new(SendStage::Refused, why));
         }
         if matches!(host, Host::Address(_)) || host.is_loopback() {
@@ -101,18 +132,41 @@ impl Dialer {
     }
 
     /// Opens a connection to a host and port without a proxy.
-    pub(super) async fn connect_directly(&self, place: &HostPort, trust: Trust) -> Result<TcpStream, SendError> {
+    pub(super) async fn connect_directly(
+        &self,
+        place: &HostPort,
+        trust: Trust,
+    ) -> Result<TcpStream, SendError> {
         let addresses = self.resolver.addresses(&place.host).await?;
         let addresses = self.allowed_addresses(&place.host, addresses, trust)?;
-        let connected = timeout(CONNECT_TIMEOUT, connect_to_first(interleave_families(addresses), place.port)).await;
-        let told = |why: String| SendError::new(SendStage::Connect, format!("cannot connect to {place}: {why}"));
+        let connected = timeout(
+            CONNECT_TIMEOUT,
+            connect_to_first(interleave_families(addresses), place.port),
+        )
+        .await;
+        let told = |why: String| {
+            SendError::new(
+                SendStage::Connect,
+                format!("cannot connect to {place}: {why}"),
+            )
+        };
         connected
-            .map_err(|_| told(format!("no answer within {} seconds", CONNECT_TIMEOUT.as_secs())))?
+            .map_err(|_| {
+                told(format!(
+                    "no answer within {} seconds",
+                    CONNECT_TIMEOUT.as_secs()
+                ))
+            })?
             .map_err(|error| told(network_error_text(&error)))
     }
 
     /// Returns the addresses that the guard allows.
-    fn allowed_addresses(&self, host: &Host, addresses: Vec<IpAddr>, trust: Trust) -> Result<Vec<IpAddr>, SendError> {
+    fn allowed_addresses(
+        &self,
+        host: &Host,
+        addresses: Vec<IpAddr>,
+        trust: Trust,
+    ) -> Result<Vec<IpAddr>, SendError> {
         let mut refused = None;
         let mut permitted = Vec::new();
         for address in addresses {
@@ -123,8 +177,15 @@ impl Dialer {
         }
         match (permitted.is_empty(), refused) {
             (true, Some((address, why))) => {
-                let named = if *host == Host::Address(address) { String::new() } else { format!(", the address of {host},") };
-                Err(SendError::new(SendStage::Refused, format!("{address}{named} is {}", why.reason())))
+                let named = if *host == Host::Address(address) {
+                    String::new()
+                } else {
+                    format!(", the address of {host},")
+                };
+                Err(SendError::new(
+                    SendStage::Refused,
+                    format!("{address}{named} is {}", why.reason()),
+                ))
             }
             _ => Ok(permitted),
         }
@@ -138,23 +199,45 @@ impl Dialer {
         pin: Option<CertificatePin>,
         protocols: &[&[u8]],
     ) -> Result<TlsStream<TcpStream>, TlsFailure> {
-        let told = |stage, text: String| TlsFailure { error: SendError::new(stage, text), is_worth_retrying: false };
+        let told = |stage, text: String| TlsFailure {
+            error: SendError::new(stage, text),
+            is_worth_retrying: false,
+        };
         let name = match host {
             Host::Address(address) => ServerName::from(*address),
             Host::Name(name) => ServerName::try_from(name.trim_end_matches('.').to_owned())
-                .map_err(|_| told(SendStage::Request, format!("no certificate can be made out for {host}")))?,
+                .map_err(|_| {
+                    told(
+                        SendStage::Request,
+                        format!("no certificate can be made out for {host}"),
+                    )
+                })?,
         };
-        let config = self.roots.config(pin).map_err(|error| TlsFailure { error, is_worth_retrying: false })?;
+        let config = self.roots.config(pin).map_err(|error| TlsFailure {
+            error,
+            is_worth_retrying: false,
+        })?;
         let mut config = ClientConfig::clone(&config);
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-        match timeout(TLS_TIMEOUT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await {
+        match timeout(
+            TLS_TIMEOUT,
+            TlsConnector::from(Arc::new(config)).connect(name, stream),
+        )
+        .await
+        {
             Ok(Ok(stream)) => Ok(stream),
             // Roots that were added since the last read may include the issuer.
             Ok(Err(error)) => Err(TlsFailure {
                 error: tls::handshake_error(host, &error, self.with_pins),
                 is_worth_retrying: tls::is_unknown_issuer(&error) && self.roots.reload(),
             }),
-            Err(_) => Err(told(SendStage::Tls, format!("TLS with {host} took more than {} seconds", TLS_TIMEOUT.as_secs()))),
+            Err(_) => Err(told(
+                SendStage::Tls,
+                format!(
+                    "TLS with {host} took more than {} seconds",
+                    TLS_TIMEOUT.as_secs()
+                ),
+            )),
         }
     }
 }
@@ -170,7 +253,11 @@ pub(super) struct TlsFailure {
 fn interleave_families(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let (v6, v4): (Vec<_>, Vec<_>) = addresses.into_iter().partition(IpAddr::is_ipv6);
     let mut v4 = v4.into_iter();
-    let mut turns: Vec<_> = v6.into_iter().flat_map(|v6| [Some(v6), v4.next()]).flatten().collect();
+    let mut turns: Vec<_> = v6
+        .into_iter()
+        .flat_map(|v6| [Some(v6), v4.next()])
+        .flatten()
+        .collect();
     turns.extend(v4);
     turns
 }
@@ -200,7 +287,11 @@ async fn connect_to_first(addresses: Vec<IpAddr>, port: u16) -> io::Result<TcpSt
 }
 
 async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
     let stream = socket.connect(address).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
@@ -222,10 +313,18 @@ mod tests {
     #[test]
     fn both_kinds_of_address_take_turns() {
         let turns = |texts: &[&str]| {
-            let turns = interleave_families(texts.iter().map(|text| text.parse().unwrap()).collect());
-            turns.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+            let turns =
+                interleave_families(texts.iter().map(|text| text.parse().unwrap()).collect());
+            turns
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(" ")
         };
-        assert_eq!(turns(&["1.1.1.1", "1.1.1.2", "::1", "::2", "::3"]), "::1 1.1.1.1 ::2 1.1.1.2 ::3");
+        assert_eq!(
+            turns(&["1.1.1.1", "1.1.1.2", "::1", "::2", "::3"]),
+            "::1 1.1.1.1 ::2 1.1.1.2 ::3"
+        );
         assert_eq!(turns(&["1.1.1.1", "1.1.1.2", "::1"]), "::1 1.1.1.1 1.1.1.2");
         assert_eq!(turns(&[]), "");
     }

@@ -41,15 +41,26 @@ pub struct SendError {
 
 impl SendError {
     pub(super) fn new(stage: SendStage, text: impl Into<String>) -> Self {
-        Self { stage, may_have_arrived: false, is_permanent: stage == SendStage::Setup, text: text.into() }
+        Self {
+            stage,
+            may_have_arrived: false,
+            is_permanent: stage == SendStage::Setup,
+            text: text.into(),
+        }
     }
 
     pub(super) fn with_may_have_arrived(self, doubtful: bool) -> Self {
-        Self { may_have_arrived: doubtful, ..self }
+        Self {
+            may_have_arrived: doubtful,
+            ..self
+        }
     }
 
     pub(super) fn with_is_permanent(self, lasting: bool) -> Self {
-        Self { is_permanent: lasting, ..self }
+        Self {
+            is_permanent: lasting,
+            ..self
+        }
     }
 }
 

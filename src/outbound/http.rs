@@ -12,7 +12,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, PROXY_AUTHORIZATION, USER_AGENT};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION,
+    PROXY_AUTHORIZATION, USER_AGENT,
+};
 use hyper::{Method, Request, Response};
 use tokio::time::{sleep, timeout};
 
@@ -31,8 +34,15 @@ const MAX_REDIRECTS: usize = 3;
 /// Maximum time that a request waits for a permit.
 pub(super) const QUEUE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Headers that another origin may see. They describe the request, never its sender.
-const CROSS_ORIGIN_HEADERS: [&str; 7] =
-    ["content-type", "user-agent", "idempotency-key", "webhook-id", "webhook-timestamp", "overdue-attempt", "overdue-possible-duplicate"];
+const CROSS_ORIGIN_HEADERS: [&str; 7] = [
+    "content-type",
+    "user-agent",
+    "idempotency-key",
+    "webhook-id",
+    "webhook-timestamp",
+    "overdue-attempt",
+    "overdue-possible-duplicate",
+];
 
 /// HTTP request. It has no `Debug`: any part of it may be a secret.
 #[derive(Clone)]
@@ -81,7 +91,10 @@ pub struct HttpResponse {
 impl HttpResponse {
     /// First header with this name, given in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(own, _)| own == name)
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -107,7 +120,11 @@ pub(super) async fn send(
         None => wait_for_permit(outbound, &url).await?,
     };
     let mut end = pin!(sleep(request.timeout));
-    let mut left = if request.redirects == RedirectPolicy::Follow { MAX_REDIRECTS } else { 0 };
+    let mut left = if request.redirects == RedirectPolicy::Follow {
+        MAX_REDIRECTS
+    } else {
+        0
+    };
     loop {
         let sent = SentFlag::default();
         let response = tokio::select! {
@@ -136,9 +153,25 @@ pub(super) async fn send(
 }
 
 /// Waits for a permit for the destination of this URL.
-pub(super) async fn wait_for_permit(outbound: &Outbound, url: &Url) -> Result<SendPermit, SendError> {
-    let told = |_| SendError::new(SendStage::Timeout, format!("too much is being sent to {}", url.host_port.host));
-    timeout(QUEUE_TIMEOUT, outbound.inner.limits.acquire(&url.host_port, outbound.project)).await.map_err(told)
+pub(super) async fn wait_for_permit(
+    outbound: &Outbound,
+    url: &Url,
+) -> Result<SendPermit, SendError> {
+    let told = |_| {
+        SendError::new(
+            SendStage::Timeout,
+            format!("too much is being sent to {}", url.host_port.host),
+        )
+    };
+    timeout(
+        QUEUE_TIMEOUT,
+        outbound
+            .inner
+            .limits
+            .acquire(&url.host_port, outbound.project),
+    )
+    .await
+    .map_err(told)
 }
 
 /// Method, headers and body for the next hop.
@@ -150,25 +183,59 @@ struct RequestParts {
 
 impl RequestParts {
     fn new(request: &HttpRequest, url: &Url) -> Result<Self, SendError> {
-        let method = Method::from_bytes(request.method.as_bytes()).ok().filter(|method| *method != Method::CONNECT);
-        let method = method.ok_or_else(|| SendError::new(SendStage::Request, "the method of the request is not valid"))?;
+        let method = Method::from_bytes(request.method.as_bytes())
+            .ok()
+            .filter(|method| *method != Method::CONNECT);
+        let method = method.ok_or_else(|| {
+            SendError::new(SendStage::Request, "the method of the request is not valid")
+        })?;
         let mut headers = HeaderMap::new();
-        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("overdue/", env!("CARGO_PKG_VERSION"))));
+        headers.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("overdue/", env!("CARGO_PKG_VERSION"))),
+        );
         for (name, value) in &request.headers {
-            let wrong = || SendError::new(SendStage::Request, "a header of the request cannot be sent as it is");
+            let wrong = || {
+                SendError::new(
+                    SendStage::Request,
+                    "a header of the request cannot be sent as it is",
+                )
+            };
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
-            let latin: Option<Vec<u8>> = value.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
-            headers.insert(name, latin.and_then(|bytes| HeaderValue::from_bytes(&bytes).ok()).ok_or_else(wrong)?);
+            let latin: Option<Vec<u8>> = value
+                .chars()
+                .map(|c| u8::try_from(u32::from(c)).ok())
+                .collect();
+            headers.insert(
+                name,
+                latin
+                    .and_then(|bytes| HeaderValue::from_bytes(&bytes).ok())
+                    .ok_or_else(wrong)?,
+            );
         }
         // These follow from the connection and the body.
-        for name in ["host", "content-length", "transfer-encoding", "connection", "upgrade", "proxy-authorization"] {
+        for name in [
+            "host",
+            "content-length",
+            "transfer-encoding",
+            "connection",
+            "upgrade",
+            "proxy-authorization",
+        ] {
             headers.remove(name);
         }
-        let user = url.authorization.as_deref().and_then(|user| HeaderValue::from_str(user).ok());
+        let user = url
+            .authorization
+            .as_deref()
+            .and_then(|user| HeaderValue::from_str(user).ok());
         if let Some(user) = user.filter(|_| !headers.contains_key(AUTHORIZATION)) {
             headers.insert(AUTHORIZATION, user);
         }
-        Ok(Self { method, headers, body: request.body.clone() })
+        Ok(Self {
+            method,
+            headers,
+            body: request.body.clone(),
+        })
     }
 
     fn change_to_get(&mut self) {
@@ -181,23 +248,51 @@ impl RequestParts {
         let known = std::mem::take(&mut self.headers);
         self.headers = known
             .into_iter()
-            .filter_map(|(name, value)| name.filter(|name| CROSS_ORIGIN_HEADERS.contains(&name.as_str())).zip(Some(value)))
+            .filter_map(|(name, value)| {
+                name.filter(|name| CROSS_ORIGIN_HEADERS.contains(&name.as_str()))
+                    .zip(Some(value))
+            })
             .collect();
     }
 
     /// Request to this URL. Through a forwarding proxy its target is the whole URL.
-    fn request(&self, url: &Url, sender: &PooledConnection, sent: &SentFlag) -> Option<Request<TrackedBody>> {
+    fn request(
+        &self,
+        url: &Url,
+        sender: &PooledConnection,
+        sent: &SentFlag,
+    ) -> Option<Request<TrackedBody>> {
         let forwarder = sender.forward_proxy.as_ref();
-        let target = if forwarder.is_some() { format!("{}{}", url.origin(), url.path) } else { url.path.clone() };
-        let body = TrackedBody { bytes: Some(self.body.clone()).filter(|body| !body.is_empty()), sent: sent.clone() };
-        let mut request = Request::builder().method(self.method.clone()).uri(target).body(body).ok()?;
+        let target = if forwarder.is_some() {
+            format!("{}{}", url.origin(), url.path)
+        } else {
+            url.path.clone()
+        };
+        let body = TrackedBody {
+            bytes: Some(self.body.clone()).filter(|body| !body.is_empty()),
+            sent: sent.clone(),
+        };
+        let mut request = Request::builder()
+            .method(self.method.clone())
+            .uri(target)
+            .body(body)
+            .ok()?;
         *request.headers_mut() = self.headers.clone();
-        request.headers_mut().insert(HOST, HeaderValue::from_str(&url.authority()).ok()?);
-        if !self.body.is_empty() || matches!(self.method, Method::POST | Method::PUT | Method::PATCH) {
-            request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
+        request
+            .headers_mut()
+            .insert(HOST, HeaderValue::from_str(&url.authority()).ok()?);
+        if !self.body.is_empty()
+            || matches!(self.method, Method::POST | Method::PUT | Method::PATCH)
+        {
+            request
+                .headers_mut()
+                .insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
         }
-        if let Some(authorization) = forwarder.and_then(|forwarder| forwarder.authorization.clone()) {
-            request.headers_mut().insert(PROXY_AUTHORIZATION, authorization);
+        if let Some(authorization) = forwarder.and_then(|forwarder| forwarder.authorization.clone())
+        {
+            request
+                .headers_mut()
+                .insert(PROXY_AUTHORIZATION, authorization);
         }
         Some(request)
     }
@@ -212,13 +307,21 @@ async fn exchange(
     trust: Trust,
     sent: &SentFlag,
 ) -> Result<(Response<Incoming>, PooledConnection), SendError> {
-    let key = PoolKey { is_https: url.is_https, host_port: url.host_port.clone(), trust, pin };
+    let key = PoolKey {
+        is_https: url.is_https,
+        host_port: url.host_port.clone(),
+        trust,
+        pin,
+    };
     loop {
         let kept = inner.pool.take(&key).await;
         let is_kept = kept.is_some();
         let mut sender = match kept {
             Some(sender) => sender,
-            None => PooledConnection::handshake(inner.dialer.open(url, trust, pin).await?, key.clone()).await?,
+            None => {
+                PooledConnection::handshake(inner.dialer.open(url, trust, pin).await?, key.clone())
+                    .await?
+            }
         };
         let Some(request) = parts.request(url, &sender, sent) else {
             return Err(SendError::new(SendStage::Request, "the URL is not valid"));
@@ -236,11 +339,17 @@ async fn exchange(
                 }
                 let host = &url.host_port.host;
                 let text = match error.into_error() {
-                    error if error.is_parse() => format!("{host} answered with something that is not HTTP"),
-                    error if error.is_incomplete_message() => format!("{host} closed the connection without an answer"),
+                    error if error.is_parse() => {
+                        format!("{host} answered with something that is not HTTP")
+                    }
+                    error if error.is_incomplete_message() => {
+                        format!("{host} closed the connection without an answer")
+                    }
                     _ => format!("the connection to {host} broke before an answer came"),
                 };
-                return Err(SendError::new(SendStage::Exchange, text).with_may_have_arrived(sent.is_set()));
+                return Err(
+                    SendError::new(SendStage::Exchange, text).with_may_have_arrived(sent.is_set())
+                );
             }
         }
     }
@@ -264,9 +373,18 @@ async fn read_body(
     end: &mut Pin<&mut tokio::time::Sleep>,
 ) -> HttpResponse {
     let (head, mut incoming) = response.into_parts();
-    let headers =
-        head.headers.iter().map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
-    let mut answer = HttpResponse { status: head.status.as_u16(), headers: headers.collect(), body: Vec::new(), is_complete: false };
+    let headers = head.headers.iter().map(|(name, value)| {
+        (
+            name.as_str().to_owned(),
+            String::from_utf8_lossy(value.as_bytes()).into_owned(),
+        )
+    });
+    let mut answer = HttpResponse {
+        status: head.status.as_u16(),
+        headers: headers.collect(),
+        body: Vec::new(),
+        is_complete: false,
+    };
     loop {
         let frame = tokio::select! {
             frame = incoming.frame() => frame,
@@ -310,7 +428,10 @@ impl Body for TrackedBody {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let taken = self.bytes.take();
         self.sent.0.store(true, Ordering::Relaxed);
         Poll::Ready(taken.map(|bytes| Ok(Frame::data(bytes))))

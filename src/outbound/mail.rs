@@ -79,7 +79,11 @@ impl fmt::Display for MailReply {
             MailStep::Recipient => "the recipient",
             MailStep::Message => "the message",
         };
-        write!(f, "the mail server answered {} to {to}: {}", self.code, self.text)
+        write!(
+            f,
+            "the mail server answered {} to {to}: {}",
+            self.code, self.text
+        )
     }
 }
 
@@ -103,8 +107,8 @@ impl From<SendError> for MailError {
 /// Result of an accepted mail.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MailReceipt {
-    /// Recipients that the server refused while it accepted the mail for others: index in the list,
-    /// and its reply.
+    /// Recipients that the server refused while it accepted the mail for others: index in the
+    /// list, and its reply.
     pub refused: Vec<(usize, MailReply)>,
 }
 
@@ -124,11 +128,18 @@ struct MailSession {
 
 impl MailConnections {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, idle: Arc::default() }
+        Self {
+            clock,
+            idle: Arc::default(),
+        }
     }
 
     fn take(&self) -> Option<MailSession> {
-        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let kept = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         kept.filter(|session| self.clock.uptime() < session.last_used + IDLE_TIMEOUT)
     }
 
@@ -137,12 +148,16 @@ impl MailConnections {
         session.last_used = self.clock.uptime();
         let mut kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if session.messages < MAX_MESSAGES && kept.is_none() {
-            let (last, weak) = (session.last_used, Arc::downgrade(&self.idle));
+            let last = session.last_used;
+            let weak = Arc::downgrade(&self.idle);
             *kept = Some(session);
             tokio::spawn(async move {
                 sleep(IDLE_TIMEOUT).await;
                 let Some(kept) = weak.upgrade() else { return };
-                let left = kept.lock().unwrap_or_else(PoisonError::into_inner).take_if(|session| session.last_used <= last);
+                let left = kept
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take_if(|session| session.last_used <= last);
                 quit(left).await;
             });
         } else {
@@ -159,14 +174,32 @@ async fn quit(session: Option<MailSession>) {
     }
 }
 
-pub(super) async fn send(outbound: &Outbound, mail: OutgoingMail) -> Result<MailReceipt, MailError> {
+pub(super) async fn send(
+    outbound: &Outbound,
+    mail: OutgoingMail,
+) -> Result<MailReceipt, MailError> {
     let inner = &*outbound.inner;
-    let no_server = || SendError::new(SendStage::Setup, "no mail server is set; start with --mail-server");
+    let no_server = || {
+        SendError::new(
+            SendStage::Setup,
+            "no mail server is set; start with --mail-server",
+        )
+    };
     let relay = inner.relay.as_ref().ok_or_else(no_server)?;
     let message = mail.build(&relay.from)?;
     let host = &relay.server.host_port.host;
-    let entering = timeout(QUEUE_TIMEOUT, inner.limits.acquire(&relay.server.host_port, outbound.project));
-    let _permit = entering.await.map_err(|_| SendError::new(SendStage::Timeout, format!("too much is being sent to {host}")))?;
+    let entering = timeout(
+        QUEUE_TIMEOUT,
+        inner
+            .limits
+            .acquire(&relay.server.host_port, outbound.project),
+    );
+    let _permit = entering.await.map_err(|_| {
+        SendError::new(
+            SendStage::Timeout,
+            format!("too much is being sent to {host}"),
+        )
+    })?;
     let sending = AtomicBool::new(false);
     let delivered = timeout(mail.timeout, async {
         if let Some(session) = inner.mail_connections.take() {
@@ -176,11 +209,22 @@ pub(super) async fn send(outbound: &Outbound, mail: OutgoingMail) -> Result<Mail
                 done => return done,
             }
         }
-        transmit(open_session(&inner.dialer, relay, mail.timeout).await?, relay, &mail, &message, &sending).await
+        transmit(
+            open_session(&inner.dialer, relay, mail.timeout).await?,
+            relay,
+            &mail,
+            &message,
+            &sending,
+        )
+        .await
     });
     let (session, sent) = delivered.await.map_err(|_| {
-        let text = format!("the mail server {host} did not answer within {} seconds", mail.timeout.as_secs());
-        SendError::new(SendStage::Timeout, text).with_may_have_arrived(sending.load(Ordering::Relaxed))
+        let text = format!(
+            "the mail server {host} did not answer within {} seconds",
+            mail.timeout.as_secs()
+        );
+        SendError::new(SendStage::Timeout, text)
+            .with_may_have_arrived(sending.load(Ordering::Relaxed))
     })??;
     inner.mail_connections.put(session);
     Ok(sent)
@@ -197,37 +241,56 @@ fn is_stale_connection(error: &MailError) -> bool {
 }
 
 /// Connects, performs the TLS handshake and logs in.
-async fn open_session(dialler: &Dialer, relay: &MailRelay, within: Duration) -> Result<MailSession, MailError> {
+async fn open_session(
+    dialler: &Dialer,
+    relay: &MailRelay,
+    within: Duration,
+) -> Result<MailSession, MailError> {
     let server = &relay.server;
     let lost = |error: mail_send::Error| connection_lost(relay, &error);
-    let stream = dialler.connect_directly(&server.host_port, Trust::Operator).await?;
+    let stream = dialler
+        .connect_directly(&server.host_port, Trust::Operator)
+        .await?;
     let us = ehlo_name(&stream);
     let secure = async |stream: TcpStream| -> Result<Box<dyn ByteStream>, MailError> {
-        let agreed = dialler.negotiate_tls(stream, &server.host_port.host, None, &[]).await;
-        let stream: Box<dyn ByteStream> = Box::new(agreed.map_err(|disagreed| match server.security {
-            MailSecurity::Tls if !disagreed.error.is_permanent => {
-                let text =
-                    format!("{}: if it begins without TLS, as on port 587 or 25, give smtp:// in place of smtps://", disagreed.error);
-                SendError::new(SendStage::Tls, text)
-            }
-            _ => disagreed.error,
-        })?);
+        let agreed = dialler
+            .negotiate_tls(stream, &server.host_port.host, None, &[])
+            .await;
+        let stream: Box<dyn ByteStream> =
+            Box::new(agreed.map_err(|disagreed| match server.security {
+                MailSecurity::Tls if !disagreed.error.is_permanent => {
+                    let text = format!(
+                        "{}: if it begins without TLS, as on port 587 or 25, give smtp:// in \
+                         place of smtps://",
+                        disagreed.error
+                    );
+                    SendError::new(SendStage::Tls, text)
+                }
+                _ => disagreed.error,
+            })?);
         Ok(stream)
     };
     let greeting = MailStep::Greeting;
     let mut client = match server.security {
         MailSecurity::Tls => {
-            let mut client = SmtpClient { stream: secure(stream).await?, timeout: within };
+            let mut client = SmtpClient {
+                stream: secure(stream).await?,
+                timeout: within,
+            };
             require_positive(greeting, &client.read().await.map_err(lost)?)?;
             client
         }
         MailSecurity::StartTls => {
-            let mut client = SmtpClient { stream, timeout: within };
+            let mut client = SmtpClient {
+                stream,
+                timeout: within,
+            };
             require_positive(greeting, &first_reply(&mut client, relay, within).await?)?;
             let offers = send_ehlo(&mut client, &us, relay).await?;
             if offers.capabilities & EXT_START_TLS == 0 {
                 let text = format!(
-                    "the mail server {} does not offer STARTTLS: give smtps:// or smtp+plain:// if that is what it speaks",
+                    "the mail server {} does not offer STARTTLS: give smtps:// or smtp+plain:// \
+                     if that is what it speaks",
                     server.host_port.host
                 );
                 return Err(SendError::new(SendStage::Tls, text).into());
@@ -235,33 +298,54 @@ async fn open_session(dialler: &Dialer, relay: &MailRelay, within: Duration) -> 
             require_positive(greeting, &client.cmd(b"STARTTLS\r\n").await.map_err(lost)?)?;
             // Plain text that arrived after the reply to STARTTLS is dropped: its sender is
             // unknown.
-            SmtpClient { stream: secure(client.stream).await?, timeout: within }
+            SmtpClient {
+                stream: secure(client.stream).await?,
+                timeout: within,
+            }
         }
         MailSecurity::None => {
-            let mut client: SmtpClient<Box<dyn ByteStream>> = SmtpClient { stream: Box::new(stream), timeout: within };
+            let mut client: SmtpClient<Box<dyn ByteStream>> = SmtpClient {
+                stream: Box::new(stream),
+                timeout: within,
+            };
             require_positive(greeting, &first_reply(&mut client, relay, within).await?)?;
             client
         }
     };
     let mut offers = send_ehlo(&mut client, &us, relay).await?;
     if let Some(user) = &server.user {
-        let password = relay.password().map_err(|error| SendError::new(SendStage::Setup, error))?.unwrap_or_default();
+        let password = relay
+            .password()
+            .map_err(|error| SendError::new(SendStage::Setup, error))?
+            .unwrap_or_default();
         offers.auth_mechanisms &= AUTH_PLAIN | AUTH_LOGIN;
-        let credentials = Credentials::Plain { username: user.clone(), secret: password.clone() };
+        let credentials = Credentials::Plain {
+            username: user.clone(),
+            secret: password.clone(),
+        };
         let login = client.authenticate(&credentials, &offers).await.map(drop);
         login.map_err(|error| match error {
-            mail_send::Error::AuthenticationFailed(reply) | mail_send::Error::UnexpectedReply(reply) => {
+            mail_send::Error::AuthenticationFailed(reply)
+            | mail_send::Error::UnexpectedReply(reply) => {
                 refused_error(MailStep::Login, &redact_password(&reply, &password))
             }
             mail_send::Error::UnsupportedAuthMechanism => SendError::new(
                 SendStage::Exchange,
-                format!("the mail server {} offers neither AUTH PLAIN nor LOGIN", server.host_port.host),
+                format!(
+                    "the mail server {} offers neither AUTH PLAIN nor LOGIN",
+                    server.host_port.host
+                ),
             )
             .into(),
             error => lost(error),
         })?;
     }
-    Ok(MailSession { client, has_8bitmime: offers.capabilities & EXT_8BIT_MIME != 0, messages: 0, last_used: Duration::ZERO })
+    Ok(MailSession {
+        client,
+        has_8bitmime: offers.capabilities & EXT_8BIT_MIME != 0,
+        messages: 0,
+        last_used: Duration::ZERO,
+    })
 }
 
 /// Returns a reply without the password that it may repeat, in plain text or as it was sent (RFC
@@ -272,14 +356,27 @@ fn redact_password(reply: &Response<String>, password: &str) -> Response<String>
     }
     let holds_it = |word: &str| {
         let decoded = BASE64_STANDARD.decode(word).unwrap_or_default();
-        decoded.split(|byte| *byte == 0).any(|part| part == password.as_bytes())
+        decoded
+            .split(|byte| *byte == 0)
+            .any(|part| part == password.as_bytes())
     };
-    let words: Vec<_> = reply.message.split(' ').map(|word| if holds_it(word) { MASK } else { word }).collect();
-    Response { message: words.join(" ").replace(password, MASK), ..reply.clone() }
+    let words: Vec<_> = reply
+        .message
+        .split(' ')
+        .map(|word| if holds_it(word) { MASK } else { word })
+        .collect();
+    Response {
+        message: words.join(" ").replace(password, MASK),
+        ..reply.clone()
+    }
 }
 
 /// Sends EHLO and reads the extensions of the server.
-async fn send_ehlo<T: ByteStream>(client: &mut SmtpClient<T>, us: &str, relay: &MailRelay) -> Result<EhloResponse<String>, MailError> {
+async fn send_ehlo<T: ByteStream>(
+    client: &mut SmtpClient<T>,
+    us: &str,
+    relay: &MailRelay,
+) -> Result<EhloResponse<String>, MailError> {
     client.ehlo(us).await.map_err(|error| match error {
         mail_send::Error::UnexpectedReply(reply) => refused_error(MailStep::Greeting, &reply),
         error => connection_lost(relay, &error),
@@ -296,12 +393,19 @@ async fn transmit(
 ) -> Result<(MailSession, MailReceipt), MailError> {
     let client = &mut session.client;
     let lost = |error: mail_send::Error| connection_lost(relay, &error);
-    let body = if session.has_8bitmime && !message.is_ascii() { " BODY=8BITMIME" } else { "" };
+    let body = if session.has_8bitmime && !message.is_ascii() {
+        " BODY=8BITMIME"
+    } else {
+        ""
+    };
     let sender = format!("MAIL FROM:<{}>{body}\r\n", relay.from.address);
     require_positive(MailStep::Sender, &client.cmd(sender).await.map_err(lost)?)?;
     let mut not = Vec::new();
     for (place, address) in mail.to.iter().enumerate() {
-        let reply = client.cmd(format!("RCPT TO:<{address}>\r\n")).await.map_err(lost)?;
+        let reply = client
+            .cmd(format!("RCPT TO:<{address}>\r\n"))
+            .await
+            .map_err(lost)?;
         if !(200..300).contains(&reply.code) {
             not.push((place, to_mail_reply(MailStep::Recipient, &reply)));
         }
@@ -315,7 +419,10 @@ async fn transmit(
     if reply.code != 354 {
         return Err(refused_error(MailStep::Message, &reply));
     }
-    client.write_message(message).await.map_err(|error| lost(error.into()))?;
+    client
+        .write_message(message)
+        .await
+        .map_err(|error| lost(error.into()))?;
     sending.store(true, Ordering::Relaxed);
     let reply = client.read().await.map_err(|error| match lost(error) {
         MailError::Send(error) => MailError::Send(error.with_may_have_arrived(true)),
@@ -326,7 +433,11 @@ async fn transmit(
 }
 
 fn require_positive(step: MailStep, reply: &Response<String>) -> Result<(), MailError> {
-    if (200..300).contains(&reply.code) { Ok(()) } else { Err(refused_error(step, reply)) }
+    if (200..300).contains(&reply.code) {
+        Ok(())
+    } else {
+        Err(refused_error(step, reply))
+    }
 }
 
 fn refused_error(step: MailStep, reply: &Response<String>) -> MailError {
@@ -334,8 +445,18 @@ fn refused_error(step: MailStep, reply: &Response<String>) -> MailError {
 }
 
 fn to_mail_reply(step: MailStep, reply: &Response<String>) -> MailReply {
-    let text = reply.message.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_REPLY_CHARS).collect();
-    MailReply { step, code: reply.code, text }
+    let text = reply
+        .message
+        .trim()
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(MAX_REPLY_CHARS)
+        .collect();
+    MailReply {
+        step,
+        code: reply.code,
+        text,
+    }
 }
 
 /// Reads the greeting of a server that does not begin with TLS.
@@ -351,7 +472,8 @@ async fn first_reply<T: ByteStream>(
     };
     let host = &relay.server.host_port.host;
     let text = format!(
-        "the mail server {host} sent no greeting: if it begins with TLS, as on port 465, give smtps:// in place of smtp:// or smtp+plain://"
+        "the mail server {host} sent no greeting: if it begins with TLS, as on port 465, give \
+         smtps:// in place of smtp:// or smtp+plain://"
     );
     Err(SendError::new(stage, text).into())
 }
@@ -359,9 +481,15 @@ async fn first_reply<T: ByteStream>(
 fn connection_lost(relay: &MailRelay, error: &mail_send::Error) -> MailError {
     let host = &relay.server.host_port.host;
     let text = match error {
-        mail_send::Error::Io(error) => format!("the connection to the mail server {host} broke: {}", network_error_text(error)),
+        mail_send::Error::Io(error) => format!(
+            "the connection to the mail server {host} broke: {}",
+            network_error_text(error)
+        ),
         mail_send::Error::UnparseableReply => {
-            format!("the mail server {host} closed the connection, or answered with something that is no reply")
+            format!(
+                "the mail server {host} closed the connection, or answered with something that is \
+                 no reply"
+            )
         }
         mail_send::Error::Timeout => format!("the mail server {host} does not answer"),
         _ => format!("the mail server {host} cannot be spoken with"),
@@ -372,7 +500,10 @@ fn connection_lost(relay: &MailRelay, error: &mail_send::Error) -> MailError {
 /// Name in EHLO: our address, as the server sees it unless a NAT is in between. A host name would
 /// have to be correct.
 fn ehlo_name(stream: &TcpStream) -> String {
-    match stream.local_addr().map(|address| address.ip().to_canonical()) {
+    match stream
+        .local_addr()
+        .map(|address| address.ip().to_canonical())
+    {
         Ok(std::net::IpAddr::V6(address)) => format!("[IPv6:{address}]"),
         Ok(address) => format!("[{address}]"),
         Err(_) => "[127.0.0.1]".into(),

@@ -36,8 +36,12 @@ impl ProxyChoice {
         if text == "none" {
             return Ok(Self::None);
         }
-        let understood = Matcher::builder().all(text).build().intercept(&Uri::from_static("http://h/"));
-        let understood = text.contains("://") && understood.is_some_and(|proxy| Proxy::from_uri(proxy.uri(), None, None).is_some());
+        let understood = Matcher::builder()
+            .all(text)
+            .build()
+            .intercept(&Uri::from_static("http://h/"));
+        let understood = text.contains("://")
+            && understood.is_some_and(|proxy| Proxy::from_uri(proxy.uri(), None, None).is_some());
         if understood {
             Ok(Self::Fixed(ProxyUrl(text.to_owned())))
         } else {
@@ -67,7 +71,10 @@ impl ProxyMatcher {
             ProxyChoice::Environment => Some(Matcher::from_env()),
             ProxyChoice::None => None,
             ProxyChoice::Fixed(ProxyUrl(url)) => {
-                let not = ["NO_PROXY", "no_proxy"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_default();
+                let not = ["NO_PROXY", "no_proxy"]
+                    .iter()
+                    .find_map(|name| std::env::var(name).ok())
+                    .unwrap_or_default();
                 Some(Matcher::builder().all(url.as_str()).no(not).build())
             }
         })
@@ -75,20 +82,47 @@ impl ProxyMatcher {
 
     /// Proxy for requests to this origin.
     pub(super) fn for_url(&self, url: &Url) -> Result<Option<Proxy>, SendError> {
-        let Ok(origin) = Uri::try_from(url.origin()) else { return Ok(None) };
-        let Some(found) = self.0.as_ref().and_then(|matcher| matcher.intercept(&origin)) else { return Ok(None) };
-        let user = found.raw_auth().map(|(user, password)| (user.to_owned(), password.to_owned()));
-        let told = || SendError::new(SendStage::Proxy, "the proxy of the environment is neither http:// nor socks5://");
-        Proxy::from_uri(found.uri(), found.basic_auth().cloned(), user).map(Some).ok_or_else(told)
+        let Ok(origin) = Uri::try_from(url.origin()) else {
+            return Ok(None);
+        };
+        let Some(found) = self
+            .0
+            .as_ref()
+            .and_then(|matcher| matcher.intercept(&origin))
+        else {
+            return Ok(None);
+        };
+        let user = found
+            .raw_auth()
+            .map(|(user, password)| (user.to_owned(), password.to_owned()));
+        let told = || {
+            SendError::new(
+                SendStage::Proxy,
+                "the proxy of the environment is neither http:// nor socks5://",
+            )
+        };
+        Proxy::from_uri(found.uri(), found.basic_auth().cloned(), user)
+            .map(Some)
+            .ok_or_else(told)
     }
 }
 
 impl Proxy {
-    fn from_uri(uri: &Uri, authorization: Option<HeaderValue>, user: Option<(String, String)>) -> Option<Self> {
+    fn from_uri(
+        uri: &Uri,
+        authorization: Option<HeaderValue>,
+        user: Option<(String, String)>,
+    ) -> Option<Self> {
         let place = |port| HostPort::from_authority(uri.authority()?, port);
         match uri.scheme_str()? {
-            "http" => Some(Self::Http { place: place(80)?, authorization }),
-            "socks5" | "socks5h" => Some(Self::Socks5 { place: place(1080)?, user }),
+            "http" => Some(Self::Http {
+                place: place(80)?,
+                authorization,
+            }),
+            "socks5" | "socks5h" => Some(Self::Socks5 {
+                place: place(1080)?,
+                user,
+            }),
             _ => None,
         }
     }
@@ -101,19 +135,38 @@ impl Proxy {
 
     /// Error of the connection to the proxy itself.
     pub(super) fn connection_error(&self, error: &SendError) -> SendError {
-        SendError::new(SendStage::Proxy, format!("the proxy cannot be reached: {error}"))
+        SendError::new(
+            SendStage::Proxy,
+            format!("the proxy cannot be reached: {error}"),
+        )
     }
 
     /// Asks the proxy to connect to a host and port. The stream then belongs to that connection.
-    pub(super) async fn tunnel(self, stream: TcpStream, to: &HostPort) -> Result<TcpStream, SendError> {
+    pub(super) async fn tunnel(
+        self,
+        stream: TcpStream,
+        to: &HostPort,
+    ) -> Result<TcpStream, SendError> {
         let asked = async {
             match &self {
-                Self::Http { authorization, .. } => proxy_tunnel::http_connect(stream, to, authorization.as_ref()).await,
+                Self::Http { authorization, .. } => {
+                    proxy_tunnel::http_connect(stream, to, authorization.as_ref()).await
+                }
                 Self::Socks5 { user, .. } => proxy_tunnel::socks5(stream, to, user.as_ref()).await,
             }
         };
-        let asked = timeout(TLS_TIMEOUT, asked).await.unwrap_or_else(|_| Err("it does not answer".into()));
-        asked.map_err(|why| SendError::new(SendStage::Proxy, format!("the proxy {} gives no connection to {to}: {why}", self.host_port())))
+        let asked = timeout(TLS_TIMEOUT, asked)
+            .await
+            .unwrap_or_else(|_| Err("it does not answer".into()));
+        asked.map_err(|why| {
+            SendError::new(
+                SendStage::Proxy,
+                format!(
+                    "the proxy {} gives no connection to {to}: {why}",
+                    self.host_port()
+                ),
+            )
+        })
     }
 }
 
@@ -124,16 +177,48 @@ mod tests {
     #[test]
     fn proxies_are_read_and_matched() {
         let of = |choice: &str, url: &str| {
-            let choice = ProxyChoice::parse(choice).unwrap_or_else(|error| panic!("{choice}: {error}"));
-            let found = ProxyMatcher::new(&choice).for_url(&Url::parse(url).unwrap()).unwrap();
-            found.map(|proxy| format!("{} {}", if matches!(proxy, Proxy::Http { .. }) { "http" } else { "socks" }, proxy.host_port()))
+            let choice =
+                ProxyChoice::parse(choice).unwrap_or_else(|error| panic!("{choice}: {error}"));
+            let found = ProxyMatcher::new(&choice)
+                .for_url(&Url::parse(url).unwrap())
+                .unwrap();
+            found.map(|proxy| {
+                format!(
+                    "{} {}",
+                    if matches!(proxy, Proxy::Http { .. }) {
+                        "http"
+                    } else {
+                        "socks"
+                    },
+                    proxy.host_port()
+                )
+            })
         };
         assert_eq!(of("none", "https://h/"), None);
-        assert_eq!(of("http://proxy:3128", "https://h/").as_deref(), Some("http proxy:3128"));
-        assert_eq!(of("http://ann:secret@10.0.0.1", "http://h/").as_deref(), Some("http 10.0.0.1:80"));
-        assert_eq!(of("socks5://proxy", "http://h/").as_deref(), Some("socks proxy:1080"));
-        assert_eq!(of("socks5h://[::1]:9050", "https://h/").as_deref(), Some("socks [::1]:9050"));
-        for wrong in ["", "proxy:3128", "https://proxy", "socks4://proxy", "http://", "ftp://proxy"] {
+        assert_eq!(
+            of("http://proxy:3128", "https://h/").as_deref(),
+            Some("http proxy:3128")
+        );
+        assert_eq!(
+            of("http://ann:secret@10.0.0.1", "http://h/").as_deref(),
+            Some("http 10.0.0.1:80")
+        );
+        assert_eq!(
+            of("socks5://proxy", "http://h/").as_deref(),
+            Some("socks proxy:1080")
+        );
+        assert_eq!(
+            of("socks5h://[::1]:9050", "https://h/").as_deref(),
+            Some("socks [::1]:9050")
+        );
+        for wrong in [
+            "",
+            "proxy:3128",
+            "https://proxy",
+            "socks4://proxy",
+            "http://",
+            "ftp://proxy",
+        ] {
             assert!(ProxyChoice::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -59,7 +59,11 @@ pub struct NameSources {
 
 impl Default for NameSources {
     fn default() -> Self {
-        Self { hosts: "/etc/hosts".into(), resolv_conf: "/etc/resolv.conf".into(), getent: "getent".into() }
+        Self {
+            hosts: "/etc/hosts".into(),
+            resolv_conf: "/etc/resolv.conf".into(),
+            getent: "getent".into(),
+        }
     }
 }
 
@@ -80,29 +84,46 @@ struct CachedName {
 
 impl Resolver {
     pub(super) fn new(sources: NameSources, clock: Clock, random: Random) -> Self {
-        Self { sources, clock, random, cache: Mutex::default(), getent_permits: Semaphore::new(MAX_GETENT_PROCESSES) }
+        Self {
+            sources,
+            clock,
+            random,
+            cache: Mutex::default(),
+            getent_permits: Semaphore::new(MAX_GETENT_PROCESSES),
+        }
     }
 
     /// Resolves a host to at least one address, IPv6 first.
     pub(super) async fn addresses(&self, host: &Host) -> Result<Vec<IpAddr>, SendError> {
         let name = match host {
             Host::Address(address) => return Ok(vec![*address]),
-            Host::Name(_) if host.is_loopback() => return Ok(vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()]),
+            Host::Name(_) if host.is_loopback() => {
+                return Ok(vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()]);
+            }
             Host::Name(name) => name,
         };
         if let Some(known) = self.cached(name, Duration::ZERO) {
             return Ok(known);
         }
-        match timeout(LOOKUP_TIMEOUT, self.look_up(name)).await.unwrap_or(DnsAnswer::NoAnswer) {
+        match timeout(LOOKUP_TIMEOUT, self.look_up(name))
+            .await
+            .unwrap_or(DnsAnswer::NoAnswer)
+        {
             DnsAnswer::Addresses(mut addresses, ttl) => {
                 addresses.truncate(MAX_ADDRESSES);
                 self.store_in_cache(name, &addresses, ttl);
                 Ok(addresses)
             }
-            DnsAnswer::NoAddresses => Err(SendError::new(SendStage::Resolve, format!("no address is known for {name}"))),
-            DnsAnswer::NoAnswer => self
-                .cached(name, MAX_STALENESS)
-                .ok_or_else(|| SendError::new(SendStage::Resolve, format!("no name server answers that is asked for {name}"))),
+            DnsAnswer::NoAddresses => Err(SendError::new(
+                SendStage::Resolve,
+                format!("no address is known for {name}"),
+            )),
+            DnsAnswer::NoAnswer => self.cached(name, MAX_STALENESS).ok_or_else(|| {
+                SendError::new(
+                    SendStage::Resolve,
+                    format!("no name server answers that is asked for {name}"),
+                )
+            }),
         }
     }
 
@@ -113,14 +134,19 @@ impl Resolver {
         // Read each time: it is short, and changes when the machine changes its network.
         let conf = std::fs::read_to_string(&self.sources.resolv_conf).unwrap_or_default();
         let told = dns::resolve(&ResolvConf::parse(&conf), &self.random, name).await;
-        let is_local = !name.trim_end_matches('.').contains('.') || name.trim_end_matches('.').ends_with(".local");
+        let is_local = !name.trim_end_matches('.').contains('.')
+            || name.trim_end_matches('.').ends_with(".local");
         match told {
             DnsAnswer::NoAddresses => {}
             DnsAnswer::NoAnswer if is_local => {}
             _ => return told,
         }
         let addresses = self.look_up_by_getent(name).await;
-        if addresses.is_empty() { told } else { DnsAnswer::Addresses(addresses, LOCAL_TTL) }
+        if addresses.is_empty() {
+            told
+        } else {
+            DnsAnswer::Addresses(addresses, LOCAL_TTL)
+        }
     }
 
     fn look_up_in_hosts(&self, name: &str) -> Option<Vec<IpAddr>> {
@@ -129,9 +155,17 @@ impl Resolver {
         let name = name.trim_end_matches('.');
         let mut addresses: Vec<IpAddr> = Vec::new();
         for line in text.lines() {
-            let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
-            let Some(address) = words.next().and_then(|word| word.parse().ok()) else { continue };
-            if words.any(|word| word.trim_end_matches('.').eq_ignore_ascii_case(name)) && !addresses.contains(&address) {
+            let mut words = line
+                .split('#')
+                .next()
+                .unwrap_or_default()
+                .split_whitespace();
+            let Some(address) = words.next().and_then(|word| word.parse().ok()) else {
+                continue;
+            };
+            if words.any(|word| word.trim_end_matches('.').eq_ignore_ascii_case(name))
+                && !addresses.contains(&address)
+            {
                 addresses.push(address);
             }
         }
@@ -146,16 +180,36 @@ impl Resolver {
             let _permit = self.getent_permits.acquire().await.ok()?;
             let mut command = Command::new(&self.sources.getent);
             // It needs only `PATH`, and a host name never begins with a dash.
-            command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-            command.args(["ahosts", name]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+            command
+                .env_clear()
+                .envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+            command
+                .args(["ahosts", name])
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .kill_on_drop(true);
             let mut child = command.spawn().ok()?;
             let mut printed = String::new();
-            child.stdout.take()?.take(MAX_GETENT_BYTES).read_to_string(&mut printed).await.ok()?;
+            child
+                .stdout
+                .take()?
+                .take(MAX_GETENT_BYTES)
+                .read_to_string(&mut printed)
+                .await
+                .ok()?;
             Some(printed)
         };
-        let printed = timeout(GETENT_TIMEOUT, run).await.ok().flatten().unwrap_or_default();
+        let printed = timeout(GETENT_TIMEOUT, run)
+            .await
+            .ok()
+            .flatten()
+            .unwrap_or_default();
         let mut addresses: Vec<IpAddr> = Vec::new();
-        for address in printed.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()) {
+        for address in printed
+            .lines()
+            .filter_map(|line| line.split_whitespace().next()?.parse().ok())
+        {
             if !addresses.contains(&address) {
                 addresses.push(address);
             }
@@ -166,18 +220,31 @@ impl Resolver {
     /// Cached addresses that expired at most `older` ago.
     fn cached(&self, name: &str, older: Duration) -> Option<Vec<IpAddr>> {
         let known = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(name).filter(|known| self.clock.uptime() < known.fresh_until + older).map(|known| known.addresses.clone())
+        known
+            .get(name)
+            .filter(|known| self.clock.uptime() < known.fresh_until + older)
+            .map(|known| known.addresses.clone())
     }
 
     fn store_in_cache(&self, name: &str, addresses: &[IpAddr], ttl: u32) {
-        let believed = Duration::from_secs(u64::from(ttl.clamp(*TTL_RANGE.start(), *TTL_RANGE.end())));
+        let believed =
+            Duration::from_secs(u64::from(ttl.clamp(*TTL_RANGE.start(), *TTL_RANGE.end())));
         let fresh_until = self.clock.uptime() + believed;
         let mut known = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_CACHED_NAMES && !known.contains_key(name) {
-            let oldest = known.iter().min_by_key(|(_, known)| known.fresh_until).map(|(name, _)| name.clone());
+            let oldest = known
+                .iter()
+                .min_by_key(|(_, known)| known.fresh_until)
+                .map(|(name, _)| name.clone());
             oldest.and_then(|name| known.remove(&name));
         }
-        known.insert(name.to_owned(), CachedName { addresses: addresses.to_vec(), fresh_until });
+        known.insert(
+            name.to_owned(),
+            CachedName {
+                addresses: addresses.to_vec(),
+                fresh_until,
+            },
+        );
     }
 }
 
@@ -191,14 +258,33 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hosts");
         std::fs::write(&path, hosts).unwrap();
-        let sources = NameSources { hosts: path, resolv_conf: "/nowhere".into(), getent: "/nowhere/getent".into() };
-        (Resolver::new(sources, Clock::Manual(ManualClock::at(Timestamp::from_secs(0))), Random::seeded(1)), directory)
+        let sources = NameSources {
+            hosts: path,
+            resolv_conf: "/nowhere".into(),
+            getent: "/nowhere/getent".into(),
+        };
+        (
+            Resolver::new(
+                sources,
+                Clock::Manual(ManualClock::at(Timestamp::from_secs(0))),
+                Random::seeded(1),
+            ),
+            directory,
+        )
     }
 
     #[tokio::test]
     async fn hosts_are_read_as_the_c_library_reads_them() {
-        let (names, _directory) = names("# 10.0.0.9 box\n10.0.0.1 other box # box2\n::5 BOX.lan\tbox\nnonsense box\n10.0.0.1 box\n\u{0}\n");
-        let of = async |name: &str| names.addresses(&Host::parse(name).unwrap()).await.map(|found| format!("{found:?}"));
+        let (names, _directory) = names(
+            "# 10.0.0.9 box\n10.0.0.1 other box # box2\n::5 BOX.lan\tbox\nnonsense box\n10.0.0.1 \
+             box\n\u{0}\n",
+        );
+        let of = async |name: &str| {
+            names
+                .addresses(&Host::parse(name).unwrap())
+                .await
+                .map(|found| format!("{found:?}"))
+        };
         assert_eq!(of("box").await.unwrap(), "[::5, 10.0.0.1]");
         assert_eq!(of("Box.LAN.").await.unwrap(), "[::5]");
         assert_eq!(of("localhost").await.unwrap(), "[::1, 127.0.0.1]");

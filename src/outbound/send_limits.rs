@@ -38,15 +38,30 @@ pub(super) struct SendPermit {
 
 impl SendLimits {
     pub(super) fn new(per_place: usize) -> Self {
-        Self { total: Arc::new(Semaphore::new(MAX_CONCURRENT)), per_host: per_place, semaphores: Mutex::default() }
+        Self {
+            total: Arc::new(Semaphore::new(MAX_CONCURRENT)),
+            per_host: per_place,
+            semaphores: Mutex::default(),
+        }
     }
 
     /// Waits for a permit to send to a host and port, for a project or (`None`) for the server
     /// itself. A request that waits for a busy host takes no permit of other hosts meanwhile.
     pub(super) async fn acquire(&self, place: &HostPort, project: Option<ProjectId>) -> SendPermit {
-        let of_project = project.map(|project| [SendLimitKey::HostOfProject(place.clone(), project), SendLimitKey::Project(project)]);
-        let shares = of_project.into_iter().flatten().chain([SendLimitKey::Host(place.clone())]);
-        let semaphores: Vec<_> = shares.map(|share| self.semaphore(share)).chain([Arc::clone(&self.total)]).collect();
+        let of_project = project.map(|project| {
+            [
+                SendLimitKey::HostOfProject(place.clone(), project),
+                SendLimitKey::Project(project),
+            ]
+        });
+        let shares = of_project
+            .into_iter()
+            .flatten()
+            .chain([SendLimitKey::Host(place.clone())]);
+        let semaphores: Vec<_> = shares
+            .map(|share| self.semaphore(share))
+            .chain([Arc::clone(&self.total)])
+            .collect();
         let mut permits = Vec::with_capacity(semaphores.len());
         for semaphore in semaphores {
             // The semaphores are never closed.
@@ -56,7 +71,10 @@ impl SendLimits {
     }
 
     fn semaphore(&self, share: SendLimitKey) -> Arc<Semaphore> {
-        let mut semaphores = self.semaphores.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut semaphores = self
+            .semaphores
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if semaphores.len() >= MAX_SEMAPHORES {
             // Holders of a permit and waiting tasks hold the semaphore too.
             semaphores.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
@@ -66,7 +84,11 @@ impl SendLimits {
             SendLimitKey::Project(_) => MAX_CONCURRENT / 2,
             SendLimitKey::HostOfProject(..) => (self.per_host / 2).max(1),
         };
-        Arc::clone(semaphores.entry(share).or_insert_with(|| Arc::new(Semaphore::new(most))))
+        Arc::clone(
+            semaphores
+                .entry(share)
+                .or_insert_with(|| Arc::new(Semaphore::new(most))),
+        )
     }
 }
 
@@ -80,7 +102,10 @@ mod tests {
     use super::*;
 
     fn place(port: u16) -> HostPort {
-        HostPort { host: Host::Name("h".into()), port }
+        HostPort {
+            host: Host::Name("h".into()),
+            port,
+        }
     }
 
     const SOON: Duration = Duration::from_millis(10);
@@ -88,34 +113,61 @@ mod tests {
     #[tokio::test]
     async fn a_busy_place_takes_its_share_and_no_more() {
         let limits = SendLimits::new(2);
-        let mut held = vec![limits.acquire(&place(1), None).await, limits.acquire(&place(1), None).await];
-        assert!(timeout(SOON, limits.acquire(&place(1), None)).await.is_err());
+        let mut held = vec![
+            limits.acquire(&place(1), None).await,
+            limits.acquire(&place(1), None).await,
+        ];
+        assert!(
+            timeout(SOON, limits.acquire(&place(1), None))
+                .await
+                .is_err()
+        );
         // 62 more, two for each port.
         for port in 2..33 {
             held.push(limits.acquire(&place(port), None).await);
             held.push(limits.acquire(&place(port), None).await);
         }
-        assert!(timeout(SOON, limits.acquire(&place(99), None)).await.is_err());
+        assert!(
+            timeout(SOON, limits.acquire(&place(99), None))
+                .await
+                .is_err()
+        );
         drop(held.swap_remove(0));
         assert!(timeout(SOON, limits.acquire(&place(1), None)).await.is_ok());
     }
 
     #[tokio::test]
     async fn a_project_takes_half_of_a_place_and_half_of_all() {
-        let (one, other) = (Some(ProjectId(1)), Some(ProjectId(2)));
+        let one = Some(ProjectId(1));
+        let other = Some(ProjectId(2));
         let limits = SendLimits::new(4);
-        let mut held = vec![limits.acquire(&place(1), one).await, limits.acquire(&place(1), one).await];
+        let mut held = vec![
+            limits.acquire(&place(1), one).await,
+            limits.acquire(&place(1), one).await,
+        ];
         assert!(timeout(SOON, limits.acquire(&place(1), one)).await.is_err());
         held.push(limits.acquire(&place(1), other).await);
         for port in 2..32 {
             held.push(limits.acquire(&place(port), one).await);
         }
         // These were 32.
-        assert!(timeout(SOON, limits.acquire(&place(99), one)).await.is_err());
+        assert!(
+            timeout(SOON, limits.acquire(&place(99), one))
+                .await
+                .is_err()
+        );
         held.push(limits.acquire(&place(99), other).await);
-        assert!(timeout(SOON, limits.acquire(&place(99), None)).await.is_ok());
+        assert!(
+            timeout(SOON, limits.acquire(&place(99), None))
+                .await
+                .is_ok()
+        );
         // With a limit of one message for a host, a project may still send it.
-        assert!(timeout(SOON, SendLimits::new(1).acquire(&place(1), one)).await.is_ok());
+        assert!(
+            timeout(SOON, SendLimits::new(1).acquire(&place(1), one))
+                .await
+                .is_ok()
+        );
     }
 
     #[tokio::test]
@@ -123,10 +175,18 @@ mod tests {
         let limits = SendLimits::new(1);
         let held = limits.acquire(&place(0), None).await;
         for port in 1..1000 {
-            drop(limits.acquire(&place(port), Some(ProjectId(port.into()))).await);
+            drop(
+                limits
+                    .acquire(&place(port), Some(ProjectId(port.into())))
+                    .await,
+            );
         }
         assert!(limits.semaphores.lock().unwrap().len() <= MAX_SEMAPHORES + 2);
-        assert!(timeout(SOON, limits.acquire(&place(0), None)).await.is_err());
+        assert!(
+            timeout(SOON, limits.acquire(&place(0), None))
+                .await
+                .is_err()
+        );
         drop(held);
     }
 }

@@ -8,11 +8,15 @@ use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
 use sha2::{Digest as _, Sha256};
 
 use super::error::{SendError, SendStage};
@@ -52,18 +56,30 @@ struct LoadedRoots {
 
 impl TrustedRoots {
     pub(super) fn new(extra: Option<PathBuf>, clock: Clock) -> Self {
-        Self { ca_file: extra, clock, loaded: Mutex::default() }
+        Self {
+            ca_file: extra,
+            clock,
+            loaded: Mutex::default(),
+        }
     }
 
     /// TLS configuration that trusts this certificate only, or the roots if there is none.
-    pub(super) fn config(&self, pin: Option<CertificatePin>) -> Result<Arc<ClientConfig>, SendError> {
+    pub(super) fn config(
+        &self,
+        pin: Option<CertificatePin>,
+    ) -> Result<Arc<ClientConfig>, SendError> {
         let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         match (pin, &*read) {
-            (Some(pin), _) => pin_config(pin).map_err(|error| SendError::new(SendStage::Tls, format!("TLS cannot be used: {error}"))),
+            (Some(pin), _) => pin_config(pin).map_err(|error| {
+                SendError::new(SendStage::Tls, format!("TLS cannot be used: {error}"))
+            }),
             (None, Some(read)) => Ok(Arc::clone(&read.config)),
             (None, None) => {
                 let config = self.load()?;
-                *read = Some(LoadedRoots { config: Arc::clone(&config), at: self.clock.uptime() });
+                *read = Some(LoadedRoots {
+                    config: Arc::clone(&config),
+                    at: self.clock.uptime(),
+                });
                 Ok(config)
             }
         }
@@ -73,10 +89,15 @@ impl TrustedRoots {
     pub(super) fn reload(&self) -> bool {
         let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.uptime();
-        if read.as_ref().is_some_and(|read| now < read.at + MIN_RELOAD_INTERVAL) {
+        if read
+            .as_ref()
+            .is_some_and(|read| now < read.at + MIN_RELOAD_INTERVAL)
+        {
             return false;
         }
-        let Ok(config) = self.load() else { return false };
+        let Ok(config) = self.load() else {
+            return false;
+        };
         *read = Some(LoadedRoots { config, at: now });
         true
     }
@@ -90,10 +111,13 @@ impl TrustedRoots {
         }
         let mut named = Vec::new();
         if let Some(path) = &self.ca_file {
-            named = read_authorities(path).map_err(|error| SendError::new(SendStage::Setup, error))?;
+            named =
+                read_authorities(path).map_err(|error| SendError::new(SendStage::Setup, error))?;
             roots.add_parsable_certificates(named.iter().cloned());
         }
-        roots_config(roots, named).map(Arc::new).map_err(|error| SendError::new(SendStage::Tls, format!("TLS cannot be used: {error}")))
+        roots_config(roots, named)
+            .map(Arc::new)
+            .map_err(|error| SendError::new(SendStage::Tls, format!("TLS cannot be used: {error}")))
     }
 }
 
@@ -108,9 +132,15 @@ pub(crate) fn pem_cause(error: &pem::Error) -> String {
 
 /// Certificates of a file of `--ca-file`, at least one.
 pub(super) fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let told = |error: &dyn fmt::Display| format!("cannot read the certificates of {}: {error}", path.display());
-    let read =
-        CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(|error| told(&pem_cause(&error)))?;
+    let told = |error: &dyn fmt::Display| {
+        format!(
+            "cannot read the certificates of {}: {error}",
+            path.display()
+        )
+    };
+    let read = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| told(&pem_cause(&error)))?;
     if read.is_empty() {
         return Err(told(&"there is no CERTIFICATE section in it"));
     }
@@ -120,31 +150,52 @@ pub(super) fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static
 /// Error of a TLS handshake with this host, as a sentence. `with_pins`: the request is for a
 /// channel, which has `tls-pin`.
 pub(super) fn handshake_error(host: &Host, error: &std::io::Error, with_pins: bool) -> SendError {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-    let or_pin = if with_pins { ", or its fingerprint to the channel as tls-pin" } else { "" };
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<Error>());
+    let or_pin = if with_pins {
+        ", or its fingerprint to the channel as tls-pin"
+    } else {
+        ""
+    };
     let sentence = match inner {
         Some(Error::InvalidCertificate(wrong)) => match wrong {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => format!(
-                "the certificate of {host} is signed by nobody who is trusted: --ca-file names a certificate authority, or the certificate itself{or_pin}"
+                "the certificate of {host} is signed by nobody who is trusted: --ca-file names a \
+                 certificate authority, or the certificate itself{or_pin}"
             ),
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => format!("the certificate of {host} has expired"),
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                format!("the certificate of {host} has expired")
+            }
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 format!("the certificate of {host} is not valid yet")
             }
             // Certificates of old appliances have their name only in the subject.
-            CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => format!(
-                "the certificate of {host} has no subjectAltName, and the name in its subject does not count: give the server one that has it{or_pin}"
-            ),
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                format!("the certificate of {host} is made out for another name: give a URL with that name{or_pin}")
+            CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
+                format!(
+                    "the certificate of {host} has no subjectAltName, and the name in its subject \
+                     does not count: give the server one that has it{or_pin}"
+                )
             }
-            CertificateError::ApplicationVerificationFailure => format!("the certificate of {host} is not the one that tls-pin names"),
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                format!(
+                    "the certificate of {host} is made out for another name: give a URL with that \
+                     name{or_pin}"
+                )
+            }
+            CertificateError::ApplicationVerificationFailure => {
+                format!("the certificate of {host} is not the one that tls-pin names")
+            }
             other if is_authority(other) => {
-                format!("the certificate of {host} signs itself and is not known: give it to --ca-file{or_pin}")
+                format!(
+                    "the certificate of {host} signs itself and is not known: give it to \
+                     --ca-file{or_pin}"
+                )
             }
             other if with_pins => {
                 format!(
-                    "the certificate of {host} is not valid: {other:?}; to take it all the same, give its fingerprint to the channel as tls-pin"
+                    "the certificate of {host} is not valid: {other:?}; to take it all the same, \
+                     give its fingerprint to the channel as tls-pin"
                 )
             }
             other => format!("the certificate of {host} is not valid: {other:?}"),
@@ -152,15 +203,20 @@ pub(super) fn handshake_error(host: &Host, error: &std::io::Error, with_pins: bo
         Some(other) => format!("TLS with {host} failed: {other}"),
         None => format!("TLS with {host} failed: {}", error.kind()),
     };
-    SendError::new(SendStage::Tls, sentence).with_is_permanent(matches!(inner, Some(Error::InvalidCertificate(_))))
+    SendError::new(SendStage::Tls, sentence)
+        .with_is_permanent(matches!(inner, Some(Error::InvalidCertificate(_))))
 }
 
 /// True if the certificate was refused because its issuer is unknown, or has the name of a known
 /// one but another key. Roots that were added since may include it.
 pub(super) fn is_unknown_issuer(error: &std::io::Error) -> bool {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<Error>());
     match inner {
-        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => true,
+        Some(Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        )) => true,
         Some(Error::InvalidCertificate(wrong)) => is_authority(wrong),
         _ => false,
     }
@@ -172,14 +228,22 @@ fn crypto_provider() -> Arc<CryptoProvider> {
 
 /// Configuration that trusts certificates signed by these roots. It also trusts the certificates
 /// that the operator named, even if a server presents one of them as its own.
-fn roots_config(roots: RootCertStore, named: Vec<CertificateDer<'static>>) -> Result<ClientConfig, String> {
-    let config =
-        ClientConfig::builder_with_provider(crypto_provider()).with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    let by_roots =
-        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), crypto_provider()).build().map_err(|error| error.to_string())?;
+fn roots_config(
+    roots: RootCertStore,
+    named: Vec<CertificateDer<'static>>,
+) -> Result<ClientConfig, String> {
+    let config = ClientConfig::builder_with_provider(crypto_provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let by_roots = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), crypto_provider())
+        .build()
+        .map_err(|error| error.to_string())?;
     Ok(config
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(RootsVerifier { inner: by_roots, operator_certificates: named }))
+        .with_custom_certificate_verifier(Arc::new(RootsVerifier {
+            inner: by_roots,
+            operator_certificates: named,
+        }))
         .with_no_client_auth())
 }
 
@@ -207,9 +271,16 @@ impl ServerCertVerifier for RootsVerifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.inner.verify_server_cert(certificate, chain, name, ocsp, now) {
+        match self
+            .inner
+            .verify_server_cert(certificate, chain, name, ocsp, now)
+        {
             Err(Error::InvalidCertificate(wrong))
-                if is_authority(&wrong) && self.operator_certificates.iter().any(|named| named == certificate) =>
+                if is_authority(&wrong)
+                    && self
+                        .operator_certificates
+                        .iter()
+                        .any(|named| named == certificate) =>
             {
                 verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
                 Ok(ServerCertVerified::assertion())
@@ -224,7 +295,8 @@ impl ServerCertVerifier for RootsVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls12_signature(message, certificate, signed)
+        self.inner
+            .verify_tls12_signature(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -233,7 +305,8 @@ impl ServerCertVerifier for RootsVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls13_signature(message, certificate, signed)
+        self.inner
+            .verify_tls13_signature(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -243,9 +316,18 @@ impl ServerCertVerifier for RootsVerifier {
 
 fn pin_config(pin: CertificatePin) -> Result<Arc<ClientConfig>, Error> {
     let provider = crypto_provider();
-    let verifier = Arc::new(PinVerifier { pin, algorithms: provider.signature_verification_algorithms });
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(Arc::new(config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
+    let verifier = Arc::new(PinVerifier {
+        pin,
+        algorithms: provider.signature_verification_algorithms,
+    });
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(Arc::new(
+        config
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth(),
+    ))
 }
 
 /// Accepts one certificate, if its owner has the key. Checks nothing else.
@@ -267,7 +349,9 @@ impl ServerCertVerifier for PinVerifier {
         if self.pin.matches(certificate) {
             Ok(ServerCertVerified::assertion())
         } else {
-            Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+            Err(Error::InvalidCertificate(
+                CertificateError::ApplicationVerificationFailure,
+            ))
         }
     }
 

@@ -22,14 +22,19 @@ pub(super) enum Host {
 impl Host {
     /// Parses a host; an IPv6 address may be in brackets.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        let bare = text
+            .strip_prefix('[')
+            .and_then(|text| text.strip_suffix(']'));
         if let Ok(address) = bare.unwrap_or(text).parse() {
             return Some(Self::Address(address));
         }
         let is_known = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
         let labels = text.strip_suffix('.').unwrap_or(text).split('.');
         let is_label = |label: &str| (1..=63).contains(&label.len()) && !label.starts_with('-');
-        let is_name = text.len() <= 253 && text.bytes().all(is_known) && labels.clone().count() > 0 && labels.clone().all(is_label);
+        let is_name = text.len() <= 253
+            && text.bytes().all(is_known)
+            && labels.clone().count() > 0
+            && labels.clone().all(is_label);
         is_name.then(|| Self::Name(text.to_ascii_lowercase()))
     }
 
@@ -48,7 +53,11 @@ impl Host {
     /// `2130706433` or `0x7f000001`: its last label is a number (WHATWG URL, "ends in a number").
     pub(super) fn ends_in_number(&self) -> bool {
         let Self::Name(name) = self else { return false };
-        let last = name.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+        let last = name
+            .trim_end_matches('.')
+            .rsplit('.')
+            .next()
+            .unwrap_or_default();
         last.strip_prefix("0x").map_or_else(
             || last.bytes().all(|digit| digit.is_ascii_digit()),
             |digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()),
@@ -79,9 +88,15 @@ impl HostPort {
         let port = match authority.port() {
             Some(port) => port.as_u16(),
             // `port` ignores an invalid port.
-            None => authority.as_str().ends_with(authority.host()).then_some(default)?,
+            None => authority
+                .as_str()
+                .ends_with(authority.host())
+                .then_some(default)?,
         };
-        Some(Self { host: Host::parse(authority.host())?, port })
+        Some(Self {
+            host: Host::parse(authority.host())?,
+            port,
+        })
     }
 }
 
@@ -111,13 +126,24 @@ impl Url {
             Some("http") => false,
             _ => return Err(wrong("the URL must begin with http:// or https://")),
         };
-        let authority = uri.authority().ok_or_else(|| wrong("the URL names no host"))?;
+        let authority = uri
+            .authority()
+            .ok_or_else(|| wrong("the URL names no host"))?;
         let place = HostPort::from_authority(authority, if https { 443 } else { 80 })
             .ok_or_else(|| wrong("the URL names no valid host and port"))?;
         let user = authority.as_str().rsplit_once('@').map(|(user, _)| user);
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { is_https: https, host_port: place, path, authorization: user.map(basic_auth) })
+        let path = if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            format!("/{path}")
+        };
+        Ok(Self {
+            is_https: https,
+            host_port: place,
+            path,
+            authorization: user.map(basic_auth),
+        })
     }
 
     /// Target of a redirect. `None`: the location is not understood.
@@ -131,7 +157,10 @@ impl Url {
         } else if location.starts_with('/') {
             format!("{origin}{location}")
         } else if location.starts_with('?') {
-            format!("{origin}{}{location}", self.path.split('?').next().unwrap_or_default())
+            format!(
+                "{origin}{}{location}",
+                self.path.split('?').next().unwrap_or_default()
+            )
         } else if location.is_empty() {
             return None;
         } else {
@@ -164,7 +193,10 @@ impl Url {
 fn basic_auth(user: &str) -> String {
     let decoded: Vec<u8> = percent_decode_str(user).collect();
     let colon = if user.contains(':') { "" } else { ":" };
-    format!("Basic {}", BASE64_STANDARD.encode([&decoded, colon.as_bytes()].concat()))
+    format!(
+        "Basic {}",
+        BASE64_STANDARD.encode([&decoded, colon.as_bytes()].concat())
+    )
 }
 
 #[cfg(test)]
@@ -172,16 +204,43 @@ mod tests {
     use super::*;
 
     fn shown(url: &Url) -> String {
-        format!("{} {} {} {}", url.origin(), url.host_port, url.path, url.authorization.as_deref().unwrap_or("-"))
+        format!(
+            "{} {} {} {}",
+            url.origin(),
+            url.host_port,
+            url.path,
+            url.authorization.as_deref().unwrap_or("-")
+        )
     }
 
     #[test]
     fn numbers_are_known_from_names() {
         let is_number = |text: &str| Host::parse(text).unwrap().ends_in_number();
-        for number in ["127.1", "2130706433", "0x7f000001", "0X7F.1", "127.0.0.0x1", "a.0", "017700000001", "0x", "1."] {
+        for number in [
+            "127.1",
+            "2130706433",
+            "0x7f000001",
+            "0X7F.1",
+            "127.0.0.0x1",
+            "a.0",
+            "017700000001",
+            "0x",
+            "1.",
+        ] {
             assert!(is_number(number), "{number}");
         }
-        for name in ["127.0.0.1", "[::1]", "h", "h.test", "1.h", "0x7g", "0x7f.example", "x1", "1-1", "a0x1"] {
+        for name in [
+            "127.0.0.1",
+            "[::1]",
+            "h",
+            "h.test",
+            "1.h",
+            "0x7g",
+            "0x7f.example",
+            "x1",
+            "1-1",
+            "a0x1",
+        ] {
             assert!(!is_number(name), "{name}");
         }
     }
@@ -190,16 +249,38 @@ mod tests {
     fn urls_in_their_parts() {
         for (text, expected) in [
             ("https://ntfy.sh", "https://ntfy.sh ntfy.sh:443 / -"),
-            ("http://NTFY.sh:8080/a?b=c#d", "http://ntfy.sh:8080 ntfy.sh:8080 /a?b=c -"),
+            (
+                "http://NTFY.sh:8080/a?b=c#d",
+                "http://ntfy.sh:8080 ntfy.sh:8080 /a?b=c -",
+            ),
             ("http://[::1]:80/", "http://[::1] [::1]:80 / -"),
-            ("https://ann:p%40ss@10.0.0.1/x", "https://10.0.0.1 10.0.0.1:443 /x Basic YW5uOnBAc3M="),
+            (
+                "https://ann:p%40ss@10.0.0.1/x",
+                "https://10.0.0.1 10.0.0.1:443 /x Basic YW5uOnBAc3M=",
+            ),
             ("https://ann@h/x", "https://h h:443 /x Basic YW5uOg=="),
             ("https://h?q", "https://h h:443 /?q -"),
         ] {
-            assert_eq!(shown(&Url::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))), expected);
+            assert_eq!(
+                shown(&Url::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))),
+                expected
+            );
         }
-        for text in ["", "x", "ftp://h/", "https://", "https:///x", "https://a b/", "https://-h/", "https://a..b/", "https://h:99999/"] {
-            assert!(Url::parse(text).is_err_and(|error| error.stage == SendStage::Request), "{text}");
+        for text in [
+            "",
+            "x",
+            "ftp://h/",
+            "https://",
+            "https:///x",
+            "https://a b/",
+            "https://-h/",
+            "https://a..b/",
+            "https://h:99999/",
+        ] {
+            assert!(
+                Url::parse(text).is_err_and(|error| error.stage == SendStage::Request),
+                "{text}"
+            );
         }
     }
 
@@ -213,10 +294,17 @@ mod tests {
             ("x", "https://h:8443/a/x"),
             ("?y", "https://h:8443/a/b?y"),
             ("/x#fragment", "https://h:8443/x"),
-            ("/x?next=http://other/", "https://h:8443/x?next=http://other/"),
+            (
+                "/x?next=http://other/",
+                "https://h:8443/x?next=http://other/",
+            ),
         ] {
             let to = from.join(location).unwrap();
-            assert_eq!(format!("{}{}", to.origin(), to.path), expected, "{location}");
+            assert_eq!(
+                format!("{}{}", to.origin(), to.path),
+                expected,
+                "{location}"
+            );
         }
         assert!(from.join("").is_none());
         assert!(from.join("mailto://x y").is_none());

@@ -39,53 +39,92 @@ pub(super) async fn apply_declared(handle: &Handle, declared: &DeclaredFiles, pa
                 tracing::error!("--apply: {line}");
             }
             tracing::error!(
-                "what --apply names was not applied; the server goes on with what the database has, and SIGHUP reads the files again"
+                "what --apply names was not applied; the server goes on with what the database \
+                 has, and SIGHUP reads the files again"
             );
-            notify_supervisor(NotifyState::Status("the files of --apply are wrong and were not applied; the log says why"));
+            notify_supervisor(NotifyState::Status(
+                "the files of --apply are wrong and were not applied; the log says why",
+            ));
         }
     }
 }
 
 /// Returns the number of changes, or the reason why nothing was changed.
-async fn read_and_apply(handle: &Handle, declared: &DeclaredFiles, pages: Option<&str>) -> Result<usize, String> {
+async fn read_and_apply(
+    handle: &Handle,
+    declared: &DeclaredFiles,
+    pages: Option<&str>,
+) -> Result<usize, String> {
     let files = declared.files.clone();
-    let reading = move || declare::load_config(&files, &SecretResolver { read_variable: &|name| std::env::var(name).ok() });
-    let read: Result<_, ConfigLoadError> = tokio::task::spawn_blocking(reading).await.map_err(|error| error.to_string())?;
+    let reading = move || {
+        declare::load_config(
+            &files,
+            &SecretResolver {
+                read_variable: &|name| std::env::var(name).ok(),
+            },
+        )
+    };
+    let read: Result<_, ConfigLoadError> = tokio::task::spawn_blocking(reading)
+        .await
+        .map_err(|error| error.to_string())?;
     let prepared = read.map_err(|error| error.to_string())?;
     for warning in &prepared.warnings {
         tracing::warn!("--apply: {warning}");
     }
-    let prune = declared.prune.filter(|_| prepared.declared.source.is_some());
-    let done = declare::apply_config(handle, prepared.declared, ApplyOptions { prune_limit: prune, adopt_unmanaged: false }).await;
+    let prune = declared
+        .prune
+        .filter(|_| prepared.declared.source.is_some());
+    let done = declare::apply_config(
+        handle,
+        prepared.declared,
+        ApplyOptions {
+            prune_limit: prune,
+            adopt_unmanaged: false,
+        },
+    )
+    .await;
     let changes = done.map_err(|error| declare::error_text(&prepared.document, &error))?;
     for change in &changes {
-        let (kind, name) = (change.object.kind.name(), &change.object.name);
+        let kind = change.object.kind.name();
+        let name = &change.object.name;
         match change.operation {
-            ChangeOperation::Keep => tracing::info!("--apply: the {kind} {name:?} is no longer declared, and stays"),
+            ChangeOperation::Keep => {
+                tracing::info!("--apply: the {kind} {name:?} is no longer declared, and stays")
+            }
             op => tracing::info!("--apply: {} {kind} {name:?}", op.name()),
         }
         if change.needs_password_link {
             print_password_link(handle, name, pages).await;
         }
     }
-    Ok(changes.iter().filter(|change| change.operation != ChangeOperation::Keep).count())
+    Ok(changes
+        .iter()
+        .filter(|change| change.operation != ChangeOperation::Keep)
+        .count())
 }
 
 /// Prints the link by which a new user without a password chooses one. It is printed once.
 async fn print_password_link(handle: &Handle, name: &str, pages: Option<&str>) {
-    let user =
-        crate::domain::user::UserName::parse(name).ok().and_then(|name| handle.with_state(|state| state.users.by_name(&name).cloned()));
+    let user = crate::domain::user::UserName::parse(name)
+        .ok()
+        .and_then(|name| handle.with_state(|state| state.users.by_name(&name).cloned()));
     let Some(user) = user else { return };
     let Some(pages) = pages else {
         tracing::info!(
-            "--apply: no link for the user {name:?} is made, since no pages are served; `overdue user link` makes one once they are"
+            "--apply: no link for the user {name:?} is made, since no pages are served; `overdue \
+             user link` makes one once they are"
         );
         return;
     };
     match create_link(handle, Some(&user)).await {
         Ok(made) => {
-            super::print_to_stderr(&format!("\nThe user {name:?} is new and chooses a password here:\n\n    {pages}{}\n\n", made.path()));
+            super::print_to_stderr(&format!(
+                "\nThe user {name:?} is new and chooses a password here:\n\n    {pages}{}\n\n",
+                made.path()
+            ));
         }
-        Err(error) => tracing::warn!("no link for the user {name:?} could be made: {error}; `overdue user link` makes one"),
+        Err(error) => tracing::warn!(
+            "no link for the user {name:?} could be made: {error}; `overdue user link` makes one"
+        ),
     }
 }

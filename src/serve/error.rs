@@ -56,36 +56,61 @@ impl fmt::Display for ServeError {
                 let port = address.port();
                 write!(
                     f,
-                    "cannot listen on {address}: another process has port {port}, perhaps another overdue; stop it (`ss -ltnp 'sport = :{port}'` \
-                     as root shows it), or choose another address with {flag}"
+                    "cannot listen on {address}: another process has port {port}, perhaps another \
+                     overdue; stop it (`ss -ltnp 'sport = :{port}'` as root shows it), or choose \
+                     another address with {flag}"
                 )
             }
-            Self::Listen(flag, address, error) => write!(f, "cannot listen on {address}: {error}; choose another address with {flag}"),
+            Self::Listen(flag, address, error) => write!(
+                f,
+                "cannot listen on {address}: {error}; choose another address with {flag}"
+            ),
             Self::TakenByPassedSocket(flag, address, passed) => {
-                let unit = if *flag == "--smtp-listen" { "overdue-smtp.socket" } else { "overdue.socket" };
+                let unit = if *flag == "--smtp-listen" {
+                    "overdue-smtp.socket"
+                } else {
+                    "overdue.socket"
+                };
                 write!(
                     f,
-                    "cannot listen on {address}: {unit} holds {passed} for this service; change the address there (systemctl edit {unit}; its first \
-                     lines say how), or turn it off with systemctl disable --now {unit}"
+                    "cannot listen on {address}: {unit} holds {passed} for this service; change \
+                     the address there (systemctl edit {unit}; its first lines say how), or turn \
+                     it off with systemctl disable --now {unit}"
                 )
             }
             Self::PassedSocket(name, error) => {
-                write!(f, "the socket \"{name}\" that was passed on cannot be used: {error}; let its unit listen for TCP (ListenStream=)")
+                write!(
+                    f,
+                    r#"the socket "{name}" that was passed on cannot be used: {error}; let its unit listen for TCP (ListenStream=)"#
+                )
             }
-            Self::NoMailAddress => {
-                f.write_str("--ping-email-domain is given, but mail is taken nowhere: give --smtp-listen, or enable overdue-smtp.socket")
-            }
+            Self::NoMailAddress => f.write_str(
+                "--ping-email-domain is given, but mail is taken nowhere: give --smtp-listen, or \
+                 enable overdue-smtp.socket",
+            ),
             Self::Certificate(error) => error.fmt(f),
             Self::BaseUrl(error) => error.fmt(f),
             Self::Outbound(error) => error.fmt(f),
             Self::Admin(error) => error.fmt(f),
             Self::FirstStart(reason) => write!(f, "cannot make the first project: {reason}"),
             Self::System(error) => write!(f, "the system refused what a server needs: {error}"),
-            Self::WriterPanicked => f.write_str("the writer panicked; what it had acknowledged is on disk, start the server again"),
-            Self::ListenerPanicked => f.write_str("a door panicked; what was acknowledged is on disk, start the server again"),
-            Self::NotifierPanicked => f.write_str("what sends alerts panicked; what waits is on disk, start the server again"),
-            Self::WriterTimeout => f.write_str("the database did not take what was queued in time; what was acknowledged is on disk"),
-            Self::Interrupted => f.write_str("a second signal came before the doors were closed; what was acknowledged is on disk"),
+            Self::WriterPanicked => f.write_str(
+                "the writer panicked; what it had acknowledged is on disk, start the server again",
+            ),
+            Self::ListenerPanicked => f.write_str(
+                "a door panicked; what was acknowledged is on disk, start the server again",
+            ),
+            Self::NotifierPanicked => f.write_str(
+                "what sends alerts panicked; what waits is on disk, start the server again",
+            ),
+            Self::WriterTimeout => f.write_str(
+                "the database did not take what was queued in time; what was acknowledged is on \
+                 disk",
+            ),
+            Self::Interrupted => f.write_str(
+                "a second signal came before the doors were closed; what was acknowledged is on \
+                 disk",
+            ),
         }
     }
 }

@@ -19,16 +19,24 @@ const DEFAULT_PROJECT: &str = "default";
 ///
 /// # Errors
 /// Reason why the project or the key could not be created.
-pub(super) async fn create_default_project(handle: &Handle, base_url: &BaseUrl, program: &Path, data: &Path) -> Result<String, String> {
-    let ping_key = create_first_ping_key(handle, ProjectName::parse(DEFAULT_PROJECT)?).await.map_err(|error| error.to_string())?;
-    let (program, data) = (shell_word(&program.to_string_lossy()), shell_word(&data.to_string_lossy()));
+pub(super) async fn create_default_project(
+    handle: &Handle,
+    base_url: &BaseUrl,
+    program: &Path,
+    data: &Path,
+) -> Result<String, String> {
+    let ping_key = create_first_ping_key(handle, ProjectName::parse(DEFAULT_PROJECT)?)
+        .await
+        .map_err(|error| error.to_string())?;
+    let program = shell_word(&program.to_string_lossy());
+    let data = shell_word(&data.to_string_lossy());
     let ping_key = PingKey::parse(&ping_key).ok_or("the ping key that was made is none")?;
     let slug = Slug::parse("my-first-check").map_err(|_| "the slug is none")?;
     let url = shell_word(&creating_ping_url(base_url, ping_key, slug));
     Ok(format!(
-        "This database is new: it has a project \"{DEFAULT_PROJECT}\" with a ping key now.\n\n\
-         Create a check and ping it:\n\n    curl {url}\n\n\
-         Make a key for the API:\n\n    {program} key create --data {data} --project {DEFAULT_PROJECT} --access read-write\n\n"
+        "This database is new: it has a project \"{DEFAULT_PROJECT}\" with a ping key \
+         now.\n\nCreate a check and ping it:\n\n    curl {url}\n\nMake a key for the API:\n\n    \
+         {program} key create --data {data} --project {DEFAULT_PROJECT} --access read-write\n\n"
     ))
 }
 
@@ -50,25 +58,43 @@ impl RemoteAccess<'_> {
         let (scheme, _) = base_url.split_once(':').unwrap_or_default();
         match self.reachable_address {
             _ if self.is_configured && !self.base_url.is_loopback() => {
-                format!("From another device: open {base_url}/setup/ and type the code, the last part of that link.")
+                format!(
+                    "From another device: open {base_url}/setup/ and type the code, the last part \
+                     of that link."
+                )
             }
             Some((address, true)) => {
-                let host = if address.ip().is_unspecified() { "ADDRESS".into() } else { address.ip().to_string() };
-                let host = if host.contains(':') { format!("[{host}]") } else { host };
-                let which = if address.ip().is_unspecified() { ", ADDRESS being that of this machine," } else { "" };
+                let host = if address.ip().is_unspecified() {
+                    "ADDRESS".into()
+                } else {
+                    address.ip().to_string()
+                };
+                let host = if host.contains(':') {
+                    format!("[{host}]")
+                } else {
+                    host
+                };
+                let which = if address.ip().is_unspecified() {
+                    ", ADDRESS being that of this machine,"
+                } else {
+                    ""
+                };
                 format!(
-                    "From another device: open {scheme}://{host}:{}/setup/{which} and type the code, the last part of that link.",
+                    "From another device: open {scheme}://{host}:{}/setup/{which} and type the \
+                     code, the last part of that link.",
                     address.port()
                 )
             }
             Some((_, false)) if self.has_passed_sockets => {
-                "This machine alone reaches it: the supervisor listens on a loopback address. For the packaged service the first lines of \
-                 `systemctl cat overdue.socket` say how to change that."
+                "This machine alone reaches it: the supervisor listens on a loopback address. For \
+                 the packaged service the first lines of `systemctl cat overdue.socket` say how to \
+                 change that."
                     .into()
             }
             Some((address, false)) => format!(
-                "This machine alone reaches it. For other devices start it with --listen 0.0.0.0:{port} --base-url {scheme}://ADDRESS:{port}, \
-                 ADDRESS being that of this machine.",
+                "This machine alone reaches it. For other devices start it with --listen \
+                 0.0.0.0:{port} --base-url {scheme}://ADDRESS:{port}, ADDRESS being that of this \
+                 machine.",
                 port = address.port()
             ),
             None => String::new(),
@@ -78,12 +104,18 @@ impl RemoteAccess<'_> {
 
 /// Returns instructions while there is no user who may sign in: a link that is generated anew at
 /// each start. `None` if none could be created, which is logged.
-pub(super) async fn create_setup_link(handle: &Handle, from_elsewhere: &RemoteAccess<'_>, program: &Path, data: &Path) -> Option<String> {
-    let (program, data) = (shell_word(&program.to_string_lossy()), shell_word(&data.to_string_lossy()));
+pub(super) async fn create_setup_link(
+    handle: &Handle,
+    from_elsewhere: &RemoteAccess<'_>,
+    program: &Path,
+    data: &Path,
+) -> Option<String> {
+    let program = shell_word(&program.to_string_lossy());
+    let data = shell_word(&data.to_string_lossy());
     match manage::user::create_link(handle, None).await {
         Ok(link) => Some(format!(
-            "Open the dashboard and choose a password:\n\n    {}{}\n\n\
-             {}\nThe code is good for 24 hours; this prints a new one:\n\n    {program} user link --data {data}\n\n",
+            "Open the dashboard and choose a password:\n\n    {}{}\n\n{}\nThe code is good for 24 \
+             hours; this prints a new one:\n\n    {program} user link --data {data}\n\n",
             from_elsewhere.base_url.as_str(),
             link.path(),
             from_elsewhere.advice(),
@@ -96,9 +128,16 @@ pub(super) async fn create_setup_link(handle: &Handle, from_elsewhere: &RemoteAc
 }
 
 /// Creates the project and its ping key.
-async fn create_first_ping_key(handle: &Handle, name: ProjectName) -> Result<String, OperationError> {
+async fn create_first_ping_key(
+    handle: &Handle,
+    name: ProjectName,
+) -> Result<String, OperationError> {
     let project = manage::project::create(handle, name, None, DEFAULT_PING_LOG_LIMIT).await?;
-    Ok(manage::key::create(handle, project.id, KeyAccess::Ping, KeyLabel::default()).await?.1)
+    Ok(
+        manage::key::create(handle, project.id, KeyAccess::Ping, KeyLabel::default())
+            .await?
+            .1,
+    )
 }
 
 #[cfg(test)]
@@ -108,18 +147,58 @@ mod tests {
     #[test]
     fn another_device_is_sent_where_something_listens() {
         for (base_url, is_named, reached, has_passed, wanted) in [
-            ("https://example.org/checks", true, ("127.0.0.1:8000", false), false, "open https://example.org/checks/setup/ and"),
-            ("http://localhost:8000", false, ("0.0.0.0:8000", true), false, "open http://ADDRESS:8000/setup/, ADDRESS being"),
-            ("https://[::1]:1", false, ("[2001:db8::1]:443", true), false, "open https://[2001:db8::1]:443/setup/ and"),
-            ("http://127.0.0.1:8080", false, ("127.0.0.1:8080", false), false, "--listen 0.0.0.0:8080 --base-url http://ADDRESS:8080,"),
-            ("http://localhost:8000", true, ("127.0.0.1:8000", false), false, "--listen 0.0.0.0:8000 --base-url http://ADDRESS:8000,"),
-            ("http://127.0.0.1:8000", false, ("127.0.0.1:8000", false), true, "systemctl cat overdue.socket"),
+            (
+                "https://example.org/checks",
+                true,
+                ("127.0.0.1:8000", false),
+                false,
+                "open https://example.org/checks/setup/ and",
+            ),
+            (
+                "http://localhost:8000",
+                false,
+                ("0.0.0.0:8000", true),
+                false,
+                "open http://ADDRESS:8000/setup/, ADDRESS being",
+            ),
+            (
+                "https://[::1]:1",
+                false,
+                ("[2001:db8::1]:443", true),
+                false,
+                "open https://[2001:db8::1]:443/setup/ and",
+            ),
+            (
+                "http://127.0.0.1:8080",
+                false,
+                ("127.0.0.1:8080", false),
+                false,
+                "--listen 0.0.0.0:8080 --base-url http://ADDRESS:8080,",
+            ),
+            (
+                "http://localhost:8000",
+                true,
+                ("127.0.0.1:8000", false),
+                false,
+                "--listen 0.0.0.0:8000 --base-url http://ADDRESS:8000,",
+            ),
+            (
+                "http://127.0.0.1:8000",
+                false,
+                ("127.0.0.1:8000", false),
+                true,
+                "systemctl cat overdue.socket",
+            ),
         ] {
             let base_url: BaseUrl = base_url.parse().unwrap();
             let reached = Some((reached.0.parse().unwrap(), reached.1));
-            let advice =
-                RemoteAccess { base_url: &base_url, is_configured: is_named, reachable_address: reached, has_passed_sockets: has_passed }
-                    .advice();
+            let advice = RemoteAccess {
+                base_url: &base_url,
+                is_configured: is_named,
+                reachable_address: reached,
+                has_passed_sockets: has_passed,
+            }
+            .advice();
             assert!(advice.contains(wanted), "{wanted}: {advice}");
         }
     }

@@ -53,18 +53,27 @@ pub(super) struct ServerThreads {
 impl Listeners {
     /// Binds all configured listeners except the admin socket: binding that requires an open
     /// database.
-    pub(super) async fn bind(config: &ServerConfig, passed: PassedSockets) -> Result<Self, ServeError> {
-        let certificate = config.certificate.as_ref().map(|files| read_certificate(files, http::ALPN_PROTOCOLS)).transpose()?;
+    pub(super) async fn bind(
+        config: &ServerConfig,
+        passed: PassedSockets,
+    ) -> Result<Self, ServeError> {
+        let certificate = config
+            .certificate
+            .as_ref()
+            .map(|files| read_certificate(files, http::ALPN_PROTOCOLS))
+            .transpose()?;
         let has_passed = !passed.http.is_empty();
         let http = bind_with_passed("--listen", passed.http, &config.listen)?;
         let base_url = match &config.base_url {
             Some(url) => url.clone(),
             None => {
                 let first = http.first().map(|(_, address)| *address);
-                let url = default_base_url(first, certificate.is_some()).map_err(ServeError::BaseUrl)?;
+                let url =
+                    default_base_url(first, certificate.is_some()).map_err(ServeError::BaseUrl)?;
                 if first.is_some_and(|first| first.ip().is_unspecified()) {
                     tracing::warn!(
-                        "URLs in answers begin with {}, which only this machine reaches: say with --base-url what others reach",
+                        "URLs in answers begin with {}, which only this machine reaches: say with \
+                         --base-url what others reach",
                         url.as_str()
                     );
                 }
@@ -72,44 +81,81 @@ impl Listeners {
             }
         };
         let mail = match &config.mail {
-            Some(MailPingConfig { listen, domain, certificate }) => {
-                let certificate = certificate.as_ref().map(|files| read_certificate(files, &[])).transpose()?;
+            Some(MailPingConfig {
+                listen,
+                domain,
+                certificate,
+            }) => {
+                let certificate = certificate
+                    .as_ref()
+                    .map(|files| read_certificate(files, &[]))
+                    .transpose()?;
                 let listeners = bind_with_passed("--smtp-listen", passed.smtp, listen)?;
                 if listeners.is_empty() {
                     return Err(ServeError::NoMailAddress);
                 }
-                Some((listeners, smtp::SmtpConfig { domain: domain.clone(), certificate }))
+                Some((
+                    listeners,
+                    smtp::SmtpConfig {
+                        domain: domain.clone(),
+                        certificate,
+                    },
+                ))
             }
             None => {
                 if !passed.smtp.is_empty() {
-                    tracing::warn!("a socket for mail is passed on, but mail is not taken: give --ping-email-domain");
+                    tracing::warn!(
+                        "a socket for mail is passed on, but mail is not taken: give \
+                         --ping-email-domain"
+                    );
                 }
                 None
             }
         };
         let metrics = bind_all("--metrics-listen", &config.metrics_listen)?;
-        for (_, address) in metrics.iter().filter(|(_, address)| !address.ip().is_loopback()) {
+        for (_, address) in metrics
+            .iter()
+            .filter(|(_, address)| !address.ip().is_loopback())
+        {
             tracing::warn!("whoever reaches {address} reads the metrics: they need no key there");
         }
-        Ok(Self { http, certificate, base_url, has_passed_sockets: has_passed, mail, metrics })
+        Ok(Self {
+            http,
+            certificate,
+            base_url,
+            has_passed_sockets: has_passed,
+            mail,
+            metrics,
+        })
     }
 
     /// Returns the addresses for HTTP, as text.
     pub(super) fn addresses(&self) -> String {
-        self.http.iter().map(|(_, address)| address.to_string()).collect::<Vec<_>>().join(",")
+        self.http
+            .iter()
+            .map(|(_, address)| address.to_string())
+            .collect::<Vec<_>>()
+            .join(",")
     }
 
     /// Returns the first address that other machines may reach, else the first one, with true if
     /// others may reach it.
     pub(super) fn reachable_address(&self) -> Option<(SocketAddr, bool)> {
         let mut addresses = self.http.iter().map(|(_, address)| *address);
-        let outward = addresses.clone().find(|address| !address.ip().is_loopback());
-        outward.map(|address| (address, true)).or_else(|| addresses.next().map(|address| (address, false)))
+        let outward = addresses
+            .clone()
+            .find(|address| !address.ip().is_loopback());
+        outward
+            .map(|address| (address, true))
+            .or_else(|| addresses.next().map(|address| (address, false)))
     }
 
     /// Returns all certificates in use.
     pub(super) fn certificates(&self) -> Vec<Certificate> {
-        let of_mail = self.mail.as_ref().and_then(|(_, config)| config.certificate.as_ref());
+        let of_mail = self
+            .mail
+            .as_ref()
+            .and_then(|(_, config)| config.certificate.as_ref());
         self.certificate.iter().chain(of_mail).cloned().collect()
     }
 
@@ -122,9 +168,21 @@ impl Listeners {
         threads: ServerThreads,
         stopped: &watch::Receiver<bool>,
     ) -> JoinSet<()> {
-        let ServerConfig { trusted_proxies, site_name, api_rate, web, connections_per_address, access_log, metrics_token, .. } = config;
+        let ServerConfig {
+            trusted_proxies,
+            site_name,
+            api_rate,
+            web,
+            connections_per_address,
+            access_log,
+            metrics_token,
+            ..
+        } = config;
         let mut running = JoinSet::new();
-        let addresses = admin::ServiceUrls { base_url: self.base_url.as_str().to_owned(), has_pages: web.is_enabled };
+        let addresses = admin::ServiceUrls {
+            base_url: self.base_url.as_str().to_owned(),
+            has_pages: web.is_enabled,
+        };
         let config = http::HttpConfig {
             base_url: self.base_url,
             trusted_proxies,
@@ -135,17 +193,32 @@ impl Listeners {
             access_log,
             metrics_token,
         };
-        let ServerThreads { connections, handshakes, blocking } = threads;
+        let ServerThreads {
+            connections,
+            handshakes,
+            blocking,
+        } = threads;
         let connections = Arc::new(connections);
-        let tls = self.certificate.map(|certificate| Arc::new(HttpTls::new(certificate, handshakes)));
+        let tls = self
+            .certificate
+            .map(|certificate| Arc::new(HttpTls::new(certificate, handshakes)));
         let server = http::HttpServer::new(handle.clone(), Arc::clone(&blocking), config);
         for (listener, address) in self.http {
             tracing::info!(%address, "listening for {}", if tls.is_some() { "HTTPS" } else { "HTTP" });
-            running.spawn(server.clone().serve(listener, tls.clone(), Arc::clone(&connections), stopped.clone()));
+            running.spawn(server.clone().serve(
+                listener,
+                tls.clone(),
+                Arc::clone(&connections),
+                stopped.clone(),
+            ));
         }
         for (listener, address) in self.metrics {
             tracing::info!(%address, "listening for metrics");
-            running.spawn(server.clone().serve_metrics(listener, Arc::clone(&connections), stopped.clone()));
+            running.spawn(server.clone().serve_metrics(
+                listener,
+                Arc::clone(&connections),
+                stopped.clone(),
+            ));
         }
         if let Some((listeners, config)) = self.mail {
             let server = smtp::SmtpServer::new(handle.clone(), blocking, config);
@@ -166,12 +239,18 @@ fn bind_with_passed(
     passed: Vec<(std::net::TcpListener, SocketAddr)>,
     wanted: &[SocketAddr],
 ) -> Result<Vec<BoundListener>, ServeError> {
-    let is_default = |address: &SocketAddr| !passed.is_empty() && DEFAULT_LISTEN.parse() == Ok(*address);
+    let is_default =
+        |address: &SocketAddr| !passed.is_empty() && DEFAULT_LISTEN.parse() == Ok(*address);
     let is_passed = |address: &SocketAddr| passed.iter().any(|(_, passed)| passed == address);
-    let others: Vec<_> = wanted.iter().filter(|address| !is_passed(address) && !is_default(address)).copied().collect();
+    let others: Vec<_> = wanted
+        .iter()
+        .filter(|address| !is_passed(address) && !is_default(address))
+        .copied()
+        .collect();
     let mut listeners = Vec::new();
     for (listener, address) in passed {
-        let listener = TcpListener::from_std(listener).map_err(|error| ServeError::Listen(flag, address, error))?;
+        let listener = TcpListener::from_std(listener)
+            .map_err(|error| ServeError::Listen(flag, address, error))?;
         listeners.push((listener, address));
     }
     let held: Vec<_> = listeners.iter().map(|(_, address)| *address).collect();
@@ -193,7 +272,10 @@ fn explain_taken(passed: &[SocketAddr], error: ServeError) -> ServeError {
 }
 
 /// Binds the addresses of a flag.
-fn bind_all(flag: &'static str, addresses: &[SocketAddr]) -> Result<Vec<BoundListener>, ServeError> {
+fn bind_all(
+    flag: &'static str,
+    addresses: &[SocketAddr],
+) -> Result<Vec<BoundListener>, ServeError> {
     let mut listeners = Vec::new();
     for address in addresses {
         let told = |error| ServeError::Listen(flag, *address, error);
@@ -205,7 +287,11 @@ fn bind_all(flag: &'static str, addresses: &[SocketAddr]) -> Result<Vec<BoundLis
 }
 
 fn open_listener(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     // A restart does not wait until the system forgets old connections. On Windows the option would
     // allow another process to listen, too.
     #[cfg(unix)]
@@ -218,10 +304,17 @@ fn open_listener(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Reads the certificate of these files, for connections with these protocols. Warns if the key is
 /// readable by all.
-fn read_certificate(files: &CertificateFiles, protocols: &[&[u8]]) -> Result<Certificate, ServeError> {
-    let certificate = Certificate::read(&files.chain, &files.key, protocols).map_err(ServeError::Certificate)?;
+fn read_certificate(
+    files: &CertificateFiles,
+    protocols: &[&[u8]],
+) -> Result<Certificate, ServeError> {
+    let certificate =
+        Certificate::read(&files.chain, &files.key, protocols).map_err(ServeError::Certificate)?;
     if let Some(key) = certificate.exposed_key() {
-        tracing::warn!("every user of this machine can get at the private key {}: run chmod o= on it", key.display());
+        tracing::warn!(
+            "every user of this machine can get at the private key {}: run chmod o= on it",
+            key.display()
+        );
     }
     Ok(certificate)
 }
@@ -249,12 +342,23 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_burst_of_connections_waits_to_be_accepted() {
-        let most: usize = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse().unwrap();
-        let (_listener, address) = bind_all("--listen", &["127.0.0.1:0".parse().unwrap()]).unwrap().pop().unwrap();
+        let most: usize = std::fs::read_to_string("/proc/sys/net/core/somaxconn")
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        let (_listener, address) = bind_all("--listen", &["127.0.0.1:0".parse().unwrap()])
+            .unwrap()
+            .pop()
+            .unwrap();
         let mut waiting = Vec::new();
         for number in 0..most.min(400) {
             let connected = timeout(Duration::from_millis(900), TcpStream::connect(address)).await;
-            waiting.push(connected.unwrap_or_else(|_| panic!("number {number} waits")).unwrap());
+            waiting.push(
+                connected
+                    .unwrap_or_else(|_| panic!("number {number} waits"))
+                    .unwrap(),
+            );
         }
     }
 
@@ -266,7 +370,12 @@ mod tests {
             ("[::]:8000", true, "https://localhost:8000"),
             ("[::1]:8000", true, "https://[::1]:8000"),
         ] {
-            assert_eq!(default_base_url(address.parse().ok(), is_tls).unwrap().as_str(), url);
+            assert_eq!(
+                default_base_url(address.parse().ok(), is_tls)
+                    .unwrap()
+                    .as_str(),
+                url
+            );
         }
     }
 }

@@ -38,14 +38,21 @@ impl LogWriter {
     /// If the system starts no thread.
     pub(super) fn start(level: LevelFilter, format: LogFormat) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(MAX_QUEUED_LINES);
-        std::thread::Builder::new().name("log".into()).spawn(move || write_messages(&receiver))?;
+        std::thread::Builder::new()
+            .name("log".into())
+            .spawn(move || write_messages(&receiver))?;
         let lines = LogQueue(sender.clone());
         // A log error is ignored: a closed standard error must not end the service.
-        let log = tracing_subscriber::fmt().with_max_level(level).with_writer(move || lines.clone()).log_internal_errors(false);
+        let log = tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_writer(move || lines.clone())
+            .log_internal_errors(false);
         let log = log.with_ansi(io::stderr().is_terminal()).with_target(false);
         match format {
             LogFormat::Json => log.json().flatten_event(true).with_ansi(false).init(),
-            LogFormat::Text if is_journal(std::env::var_os("JOURNAL_STREAM").as_deref()) => log.without_time().init(),
+            LogFormat::Text if is_journal(std::env::var_os("JOURNAL_STREAM").as_deref()) => {
+                log.without_time().init()
+            }
             LogFormat::Text => log.init(),
         }
         Ok(Self(sender))
@@ -55,11 +62,22 @@ impl LogWriter {
 /// True if standard error is the stream that systemd has connected to its journal (systemd.exec(5):
 /// `JOURNAL_STREAM` is `DEVICE:INODE`).
 fn is_journal(stream: Option<&OsStr>) -> bool {
-    let Ok(there) = rustix::fs::fstat(io::stderr()) else { return false };
-    let numbers = stream.and_then(OsStr::to_str).and_then(|stream| stream.split_once(':'));
-    let numbers = numbers.and_then(|(device, inode)| Some((device.parse::<u64>().ok()?, inode.parse::<u64>().ok()?)));
-    #[allow(clippy::useless_conversion, reason = "these numbers have other types on other systems")]
-    let own = u64::try_from(there.st_dev).ok().zip(u64::try_from(there.st_ino).ok());
+    let Ok(there) = rustix::fs::fstat(io::stderr()) else {
+        return false;
+    };
+    let numbers = stream
+        .and_then(OsStr::to_str)
+        .and_then(|stream| stream.split_once(':'));
+    let numbers = numbers.and_then(|(device, inode)| {
+        Some((device.parse::<u64>().ok()?, inode.parse::<u64>().ok()?))
+    });
+    #[allow(
+        clippy::useless_conversion,
+        reason = "these numbers have other types on other systems"
+    )]
+    let own = u64::try_from(there.st_dev)
+        .ok()
+        .zip(u64::try_from(there.st_ino).ok());
     numbers.is_some() && numbers == own
 }
 

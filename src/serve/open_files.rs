@@ -9,18 +9,28 @@ const OTHER_FILES: usize = 64;
 
 /// Number of open files when every listener has its maximum of connections.
 // The sum is far below the maximum of either type.
-const NEEDED_FILES: u64 = (http::MAX_CONNECTIONS + smtp::MAX_SESSIONS + admin::MAX_CONNECTIONS + OTHER_FILES) as u64;
+const NEEDED_FILES: u64 =
+    (http::MAX_CONNECTIONS + smtp::MAX_SESSIONS + admin::MAX_CONNECTIONS + OTHER_FILES) as u64;
 
 /// Raises the limit as far as needed and allowed. Logs a warning if that is not enough.
 pub(super) fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let Some(current) = current.filter(|current| *current < NEEDED_FILES) else { return };
+    let Some(current) = current.filter(|current| *current < NEEDED_FILES) else {
+        return;
+    };
     let wanted = maximum.map_or(NEEDED_FILES, |maximum| maximum.min(NEEDED_FILES));
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }).map_or(current, |()| wanted);
+    let raised = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: Some(wanted),
+            maximum,
+        },
+    )
+    .map_or(current, |()| wanted);
     if raised < NEEDED_FILES {
         tracing::warn!(
-            "only {raised} files may be open, and all connections together need {NEEDED_FILES}: beyond that clients wait; raise the hard limit \
-             (LimitNOFILE= of systemd, ulimit -Hn)"
+            "only {raised} files may be open, and all connections together need {NEEDED_FILES}: \
+             beyond that clients wait; raise the hard limit (LimitNOFILE= of systemd, ulimit -Hn)"
         );
     }
 }

@@ -15,12 +15,16 @@ pub(super) struct PassedSockets {
     pub(super) smtp: Vec<(TcpListener, SocketAddr)>,
 }
 
-/// Returns how many sockets a manager of services hands over to this process (sd_listen_fds(3)): they are the first descriptors behind those of
-/// the standard. They stay where they are.
+/// Returns how many sockets a manager of services hands over to this process (sd_listen_fds(3)):
+/// they are the first descriptors behind those of the standard. They stay where they are.
 pub(crate) fn passed_socket_count() -> i32 {
     let number = |name: &str| std::env::var(name).ok()?.parse::<i32>().ok();
-    let is_for_this = number("LISTEN_PID").is_some_and(|pid| u32::try_from(pid) == Ok(std::process::id()));
-    number("LISTEN_FDS").filter(|_| is_for_this).unwrap_or_default().max(0)
+    let is_for_this =
+        number("LISTEN_PID").is_some_and(|pid| u32::try_from(pid) == Ok(std::process::id()));
+    number("LISTEN_FDS")
+        .filter(|_| is_for_this)
+        .unwrap_or_default()
+        .max(0)
 }
 
 impl PassedSockets {
@@ -45,7 +49,11 @@ impl PassedSockets {
             let taken = taken.map_err(|error| ServeError::PassedSocket(name.to_owned(), error))?;
             // A socket without a name of its own has the name of its unit.
             let is_mail = matches!(name, "smtp" | "overdue-smtp.socket");
-            if is_mail { passed.smtp.push(taken) } else { passed.http.push(taken) }
+            if is_mail {
+                passed.smtp.push(taken)
+            } else {
+                passed.http.push(taken)
+            }
         }
         Ok(passed)
     }

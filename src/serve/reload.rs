@@ -28,7 +28,12 @@ pub(super) struct ReloadableFiles {
 
 impl ReloadableFiles {
     /// Reloads them until the runtime ends.
-    pub(super) fn watch(self, handle: Handle, blocking: Arc<BlockingThreads>, mut hangups: HangupCount) {
+    pub(super) fn watch(
+        self,
+        handle: Handle,
+        blocking: Arc<BlockingThreads>,
+        mut hangups: HangupCount,
+    ) {
         tokio::spawn(async move {
             loop {
                 tokio::select! {
@@ -65,7 +70,13 @@ impl ReloadableFiles {
         for certificate in &self.certificates {
             let looking = certificate.clone();
             // Too many tasks wait for the disk. The next attempt is soon.
-            let Ok(reread) = blocking.run(move || looking.reload(even_if_same)).await.map_err(|BlockingTaskError| ()) else { continue };
+            let Ok(reread) = blocking
+                .run(move || looking.reload(even_if_same))
+                .await
+                .map_err(|BlockingTaskError| ())
+            else {
+                continue;
+            };
             log_reload(certificate, &reread);
         }
     }
@@ -75,8 +86,13 @@ fn log_reload(certificate: &Certificate, reread: &CertificateReload) {
     match reread {
         CertificateReload::Unchanged => {}
         CertificateReload::Replaced => {
-            tracing::info!("new connections see the certificate that is in {} now", certificate.chain().display());
+            tracing::info!(
+                "new connections see the certificate that is in {} now",
+                certificate.chain().display()
+            );
         }
-        CertificateReload::Failed(error) => tracing::warn!("the certificate stays the one that was read before: {error}"),
+        CertificateReload::Failed(error) => {
+            tracing::warn!("the certificate stays the one that was read before: {error}")
+        }
     }
 }

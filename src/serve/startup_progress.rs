@@ -30,7 +30,10 @@ pub(super) fn startup_progress(noted: LastActivity) -> ProgressReporter {
 }
 
 /// Limits the reports to one in each interval. A short job makes none.
-fn rate_limited_progress(clock: Clock, tell: impl Fn(&'static str, u64) + Send + Sync + 'static) -> ProgressReporter {
+fn rate_limited_progress(
+    clock: Clock,
+    tell: impl Fn(&'static str, u64) + Send + Sync + 'static,
+) -> ProgressReporter {
     let last = Mutex::new(clock.uptime());
     ProgressReporter::with_callback(move |what, percent| {
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +61,9 @@ mod tests {
         let store = Store::open(&medium).unwrap();
         for number in 0..50_u64 {
             let batch = store.batch().unwrap();
-            batch.set_meta_value(crate::store::MetaKey::NextId, number).unwrap();
+            batch
+                .set_meta_value(crate::store::MetaKey::NextId, number)
+                .unwrap();
             batch.commit().unwrap();
         }
         // The file as after a kill.
@@ -66,7 +71,8 @@ mod tests {
         drop(store);
         std::fs::write(&path, &left).unwrap();
         let clock = ManualClock::at(Timestamp::default());
-        let (told, shown) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(&clock));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let shown = Arc::clone(&clock);
         let tell = {
             let told = Arc::clone(&told);
             move |what, percent| told.lock().unwrap().push((what, percent))
@@ -82,7 +88,13 @@ mod tests {
         });
         drop(Store::open_with_progress(&medium, &slow).unwrap());
         let told = told.lock().unwrap();
-        assert!(told.len() > 2 && told.iter().all(|(what, percent)| *what == "opening the database" && *percent <= 99), "{told:?}");
+        assert!(
+            told.len() > 2
+                && told
+                    .iter()
+                    .all(|(what, percent)| *what == "opening the database" && *percent <= 99),
+            "{told:?}"
+        );
         assert!(told.is_sorted_by_key(|(_, percent)| *percent), "{told:?}");
     }
 }

@@ -27,7 +27,10 @@ pub(super) struct LastActivity(pub(super) Arc<AtomicU64>);
 
 impl LastActivity {
     pub(super) fn record(&self, uptime: Duration) {
-        self.0.store(u64::try_from(uptime.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.0.store(
+            u64::try_from(uptime.as_micros()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
     }
 
     fn age(&self, uptime: Duration) -> Duration {
@@ -37,13 +40,17 @@ impl LastActivity {
 
 /// Feeds the watchdog, if there is one, four times in its interval.
 pub(super) fn start(handle: Handle, told: LastActivity, round: LastActivity) {
-    let Some(interval) = sd_notify::watchdog_enabled() else { return };
+    let Some(interval) = sd_notify::watchdog_enabled() else {
+        return;
+    };
     tokio::spawn(async move {
         loop {
             let uptime = Clock::System.uptime();
             match stuck_component(handle.step_age(), told.age(uptime), round.age(uptime)) {
                 None => notify_supervisor(NotifyState::Watchdog),
-                Some(who) => tracing::error!("{who} does not get on: the supervisor's watchdog is not fed"),
+                Some(who) => {
+                    tracing::error!("{who} does not get on: the supervisor's watchdog is not fed")
+                }
             }
             sleep(interval / 4).await;
         }
@@ -65,7 +72,9 @@ mod tests {
 
     #[test]
     fn whoever_gets_on_feeds_the_watchdog_and_nobody_else() {
-        let (short, long, hour) = (Duration::from_secs(1), Duration::from_secs(61), Duration::from_secs(3600));
+        let short = Duration::from_secs(1);
+        let long = Duration::from_secs(61);
+        let hour = Duration::from_secs(3600);
         for (step, told, round, wanted) in [
             // Idle, or at work.
             (Duration::ZERO, hour, short, None),

@@ -12,7 +12,11 @@ pub struct MailDomain(Box<str>);
 impl MailDomain {
     /// Parses a domain. The error says which domains are valid after the `@` of an address.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_') || (!c.is_ascii() && !c.is_control());
+        let fits = |c: char| {
+            c.is_ascii_alphanumeric()
+                || matches!(c, '-' | '.' | '_')
+                || (!c.is_ascii() && !c.is_control())
+        };
         match text.len() {
             1..=190 if text.chars().all(fits) => Ok(Self(text.into())),
             _ => Err("the domain of ping addresses is a host name such as ping.example.org"),
@@ -42,7 +46,9 @@ pub enum RecipientError {
 
 /// Parses a recipient: `<uuid>@DOMAIN`, the UUID in either case, or `<ping key>+<slug>@DOMAIN`.
 pub fn parse_recipient(recipient: &str, domain: &MailDomain) -> Result<PingTarget, RecipientError> {
-    let (mailbox, of) = recipient.rsplit_once('@').ok_or(RecipientError::BadMailbox)?;
+    let (mailbox, of) = recipient
+        .rsplit_once('@')
+        .ok_or(RecipientError::BadMailbox)?;
     if !domain.matches(of) {
         return Err(RecipientError::OtherDomain);
     }
@@ -51,8 +57,15 @@ pub fn parse_recipient(recipient: &str, domain: &MailDomain) -> Result<PingTarge
     }
     let (key, slug) = mailbox.split_once('+').ok_or(RecipientError::BadMailbox)?;
     let key = PingKey::parse(key).ok_or(RecipientError::BadMailbox)?;
-    let slug = Slug::parse(slug).ok().filter(|slug| !slug.is_empty()).ok_or(RecipientError::BadMailbox)?;
-    Ok(PingTarget::Slug { key, slug, create: None })
+    let slug = Slug::parse(slug)
+        .ok()
+        .filter(|slug| !slug.is_empty())
+        .ok_or(RecipientError::BadMailbox)?;
+    Ok(PingTarget::Slug {
+        key,
+        slug,
+        create: None,
+    })
 }
 
 #[cfg(test)]
@@ -66,7 +79,11 @@ mod tests {
     const KEY: &str = "aZ09-_aZ09-_aZ09-_aZ09";
 
     fn slug(slug: &str) -> PingTarget {
-        PingTarget::Slug { key: PingKey::parse(KEY).unwrap(), slug: Slug::parse(slug).unwrap(), create: None }
+        PingTarget::Slug {
+            key: PingKey::parse(KEY).unwrap(),
+            slug: Slug::parse(slug).unwrap(),
+            create: None,
+        }
     }
 
     fn domain(text: &str) -> MailDomain {
@@ -78,7 +95,15 @@ mod tests {
         for good in ["d", "ping.example.org", "nas_1.LAN", "přehled.example"] {
             assert!(MailDomain::parse(good).is_ok(), "{good}");
         }
-        for bad in ["", "a b", "ping@example.org", "<d>", "d\n", "[::1]", &"x".repeat(191)] {
+        for bad in [
+            "",
+            "a b",
+            "ping@example.org",
+            "<d>",
+            "d\n",
+            "[::1]",
+            &"x".repeat(191),
+        ] {
             assert!(MailDomain::parse(bad).is_err(), "{bad}");
         }
     }
@@ -89,40 +114,79 @@ mod tests {
         for (mailbox, wanted) in [
             (UUID.to_owned(), Ok(check.clone())),
             (UUID.to_uppercase(), Ok(check)),
-            ("00000000-0000-0000-0000-000000000000".to_owned(), Ok(PingTarget::Uuid(Uuid::nil()))),
-            (format!("{KEY}+nightly-backup_2"), Ok(slug("nightly-backup_2"))),
-            (format!("{KEY}+{}", "x".repeat(100)), Ok(slug(&"x".repeat(100)))),
-            (format!("{KEY}+{}", "x".repeat(101)), Err(RecipientError::BadMailbox)),
+            (
+                "00000000-0000-0000-0000-000000000000".to_owned(),
+                Ok(PingTarget::Uuid(Uuid::nil())),
+            ),
+            (
+                format!("{KEY}+nightly-backup_2"),
+                Ok(slug("nightly-backup_2")),
+            ),
+            (
+                format!("{KEY}+{}", "x".repeat(100)),
+                Ok(slug(&"x".repeat(100))),
+            ),
+            (
+                format!("{KEY}+{}", "x".repeat(101)),
+                Err(RecipientError::BadMailbox),
+            ),
             (format!("{KEY}+"), Err(RecipientError::BadMailbox)),
             (format!("{KEY}+Nightly"), Err(RecipientError::BadMailbox)),
             (format!("{KEY}+a+b"), Err(RecipientError::BadMailbox)),
             (format!("{KEY}+a.b"), Err(RecipientError::BadMailbox)),
-            (format!("{}+a", "x".repeat(129)), Err(RecipientError::BadMailbox)),
+            (
+                format!("{}+a", "x".repeat(129)),
+                Err(RecipientError::BadMailbox),
+            ),
             ("+a".to_owned(), Err(RecipientError::BadMailbox)),
             (format!("{}.+a", &KEY[1..]), Err(RecipientError::BadMailbox)),
             (format!("{}ž+a", &KEY[2..]), Err(RecipientError::BadMailbox)),
             (format!("{UUID}+a"), Err(RecipientError::BadMailbox)),
             (KEY.to_owned(), Err(RecipientError::BadMailbox)),
             (UUID.replace('-', ""), Err(RecipientError::BadMailbox)),
-            (format!("{UUID}@ping.example.org"), Err(RecipientError::BadMailbox)),
+            (
+                format!("{UUID}@ping.example.org"),
+                Err(RecipientError::BadMailbox),
+            ),
             ("postmaster".to_owned(), Err(RecipientError::BadMailbox)),
             (String::new(), Err(RecipientError::BadMailbox)),
         ] {
-            assert_eq!(parse_recipient(&format!("{mailbox}@ping.example.org"), &domain("ping.example.org")), wanted, "{mailbox}");
+            assert_eq!(
+                parse_recipient(
+                    &format!("{mailbox}@ping.example.org"),
+                    &domain("ping.example.org")
+                ),
+                wanted,
+                "{mailbox}"
+            );
         }
     }
 
     #[test]
     fn the_case_of_a_domain_does_not_matter() {
-        for (own, of) in [("ping.example.org", "PING.Example.ORG"), ("Ping.EXAMPLE.org", "ping.example.org"), ("Přehled.cz", "PŘEHLED.CZ")]
-        {
-            assert_eq!(parse_recipient(&format!("{UUID}@{of}"), &domain(own)), Ok(PingTarget::Uuid(UUID.parse().unwrap())), "{own} {of}");
+        for (own, of) in [
+            ("ping.example.org", "PING.Example.ORG"),
+            ("Ping.EXAMPLE.org", "ping.example.org"),
+            ("Přehled.cz", "PŘEHLED.CZ"),
+        ] {
+            assert_eq!(
+                parse_recipient(&format!("{UUID}@{of}"), &domain(own)),
+                Ok(PingTarget::Uuid(UUID.parse().unwrap())),
+                "{own} {of}"
+            );
         }
     }
 
     #[test]
     fn only_the_own_domain_is_served() {
-        for other in ["elsewhere.example", "ping.example.orG.", "ping.example.org.", "", " ping.example.org", "a@ping.example.org@x"] {
+        for other in [
+            "elsewhere.example",
+            "ping.example.orG.",
+            "ping.example.org.",
+            "",
+            " ping.example.org",
+            "a@ping.example.org@x",
+        ] {
             assert_eq!(
                 parse_recipient(&format!("{UUID}@{other}"), &domain("ping.example.org")),
                 Err(RecipientError::OtherDomain),
@@ -130,7 +194,11 @@ mod tests {
             );
         }
         for without in ["", UUID, "postmaster"] {
-            assert_eq!(parse_recipient(without, &domain("ping.example.org")), Err(RecipientError::BadMailbox), "{without}");
+            assert_eq!(
+                parse_recipient(without, &domain("ping.example.org")),
+                Err(RecipientError::BadMailbox),
+                "{without}"
+            );
         }
     }
 

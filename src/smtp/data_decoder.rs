@@ -55,11 +55,21 @@ impl DataDecoder {
                     self.0 = LinePosition::Start;
                     *input = after;
                 }
-                (LinePosition::Start | LinePosition::Dot | LinePosition::Text | LinePosition::Cr, _) => {
-                    let length = input.iter().position(|byte| *byte == b'\r').map_or(input.len(), |cr| cr + 1);
+                (
+                    LinePosition::Start | LinePosition::Dot | LinePosition::Text | LinePosition::Cr,
+                    _,
+                ) => {
+                    let length = input
+                        .iter()
+                        .position(|byte| *byte == b'\r')
+                        .map_or(input.len(), |cr| cr + 1);
                     let (run, after) = input.split_at(length);
                     message.extend_from_slice(run);
-                    self.0 = if run.ends_with(b"\r") { LinePosition::Cr } else { LinePosition::Text };
+                    self.0 = if run.ends_with(b"\r") {
+                        LinePosition::Cr
+                    } else {
+                        LinePosition::Text
+                    };
                     *input = after;
                 }
             }
@@ -75,7 +85,9 @@ mod tests {
 
     /// Returns the decoded content of `sent`, and the rest of it when the end was seen.
     fn decode_all(sent: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
-        let (mut content, mut message, mut input) = (DataDecoder::default(), Vec::new(), sent);
+        let mut content = DataDecoder::default();
+        let mut message = Vec::new();
+        let mut input = sent;
         let ended = content.decode(&mut input, &mut message);
         (message, ended.then(|| input.to_vec()))
     }
@@ -89,13 +101,41 @@ mod tests {
             ("..\r\n.a\r\n...b\r\n.\r\n", ".\r\na\r\n..b\r\n", Some("")),
             ("a.\r\nb\r\n.\r\n", "a.\r\nb\r\n", Some("")),
             // None of these is an end, although other servers treat it as one.
-            ("a\n.\nMAIL FROM:<>\r\n.\r\n", "a\n.\nMAIL FROM:<>\r\n", Some("")),
-            ("a\n.\r\nMAIL FROM:<>\r\n.\r\n", "a\n.\r\nMAIL FROM:<>\r\n", Some("")),
-            ("a\r.\r\nMAIL FROM:<>\r\n.\r\n", "a\r.\r\nMAIL FROM:<>\r\n", Some("")),
-            ("a\r.\rMAIL FROM:<>\r\n.\r\n", "a\r.\rMAIL FROM:<>\r\n", Some("")),
-            ("a\r\n.\nMAIL FROM:<>\r\n.\r\n", "a\r\n\nMAIL FROM:<>\r\n", Some("")),
-            ("a\r\n.\rMAIL FROM:<>\r\n.\r\n", "a\r\n\rMAIL FROM:<>\r\n", Some("")),
-            ("a\r\n.\r\r\nMAIL FROM:<>\r\n.\r\n", "a\r\n\r\r\nMAIL FROM:<>\r\n", Some("")),
+            (
+                "a\n.\nMAIL FROM:<>\r\n.\r\n",
+                "a\n.\nMAIL FROM:<>\r\n",
+                Some(""),
+            ),
+            (
+                "a\n.\r\nMAIL FROM:<>\r\n.\r\n",
+                "a\n.\r\nMAIL FROM:<>\r\n",
+                Some(""),
+            ),
+            (
+                "a\r.\r\nMAIL FROM:<>\r\n.\r\n",
+                "a\r.\r\nMAIL FROM:<>\r\n",
+                Some(""),
+            ),
+            (
+                "a\r.\rMAIL FROM:<>\r\n.\r\n",
+                "a\r.\rMAIL FROM:<>\r\n",
+                Some(""),
+            ),
+            (
+                "a\r\n.\nMAIL FROM:<>\r\n.\r\n",
+                "a\r\n\nMAIL FROM:<>\r\n",
+                Some(""),
+            ),
+            (
+                "a\r\n.\rMAIL FROM:<>\r\n.\r\n",
+                "a\r\n\rMAIL FROM:<>\r\n",
+                Some(""),
+            ),
+            (
+                "a\r\n.\r\r\nMAIL FROM:<>\r\n.\r\n",
+                "a\r\n\r\r\nMAIL FROM:<>\r\n",
+                Some(""),
+            ),
             ("a\r\n\0.\r\n.\0\r\n.\r\n", "a\r\n\0.\r\n\0\r\n", Some("")),
             ("a\r\n.", "a\r\n", None),
             ("a\r\n.\r", "a\r\n", None),
@@ -124,7 +164,16 @@ mod tests {
     }
 
     fn lines() -> impl Strategy<Value = Vec<u8>> {
-        prop::collection::vec(prop_oneof![Just(b'.'), Just(b'\r'), Just(b'\n'), Just(b'a'), any::<u8>()], 0..60)
+        prop::collection::vec(
+            prop_oneof![
+                Just(b'.'),
+                Just(b'\r'),
+                Just(b'\n'),
+                Just(b'a'),
+                any::<u8>()
+            ],
+            0..60,
+        )
     }
 
     proptest! {
@@ -133,7 +182,10 @@ mod tests {
             let sent = [dot_stuff(&message), b"QUIT\r\n".to_vec()].concat();
             let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(sent.len())).chain([0, sent.len()]).collect();
             cuts.sort_unstable();
-            let (mut content, mut got, mut left, mut ended) = (DataDecoder::default(), Vec::new(), Vec::new(), false);
+            let mut content = DataDecoder::default();
+            let mut got = Vec::new();
+            let mut left = Vec::new();
+            let mut ended = false;
             for pair in cuts.windows(2) {
                 let mut input = &sent[pair[0]..pair[1]];
                 ended = ended || content.decode(&mut input, &mut got);

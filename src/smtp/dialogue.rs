@@ -139,8 +139,16 @@ impl Dialogue {
     /// more.
     pub fn step(&mut self, input: &mut &[u8]) -> DialogueStep {
         match &mut self.phase {
-            DialoguePhase::Message { content, message, max_kept: keep, dropped, refusal: refused } => {
-                if message.len() > FULL_ALLOCATION_THRESHOLD && message.capacity() < MAX_BUFFERED_BYTES {
+            DialoguePhase::Message {
+                content,
+                message,
+                max_kept: keep,
+                dropped,
+                refusal: refused,
+            } => {
+                if message.len() > FULL_ALLOCATION_THRESHOLD
+                    && message.capacity() < MAX_BUFFERED_BYTES
+                {
                     // If the allocation fails, the message grows step by step.
                     let _ = message.try_reserve_exact(MAX_BUFFERED_BYTES - message.len());
                 }
@@ -153,7 +161,11 @@ impl Dialogue {
                 if refused.is_some() {
                     *message = Vec::new();
                 }
-                if ended { self.end_message() } else { DialogueStep::NeedMore }
+                if ended {
+                    self.end_message()
+                } else {
+                    DialogueStep::NeedMore
+                }
             }
             DialoguePhase::LongLine => match take_line(input) {
                 (_, true) => {
@@ -202,7 +214,13 @@ impl Dialogue {
     /// Keeps at most the first `most` bytes of the message that is being received, because memory
     /// is short. The rest is read and dropped.
     pub fn truncate_message(&mut self, most: usize) {
-        if let DialoguePhase::Message { message, max_kept: keep, dropped, .. } = &mut self.phase {
+        if let DialoguePhase::Message {
+            message,
+            max_kept: keep,
+            dropped,
+            ..
+        } = &mut self.phase
+        {
             *keep = most;
             *dropped += message.len().saturating_sub(most);
             message.truncate(most);
@@ -213,16 +231,37 @@ impl Dialogue {
     /// Returns the reply to a message after [`DialogueStep::Deliver`]. `logged`: its pings are on
     /// disk.
     pub fn delivery_reply(logged: bool) -> SmtpReply {
-        if logged { OK_REPLY.into() } else { "451 4.3.0 Not logged: try again later\r\n".into() }
+        if logged {
+            OK_REPLY.into()
+        } else {
+            "451 4.3.0 Not logged: try again later\r\n".into()
+        }
     }
 
     fn end_message(&mut self) -> DialogueStep {
         let phase = std::mem::replace(&mut self.phase, DialoguePhase::Command);
         match (phase, self.transaction.take()) {
-            (DialoguePhase::Message { refusal: None, message, .. }, Some(MailTransaction { sender, targets, .. })) => {
-                DialogueStep::Deliver(Envelope { sender, targets, message })
-            }
-            (DialoguePhase::Message { refusal: Some(refused), .. }, _) => DialogueStep::Reply(refused),
+            (
+                DialoguePhase::Message {
+                    refusal: None,
+                    message,
+                    ..
+                },
+                Some(MailTransaction {
+                    sender, targets, ..
+                }),
+            ) => DialogueStep::Deliver(Envelope {
+                sender,
+                targets,
+                message,
+            }),
+            (
+                DialoguePhase::Message {
+                    refusal: Some(refused),
+                    ..
+                },
+                _,
+            ) => DialogueStep::Reply(refused),
             // A message is received only within a transaction.
             _ => DialogueStep::Reply(OUT_OF_ORDER_REPLY.into()),
         }
@@ -233,7 +272,9 @@ impl Dialogue {
         self.commands += 1;
         let reply = match answer {
             CommandResult::Reply(reply) => reply,
-            CommandResult::StartTls => return DialogueStep::StartTls("220 2.0.0 Ready to start TLS\r\n".into()),
+            CommandResult::StartTls => {
+                return DialogueStep::StartTls("220 2.0.0 Ready to start TLS\r\n".into());
+            }
             CommandResult::Quit => return DialogueStep::Close("221 2.0.0 Bye\r\n".into()),
             CommandResult::Mistake(reply) => {
                 self.mistakes += 1;
@@ -260,7 +301,10 @@ impl Dialogue {
                 self.begin_session();
                 CommandResult::Reply(format!("250 {}\r\n", self.domain.as_str()).into())
             }
-            Ok(Request::Mail { .. }) | Err(Error::InvalidSenderAddress | Error::InvalidParameter { .. }) if has_oversized_size(line) => {
+            Ok(Request::Mail { .. })
+            | Err(Error::InvalidSenderAddress | Error::InvalidParameter { .. })
+                if has_oversized_size(line) =>
+            {
                 reply(TOO_LARGE_REPLY)
             }
             Ok(Request::Mail { from }) => self.handle_mail(from),
@@ -271,8 +315,12 @@ impl Dialogue {
                 reply(OK_REPLY)
             }
             Ok(Request::Noop { .. }) => reply(OK_REPLY),
-            Ok(Request::Vrfy { .. }) => reply("252 2.5.2 Addresses are not verified: send a message\r\n"),
-            Ok(Request::Help { .. }) => reply("214 2.0.0 Mail to <uuid> or <ping key>+<slug> at this domain is a ping\r\n"),
+            Ok(Request::Vrfy { .. }) => {
+                reply("252 2.5.2 Addresses are not verified: send a message\r\n")
+            }
+            Ok(Request::Help { .. }) => {
+                reply("214 2.0.0 Mail to <uuid> or <ping key>+<slug> at this domain is a ping\r\n")
+            }
             Ok(Request::Quit) => CommandResult::Quit,
             Ok(Request::StartTls) => self.handle_starttls(),
             Ok(_) => mistake("502 5.5.1 Command not implemented\r\n"),
@@ -280,10 +328,18 @@ impl Dialogue {
                 Some(from) => self.handle_mail(from),
                 None => mistake("553 5.1.7 Invalid sender\r\n"),
             },
-            Err(Error::InvalidRecipientAddress) => self.refuse_recipient(RecipientError::BadMailbox),
-            Err(Error::SyntaxError { syntax }) => CommandResult::Mistake(format!("501 5.5.4 Syntax: {syntax}\r\n").into()),
-            Err(Error::InvalidParameter { param }) => CommandResult::Mistake(format!("501 5.5.4 Invalid value of {param}\r\n").into()),
-            Err(Error::UnsupportedParameter { .. }) => mistake("555 5.5.4 Parameter not supported\r\n"),
+            Err(Error::InvalidRecipientAddress) => {
+                self.refuse_recipient(RecipientError::BadMailbox)
+            }
+            Err(Error::SyntaxError { syntax }) => {
+                CommandResult::Mistake(format!("501 5.5.4 Syntax: {syntax}\r\n").into())
+            }
+            Err(Error::InvalidParameter { param }) => {
+                CommandResult::Mistake(format!("501 5.5.4 Invalid value of {param}\r\n").into())
+            }
+            Err(Error::UnsupportedParameter { .. }) => {
+                mistake("555 5.5.4 Parameter not supported\r\n")
+            }
             // A line that ends in the middle of a command.
             Err(Error::NeedsMoreData { .. }) => mistake("501 5.5.4 Arguments are missing\r\n"),
             Err(_) => mistake("500 5.5.1 Command not recognized\r\n"),
@@ -296,9 +352,15 @@ impl Dialogue {
     }
 
     fn ehlo_reply(&self) -> SmtpReply {
-        let starttls = if self.tls == TlsState::Offered { "250-STARTTLS\r\n" } else { "" };
+        let starttls = if self.tls == TlsState::Offered {
+            "250-STARTTLS\r\n"
+        } else {
+            ""
+        };
         format!(
-            "250-{}\r\n250-PIPELINING\r\n250-SIZE {MAX_MESSAGE_BYTES}\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n{starttls}250 ENHANCEDSTATUSCODES\r\n",
+            "250-{}\r\n250-PIPELINING\r\n250-SIZE \
+             {MAX_MESSAGE_BYTES}\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n{starttls}250 \
+             ENHANCEDSTATUSCODES\r\n",
             self.domain.as_str()
         )
         .into()
@@ -314,15 +376,22 @@ impl Dialogue {
         if from.size > MAX_MESSAGE_BYTES {
             return reply(TOO_LARGE_REPLY);
         }
-        self.transaction = Some(MailTransaction { sender: from.address.into_owned(), targets: Vec::new() });
+        self.transaction = Some(MailTransaction {
+            sender: from.address.into_owned(),
+            targets: Vec::new(),
+        });
         reply("250 2.1.0 OK\r\n")
     }
 
     fn handle_rcpt(&mut self, recipient: &str) -> CommandResult {
-        let Some(transaction) = &mut self.transaction else { return mistake(OUT_OF_ORDER_REPLY) };
+        let Some(transaction) = &mut self.transaction else {
+            return mistake(OUT_OF_ORDER_REPLY);
+        };
         match address::parse_recipient(recipient, &self.domain) {
             Ok(target) if transaction.targets.contains(&target) => reply(RECIPIENT_OK_REPLY),
-            Ok(_) if transaction.targets.len() >= MAX_RECIPIENTS => reply("452 4.5.3 Too many recipients\r\n"),
+            Ok(_) if transaction.targets.len() >= MAX_RECIPIENTS => {
+                reply("452 4.5.3 Too many recipients\r\n")
+            }
             Ok(target) => {
                 transaction.targets.push(target);
                 reply(RECIPIENT_OK_REPLY)
@@ -344,10 +413,18 @@ impl Dialogue {
     fn handle_data(&mut self) -> CommandResult {
         match &self.transaction {
             None => mistake(OUT_OF_ORDER_REPLY),
-            Some(transaction) if transaction.targets.is_empty() => mistake("503 5.5.1 No valid recipients\r\n"),
+            Some(transaction) if transaction.targets.is_empty() => {
+                mistake("503 5.5.1 No valid recipients\r\n")
+            }
             Some(_) => {
                 let content = DataDecoder::default();
-                self.phase = DialoguePhase::Message { content, message: Vec::new(), max_kept: usize::MAX, dropped: 0, refusal: None };
+                self.phase = DialoguePhase::Message {
+                    content,
+                    message: Vec::new(),
+                    max_kept: usize::MAX,
+                    dropped: 0,
+                    refusal: None,
+                };
                 reply("354 End the message with CR LF . CR LF\r\n")
             }
         }
@@ -398,28 +475,51 @@ fn take_line<'x>(input: &mut &'x [u8]) -> (&'x [u8], bool) {
 /// Returns the line of a command, and adds angle brackets around the address of MAIL and RCPT if
 /// they are missing. RFC 5321 requires them, old devices omit them.
 fn add_missing_brackets(line: &[u8]) -> Cow<'_, [u8]> {
-    let Some((command, argument)) = line.iter().position(|byte| *byte == b':').and_then(|colon| line.split_at_checked(colon + 1)) else {
+    let Some((command, argument)) = line
+        .iter()
+        .position(|byte| *byte == b':')
+        .and_then(|colon| line.split_at_checked(colon + 1))
+    else {
         return line.into();
     };
-    let words: Vec<_> = command.split(|byte| *byte == b':' || byte.is_ascii_whitespace()).filter(|word| !word.is_empty()).collect();
-    let is =
-        |wanted: [&str; 2]| words.len() == 2 && words.iter().zip(wanted).all(|(word, wanted)| word.eq_ignore_ascii_case(wanted.as_bytes()));
+    let words: Vec<_> = command
+        .split(|byte| *byte == b':' || byte.is_ascii_whitespace())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let is = |wanted: [&str; 2]| {
+        words.len() == 2
+            && words
+                .iter()
+                .zip(wanted)
+                .all(|(word, wanted)| word.eq_ignore_ascii_case(wanted.as_bytes()))
+    };
     let argument = argument.trim_ascii_start();
-    let end = argument.iter().position(u8::is_ascii_whitespace).unwrap_or(argument.len());
+    let end = argument
+        .iter()
+        .position(u8::is_ascii_whitespace)
+        .unwrap_or(argument.len());
     let (address, rest) = argument.split_at(end);
     let bare = !address.is_empty() && !address.iter().any(|byte| matches!(byte, b'<' | b'>'));
-    if bare && (is(["MAIL", "FROM"]) || is(["RCPT", "TO"])) { [command, b"<", address, b">", rest].concat().into() } else { line.into() }
+    if bare && (is(["MAIL", "FROM"]) || is(["RCPT", "TO"])) {
+        [command, b"<", address, b">", rest].concat().into()
+    } else {
+        line.into()
+    }
 }
 
 /// True if the SIZE of a MAIL line exceeds any integer. The parser overflows on it, or reports an
 /// error.
 fn has_oversized_size(line: &[u8]) -> bool {
     let words = line.split(u8::is_ascii_whitespace);
-    let sizes = words.filter_map(|word| word.split_at_checked(5)).filter(|(name, _)| name.eq_ignore_ascii_case(b"SIZE="));
-    sizes.filter_map(|(_, digits)| std::str::from_utf8(digits).ok()).any(|digits| {
-        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        is_number && digits.parse::<usize>().is_err()
-    })
+    let sizes = words
+        .filter_map(|word| word.split_at_checked(5))
+        .filter(|(name, _)| name.eq_ignore_ascii_case(b"SIZE="));
+    sizes
+        .filter_map(|(_, digits)| std::str::from_utf8(digits).ok())
+        .any(|digits| {
+            let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            is_number && digits.parse::<usize>().is_err()
+        })
 }
 
 /// Parses a sender without a domain, such as `<root>`. RFC 5321 requires a domain, appliances omit
@@ -428,9 +528,13 @@ fn parse_bare_sender(line: &[u8]) -> Option<MailFrom<Cow<'_, str>>> {
     let path = line.splitn(2, |byte| *byte == b'<').nth(1)?;
     let length = path.iter().position(|byte| *byte == b'>')?;
     let (sender, parameters) = path.split_at(length);
-    let sender = std::str::from_utf8(sender).ok().filter(|sender| !sender.chars().any(|c| c.is_control() || c == '<'))?;
+    let sender = std::str::from_utf8(sender)
+        .ok()
+        .filter(|sender| !sender.chars().any(|c| c.is_control() || c == '<'))?;
     let mut parameters = parameters.get(1..)?.iter();
-    Rfc5321Parser::new(&mut parameters).mail_from_parameters(sender.trim().into()).ok()
+    Rfc5321Parser::new(&mut parameters)
+        .mail_from_parameters(sender.trim().into())
+        .ok()
 }
 
 #[cfg(test)]

@@ -33,7 +33,12 @@ pub(super) struct BudgetPermit(OwnedSemaphorePermit);
 impl MessageBudget {
     /// Creates a budget of this number of bytes.
     pub(super) fn new(bytes: usize) -> Self {
-        Self { total: bytes, free: Arc::new(Semaphore::new(bytes)), bytes_of_waiters: Arc::default(), shortage: Arc::default() }
+        Self {
+            total: bytes,
+            free: Arc::new(Semaphore::new(bytes)),
+            bytes_of_waiters: Arc::default(),
+            shortage: Arc::default(),
+        }
     }
 
     /// Takes bytes for one message or less, which holds `has` bytes already. If the budget is
@@ -51,7 +56,14 @@ impl MessageBudget {
             return None;
         }
         // The semaphore is never closed.
-        timeout(BUDGET_TIMEOUT, Arc::clone(&self.free).acquire_many_owned(bytes)).await.ok()?.ok().map(BudgetPermit)
+        timeout(
+            BUDGET_TIMEOUT,
+            Arc::clone(&self.free).acquire_many_owned(bytes),
+        )
+        .await
+        .ok()?
+        .ok()
+        .map(BudgetPermit)
     }
 
     /// Waits until another message finds the budget short.
@@ -76,13 +88,18 @@ struct BudgetWaiter<'b> {
 
 impl<'b> BudgetWaiter<'b> {
     fn begin(stuck: &'b AtomicUsize, has: usize) -> Self {
-        Self { bytes_of_waiters: stuck, held: has, held_by_all: stuck.fetch_add(has, Ordering::Relaxed) + has }
+        Self {
+            bytes_of_waiters: stuck,
+            held: has,
+            held_by_all: stuck.fetch_add(has, Ordering::Relaxed) + has,
+        }
     }
 }
 
 impl Drop for BudgetWaiter<'_> {
     fn drop(&mut self) {
-        self.bytes_of_waiters.fetch_sub(self.held, Ordering::Relaxed);
+        self.bytes_of_waiters
+            .fetch_sub(self.held, Ordering::Relaxed);
     }
 }
 
@@ -113,8 +130,17 @@ mod tests {
         });
         tokio::task::yield_now().await;
         // A message that holds nothing blocks no other.
-        assert!(timeout(BUDGET_TIMEOUT / 2, budget.acquire(1, 0)).await.is_err());
-        assert!(timeout(Duration::ZERO, budget.acquire(1, 4)).await.unwrap().is_none());
+        assert!(
+            timeout(BUDGET_TIMEOUT / 2, budget.acquire(1, 0))
+                .await
+                .is_err()
+        );
+        assert!(
+            timeout(Duration::ZERO, budget.acquire(1, 4))
+                .await
+                .unwrap()
+                .is_none()
+        );
         drop(second);
         assert_eq!((waiting.await.unwrap(), budget.free_bytes()), (Some(1), 4));
         drop(first);

@@ -16,7 +16,9 @@ use crate::domain::check::CheckSettings;
 use crate::domain::ping::{PingMethod, PingOrigin, PingScheme, truncate_user_agent};
 use crate::engine::Handle;
 use crate::engine::apply::KEYWORD_SEARCH_BYTES;
-use crate::engine::command::{Command, CommandReply, PingRequest, PingSignal, PingTarget, PrecomputedMeaning, Unavailable};
+use crate::engine::command::{
+    Command, CommandReply, PingRequest, PingSignal, PingTarget, PrecomputedMeaning, Unavailable,
+};
 use crate::log_limit::LogLimit;
 use crate::mail::SearchableMail;
 
@@ -32,48 +34,99 @@ const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Logs the pings of a message: all of them, or none. Returns true when they are on disk. Pings
 /// without a matching check are omitted, so that the sender does not learn which checks exist.
-pub(super) async fn log_pings(handle: &Handle, blocking: &BlockingThreads, readers: &Semaphore, peer: IpAddr, envelope: Envelope) -> bool {
-    let Envelope { sender, targets, message } = envelope;
+pub(super) async fn log_pings(
+    handle: &Handle,
+    blocking: &BlockingThreads,
+    readers: &Semaphore,
+    peer: IpAddr,
+    envelope: Envelope,
+) -> bool {
+    let Envelope {
+        sender,
+        targets,
+        message,
+    } = envelope;
     let body = Bytes::from(message);
     // The semaphore is never closed.
-    let Ok(reader) = readers.acquire().await else { return false };
+    let Ok(reader) = readers.acquire().await else {
+        return false;
+    };
     // Parsing a large message takes a while. If it panics, the message is still a ping.
-    let (reading, whole, named) = (handle.clone(), body.clone(), targets.clone());
-    let read = blocking.run(move || signals_of_message(&reading, peer, &whole, &named)).await.unwrap_or_else(|BlockingTaskError| {
-        tracing::error!("a mail could not be read and is not searched for keywords");
-        let nothing = PingSignal::Email { subject: "".into(), text: "".into(), precomputed: None };
-        vec![nothing; targets.len()]
-    });
+    let reading = handle.clone();
+    let whole = body.clone();
+    let named = targets.clone();
+    let read = blocking
+        .run(move || signals_of_message(&reading, peer, &whole, &named))
+        .await
+        .unwrap_or_else(|BlockingTaskError| {
+            tracing::error!("a mail could not be read and is not searched for keywords");
+            let nothing = PingSignal::Email {
+                subject: "".into(),
+                text: "".into(),
+                precomputed: None,
+            };
+            vec![nothing; targets.len()]
+        });
     drop(reader);
     let from = if sender.is_empty() { "<>" } else { &sender };
     let ua = truncate_user_agent(&format!("Email from {from}"));
     let ping = |(target, signal)| {
-        let origin = PingOrigin { scheme: PingScheme::Email, method: PingMethod::None, remote_addr: Some(peer), user_agent: ua.clone() };
-        PingRequest { target, signal, origin, rid: None, body: body.clone() }
+        let origin = PingOrigin {
+            scheme: PingScheme::Email,
+            method: PingMethod::None,
+            remote_addr: Some(peer),
+            user_agent: ua.clone(),
+        };
+        PingRequest {
+            target,
+            signal,
+            origin,
+            rid: None,
+            body: body.clone(),
+        }
     };
     let pings: Vec<_> = targets.into_iter().zip(read).map(ping).collect();
-    let Some(answer) = submit(handle, pings).await else { return false };
+    let Some(answer) = submit(handle, pings).await else {
+        return false;
+    };
     matches!(answer.await, Ok(Ok(Ok(_))))
 }
 
 /// Returns the signal of a message for each of its targets, by the current settings. The writer
 /// evaluates it again only if the settings change before that, and it gets as much of the text as
 /// of an HTTP body.
-fn signals_of_message(handle: &Handle, peer: IpAddr, message: &[u8], targets: &[PingTarget]) -> Vec<PingSignal> {
+fn signals_of_message(
+    handle: &Handle,
+    peer: IpAddr,
+    message: &[u8],
+    targets: &[PingTarget],
+) -> Vec<PingSignal> {
     let read = SearchableMail::parse(message);
-    let [subject, text]: [Arc<str>; 2] = [&read.subject, &read.text].map(|text| searched_prefix(text).into());
+    let [subject, text]: [Arc<str>; 2] =
+        [&read.subject, &read.text].map(|text| searched_prefix(text).into());
     let mut known = Vec::<PrecomputedMeaning>::new();
     let mut said = |by: Arc<CheckSettings>| {
-        if let Some(said) = known.iter().find(|said| said.settings.classifies_same_as(&by)) {
+        if let Some(said) = known
+            .iter()
+            .find(|said| said.settings.classifies_same_as(&by))
+        {
             return said.clone();
         }
-        let said = PrecomputedMeaning { meaning: by.classify_mail(&read.subject, &read.text), settings: by };
+        let said = PrecomputedMeaning {
+            meaning: by.classify_mail(&read.subject, &read.text),
+            settings: by,
+        };
         known.push(said.clone());
         said
     };
     let signal = |target| {
         let settings = handle.with_state(|state| {
-            state.find_ping_target(target).ok().flatten().and_then(|id| state.check(id)).map(|check| Arc::clone(&check.settings))
+            state
+                .find_ping_target(target)
+                .ok()
+                .flatten()
+                .and_then(|id| state.check(id))
+                .map(|check| Arc::clone(&check.settings))
         });
         if settings.is_none()
             && tracing::enabled!(Level::DEBUG)
@@ -81,18 +134,26 @@ fn signals_of_message(handle: &Handle, peer: IpAddr, message: &[u8], targets: &[
         {
             tracing::debug!(from = %peer, "a mail names no check and is dropped{left_out}");
         }
-        PingSignal::Email { subject: Arc::clone(&subject), text: Arc::clone(&text), precomputed: settings.map(&mut said) }
+        PingSignal::Email {
+            subject: Arc::clone(&subject),
+            text: Arc::clone(&text),
+            precomputed: settings.map(&mut said),
+        }
     };
     targets.iter().map(signal).collect()
 }
 
 /// Returns the part of a text that keywords are searched in, as long as in an HTTP body.
 fn searched_prefix(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(KEYWORD_SEARCH_BYTES)).unwrap_or_default()
+    text.get(..text.floor_char_boundary(KEYWORD_SEARCH_BYTES))
+        .unwrap_or_default()
 }
 
 /// Submits the pings. Waits for a full queue, because appliances rarely send a mail again.
-async fn submit(handle: &Handle, pings: Vec<PingRequest>) -> Option<oneshot::Receiver<CommandReply>> {
+async fn submit(
+    handle: &Handle,
+    pings: Vec<PingRequest>,
+) -> Option<oneshot::Receiver<CommandReply>> {
     for _ in 0..SUBMIT_ATTEMPTS {
         match handle.submit(Command::Mail(pings.clone())) {
             Ok(answer) => return Some(answer),
@@ -114,15 +175,31 @@ mod tests {
 
     /// Returns an engine with a full queue.
     fn full_engine() -> (Handle, Writer) {
-        let (handle, writer) = engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
+        let (handle, writer) =
+            engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
         while handle.submit(Command::PauseCheck(CheckId(1))).is_ok() {}
         (handle, writer)
     }
 
     fn pings() -> Vec<PingRequest> {
-        let origin = PingOrigin { scheme: PingScheme::Email, method: PingMethod::None, remote_addr: None, user_agent: "".into() };
-        let signal = PingSignal::Email { subject: "".into(), text: "".into(), precomputed: None };
-        vec![PingRequest { target: PingTarget::Uuid(Uuid::nil()), signal, origin, rid: None, body: Bytes::new() }]
+        let origin = PingOrigin {
+            scheme: PingScheme::Email,
+            method: PingMethod::None,
+            remote_addr: None,
+            user_agent: "".into(),
+        };
+        let signal = PingSignal::Email {
+            subject: "".into(),
+            text: "".into(),
+            precomputed: None,
+        };
+        vec![PingRequest {
+            target: PingTarget::Uuid(Uuid::nil()),
+            signal,
+            origin,
+            rid: None,
+            body: Bytes::new(),
+        }]
     }
 
     #[tokio::test(start_paused = true)]
@@ -134,7 +211,10 @@ mod tests {
         assert!(writer.step(false).unwrap());
         sleep(2 * RETRY_DELAY).await;
         assert!(writer.step(false).unwrap());
-        assert!(matches!(submitted.await.unwrap().unwrap().await, Ok(Ok(Ok(_)))));
+        assert!(matches!(
+            submitted.await.unwrap().unwrap().await,
+            Ok(Ok(Ok(_)))
+        ));
 
         let (handle, _writer) = full_engine();
         assert!(submit(&handle, pings()).await.is_none());

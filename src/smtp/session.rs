@@ -49,10 +49,26 @@ enum SessionEnd {
 }
 
 /// Runs a session until either side ends it.
-pub(super) async fn run_session(mut stream: TcpStream, peer: IpAddr, door: Arc<SmtpServerState>, stop: watch::Receiver<bool>) {
-    let tls = if door.config.certificate.is_some() { TlsState::Offered } else { TlsState::None };
+pub(super) async fn run_session(
+    mut stream: TcpStream,
+    peer: IpAddr,
+    door: Arc<SmtpServerState>,
+    stop: watch::Receiver<bool>,
+) {
+    let tls = if door.config.certificate.is_some() {
+        TlsState::Offered
+    } else {
+        TlsState::None
+    };
     let dialogue = Dialogue::new(door.config.domain.clone(), tls);
-    let mut session = SmtpSession { dialogue, peer, server: door, stop, budget_permit: None, is_slow: false };
+    let mut session = SmtpSession {
+        dialogue,
+        peer,
+        server: door,
+        stop,
+        budget_permit: None,
+        is_slow: false,
+    };
     // An error of a connection concerns that connection only.
     if let Err(error) = session.serve(&mut stream).await {
         tracing::debug!(%peer, %error, "mail session broken off");
@@ -79,17 +95,23 @@ impl SmtpSession {
         if let SessionEnd::StartTls = self.run_dialogue(stream).await?
             && let Some(certificate) = self.server.config.certificate.clone()
         {
-            let mut encrypted = timeout(SEND_TIMEOUT, certificate.acceptor().accept(stream)).await??;
+            let mut encrypted =
+                timeout(SEND_TIMEOUT, certificate.acceptor().accept(stream)).await??;
             self.run_dialogue(&mut encrypted).await?;
             timeout(SEND_TIMEOUT, encrypted.shutdown()).await??;
         }
         Ok(())
     }
 
-    async fn run_dialogue<S: AsyncRead + AsyncWrite + Unpin>(&mut self, stream: &mut S) -> io::Result<SessionEnd> {
+    async fn run_dialogue<S: AsyncRead + AsyncWrite + Unpin>(
+        &mut self,
+        stream: &mut S,
+    ) -> io::Result<SessionEnd> {
         let mut chunk = vec![0; READ_BYTES];
         let budget = self.server.message_budget.clone();
-        let (patience, session, look) = (sleep(MESSAGE_TIMEOUT), sleep(SESSION_TIMEOUT), sleep(RATE_INTERVAL));
+        let patience = sleep(MESSAGE_TIMEOUT);
+        let session = sleep(SESSION_TIMEOUT);
+        let look = sleep(RATE_INTERVAL);
         tokio::pin!(patience, session, look);
         let mut came = 0;
         loop {
@@ -152,9 +174,14 @@ impl SmtpSession {
                     replies.push_str(&reply);
                 }
                 DialogueStep::Deliver(envelope) => {
-                    let logged =
-                        ping_submission::log_pings(&self.server.handle, &self.server.blocking, &self.server.readers, self.peer, envelope)
-                            .await;
+                    let logged = ping_submission::log_pings(
+                        &self.server.handle,
+                        &self.server.blocking,
+                        &self.server.readers,
+                        self.peer,
+                        envelope,
+                    )
+                    .await;
                     let reply = Dialogue::delivery_reply(logged);
                     self.record_refusal(&reply);
                     replies.push_str(&reply);
@@ -201,7 +228,9 @@ impl SmtpSession {
         if wanted <= has {
             return true;
         }
-        let Some(more) = self.server.message_budget.acquire(wanted - has, has).await else { return false };
+        let Some(more) = self.server.message_budget.acquire(wanted - has, has).await else {
+            return false;
+        };
         match &mut self.budget_permit {
             Some(taken) => taken.merge(more),
             None => self.budget_permit = Some(more),

@@ -17,12 +17,19 @@ thread_local! {
 
 /// Runs `work`, which reads or writes the database. A panic of redb becomes an error: the database
 /// is damaged.
-pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+pub(crate) fn catch_panic<T>(
+    work: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let tell = take_hook();
         set_hook(Box::new(move |panic| {
-            IS_LIBRARY_PANIC.set(IS_CATCHING.get() && panic.location().is_some_and(|place| place.file().contains("redb")));
+            IS_LIBRARY_PANIC.set(
+                IS_CATCHING.get()
+                    && panic
+                        .location()
+                        .is_some_and(|place| place.file().contains("redb")),
+            );
             if !IS_LIBRARY_PANIC.get() {
                 tell(panic);
             }
@@ -33,19 +40,27 @@ pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Re
     let done = catch_unwind(AssertUnwindSafe(work));
     IS_CATCHING.set(outer);
     match done {
-        Ok(Err(StoreError::Damaged { reason, panicked })) => {
-            Err(StoreError::Damaged { reason: Storage::take_failed_place().unwrap_or(reason), panicked })
-        }
+        Ok(Err(StoreError::Damaged { reason, panicked })) => Err(StoreError::Damaged {
+            reason: Storage::take_failed_place().unwrap_or(reason),
+            panicked,
+        }),
         Ok(done) => done,
-        Err(panic) if IS_LIBRARY_PANIC.get() => {
-            Err(StoreError::Damaged { reason: Storage::take_failed_place().unwrap_or_else(|| panic_message(&*panic)), panicked: true })
-        }
+        Err(panic) if IS_LIBRARY_PANIC.get() => Err(StoreError::Damaged {
+            reason: Storage::take_failed_place().unwrap_or_else(|| panic_message(&*panic)),
+            panicked: true,
+        }),
         Err(panic) => resume_unwind(panic),
     }
 }
 
 /// Returns the message of a panic.
 fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("a page makes no sense ({})", text.unwrap_or("no reason given"))
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied());
+    format!(
+        "a page makes no sense ({})",
+        text.unwrap_or("no reason given")
+    )
 }

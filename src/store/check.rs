@@ -59,8 +59,9 @@ struct CheckRecord<'a> {
     outcomes: u64,
     #[serde(default)]
     failures: u16,
-    /// Since version 3. 0 not needed, 1 notified, 2 server outage, 3 below threshold. Since version
-    /// 4: 4 parent pending, 5 parent down, 6 undelivered, 7 window. Since version 5: 8 trial.
+    /// Since version 3. 0 not needed, 1 notified, 2 server outage, 3 below threshold. Since
+    /// version 4: 4 parent pending, 5 parent down, 6 undelivered, 7 window. Since version 5: 8
+    /// trial.
     #[serde(default)]
     telling: u8,
     /// Time of the next decision, for 2 to 5, 7 and 8.
@@ -124,17 +125,38 @@ fn notification_state_numbers(telling: NotificationState) -> (u8, i64, u64) {
         NotificationState::NotNeeded => (0, 0, 0),
         NotificationState::Notified => (1, 0, 0),
         NotificationState::Undelivered => (6, 0, 0),
-        NotificationState::Pending { at, reason: HoldReason::ServerOutage } => (2, at.micros(), 0),
-        NotificationState::Pending { at, reason: HoldReason::BelowThreshold } => (3, at.micros(), 0),
-        NotificationState::Pending { at, reason: HoldReason::ParentPending } => (4, at.micros(), 0),
-        NotificationState::Pending { at, reason: HoldReason::ParentDown(CheckId(parent)) } => (5, at.micros(), parent),
-        NotificationState::Pending { at, reason: HoldReason::MaintenanceWindow } => (7, at.micros(), 0),
-        NotificationState::Pending { at, reason: HoldReason::Trial } => (8, at.micros(), 0),
+        NotificationState::Pending {
+            at,
+            reason: HoldReason::ServerOutage,
+        } => (2, at.micros(), 0),
+        NotificationState::Pending {
+            at,
+            reason: HoldReason::BelowThreshold,
+        } => (3, at.micros(), 0),
+        NotificationState::Pending {
+            at,
+            reason: HoldReason::ParentPending,
+        } => (4, at.micros(), 0),
+        NotificationState::Pending {
+            at,
+            reason: HoldReason::ParentDown(CheckId(parent)),
+        } => (5, at.micros(), parent),
+        NotificationState::Pending {
+            at,
+            reason: HoldReason::MaintenanceWindow,
+        } => (7, at.micros(), 0),
+        NotificationState::Pending {
+            at,
+            reason: HoldReason::Trial,
+        } => (8, at.micros(), 0),
     }
 }
 
 fn notification_state_of(number: u8, at: i64, behind: u64) -> Option<NotificationState> {
-    let due = |held| NotificationState::Pending { at: Timestamp::from_micros(at), reason: held };
+    let due = |held| NotificationState::Pending {
+        at: Timestamp::from_micros(at),
+        reason: held,
+    };
     Some(match number {
         0 => NotificationState::NotNeeded,
         1 => NotificationState::Notified,
@@ -151,7 +173,9 @@ fn notification_state_of(number: u8, at: i64, behind: u64) -> Option<Notificatio
 
 impl<'a> From<&'a Check> for CheckRecord<'a> {
     fn from(check: &'a Check) -> Self {
-        let Check { settings, state, .. } = check;
+        let Check {
+            settings, state, ..
+        } = check;
         let filters = settings.filters;
         let (telling, telling_at, behind) = notification_state_numbers(state.notification);
         Self {
@@ -171,7 +195,12 @@ impl<'a> From<&'a Check> for CheckRecord<'a> {
             start_kw: settings.start_kw.as_str(),
             success_kw: settings.success_kw.as_str(),
             failure_kw: settings.failure_kw.as_str(),
-            filters: [filters.subject, filters.body, filters.http_body, filters.default_fail],
+            filters: [
+                filters.subject,
+                filters.body,
+                filters.http_body,
+                filters.default_fail,
+            ],
             channels: settings.channels.iter().map(|channel| channel.0).collect(),
             status: status_number(state.status),
             changed: state.changed.micros(),
@@ -186,11 +215,22 @@ impl<'a> From<&'a Check> for CheckRecord<'a> {
             telling,
             telling_at,
             after: settings.failure_threshold.get(),
-            parents: settings.parents.ids().iter().map(|parent| parent.0).collect(),
+            parents: settings
+                .parents
+                .ids()
+                .iter()
+                .map(|parent| parent.0)
+                .collect(),
             behind,
             untouched: state.unused_since_import,
             brought: state.imported_pings,
-            told_as: check.alerted_names.as_ref().map(|names| (names.name.as_str(), names.slug.as_str(), names.tags.as_str())),
+            told_as: check.alerted_names.as_ref().map(|names| {
+                (
+                    names.name.as_str(),
+                    names.slug.as_str(),
+                    names.tags.as_str(),
+                )
+            }),
         }
     }
 }
@@ -206,23 +246,37 @@ impl CheckRecord<'_> {
             desc: Description::from_stored(self.desc),
             timeout: Seconds::parse(i64::from(self.timeout)).map_err(|_| "timeout")?,
             grace: Seconds::parse(i64::from(self.grace)).map_err(|_| "grace")?,
-            schedule: self.schedule.map(Schedule::parse).transpose().map_err(|_| "schedule")?.map(Arc::new),
+            schedule: self
+                .schedule
+                .map(Schedule::parse)
+                .transpose()
+                .map_err(|_| "schedule")?
+                .map(Arc::new),
             tz: Timezone::parse(self.tz).map_err(|_| "tz")?,
             manual_resume: self.manual_resume,
             post_only: self.post_only,
             start_kw: Keywords::from_stored(self.start_kw),
             success_kw: Keywords::from_stored(self.success_kw),
             failure_kw: Keywords::from_stored(self.failure_kw),
-            filters: KeywordFilters { subject, body, http_body, default_fail },
+            filters: KeywordFilters {
+                subject,
+                body,
+                http_body,
+                default_fail,
+            },
             channels: self.channels.iter().map(|id| ChannelId(*id)).collect(),
             failure_threshold: FailureThreshold::parse(self.after.into()).map_err(|_| "after")?,
-            parents: Parents::new(self.parents.iter().map(|id| CheckId(*id)).collect()).map_err(|_| "parents")?,
+            parents: Parents::new(self.parents.iter().map(|id| CheckId(*id)).collect())
+                .map_err(|_| "parents")?,
         };
         let mut state = CheckState {
             status: status_of(self.status).ok_or("status")?,
             changed: Timestamp::from_micros(self.changed),
             last_ping: self.last_ping.map(Timestamp::from_micros),
-            run: self.run.map(|(start, rid)| OngoingRun { start: Timestamp::from_micros(start), rid }),
+            run: self.run.map(|(start, rid)| OngoingRun {
+                start: Timestamp::from_micros(start),
+                rid,
+            }),
             last_duration: self.last_duration,
             grace_start: None,
             n_pings: self.n_pings,
@@ -230,9 +284,14 @@ impl CheckRecord<'_> {
             last_flip: FlipNumber(self.last_flip),
             outcomes: RecentOutcomes::from_bits(self.outcomes),
             failures: self.failures,
-            notification: notification_state_of(self.telling, self.telling_at, self.behind).ok_or("telling")?,
+            notification: notification_state_of(self.telling, self.telling_at, self.behind)
+                .ok_or("telling")?,
             unused_since_import: self.untouched,
-            imported_pings: if self.untouched { self.n_pings } else { self.brought },
+            imported_pings: if self.untouched {
+                self.n_pings
+            } else {
+                self.brought
+            },
         };
         state.update_grace_start(&settings);
         let told_as = self.told_as.map(|names| Arc::new(outbox::names_of(names)));
@@ -257,9 +316,13 @@ pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), StoreEr
 impl Batch {
     /// Writes the rows of checks and returns the number of bytes written. Ordered by id, the writes
     /// touch the fewest pages.
-    pub fn put_checks<'a>(&self, checks: impl IntoIterator<Item = &'a Check>) -> Result<u64, StoreError> {
+    pub fn put_checks<'a>(
+        &self,
+        checks: impl IntoIterator<Item = &'a Check>,
+    ) -> Result<u64, StoreError> {
         let mut table = self.transaction.open_table(CHECKS)?;
-        let (mut bytes, mut written) = (Vec::new(), 0);
+        let mut bytes = Vec::new();
+        let mut written = 0;
         for check in checks {
             record::encode(&CheckRecord::from(check), &mut bytes)?;
             table.insert(check.id.0, bytes.as_slice())?;
@@ -269,7 +332,10 @@ impl Batch {
     }
 
     /// Removes the rows of checks.
-    pub fn remove_checks(&self, checks: impl IntoIterator<Item = CheckId>) -> Result<(), StoreError> {
+    pub fn remove_checks(
+        &self,
+        checks: impl IntoIterator<Item = CheckId>,
+    ) -> Result<(), StoreError> {
         let mut table = self.transaction.open_table(CHECKS)?;
         for id in checks {
             table.remove(id.0)?;
@@ -281,7 +347,9 @@ impl Batch {
 /// Reads the check in a row.
 pub(super) fn read_check(id: u64, bytes: &[u8]) -> Result<Check, StoreError> {
     let row: CheckRecord<'_> = record::decode(bytes)?;
-    row.check(CheckId(id)).map_err(|field| record::corrupt::<CheckRecord<'_>>(&format_args!("`{field}` of check {id}")))
+    row.check(CheckId(id)).map_err(|field| {
+        record::corrupt::<CheckRecord<'_>>(&format_args!("`{field}` of check {id}"))
+    })
 }
 
 /// Returns the reason why a row cannot be read, and a replacement row: a check that is paused until
@@ -296,7 +364,10 @@ pub(super) fn unreadable_check_row(id: u64, bytes: &[u8]) -> Option<(StoreError,
     // Each field is replaced at most once. If it is still invalid, the row cannot be repaired.
     while let Err(field) = row.check(CheckId(id)) {
         if fields.contains(&field) {
-            return Some((record::corrupt::<CheckRecord<'_>>(&format_args!("`{field}` of check {id}")), None));
+            return Some((
+                record::corrupt::<CheckRecord<'_>>(&format_args!("`{field}` of check {id}")),
+                None,
+            ));
         }
         fields.push(field);
         match field {
@@ -319,9 +390,16 @@ pub(super) fn unreadable_check_row(id: u64, bytes: &[u8]) -> Option<(StoreError,
         return None;
     }
     let names = fields.join(", ");
-    let desc = format!("This check is paused: this release cannot read its {names}. Correct it and resume it.\n\n{}", row.desc);
-    (row.desc, row.status, row.run, row.manual_resume) = (&desc, status_number(Status::Paused), None, true);
-    if let Some(NotificationState::Pending { .. }) = notification_state_of(row.telling, row.telling_at, row.behind) {
+    let desc = format!(
+        "This check is paused: this release cannot read its {names}. Correct it and resume \
+         it.\n\n{}",
+        row.desc
+    );
+    (row.desc, row.status, row.run, row.manual_resume) =
+        (&desc, status_number(Status::Paused), None, true);
+    if let Some(NotificationState::Pending { .. }) =
+        notification_state_of(row.telling, row.telling_at, row.behind)
+    {
         row.telling = 0;
     }
     let error = record::corrupt::<CheckRecord<'_>>(&format_args!("{names} of check {id}"));
@@ -332,7 +410,9 @@ pub(super) fn unreadable_check_row(id: u64, bytes: &[u8]) -> Option<(StoreError,
 
 impl Snapshot {
     /// Returns every check as of its row, oldest first.
-    pub fn checks(&self) -> Result<impl Iterator<Item = Result<Check, StoreError>> + use<>, StoreError> {
+    pub fn checks(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<Check, StoreError>> + use<>, StoreError> {
         let table = self.transaction.open_table(CHECKS)?;
         Ok(table.range::<u64>(..)?.map(|row| {
             let (id, bytes) = row?;

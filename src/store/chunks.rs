@@ -30,23 +30,35 @@ pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreE
 impl Batch {
     /// Begins an upload and returns its number.
     pub fn begin_upload(&self) -> Result<u64, StoreError> {
-        let last = self.transaction.open_table(UPLOADS)?.last()?.map_or(0, |(number, _)| number.value());
+        let last = self
+            .transaction
+            .open_table(UPLOADS)?
+            .last()?
+            .map_or(0, |(number, _)| number.value());
         let mut unreferred = self.transaction.open_table(UNREFERENCED)?;
-        let number = unreferred.last()?.map_or(0, |(number, _)| number.value()).max(last) + 1;
+        let number = unreferred
+            .last()?
+            .map_or(0, |(number, _)| number.value())
+            .max(last)
+            + 1;
         unreferred.insert(number, ())?;
         Ok(number)
     }
 
     /// Adds a chunk to an upload.
     pub fn put_chunk(&self, upload: u64, place: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        self.transaction.open_table(CHUNKS)?.insert((upload, place), bytes)?;
+        self.transaction
+            .open_table(CHUNKS)?
+            .insert((upload, place), bytes)?;
         Ok(())
     }
 
     /// Sets the number of pings that have this upload as their body. The upload is then referenced.
     pub(super) fn add_references(&self, upload: u64, pings: u64) -> Result<(), StoreError> {
         self.transaction.open_table(UNREFERENCED)?.remove(upload)?;
-        self.transaction.open_table(UPLOADS)?.insert(upload, pings)?;
+        self.transaction
+            .open_table(UPLOADS)?
+            .insert(upload, pings)?;
         Ok(())
     }
 
@@ -74,10 +86,15 @@ impl Batch {
 
     /// Sets the number of references of each upload; uploads that are not listed have none. Returns
     /// true if a number changed.
-    pub(super) fn set_reference_counts(&self, counts: &HashMap<u64, u64>) -> Result<bool, StoreError> {
+    pub(super) fn set_reference_counts(
+        &self,
+        counts: &HashMap<u64, u64>,
+    ) -> Result<bool, StoreError> {
         let mut uploads = self.transaction.open_table(UPLOADS)?;
         let mut unreferred = self.transaction.open_table(UNREFERENCED)?;
-        let rows = uploads.iter()?.map(|row| row.map(|(upload, pings)| (upload.value(), pings.value())));
+        let rows = uploads
+            .iter()?
+            .map(|row| row.map(|(upload, pings)| (upload.value(), pings.value())));
         let rows = rows.collect::<Result<Vec<_>, _>>()?;
         let mut news = false;
         for (upload, pings) in rows {
@@ -96,7 +113,11 @@ impl Batch {
 
     /// Returns the first unreferenced upload from a number on, except the one that is being
     /// written.
-    pub fn first_unreferenced(&self, from: u64, written: Option<u64>) -> Result<Option<u64>, StoreError> {
+    pub fn first_unreferenced(
+        &self,
+        from: u64,
+        written: Option<u64>,
+    ) -> Result<Option<u64>, StoreError> {
         let unreferred = self.transaction.open_table(UNREFERENCED)?;
         for row in unreferred.range(from..)? {
             let number = row?.0.value();
@@ -112,15 +133,22 @@ impl Batch {
     /// chunks.
     pub fn remove_chunks(&self, upload: u64, most_bytes: u64) -> Result<usize, StoreError> {
         let mut pieces = self.transaction.open_table(CHUNKS)?;
-        let (mut removed, mut bytes) = (0, 0);
+        let mut removed = 0;
+        let mut bytes = 0;
         while removed == 0 || bytes < most_bytes {
             // One chunk at a time: looking up a key reads its chunk.
-            let next = pieces.range((upload, 0)..=(upload, u64::MAX))?.next().transpose()?.map(|(place, _)| place.value());
+            let next = pieces
+                .range((upload, 0)..=(upload, u64::MAX))?
+                .next()
+                .transpose()?
+                .map(|(place, _)| place.value());
             let Some(place) = next else {
                 self.transaction.open_table(UNREFERENCED)?.remove(upload)?;
                 break;
             };
-            bytes += pieces.remove(place)?.map_or(0, |piece| piece.value().len() as u64);
+            bytes += pieces
+                .remove(place)?
+                .map_or(0, |piece| piece.value().len() as u64);
             removed += 1;
         }
         Ok(removed)
@@ -128,8 +156,16 @@ impl Batch {
 }
 
 /// Appends the chunks of an upload to `body`, up to a length of `len`.
-pub(super) fn read_upload(transaction: &ReadTransaction, upload: u64, len: usize, body: &mut Vec<u8>) -> Result<(), StoreError> {
-    for row in transaction.open_table(CHUNKS)?.range((upload, 0)..=(upload, u64::MAX))? {
+pub(super) fn read_upload(
+    transaction: &ReadTransaction,
+    upload: u64,
+    len: usize,
+    body: &mut Vec<u8>,
+) -> Result<(), StoreError> {
+    for row in transaction
+        .open_table(CHUNKS)?
+        .range((upload, 0)..=(upload, u64::MAX))?
+    {
         let (_, piece) = row?;
         if body.len() + piece.value().len() > len {
             break;
@@ -140,16 +176,23 @@ pub(super) fn read_upload(transaction: &ReadTransaction, upload: u64, len: usize
 }
 
 /// Returns a part of the body in an upload. Reads only the chunks that contain the part.
-pub(super) fn read_upload_part(transaction: &ReadTransaction, upload: u64, part: BodyPart) -> Result<Vec<u8>, StoreError> {
+pub(super) fn read_upload_part(
+    transaction: &ReadTransaction,
+    upload: u64,
+    part: BodyPart,
+) -> Result<Vec<u8>, StoreError> {
     let pieces = transaction.open_table(CHUNKS)?;
     let mut rows = pieces.range((upload, 0)..=(upload, u64::MAX))?;
-    let (mut found, mut len) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut len = 0;
     loop {
         let (row, most) = match part {
             BodyPart::First(most) => (rows.next(), most),
             BodyPart::Last(most) => (rows.next_back(), most),
         };
-        let Some(row) = row.filter(|_| len < most).transpose()? else { break };
+        let Some(row) = row.filter(|_| len < most).transpose()? else {
+            break;
+        };
         len += row.1.value().len();
         found.push(row.1.value().to_vec());
     }

@@ -30,7 +30,8 @@ pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), StoreEr
 /// Reads the source in a row.
 pub(super) fn read_source(id: u64, bytes: &[u8]) -> Result<(u64, ConfigSource), StoreError> {
     let row: DeclaredRecord<'_> = record::decode(bytes)?;
-    let source = ConfigSource::parse(row.source).map_err(|reason| record::corrupt::<DeclaredRecord<'_>>(&reason))?;
+    let source = ConfigSource::parse(row.source)
+        .map_err(|reason| record::corrupt::<DeclaredRecord<'_>>(&reason))?;
     Ok((id, source))
 }
 
@@ -38,7 +39,13 @@ impl Batch {
     /// Sets the source that manages an object; `None` if no source does.
     pub fn put_source(&self, id: u64, source: Option<&ConfigSource>) -> Result<(), StoreError> {
         match source {
-            Some(source) => self.put_record(DECLARED, id, &DeclaredRecord { source: source.as_str() }),
+            Some(source) => self.put_record(
+                DECLARED,
+                id,
+                &DeclaredRecord {
+                    source: source.as_str(),
+                },
+            ),
             None => self.remove_sources([id]),
         }
     }
@@ -46,7 +53,8 @@ impl Batch {
     /// Removes the sources of these objects.
     pub fn remove_sources(&self, ids: impl IntoIterator<Item = u64>) -> Result<(), StoreError> {
         let mut table = self.transaction.open_table(DECLARED)?;
-        ids.into_iter().try_for_each(|id| table.remove(id).map(drop))?;
+        ids.into_iter()
+            .try_for_each(|id| table.remove(id).map(drop))?;
         Ok(())
     }
 }

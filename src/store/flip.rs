@@ -80,8 +80,12 @@ fn cause_of(number: u8, detail: u8) -> Option<FlipCause> {
 impl FlipRecord {
     fn read(bytes: &[u8]) -> Result<LoggedFlip, StoreError> {
         let row: Self = record::decode(bytes)?;
-        let status = |number| status_of(number).ok_or_else(|| record::corrupt::<Self>(&format_args!("status {number}")));
-        let cause = cause_of(row.cause, row.detail).ok_or_else(|| record::corrupt::<Self>(&format_args!("cause {}", row.cause)))?;
+        let status = |number| {
+            status_of(number)
+                .ok_or_else(|| record::corrupt::<Self>(&format_args!("status {number}")))
+        };
+        let cause = cause_of(row.cause, row.detail)
+            .ok_or_else(|| record::corrupt::<Self>(&format_args!("cause {}", row.cause)))?;
         Ok(LoggedFlip {
             check: CheckId(row.check),
             previous: FlipNumber(row.previous),
@@ -110,7 +114,10 @@ pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), StoreEr
 
 /// Number of the newest flip; 0 if there is none.
 pub(super) fn newest_flip_number(transaction: &WriteTransaction) -> Result<u64, StoreError> {
-    Ok(transaction.open_table(FLIPS)?.last()?.map_or(0, |(number, _)| number.value()))
+    Ok(transaction
+        .open_table(FLIPS)?
+        .last()?
+        .map_or(0, |(number, _)| number.value()))
 }
 
 /// Result of one step of pruning flips.
@@ -126,10 +133,22 @@ pub struct FlipPruneResult {
 
 impl Batch {
     /// Appends flips to the log.
-    pub fn append_flips<'a>(&self, flips: impl IntoIterator<Item = &'a (FlipNumber, LoggedFlip)>) -> Result<(), StoreError> {
+    pub fn append_flips<'a>(
+        &self,
+        flips: impl IntoIterator<Item = &'a (FlipNumber, LoggedFlip)>,
+    ) -> Result<(), StoreError> {
         let mut table = self.transaction.open_table(FLIPS)?;
         let mut bytes = Vec::new();
-        for (number, LoggedFlip { check, previous, arrival, flip }) in flips {
+        for (
+            number,
+            LoggedFlip {
+                check,
+                previous,
+                arrival,
+                flip,
+            },
+        ) in flips
+        {
             let (cause, detail) = cause_numbers(flip.cause);
             let row = FlipRecord {
                 check: check.0,
@@ -170,7 +189,9 @@ impl Batch {
             if gone.binary_search(&logged.previous.0).is_ok() {
                 return Ok(false);
             }
-            let previous = table.get(logged.previous.0)?.and_then(|row| FlipRecord::read(row.value()).ok());
+            let previous = table
+                .get(logged.previous.0)?
+                .and_then(|row| FlipRecord::read(row.value()).ok());
             Ok(previous.is_some_and(|previous| previous.check == logged.check && holds(&previous)))
         };
         for (seen, row) in table.range(from.0..=up_to.0)?.enumerate() {
@@ -180,14 +201,18 @@ impl Batch {
                 break;
             }
             match FlipRecord::read(bytes.value()) {
-                Ok(logged) if dead(&logged) && !is_held(&logged, &gone)? => gone.push(number.value()),
+                Ok(logged) if dead(&logged) && !is_held(&logged, &gone)? => {
+                    gone.push(number.value())
+                }
                 Ok(_) => {}
                 Err(error) => pruned.damaged = Some(error),
             }
         }
         pruned.removed = gone.len();
         if let (Some(first), Some(last)) = (gone.first(), gone.last()) {
-            table.retain_in(*first..=*last, |number, _| gone.binary_search(&number).is_err())?;
+            table.retain_in(*first..=*last, |number, _| {
+                gone.binary_search(&number).is_err()
+            })?;
         }
         Ok(pruned)
     }
@@ -202,7 +227,11 @@ impl Snapshot {
 
     /// True if the times of the remaining flips of each check are in order.
     pub fn flips_are_in_order(&self) -> Result<bool, StoreError> {
-        let first = self.transaction.open_table(FLIPS)?.first()?.map(|(number, _)| number.value());
+        let first = self
+            .transaction
+            .open_table(FLIPS)?
+            .first()?
+            .map(|(number, _)| number.value());
         Ok(first.unwrap_or(u64::MAX) > self.meta_value(MetaKey::FlipsOutOfOrder)?)
     }
 
@@ -210,11 +239,18 @@ impl Snapshot {
     pub fn flips_after(
         &self,
         number: FlipNumber,
-    ) -> Result<impl Iterator<Item = Result<(FlipNumber, LoggedFlip), StoreError>> + use<>, StoreError> {
-        Ok(self.transaction.open_table(FLIPS)?.range(number.0.saturating_add(1)..)?.map(|row| {
-            let (number, bytes) = row?;
-            Ok((FlipNumber(number.value()), FlipRecord::read(bytes.value())?))
-        }))
+    ) -> Result<
+        impl Iterator<Item = Result<(FlipNumber, LoggedFlip), StoreError>> + use<>,
+        StoreError,
+    > {
+        Ok(self
+            .transaction
+            .open_table(FLIPS)?
+            .range(number.0.saturating_add(1)..)?
+            .map(|row| {
+                let (number, bytes) = row?;
+                Ok((FlipNumber(number.value()), FlipRecord::read(bytes.value())?))
+            }))
     }
 
     /// Returns the flips of one check, newest first, from `last` on as far as they are kept.
@@ -234,7 +270,9 @@ impl Snapshot {
                 Ok(row) if row.check != check => None,
                 // Each step must lead further back, so that no malformed row causes an endless
                 // loop.
-                Ok(row) if row.previous >= number => Some(Err(record::corrupt::<FlipRecord>(&"its chain does not lead back"))),
+                Ok(row) if row.previous >= number => Some(Err(record::corrupt::<FlipRecord>(
+                    &"its chain does not lead back",
+                ))),
                 Ok(row) => {
                     next = row.previous;
                     Some(Ok(row))

@@ -32,8 +32,8 @@ pub struct InspectionReport {
     pub tables: BTreeMap<String, TableSize>,
     /// Number of bodies that match the log.
     pub intact_bodies: u64,
-    /// Pings beyond the log limit of their check, or whose check is removed. The next sweep removes
-    /// them.
+    /// Pings beyond the log limit of their check, or whose check is removed. The next sweep
+    /// removes them.
     pub dead_pings: u64,
     /// Rows that this or an earlier release could not read and moved to quarantine.
     pub quarantined_rows: u64,
@@ -72,10 +72,21 @@ impl Inspection {
     /// Returns the result once all rows have been inspected.
     pub fn finish(mut self) -> InspectionReport {
         self.end_upload();
-        let missing: Vec<_> = self.expected.drain(..).map(|(_, body)| body).chain(self.uploads.drain().map(|(_, body)| body)).collect();
-        missing.into_iter().for_each(|body| self.add_problem(body.missing_message()));
+        let missing: Vec<_> = self
+            .expected
+            .drain(..)
+            .map(|(_, body)| body)
+            .chain(self.uploads.drain().map(|(_, body)| body))
+            .collect();
+        missing
+            .into_iter()
+            .for_each(|body| self.add_problem(body.missing_message()));
         let limit = |project: &ProjectId| self.limits.get(project).copied().unwrap_or(0);
-        let live: u64 = self.checks.values().map(|(project, n)| (*n).min(limit(project))).sum();
+        let live: u64 = self
+            .checks
+            .values()
+            .map(|(project, n)| (*n).min(limit(project)))
+            .sum();
         self.report.dead_pings = self.pings.saturating_sub(live);
         self.report
     }
@@ -91,7 +102,9 @@ impl Inspection {
     /// Begins a table, which may have no rows.
     pub(super) fn begin_table(&mut self, table: &str) {
         if !self.report.tables.contains_key(table) {
-            self.report.tables.insert(table.to_owned(), TableSize::default());
+            self.report
+                .tables
+                .insert(table.to_owned(), TableSize::default());
         }
     }
 
@@ -111,18 +124,24 @@ impl Inspection {
     }
 
     pub(super) fn inspect_project(&mut self, project: &Project) {
-        self.limits.insert(project.id, project.ping_log_limit.into());
+        self.limits
+            .insert(project.id, project.ping_log_limit.into());
     }
 
     pub(super) fn inspect_check(&mut self, check: &Check) {
-        self.checks.insert(check.id, (check.project, check.state.n_pings));
+        self.checks
+            .insert(check.id, (check.project, check.state.n_pings));
     }
 
     pub(super) fn count_quarantined(&mut self) {
         self.report.quarantined_rows += 1;
     }
 
-    pub(super) fn inspect_ping(&mut self, place: PingLocation, bytes: &[u8]) -> Result<(), StoreError> {
+    pub(super) fn inspect_ping(
+        &mut self,
+        place: PingLocation,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
         self.pings += 1;
         let (ping, body) = LoggedBody::from_row(bytes)?;
         if let Some((_, newest)) = self.checks.get_mut(&ping.check) {
@@ -138,7 +157,11 @@ impl Inspection {
 
     /// Inspects a chunk. Chunks come in the order of uploads and of their positions.
     pub(super) fn inspect_chunk(&mut self, upload: u64, bytes: &[u8]) {
-        if self.upload.as_ref().is_none_or(|(number, ..)| *number != upload) {
+        if self
+            .upload
+            .as_ref()
+            .is_none_or(|(number, ..)| *number != upload)
+        {
             self.end_upload();
             self.upload = Some((upload, 0, Hasher::new()));
         }
@@ -150,8 +173,14 @@ impl Inspection {
 
     /// Ends an upload after its last chunk. An upload without pings is being written or removed.
     fn end_upload(&mut self) {
-        let Some((number, len, checksum)) = self.upload.take() else { return };
-        match self.uploads.remove(&number).map(|body| body.verify(len, checksum.finalize())) {
+        let Some((number, len, checksum)) = self.upload.take() else {
+            return;
+        };
+        match self
+            .uploads
+            .remove(&number)
+            .map(|body| body.verify(len, checksum.finalize()))
+        {
             Some(Ok(())) => self.report.intact_bodies += 1,
             Some(Err(error)) => self.add_problem(error.to_string()),
             None => {}
@@ -159,8 +188,15 @@ impl Inspection {
     }
 
     /// Inspects the body of an inspected ping.
-    pub(super) fn inspect_body(&mut self, place: PingLocation, bytes: &[u8]) -> Result<(), StoreError> {
-        while let Some((expected, body)) = self.expected.pop_front_if(|(expected, _)| *expected <= place) {
+    pub(super) fn inspect_body(
+        &mut self,
+        place: PingLocation,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
+        while let Some((expected, body)) = self
+            .expected
+            .pop_front_if(|(expected, _)| *expected <= place)
+        {
             if expected == place {
                 body.verify(bytes.len(), crc32fast::hash(bytes))?;
                 self.report.intact_bodies += 1;

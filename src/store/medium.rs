@@ -50,7 +50,10 @@ pub(super) struct FileId {
 
 impl FileId {
     fn from_metadata(found: &Metadata) -> Self {
-        Self { device: found.dev(), inode: found.ino() }
+        Self {
+            device: found.dev(),
+            inode: found.ino(),
+        }
     }
 }
 
@@ -75,55 +78,95 @@ impl Medium {
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
         let (storage, file) = match self {
-            Self::Backend(storage) => (Storage::new(Arc::clone(storage), None, false, progress), None),
+            Self::Backend(storage) => (
+                Storage::new(Arc::clone(storage), None, false, progress),
+                None,
+            ),
             Self::Directory(directory) => {
                 let path = directory.join(FILE_NAME);
                 let told = |error| StoreError::Directory(path.clone(), error);
-                create_private_directory(directory).map_err(|error| StoreError::Directory(directory.clone(), error))?;
+                create_private_directory(directory)
+                    .map_err(|error| StoreError::Directory(directory.clone(), error))?;
                 if is_missing(&path) {
                     create_database_file(&builder, directory, &path).map_err(told)?;
                 }
                 let (file, id) = open_database(&path)?;
                 let same = file.try_clone().map_err(told)?;
-                let file = FileBackend::new(file).map_err(|error| self.explain_error(error.into()))?;
-                (Storage::new(Arc::new(file), Some(same), true, progress), Some(id))
+                let file =
+                    FileBackend::new(file).map_err(|error| self.explain_error(error.into()))?;
+                (
+                    Storage::new(Arc::new(file), Some(same), true, progress),
+                    Some(id),
+                )
             }
         };
         let storage = storage.map_err(|error| self.explain_error(error.into()))?;
-        let database = catch_panic(|| Ok(builder.create_with_backend(storage.clone())?)).map_err(|error| self.explain_error(error))?;
-        Ok(OpenedDatabase { database, storage, file })
+        let database = catch_panic(|| Ok(builder.create_with_backend(storage.clone())?))
+            .map_err(|error| self.explain_error(error))?;
+        Ok(OpenedDatabase {
+            database,
+            storage,
+            file,
+        })
     }
 
     /// Adds the path of the file to errors that need it.
     pub fn explain_error(&self, error: StoreError) -> StoreError {
-        let Self::Directory(directory) = self else { return error };
+        let Self::Directory(directory) = self else {
+            return error;
+        };
         let path = directory.join(FILE_NAME);
         match error {
             StoreError::Database(redb::Error::DatabaseAlreadyOpen) => StoreError::InUse(path),
-            StoreError::Database(redb::Error::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
-                StoreError::File { path, reason: format!("it is no database of overdue, or its beginning is damaged; {RESTORE_HINT}") }
+            StoreError::Database(redb::Error::Io(error))
+                if error.kind() == io::ErrorKind::InvalidData =>
+            {
+                StoreError::File {
+                    path,
+                    reason: format!(
+                        "it is no database of overdue, or its beginning is damaged; {RESTORE_HINT}"
+                    ),
+                }
             }
-            StoreError::Database(error) => StoreError::File { path, reason: format!("{error}; if the disk is sound, {RESTORE_HINT}") },
-            StoreError::Damaged { reason, .. } => StoreError::File { path, reason: format!("it is damaged: {reason}; {RESTORE_HINT}") },
-            StoreError::Corrupt { table, reason } => {
-                StoreError::File { path, reason: format!("its table `{table}` holds a row that cannot be read: {reason}; {RESTORE_HINT}") }
-            }
+            StoreError::Database(error) => StoreError::File {
+                path,
+                reason: format!("{error}; if the disk is sound, {RESTORE_HINT}"),
+            },
+            StoreError::Damaged { reason, .. } => StoreError::File {
+                path,
+                reason: format!("it is damaged: {reason}; {RESTORE_HINT}"),
+            },
+            StoreError::Corrupt { table, reason } => StoreError::File {
+                path,
+                reason: format!(
+                    "its table `{table}` holds a row that cannot be read: {reason}; {RESTORE_HINT}"
+                ),
+            },
             told => told,
         }
     }
 
     /// Returns an error text if the path no longer leads to the opened file with its full length.
     pub(super) fn check_file(&self, opened: Option<FileId>, len: u64) -> Result<(), String> {
-        let (Self::Directory(directory), Some(opened)) = (self, opened) else { return Ok(()) };
+        let (Self::Directory(directory), Some(opened)) = (self, opened) else {
+            return Ok(());
+        };
         let path = directory.join(FILE_NAME);
         match std::fs::metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(format!("{} is gone", path.display())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(format!("{} is gone", path.display()))
+            }
             // This error says nothing about the file itself.
             Err(_) => Ok(()),
-            Ok(found) if FileId::from_metadata(&found) != opened => {
-                Err(format!("{} is another file than the one that was opened", path.display()))
-            }
-            Ok(found) if found.len() < len => Err(format!("{} was cut from {len} to {} bytes", path.display(), found.len())),
+            Ok(found) if FileId::from_metadata(&found) != opened => Err(format!(
+                "{} is another file than the one that was opened",
+                path.display()
+            )),
+            Ok(found) if found.len() < len => Err(format!(
+                "{} was cut from {len} to {} bytes",
+                path.display(),
+                found.len()
+            )),
             Ok(_) => Ok(()),
         }
     }
@@ -131,10 +174,13 @@ impl Medium {
     /// Tests that the medium accepts a small durable write. Called before a failed database is
     /// dropped and reopened.
     pub fn probe(&self) -> io::Result<()> {
-        let Self::Directory(directory) = self else { return Ok(()) };
+        let Self::Directory(directory) = self else {
+            return Ok(());
+        };
         let path = directory.join("probe");
         // More than one block, so that a full disk causes an error.
-        let written = create_file(&path).and_then(|mut file| file.write_all(&[0; 1 << 16]).and_then(|()| file.sync_all()));
+        let written = create_file(&path)
+            .and_then(|mut file| file.write_all(&[0; 1 << 16]).and_then(|()| file.sync_all()));
         let removed = std::fs::remove_file(&path);
         written.and(removed)
     }
@@ -164,45 +210,64 @@ fn rewrite_storage(storage: &dyn StorageBackend, progress: &ProgressReporter) ->
     let mut chunk = vec![0; REWRITE_BYTES];
     for offset in (0..len).step_by(REWRITE_BYTES) {
         progress.report("writing the database again", offset, len);
-        chunk.resize(REWRITE_BYTES.min(usize::try_from(len - offset).unwrap_or(REWRITE_BYTES)), 0);
+        chunk.resize(
+            REWRITE_BYTES.min(usize::try_from(len - offset).unwrap_or(REWRITE_BYTES)),
+            0,
+        );
         if storage.read(offset, &mut chunk).is_ok() {
             write_unless_empty(storage, offset, &chunk)?;
             continue;
         }
         let mut unreadable = 0;
-        for (place, page) in (offset..).step_by(PAGE_BYTES).zip(chunk.chunks_mut(PAGE_BYTES)) {
+        for (place, page) in (offset..)
+            .step_by(PAGE_BYTES)
+            .zip(chunk.chunks_mut(PAGE_BYTES))
+        {
             match storage.read(place, page) {
                 Ok(()) => write_unless_empty(storage, place, page)?,
                 Err(_) => unreadable += page.len(),
             }
         }
-        tracing::error!("{unreadable} bytes after byte {offset} of the database cannot be read, and are left as they are");
+        tracing::error!(
+            "{unreadable} bytes after byte {offset} of the database cannot be read, and are left \
+             as they are"
+        );
     }
     storage.sync_data()
 }
 
 /// Writes bytes unless all are zero, so that parts that were never written still take no space.
 fn write_unless_empty(storage: &dyn StorageBackend, offset: u64, bytes: &[u8]) -> io::Result<()> {
-    if bytes.iter().any(|byte| *byte != 0) { storage.write(offset, bytes) } else { Ok(()) }
+    if bytes.iter().any(|byte| *byte != 0) {
+        storage.write(offset, bytes)
+    } else {
+        Ok(())
+    }
 }
 
 /// Opens an existing file. An empty file is an error and does not become a new database: it may
 /// have been truncated, or its file system may not be mounted.
 fn open_database(path: &Path) -> Result<(File, FileId), StoreError> {
-    let told = |reason: String| StoreError::File { path: path.into(), reason };
+    let told = |reason: String| StoreError::File {
+        path: path.into(),
+        reason,
+    };
     let opened = open_file(path).and_then(|file| Ok((file.metadata()?, file)));
     match opened {
         Ok((found, _)) if found.len() == 0 => Err(told(format!("it is empty; {RESTORE_HINT}"))),
         Ok((found, file)) => Ok((file, FileId::from_metadata(&found))),
-        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
-            Err(told("it is a directory; move it away, or choose another directory with --data".into()))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(told("it is a link to a file that is not there; mount what it leads to, or correct the link".into()))
-        }
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => {
-            Err(told("it is a link, which is followed for the owner of its directory only: run this as that user".into()))
-        }
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Err(told(
+            "it is a directory; move it away, or choose another directory with --data".into(),
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(told(
+            "it is a link to a file that is not there; mount what it leads to, or correct the link"
+                .into(),
+        )),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => Err(told(
+            "it is a link, which is followed for the owner of its directory only: run this as \
+             that user"
+                .into(),
+        )),
         Err(error) => Err(StoreError::Directory(path.into(), error)),
     }
 }
@@ -210,9 +275,16 @@ fn open_database(path: &Path) -> Result<(File, FileId), StoreError> {
 /// Opens the database file. A link to it is followed only for the owner of its directory. Other
 /// users may not know where it leads.
 pub(super) fn open_file(path: &Path) -> io::Result<File> {
-    let owner = path.parent().and_then(|directory| fs::metadata(directory).ok()).map(|directory| directory.uid());
+    let owner = path
+        .parent()
+        .and_then(|directory| fs::metadata(directory).ok())
+        .map(|directory| directory.uid());
     let is_owner = owner == Some(geteuid().as_raw());
-    OpenOptions::new().read(true).write(true).custom_flags(if is_owner { 0 } else { NO_FOLLOW }).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(if is_owner { 0 } else { NO_FOLLOW })
+        .open(path)
 }
 
 /// Creates a file that only its owner can read. An old file of this name is removed, not
@@ -222,7 +294,13 @@ pub(super) fn create_file(path: &Path) -> io::Result<File> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).custom_flags(NO_FOLLOW).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(NO_FOLLOW)
+        .open(path)
 }
 
 /// Creates a directory and its missing parents, accessible to their owner only.
@@ -231,20 +309,27 @@ pub(super) fn create_private_directory(directory: &Path) -> io::Result<()> {
         return Ok(());
     }
     let changed = parents_of_missing(directory);
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)?;
     // The names of the new directories must be as durable as their contents.
-    changed.iter().try_for_each(|parent| match File::open(parent) {
-        Ok(parent) => parent.sync_all(),
-        // A directory can be writable without being readable.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        Err(error) => Err(error),
-    })
+    changed
+        .iter()
+        .try_for_each(|parent| match File::open(parent) {
+            Ok(parent) => parent.sync_all(),
+            // A directory can be writable without being readable.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            Err(error) => Err(error),
+        })
 }
 
 /// Returns the directories that get a new entry when this directory and its parents are created,
 /// the lowest first.
 fn parents_of_missing(directory: &Path) -> Vec<PathBuf> {
-    let missing = directory.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.is_dir());
+    let missing = directory
+        .ancestors()
+        .take_while(|above| !above.as_os_str().is_empty() && !above.is_dir());
     let parent = |missing: &Path| match missing.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
@@ -256,13 +341,16 @@ fn parents_of_missing(directory: &Path) -> Vec<PathBuf> {
 /// container has no number here.
 pub(super) fn holder(path: &Path) -> Option<u32> {
     let file = fs::metadata(path).ok()?;
-    let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
+    let major = rustix::fs::major(file.dev());
+    let minor = rustix::fs::minor(file.dev());
     let place = format!("{major:02x}:{minor:02x}:{}", file.ino());
     // `1: FLOCK  ADVISORY  WRITE 708 08:01:1234 0 EOF`
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let of_line = |line: &str| {
         let words: Vec<_> = line.split_whitespace().collect();
-        let [_, "FLOCK", _, _, pid, locked, ..] = words.as_slice() else { return None };
+        let [_, "FLOCK", _, _, pid, locked, ..] = words.as_slice() else {
+            return None;
+        };
         pid.parse().ok().filter(|pid| *locked == place && *pid > 0)
     };
     locks.lines().find_map(of_line)
@@ -296,7 +384,8 @@ mod tests {
 
     #[test]
     fn no_file_is_written_through_a_link_that_was_left() {
-        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
         let target = elsewhere.path().join("target");
         for name in ["overdue.new", "probe"] {
             fs::write(&target, b"somebody's").unwrap();
@@ -313,10 +402,14 @@ mod tests {
     #[test]
     fn every_directory_that_gets_an_entry_is_made_durable() {
         let directory = tempfile::tempdir().unwrap();
-        let (there, made) = (directory.path(), directory.path().join("a/b"));
+        let there = directory.path();
+        let made = directory.path().join("a/b");
         assert_eq!(parents_of_missing(&made), [there.join("a"), there.into()]);
         create_private_directory(&made).unwrap();
         assert!(made.is_dir() && parents_of_missing(&made).is_empty());
-        assert_eq!(parents_of_missing(Path::new("not-there")), [PathBuf::from(".")]);
+        assert_eq!(
+            parents_of_missing(Path::new("not-there")),
+            [PathBuf::from(".")]
+        );
     }
 }

@@ -73,7 +73,9 @@ pub(super) fn schema(transaction: &WriteTransaction) -> Result<u64, StoreError> 
 
 /// Stores the version of the layout.
 pub(super) fn set_schema(transaction: &WriteTransaction, schema: u64) -> Result<(), StoreError> {
-    transaction.open_table(META)?.insert(SCHEMA_NAME, schema.to_le_bytes().as_slice())?;
+    transaction
+        .open_table(META)?
+        .insert(SCHEMA_NAME, schema.to_le_bytes().as_slice())?;
     Ok(())
 }
 
@@ -85,8 +87,14 @@ pub(super) fn meta_value(transaction: &WriteTransaction, mark: MetaKey) -> Resul
 }
 
 /// Stores a number.
-pub(super) fn set_meta_value(transaction: &WriteTransaction, mark: MetaKey, value: u64) -> Result<(), StoreError> {
-    transaction.open_table(META)?.insert(mark.name(), value.to_le_bytes().as_slice())?;
+pub(super) fn set_meta_value(
+    transaction: &WriteTransaction,
+    mark: MetaKey,
+    value: u64,
+) -> Result<(), StoreError> {
+    transaction
+        .open_table(META)?
+        .insert(mark.name(), value.to_le_bytes().as_slice())?;
     Ok(())
 }
 
@@ -95,7 +103,10 @@ fn number(name: &str, bytes: &[u8]) -> Result<u64, StoreError> {
 }
 
 fn fixed_bytes<const N: usize>(name: &str, bytes: &[u8]) -> Result<[u8; N], StoreError> {
-    bytes.try_into().map_err(|_| StoreError::Corrupt { table: "meta", reason: format!("`{name}` has {} bytes, not {N}", bytes.len()) })
+    bytes.try_into().map_err(|_| StoreError::Corrupt {
+        table: "meta",
+        reason: format!("`{name}` has {} bytes, not {N}", bytes.len()),
+    })
 }
 
 impl Batch {
@@ -106,7 +117,9 @@ impl Batch {
 
     /// Stores the secret that signs badge URLs.
     pub fn set_badge_secret(&self, BadgeSecret(secret): &BadgeSecret) -> Result<(), StoreError> {
-        self.transaction.open_table(META)?.insert(SECRET_NAME, secret.as_slice())?;
+        self.transaction
+            .open_table(META)?
+            .insert(SECRET_NAME, secret.as_slice())?;
         Ok(())
     }
 }
@@ -114,7 +127,9 @@ impl Batch {
 impl Batch {
     /// Stores the ID that distinguishes this database from every other one.
     pub fn set_instance(&self, instance: [u8; 4]) -> Result<(), StoreError> {
-        self.transaction.open_table(META)?.insert(INSTANCE_NAME, instance.as_slice())?;
+        self.transaction
+            .open_table(META)?
+            .insert(INSTANCE_NAME, instance.as_slice())?;
         Ok(())
     }
 }
@@ -123,8 +138,14 @@ impl Batch {
     /// Stores the outages, in which the server accepted no pings: each as two numbers of
     /// microseconds in 8 bytes little endian.
     pub fn set_outages(&self, away: &[Outage]) -> Result<(), StoreError> {
-        let bytes: Vec<u8> = away.iter().flat_map(|away| [away.from, away.to]).flat_map(|at| at.micros().to_le_bytes()).collect();
-        self.transaction.open_table(META)?.insert(OUTAGES_NAME, bytes.as_slice())?;
+        let bytes: Vec<u8> = away
+            .iter()
+            .flat_map(|away| [away.from, away.to])
+            .flat_map(|at| at.micros().to_le_bytes())
+            .collect();
+        self.transaction
+            .open_table(META)?
+            .insert(OUTAGES_NAME, bytes.as_slice())?;
         Ok(())
     }
 }
@@ -140,7 +161,8 @@ impl Batch {
         }
         let mut bytes = Vec::new();
         for (number, secret) in adopted.iter() {
-            let length = u16::try_from(secret.as_str().len()).map_err(|_| corrupt_legacy_secrets("a secret is too long"))?;
+            let length = u16::try_from(secret.as_str().len())
+                .map_err(|_| corrupt_legacy_secrets("a secret is too long"))?;
             bytes.push(number);
             bytes.extend(length.to_le_bytes());
             bytes.extend(secret.as_str().bytes());
@@ -153,10 +175,15 @@ impl Batch {
 fn read_legacy_secrets(mut bytes: &[u8]) -> Result<LegacySecrets, StoreError> {
     let mut secrets = Vec::new();
     while let Some(([number, length @ ..], rest)) = bytes.split_first_chunk::<3>() {
-        let (secret, rest) =
-            rest.split_at_checked(u16::from_le_bytes(*length).into()).ok_or_else(|| corrupt_legacy_secrets("it is cut short"))?;
-        let text = str::from_utf8(secret).map_err(|_| corrupt_legacy_secrets("a secret is no text"))?;
-        secrets.push((*number, LegacySecret::parse(text).map_err(corrupt_legacy_secrets)?));
+        let (secret, rest) = rest
+            .split_at_checked(u16::from_le_bytes(*length).into())
+            .ok_or_else(|| corrupt_legacy_secrets("it is cut short"))?;
+        let text =
+            str::from_utf8(secret).map_err(|_| corrupt_legacy_secrets("a secret is no text"))?;
+        secrets.push((
+            *number,
+            LegacySecret::parse(text).map_err(corrupt_legacy_secrets)?,
+        ));
         bytes = rest;
     }
     if bytes.is_empty() {
@@ -167,7 +194,10 @@ fn read_legacy_secrets(mut bytes: &[u8]) -> Result<LegacySecrets, StoreError> {
 }
 
 fn corrupt_legacy_secrets(reason: &str) -> StoreError {
-    StoreError::Corrupt { table: "meta", reason: format!("`{LEGACY_SECRETS_NAME}`: {reason}") }
+    StoreError::Corrupt {
+        table: "meta",
+        reason: format!("`{LEGACY_SECRETS_NAME}`: {reason}"),
+    }
 }
 
 /// Validates a value if its format can be wrong. Returns the version of the layout if this is the
@@ -176,28 +206,46 @@ pub(super) fn validate_value(name: &str, bytes: &[u8]) -> Result<Option<u64>, St
     if name == LEGACY_SECRETS_NAME {
         read_legacy_secrets(bytes)?;
     }
-    (name == SCHEMA_NAME).then(|| number(name, bytes)).transpose()
+    (name == SCHEMA_NAME)
+        .then(|| number(name, bytes))
+        .transpose()
 }
 
 impl Snapshot {
     /// Secrets of other servers.
     pub fn legacy_secrets(&self) -> Result<LegacySecrets, StoreError> {
-        let value = self.transaction.open_table(META)?.get(LEGACY_SECRETS_NAME)?;
-        value.map_or(Ok(LegacySecrets::default()), |value| read_legacy_secrets(value.value()))
+        let value = self
+            .transaction
+            .open_table(META)?
+            .get(LEGACY_SECRETS_NAME)?;
+        value.map_or(Ok(LegacySecrets::default()), |value| {
+            read_legacy_secrets(value.value())
+        })
     }
 
     /// Outages in which the server accepted no pings.
     pub fn outages(&self) -> Result<Vec<Outage>, StoreError> {
-        let Some(value) = self.transaction.open_table(META)?.get(OUTAGES_NAME)? else { return Ok(Vec::new()) };
+        let Some(value) = self.transaction.open_table(META)?.get(OUTAGES_NAME)? else {
+            return Ok(Vec::new());
+        };
         let (pairs, rest) = value.value().as_chunks::<16>();
         if !rest.is_empty() {
-            let reason = format!("`{OUTAGES_NAME}` has {} bytes, not a multiple of 16", value.value().len());
-            return Err(StoreError::Corrupt { table: "meta", reason });
+            let reason = format!(
+                "`{OUTAGES_NAME}` has {} bytes, not a multiple of 16",
+                value.value().len()
+            );
+            return Err(StoreError::Corrupt {
+                table: "meta",
+                reason,
+            });
         }
         let moment = |half: u64| Timestamp::from_micros(half.cast_signed());
         let away = |pair: &[u8; 16]| {
             let both = u128::from_le_bytes(*pair);
-            Outage { from: moment(both as u64), to: moment((both >> 64) as u64) }
+            Outage {
+                from: moment(both as u64),
+                to: moment((both >> 64) as u64),
+            }
         };
         Ok(pairs.iter().map(away).collect())
     }
@@ -205,7 +253,9 @@ impl Snapshot {
     /// ID that distinguishes this database from every other one, if it has been drawn.
     pub fn instance(&self) -> Result<Option<[u8; 4]>, StoreError> {
         let value = self.transaction.open_table(META)?.get(INSTANCE_NAME)?;
-        value.map(|value| fixed_bytes(INSTANCE_NAME, value.value())).transpose()
+        value
+            .map(|value| fixed_bytes(INSTANCE_NAME, value.value()))
+            .transpose()
     }
 
     /// Returns a stored number; 0 if it was never set.
@@ -221,7 +271,9 @@ impl Snapshot {
     /// Secret that signs badge URLs, if there is one.
     pub fn badge_secret(&self) -> Result<Option<BadgeSecret>, StoreError> {
         let value = self.transaction.open_table(META)?.get(SECRET_NAME)?;
-        value.map(|value| fixed_bytes(SECRET_NAME, value.value()).map(BadgeSecret)).transpose()
+        value
+            .map(|value| fixed_bytes(SECRET_NAME, value.value()).map(BadgeSecret))
+            .transpose()
     }
 
     /// Reads a small part of the database, for health probes.

@@ -45,9 +45,18 @@ pub(super) fn migrate(store: &Store) -> Result<(), StoreError> {
     loop {
         let batch: Batch = store.batch()?;
         let found = meta::schema(&batch.transaction)?;
-        let step = usize::try_from(found).ok().and_then(|found| MIGRATIONS.get(found));
+        let step = usize::try_from(found)
+            .ok()
+            .and_then(|found| MIGRATIONS.get(found));
         let Some(step) = step else {
-            return if found == SCHEMA { Ok(()) } else { Err(StoreError::TooNew { found, known: SCHEMA }) };
+            return if found == SCHEMA {
+                Ok(())
+            } else {
+                Err(StoreError::TooNew {
+                    found,
+                    known: SCHEMA,
+                })
+            };
         };
         step(&batch.transaction)?;
         meta::set_schema(&batch.transaction, found + 1)?;
@@ -93,7 +102,11 @@ fn user_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
 /// ones stay unchanged. It is unknown if the clock was set back between existing flips.
 fn chunk_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
     super::chunks::create_tables(transaction)?;
-    meta::set_meta_value(transaction, MetaKey::FlipsOutOfOrder, super::flip::newest_flip_number(transaction)?)
+    meta::set_meta_value(
+        transaction,
+        MetaKey::FlipsOutOfOrder,
+        super::flip::newest_flip_number(transaction)?,
+    )
 }
 
 /// Version 7: adds the table of windows.

@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
-use crate::domain::alert::{AlertEvent, BatchPart, DeletedCheck, DeliveryRecord, DeliveryResult, OutboxRow, Recipient, RecipientResult};
+use crate::domain::alert::{
+    AlertEvent, BatchPart, DeletedCheck, DeliveryRecord, DeliveryResult, OutboxRow, Recipient,
+    RecipientResult,
+};
 use crate::domain::check::NameSet;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
 use crate::domain::text::{Name, Slug, Tags};
@@ -125,7 +128,11 @@ fn recipient_result_of(number: u8, error: &str) -> Option<RecipientResult> {
 
 /// Returns stored names as domain types.
 pub(super) fn names_of((name, slug, tags): (&str, &str, &str)) -> NameSet {
-    NameSet { name: Name::from_stored(name), slug: Slug::from_stored(slug), tags: Tags::from_stored(tags) }
+    NameSet {
+        name: Name::from_stored(name),
+        slug: Slug::from_stored(slug),
+        tags: Tags::from_stored(tags),
+    }
 }
 
 fn outcome_number(outcome: DeliveryResult) -> u8 {
@@ -159,18 +166,28 @@ pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreE
 pub(super) fn read_outbox_row(number: u64, bytes: &[u8]) -> Result<OutboxRow, StoreError> {
     let row: OutboxRecord<'_> = record::decode(bytes)?;
     let recipient = |(address, result, error): &(&str, u8, &str)| {
-        let unknown = || record::corrupt::<OutboxRecord<'_>>(&format_args!("result {result} of a recipient"));
+        let unknown =
+            || record::corrupt::<OutboxRecord<'_>>(&format_args!("result {result} of a recipient"));
         let result = recipient_result_of(*result, error).ok_or_else(unknown)?;
-        Ok(Recipient { address: (*address).into(), result })
+        Ok(Recipient {
+            address: (*address).into(),
+            result,
+        })
     };
-    let recipients = row.recipients.iter().map(recipient).collect::<Result<Arc<[_]>, StoreError>>()?;
+    let recipients = row
+        .recipients
+        .iter()
+        .map(recipient)
+        .collect::<Result<Arc<[_]>, StoreError>>()?;
     let (slug, tags) = row.gone_labels;
     Ok(OutboxRow {
         number: DeliveryNumber(number),
         channel: ChannelId(row.channel),
         check: CheckId(row.check),
         flip: FlipNumber(row.flip),
-        event: event_of(row.event).ok_or_else(|| record::corrupt::<OutboxRecord<'_>>(&format_args!("event {}", row.event)))?,
+        event: event_of(row.event).ok_or_else(|| {
+            record::corrupt::<OutboxRecord<'_>>(&format_args!("event {}", row.event))
+        })?,
         at: Timestamp::from_micros(row.at),
         queued: Timestamp::from_micros(row.queued),
         attempts: row.attempts,
@@ -179,11 +196,17 @@ pub(super) fn read_outbox_row(number: u64, bytes: &[u8]) -> Result<OutboxRow, St
         may_be_duplicate: row.doubtful,
         during_outage: row.away,
         dropped_before: row.skipped,
-        deleted_check: row
-            .gone
-            .map(|(name, key)| Box::new(DeletedCheck { names: names_of((name, slug, tags)), unique_key: UniqueKey::from_bytes(key) })),
+        deleted_check: row.gone.map(|(name, key)| {
+            Box::new(DeletedCheck {
+                names: names_of((name, slug, tags)),
+                unique_key: UniqueKey::from_bytes(key),
+            })
+        }),
         alerted_names: row.told_as.map(|names| Arc::new(names_of(names))),
-        part: row.part.map(|(last, attempts)| BatchPart { last_row: DeliveryNumber(last), attempts }),
+        part: row.part.map(|(last, attempts)| BatchPart {
+            last_row: DeliveryNumber(last),
+            attempts,
+        }),
         recipients,
     })
 }
@@ -191,7 +214,9 @@ pub(super) fn read_outbox_row(number: u64, bytes: &[u8]) -> Result<OutboxRow, St
 /// Reads an entry of the log of deliveries.
 pub(super) fn read_delivery(number: u64, bytes: &[u8]) -> Result<DeliveryRecord, StoreError> {
     let row: DeliveryLogRecord<'_> = record::decode(bytes)?;
-    let corrupt = |what, number: u8| record::corrupt::<DeliveryLogRecord<'_>>(&format_args!("{what} {number}"));
+    let corrupt = |what, number: u8| {
+        record::corrupt::<DeliveryLogRecord<'_>>(&format_args!("{what} {number}"))
+    };
     Ok(DeliveryRecord {
         number: DeliveryNumber(number),
         channel: ChannelId(row.channel),
@@ -211,7 +236,10 @@ pub(super) fn read_delivery(number: u64, bytes: &[u8]) -> Result<DeliveryRecord,
 
 impl Batch {
     /// Writes rows of the outbox.
-    pub fn put_outbox_rows<'a>(&self, rows: impl IntoIterator<Item = &'a OutboxRow>) -> Result<(), StoreError> {
+    pub fn put_outbox_rows<'a>(
+        &self,
+        rows: impl IntoIterator<Item = &'a OutboxRow>,
+    ) -> Result<(), StoreError> {
         let mut table = self.transaction.open_table(OUTBOX)?;
         let mut bytes = Vec::new();
         for waiting in rows {
@@ -232,9 +260,20 @@ impl Batch {
                 doubtful: waiting.may_be_duplicate,
                 away: waiting.during_outage,
                 skipped: waiting.dropped_before,
-                gone: waiting.deleted_check.as_ref().map(|gone| (gone.names.name.as_str(), gone.unique_key.to_bytes())),
-                gone_labels: waiting.deleted_check.as_ref().map_or(("", ""), |gone| (gone.names.slug.as_str(), gone.names.tags.as_str())),
-                told_as: waiting.alerted_names.as_ref().map(|names| (names.name.as_str(), names.slug.as_str(), names.tags.as_str())),
+                gone: waiting
+                    .deleted_check
+                    .as_ref()
+                    .map(|gone| (gone.names.name.as_str(), gone.unique_key.to_bytes())),
+                gone_labels: waiting.deleted_check.as_ref().map_or(("", ""), |gone| {
+                    (gone.names.slug.as_str(), gone.names.tags.as_str())
+                }),
+                told_as: waiting.alerted_names.as_ref().map(|names| {
+                    (
+                        names.name.as_str(),
+                        names.slug.as_str(),
+                        names.tags.as_str(),
+                    )
+                }),
                 part: waiting.part.map(|part| (part.last_row.0, part.attempts)),
                 recipients: waiting.recipients.iter().map(recipient).collect(),
             };
@@ -245,9 +284,14 @@ impl Batch {
     }
 
     /// Removes rows of the outbox.
-    pub fn remove_outbox_rows(&self, numbers: impl IntoIterator<Item = DeliveryNumber>) -> Result<(), StoreError> {
+    pub fn remove_outbox_rows(
+        &self,
+        numbers: impl IntoIterator<Item = DeliveryNumber>,
+    ) -> Result<(), StoreError> {
         let mut table = self.transaction.open_table(OUTBOX)?;
-        numbers.into_iter().try_for_each(|number| table.remove(number.0).map(drop))?;
+        numbers
+            .into_iter()
+            .try_for_each(|number| table.remove(number.0).map(drop))?;
         Ok(())
     }
 
@@ -278,12 +322,18 @@ impl Batch {
 
     /// Returns the oldest deliveries that finished before a time, at most `most`. An unreadable row
     /// counts as finished.
-    pub fn deliveries_finished_before(&self, before: Timestamp, most: usize) -> Result<Vec<DeliveryNumber>, StoreError> {
+    pub fn deliveries_finished_before(
+        &self,
+        before: Timestamp,
+        most: usize,
+    ) -> Result<Vec<DeliveryNumber>, StoreError> {
         let table = self.transaction.open_table(DELIVERIES)?;
         let mut old = Vec::new();
         for row in table.iter()?.take(most) {
             let (number, bytes) = row?;
-            if read_delivery(number.value(), bytes.value()).is_ok_and(|delivery| delivery.finished >= before) {
+            if read_delivery(number.value(), bytes.value())
+                .is_ok_and(|delivery| delivery.finished >= before)
+            {
                 break;
             }
             old.push(DeliveryNumber(number.value()));
@@ -298,10 +348,16 @@ impl Batch {
     }
 
     /// Calls `visit` with every delivery, oldest first; with `None` for an unreadable one.
-    pub fn for_each_delivery(&self, mut visit: impl FnMut(DeliveryNumber, Option<DeliveryRecord>)) -> Result<(), StoreError> {
+    pub fn for_each_delivery(
+        &self,
+        mut visit: impl FnMut(DeliveryNumber, Option<DeliveryRecord>),
+    ) -> Result<(), StoreError> {
         for row in self.transaction.open_table(DELIVERIES)?.iter()? {
             let (number, bytes) = row?;
-            visit(DeliveryNumber(number.value()), read_delivery(number.value(), bytes.value()).ok());
+            visit(
+                DeliveryNumber(number.value()),
+                read_delivery(number.value(), bytes.value()).ok(),
+            );
         }
         Ok(())
     }
@@ -309,29 +365,43 @@ impl Batch {
     /// Removes deliveries from the log.
     pub fn remove_deliveries(&self, numbers: &[DeliveryNumber]) -> Result<(), StoreError> {
         let mut table = self.transaction.open_table(DELIVERIES)?;
-        numbers.iter().try_for_each(|number| table.remove(number.0).map(drop))?;
+        numbers
+            .iter()
+            .try_for_each(|number| table.remove(number.0).map(drop))?;
         Ok(())
     }
 }
 
 /// Channels with a successful delivery in the log.
-pub(super) fn channels_reached(transaction: &WriteTransaction) -> Result<BTreeSet<ChannelId>, StoreError> {
+pub(super) fn channels_reached(
+    transaction: &WriteTransaction,
+) -> Result<BTreeSet<ChannelId>, StoreError> {
     let mut reached = BTreeSet::new();
     for row in transaction.open_table(DELIVERIES)?.iter()? {
         let (number, bytes) = row?;
         let delivery = read_delivery(number.value(), bytes.value()).ok();
-        reached.extend(delivery.filter(|delivery| delivery.result == DeliveryResult::Delivered).map(|delivery| delivery.channel));
+        reached.extend(
+            delivery
+                .filter(|delivery| delivery.result == DeliveryResult::Delivered)
+                .map(|delivery| delivery.channel),
+        );
     }
     Ok(reached)
 }
 
 impl Snapshot {
     /// Returns the rows of the outbox, oldest first.
-    pub fn outbox(&self) -> Result<impl Iterator<Item = Result<OutboxRow, StoreError>> + use<>, StoreError> {
-        Ok(self.transaction.open_table(OUTBOX)?.range::<u64>(..)?.map(|row| {
-            let (number, bytes) = row?;
-            read_outbox_row(number.value(), bytes.value())
-        }))
+    pub fn outbox(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<OutboxRow, StoreError>> + use<>, StoreError> {
+        Ok(self
+            .transaction
+            .open_table(OUTBOX)?
+            .range::<u64>(..)?
+            .map(|row| {
+                let (number, bytes) = row?;
+                read_outbox_row(number.value(), bytes.value())
+            }))
     }
 
     /// Returns the deliveries with numbers below `before`, newest first.
@@ -339,9 +409,14 @@ impl Snapshot {
         &self,
         before: DeliveryNumber,
     ) -> Result<impl Iterator<Item = Result<DeliveryRecord, StoreError>> + use<>, StoreError> {
-        Ok(self.transaction.open_table(DELIVERIES)?.range(..before.0)?.rev().map(|row| {
-            let (number, bytes) = row?;
-            read_delivery(number.value(), bytes.value())
-        }))
+        Ok(self
+            .transaction
+            .open_table(DELIVERIES)?
+            .range(..before.0)?
+            .rev()
+            .map(|row| {
+                let (number, bytes) = row?;
+                read_delivery(number.value(), bytes.value())
+            }))
     }
 }

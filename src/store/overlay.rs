@@ -41,9 +41,14 @@ impl Medium {
         let path = directory.join(FILE_NAME);
         let failed = |error| StoreError::Directory(path.clone(), error);
         let file = File::open(&path).map_err(failed)?;
-        file.try_lock_shared().map_err(|_| StoreError::InUse(path.clone()))?;
+        file.try_lock_shared()
+            .map_err(|_| StoreError::InUse(path.clone()))?;
         let len = file.metadata().map_err(failed)?.len();
-        let written = Mutex::new(WrittenPages { pages: BTreeMap::new(), len, file_len: len });
+        let written = Mutex::new(WrittenPages {
+            pages: BTreeMap::new(),
+            len,
+            file_len: len,
+        });
         Ok(Self::Backend(Arc::new(Overlay { file, written })))
     }
 }
@@ -55,7 +60,9 @@ impl Overlay {
 
     /// Reads from the file; fills with zeros after its end.
     fn read_file(&self, of_file: u64, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let there = usize::try_from(of_file.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
+        let there = usize::try_from(of_file.saturating_sub(offset))
+            .unwrap_or(usize::MAX)
+            .min(out.len());
         let (there, beyond) = out.split_at_mut(there);
         beyond.fill(0);
         self.file.read_exact_at(there, offset)
@@ -64,7 +71,10 @@ impl Overlay {
 
 /// Splits a range into parts of one page each: the number of the page, the offset within it and the
 /// bytes of the range.
-fn page_parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+fn page_parts(
+    offset: u64,
+    len: usize,
+) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let place = offset + at as u64;
@@ -92,7 +102,10 @@ impl StorageBackend for Overlay {
             return Ok(());
         }
         for (page, within, range) in page_parts(offset, out.len()) {
-            let kept = written.pages.get(&page).and_then(|page| page.get(within..within + range.len()));
+            let kept = written
+                .pages
+                .get(&page)
+                .and_then(|page| page.get(within..within + range.len()));
             if let (Some(kept), Some(out)) = (kept, out.get_mut(range)) {
                 out.copy_from_slice(kept);
             }
@@ -105,7 +118,9 @@ impl StorageBackend for Overlay {
         written.file_len = written.file_len.min(len);
         written.pages.retain(|page, _| page * PAGE_BYTES < len);
         if let Some(last) = written.pages.get_mut(&(len / PAGE_BYTES)) {
-            last.iter_mut().skip((len % PAGE_BYTES) as usize).for_each(|byte| *byte = 0);
+            last.iter_mut()
+                .skip((len % PAGE_BYTES) as usize)
+                .for_each(|byte| *byte = 0);
         }
         written.len = len;
         Ok(())
@@ -123,7 +138,10 @@ impl StorageBackend for Overlay {
                 self.read_file(written.file_len, page * PAGE_BYTES, &mut there)?;
                 written.pages.insert(page, there.into());
             }
-            let kept = written.pages.get_mut(&page).and_then(|page| page.get_mut(within..within + range.len()));
+            let kept = written
+                .pages
+                .get_mut(&page)
+                .and_then(|page| page.get_mut(within..within + range.len()));
             if let (Some(kept), Some(data)) = (kept, data.get(range)) {
                 kept.copy_from_slice(data);
             }
@@ -145,16 +163,21 @@ mod tests {
         let path = directory.path().join(FILE_NAME);
         let random = Random::seeded(1);
         let mut begin = vec![0_u8; 20_000];
-        begin.iter_mut().for_each(|byte| *byte = random.bytes::<1>()[0]);
+        begin
+            .iter_mut()
+            .for_each(|byte| *byte = random.bytes::<1>()[0]);
         std::fs::write(&path, &begin).unwrap();
-        let Ok(Medium::Backend(overlay)) = Medium::read_only(directory.path()) else { panic!("it does not open") };
+        let Ok(Medium::Backend(overlay)) = Medium::read_only(directory.path()) else {
+            panic!("it does not open")
+        };
         let model = InMemoryBackend::new();
         model.set_len(begin.len() as u64).unwrap();
         model.write(0, &begin).unwrap();
         for _ in 0..2000 {
             let number = |most: u64| u64::from_le_bytes(random.bytes()) % most;
             let len = model.len().unwrap();
-            let (offset, count) = (number(len.max(1)), number(9000) as usize);
+            let offset = number(len.max(1));
+            let count = number(9000) as usize;
             match number(8) {
                 0 => {
                     let len = number(40_000);
@@ -162,13 +185,17 @@ mod tests {
                     overlay.set_len(len).unwrap();
                 }
                 1..4 => {
-                    let data = vec![number(256) as u8; count.min(len.saturating_sub(offset) as usize)];
+                    let data =
+                        vec![number(256) as u8; count.min(len.saturating_sub(offset) as usize)];
                     model.write(offset, &data).unwrap();
                     overlay.write(offset, &data).unwrap();
                 }
                 _ => {
                     let mut both = [vec![1; count], vec![2; count]];
-                    let results = [model.read(offset, &mut both[0]).is_ok(), overlay.read(offset, &mut both[1]).is_ok()];
+                    let results = [
+                        model.read(offset, &mut both[0]).is_ok(),
+                        overlay.read(offset, &mut both[1]).is_ok(),
+                    ];
                     assert_eq!(results[0], results[1]);
                     assert!(!results[0] || both[0] == both[1], "{offset} {count}");
                 }
@@ -180,6 +207,9 @@ mod tests {
         let file = File::open(&path).unwrap();
         drop(overlay);
         file.try_lock().unwrap();
-        assert!(matches!(Medium::read_only(directory.path()), Err(StoreError::InUse(_))));
+        assert!(matches!(
+            Medium::read_only(directory.path()),
+            Err(StoreError::InUse(_))
+        ));
     }
 }

@@ -39,10 +39,20 @@ impl ForeignOwner {
         }
         // A path with a trailing slash would follow a link.
         let directory: PathBuf = directory.components().collect();
-        let inside = [FILE_NAME, SOCKET_NAME].map(|name| fs::symlink_metadata(directory.join(name)).ok());
-        let mut found = [fs::symlink_metadata(&directory).ok(), fs::metadata(&directory).ok()].into_iter().chain(inside).flatten();
+        let inside =
+            [FILE_NAME, SOCKET_NAME].map(|name| fs::symlink_metadata(directory.join(name)).ok());
+        let mut found = [
+            fs::symlink_metadata(&directory).ok(),
+            fs::metadata(&directory).ok(),
+        ]
+        .into_iter()
+        .chain(inside)
+        .flatten();
         let found = found.find(|found| found.uid() != 0)?;
-        Some(Self { uid: found.uid(), gid: Self::group(found.uid(), found.gid()) })
+        Some(Self {
+            uid: found.uid(),
+            gid: Self::group(found.uid(), found.gid()),
+        })
     }
 
     /// Returns the primary group of a user. If it is unknown, returns the group of the directory,
@@ -70,8 +80,13 @@ impl AssumedOwner {
     /// # Errors
     /// Returns an error if the system refuses, as in a container without the capabilities for it.
     pub fn assume(directory: &Path) -> io::Result<Self> {
-        let mut assumed = Self { original_groups: None, _thread: PhantomData };
-        let Some(owner) = ForeignOwner::of_directory(directory) else { return Ok(assumed) };
+        let mut assumed = Self {
+            original_groups: None,
+            _thread: PhantomData,
+        };
+        let Some(owner) = ForeignOwner::of_directory(directory) else {
+            return Ok(assumed);
+        };
         assumed.original_groups = Some((rustix::process::getegid(), rustix::process::getgroups()?));
         // After an error, the drop reverts all earlier changes.
         let gid = Gid::from_raw(owner.gid);
@@ -88,12 +103,14 @@ impl AssumedOwner {
 /// # Errors
 /// Returns an error if the system refuses.
 pub fn become_owner(directory: &Path) -> io::Result<()> {
-    let Some(owner) = ForeignOwner::of_directory(directory) else { return Ok(()) };
+    let Some(owner) = ForeignOwner::of_directory(directory) else {
+        return Ok(());
+    };
     become_user(owner).map_err(|error| explain_refusal(owner, directory, &error))
 }
 
-/// Gives this thread, and those that it starts, the ids of this user for good. Other processes of that user cannot trace this one, which may
-/// have the terminal of root.
+/// Gives this thread, and those that it starts, the ids of this user for good. Other processes of
+/// that user cannot trace this one, which may have the terminal of root.
 ///
 /// # Errors
 /// When the system refuses that.
@@ -103,7 +120,9 @@ pub fn become_user(owner: ForeignOwner) -> io::Result<()> {
 
 impl Drop for AssumedOwner {
     fn drop(&mut self) {
-        let Some((gid, groups)) = self.original_groups.take() else { return };
+        let Some((gid, groups)) = self.original_groups.take() else {
+            return;
+        };
         if let Err(error) = take_back(gid, &groups) {
             tracing::error!("the rights of root cannot be taken back: {error}");
         }
@@ -112,8 +131,15 @@ impl Drop for AssumedOwner {
 
 /// Explains why root cannot act as the owner.
 pub fn explain_refusal(owner: ForeignOwner, directory: &Path, error: &io::Error) -> io::Error {
-    let (user, directory) = (path_access::user_name(owner.uid), directory.display());
-    io::Error::new(error.kind(), format!("{directory} belongs to {user}, and root cannot act as that user ({error}): run it as {user}"))
+    let user = path_access::user_name(owner.uid);
+    let directory = directory.display();
+    io::Error::new(
+        error.kind(),
+        format!(
+            "{directory} belongs to {user}, and root cannot act as that user ({error}): run it as \
+             {user}"
+        ),
+    )
 }
 
 #[cfg(target_os = "linux")]
@@ -179,24 +205,38 @@ mod tests {
         assert_eq!(ForeignOwner::of_directory(&data), None);
         chown(&data, Some(65534), Some(0)).unwrap();
         // Other tests run in other threads, which keep their ids.
-        let (link, secret) = (directory.path().join("link"), directory.path().join("secret"));
+        let link = directory.path().join("link");
+        let secret = directory.path().join("secret");
         std::os::unix::fs::symlink(directory.path(), &link).unwrap();
         assert_eq!(ForeignOwner::of_directory(&link), None);
         std::os::unix::fs::lchown(&link, Some(65534), Some(65534)).unwrap();
-        assert_eq!(ForeignOwner::of_directory(&link).map(|owner| owner.uid), Some(65534));
+        assert_eq!(
+            ForeignOwner::of_directory(&link).map(|owner| owner.uid),
+            Some(65534)
+        );
         let through_link = directory.path().join("link/");
-        assert_eq!(ForeignOwner::of_directory(&through_link).map(|owner| owner.uid), Some(65534), "a slash at the end hides no link");
+        assert_eq!(
+            ForeignOwner::of_directory(&through_link).map(|owner| owner.uid),
+            Some(65534),
+            "a slash at the end hides no link"
+        );
         let shared = directory.path().join("shared");
         fs::create_dir(&shared).unwrap();
         fs::write(shared.join("overdue.redb"), b"").unwrap();
         assert_eq!(ForeignOwner::of_directory(&shared), None);
         chown(shared.join("overdue.redb"), Some(65534), Some(65534)).unwrap();
-        assert_eq!(ForeignOwner::of_directory(&shared).map(|owner| owner.uid), Some(65534), "the database of another user");
+        assert_eq!(
+            ForeignOwner::of_directory(&shared).map(|owner| owner.uid),
+            Some(65534),
+            "the database of another user"
+        );
         fs::write(&secret, b"of root").unwrap();
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
         let before = rustix::process::getgroups().unwrap();
         let assumed = AssumedOwner::assume(&data).unwrap();
-        assert!(fs::read(&secret).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied));
+        assert!(
+            fs::read(&secret).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        );
         fs::write(data.join("made"), b"").unwrap();
         let started = std::thread::spawn(geteuid);
         drop(assumed);

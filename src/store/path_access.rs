@@ -26,10 +26,16 @@ pub fn explain_path_error(path: &Path, error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::PermissionDenied => explain_denied_path(path, error),
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-            format!("cannot use {shown}: it is not a directory; --data names the directory of the database")
+            format!(
+                "cannot use {shown}: it is not a directory; --data names the directory of the \
+                 database"
+            )
         }
         ErrorKind::ReadOnlyFilesystem => {
-            format!("cannot write {shown}: its file system is read-only; make it writable, or choose another directory with --data")
+            format!(
+                "cannot write {shown}: its file system is read-only; make it writable, or choose \
+                 another directory with --data"
+            )
         }
         _ => format!("cannot use {shown}: {error}"),
     }
@@ -42,10 +48,16 @@ fn explain_denied_path(path: &Path, error: &io::Error) -> String {
     if let Some(about) = explain_denied_link(path) {
         return format!("cannot use {shown}: {error}; {about}");
     }
-    let part = path.ancestors().find_map(|part| Some((part, std::fs::metadata(part).ok()?)));
-    let Some((part, metadata)) = part else { return format!("cannot use {shown}: {error}") };
+    let part = path
+        .ancestors()
+        .find_map(|part| Some((part, std::fs::metadata(part).ok()?)));
+    let Some((part, metadata)) = part else {
+        return format!("cannot use {shown}: {error}");
+    };
     let own = geteuid().as_raw();
-    let about = permission_advice(part, &metadata, own, |id| passwd_entry(id).map(|entry| entry.name));
+    let about = permission_advice(part, &metadata, own, |id| {
+        passwd_entry(id).map(|entry| entry.name)
+    });
     format!("cannot use {shown}: {error}; {} {about}", part.display())
 }
 
@@ -54,15 +66,29 @@ fn explain_denied_path(path: &Path, error: &io::Error) -> String {
 /// user, or if its target belongs to this one.
 fn explain_denied_link(path: &Path) -> Option<String> {
     let own = geteuid().as_raw();
-    let (link, target) = path.ancestors().take(2).find_map(|part| Some((part, std::fs::read_link(part).ok()?)))?;
-    let is_own = is_root_as_another() || link.symlink_metadata().is_ok_and(|found| found.uid() == own);
+    let (link, target) = path
+        .ancestors()
+        .take(2)
+        .find_map(|part| Some((part, std::fs::read_link(part).ok()?)))?;
+    let is_own = is_root_as_another()
+        || link
+            .symlink_metadata()
+            .is_ok_and(|found| found.uid() == own);
     let owner = std::fs::metadata(link).ok().map(|found| found.uid());
     if !is_own || owner.is_some_and(|owner| owner == own) {
         return None;
     }
-    let whose = owner.map_or_else(|| "cannot be reached".into(), |owner| format!("belongs to {}", user_name(owner)));
-    let (link, target, own) = (link.display(), target.display(), user_name(own));
-    Some(format!("{link} is a link to {target}, which {whose}, and this runs as {own}: have it lead to what {own} may use, or remove it"))
+    let whose = owner.map_or_else(
+        || "cannot be reached".into(),
+        |owner| format!("belongs to {}", user_name(owner)),
+    );
+    let link = link.display();
+    let target = target.display();
+    let own = user_name(own);
+    Some(format!(
+        "{link} is a link to {target}, which {whose}, and this runs as {own}: have it lead to \
+         what {own} may use, or remove it"
+    ))
 }
 
 /// True if root runs this process and has assumed the ids of the owner of the directory.
@@ -72,20 +98,39 @@ fn is_root_as_another() -> bool {
 
 /// Explains what is wrong with the owner or the mode of a path for a process of this user, and
 /// gives a remedy.
-fn permission_advice(part: &Path, metadata: &Metadata, own: u32, name: impl Fn(u32) -> Option<String>) -> String {
+fn permission_advice(
+    part: &Path,
+    metadata: &Metadata,
+    own: u32,
+    name: impl Fn(u32) -> Option<String>,
+) -> String {
     let called = |id: u32| name(id).unwrap_or_else(|| format!("user {id}"));
-    let (owner, shown) = (metadata.uid(), part.display());
+    let owner = metadata.uid();
+    let shown = part.display();
     if owner == own {
-        let (mode, right) = if metadata.is_dir() { (metadata.mode() & 0o7777, "700") } else { (metadata.mode() & 0o7777, "600") };
+        let (mode, right) = if metadata.is_dir() {
+            (metadata.mode() & 0o7777, "700")
+        } else {
+            (metadata.mode() & 0o7777, "600")
+        };
         return format!("has mode {mode:04o}: run chmod {right} {shown}");
     }
-    let whose = format!("belongs to {}, and this runs as {}", called(owner), called(own));
+    let whose = format!(
+        "belongs to {}, and this runs as {}",
+        called(owner),
+        called(own)
+    );
     match name(owner) {
-        Some(_) if owner == 0 && is_root_as_another() => format!("{whose}: run chown {} {shown}", called(own)),
+        Some(_) if owner == 0 && is_root_as_another() => {
+            format!("{whose}: run chown {} {shown}", called(own))
+        }
         Some(_) if owner == 0 => format!("{whose}: run it with sudo"),
         Some(name) => format!("{whose}: run it with sudo -u {name}"),
         // A container has no list of the users outside of it.
-        None => format!("{whose}: run it as user {owner}, or, if nothing else uses it, run chown -R {own} {shown}"),
+        None => format!(
+            "{whose}: run it as user {owner}, or, if nothing else uses it, run chown -R {own} \
+             {shown}"
+        ),
     }
 }
 
@@ -103,15 +148,22 @@ pub fn open_own_directory(path: &Path) -> io::Result<File> {
     // A path with a trailing slash would follow a link.
     let path: PathBuf = path.components().collect();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(&path, flags, Mode::empty()).map_err(|error| match path.symlink_metadata() {
-        Ok(found) if found.is_symlink() => io::Error::other("it is a link; give the directory that it leads to"),
-        _ => error.into(),
+    let opened = rustix::fs::open(&path, flags, Mode::empty()).map_err(|error| {
+        match path.symlink_metadata() {
+            Ok(found) if found.is_symlink() => {
+                io::Error::other("it is a link; give the directory that it leads to")
+            }
+            _ => error.into(),
+        }
     })?;
     let directory = File::from(opened);
     let found = directory.metadata()?;
     if !is_owned_by_process(&found) {
-        let reason =
-            format!("it belongs to user {}, and this runs as user {}; give a directory of its own", found.uid(), geteuid().as_raw());
+        let reason = format!(
+            "it belongs to user {}, and this runs as user {}; give a directory of its own",
+            found.uid(),
+            geteuid().as_raw()
+        );
         return Err(io::Error::other(reason));
     }
     expect_not_writable_by_others(&path, &found)?;
@@ -130,7 +182,10 @@ pub fn make_own_directory(path: &Path) -> io::Result<()> {
         expect_safe_ancestors(parent, &mut 0)?;
     }
     if path.symlink_metadata().is_err() {
-        DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&path)?;
     }
     open_own_directory(&path).map(drop)
 }
@@ -145,17 +200,31 @@ fn expect_safe_ancestors(path: &Path, links: &mut u32) -> io::Result<()> {
         let found = match part.symlink_metadata() {
             Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", part.display()))),
+            Err(error) => {
+                return Err(io::Error::new(
+                    error.kind(),
+                    format!("{}: {error}", part.display()),
+                ));
+            }
         };
         if !is_owned_by_process(&found) && found.uid() != 0 {
-            let (shown, owner, own) = (resolved_path(part), found.uid(), geteuid().as_raw());
-            let reason = format!("{} belongs to user {owner}, and this runs as user {own}; give a directory of its own", shown.display());
+            let shown = resolved_path(part);
+            let owner = found.uid();
+            let own = geteuid().as_raw();
+            let reason = format!(
+                "{} belongs to user {owner}, and this runs as user {own}; give a directory of its \
+                 own",
+                shown.display()
+            );
             return Err(io::Error::other(reason));
         }
         if found.is_symlink() {
             *links += 1;
             if *links > MAX_LINKS {
-                return Err(io::Error::other(format!("{}: too many links", part.display())));
+                return Err(io::Error::other(format!(
+                    "{}: too many links",
+                    part.display()
+                )));
             }
             let target = part.read_link()?;
             expect_safe_ancestors(&part.parent().unwrap_or(part).join(target), links)?;
@@ -173,7 +242,10 @@ fn expect_not_writable_by_others(path: &Path, found: &Metadata) -> io::Result<()
     }
     let shown = resolved_path(path);
     let word = shell_word(&shown.to_string_lossy());
-    Err(io::Error::other(format!("others can write to {}; run chmod go-w {word}", shown.display())))
+    Err(io::Error::other(format!(
+        "others can write to {}; run chmod go-w {word}",
+        shown.display()
+    )))
 }
 
 /// Returns the absolute path of a file or a link, with the links in the directories above it
@@ -183,7 +255,9 @@ fn resolved_path(path: &Path) -> PathBuf {
         (Some(parent), Some(name)) => parent.canonicalize().map(|parent| parent.join(name)),
         _ => path.canonicalize(),
     };
-    resolved.or_else(|_| absolute(path)).unwrap_or_else(|_| path.into())
+    resolved
+        .or_else(|_| absolute(path))
+        .unwrap_or_else(|_| path.into())
 }
 
 /// True if other users can write to a file of this mode and group. A group with the same id as a
@@ -214,18 +288,38 @@ mod tests {
     #[test]
     fn refusals_name_the_path_and_what_to_do() {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
-        let (there, path) = (directory.path().display().to_string(), directory.path().join("a/overdue.redb"));
+        std::fs::set_permissions(
+            directory.path(),
+            std::os::unix::fs::PermissionsExt::from_mode(0o500),
+        )
+        .unwrap();
+        let there = directory.path().display().to_string();
+        let path = directory.path().join("a/overdue.redb");
         for (kind, part) in [
-            (ErrorKind::PermissionDenied, format!("; {there} has mode 0500: run chmod 700 {there}")),
-            (ErrorKind::NotADirectory, "it is not a directory; --data names".into()),
-            (ErrorKind::ReadOnlyFilesystem, "choose another directory with --data".into()),
+            (
+                ErrorKind::PermissionDenied,
+                format!("; {there} has mode 0500: run chmod 700 {there}"),
+            ),
+            (
+                ErrorKind::NotADirectory,
+                "it is not a directory; --data names".into(),
+            ),
+            (
+                ErrorKind::ReadOnlyFilesystem,
+                "choose another directory with --data".into(),
+            ),
             (ErrorKind::StorageFull, "no storage space".into()),
         ] {
             let told = explain_path_error(&path, &kind.into());
-            assert!(told.contains(&part) && told.contains(&path.display().to_string()), "{told}");
+            assert!(
+                told.contains(&part) && told.contains(&path.display().to_string()),
+                "{told}"
+            );
         }
-        assert_eq!((user_name(0).as_str(), user_name(u32::MAX).as_str()), ("root", "user 4294967295"));
+        assert_eq!(
+            (user_name(0).as_str(), user_name(u32::MAX).as_str()),
+            ("root", "user 4294967295")
+        );
     }
 
     #[test]
@@ -233,22 +327,42 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("overdue.redb");
         std::fs::write(&file, b"").unwrap();
-        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
-        std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o400))
+            .unwrap();
+        std::fs::set_permissions(
+            directory.path(),
+            std::os::unix::fs::PermissionsExt::from_mode(0o500),
+        )
+        .unwrap();
         let owner = std::fs::metadata(directory.path()).unwrap().uid();
         let of_directory = std::fs::metadata(directory.path()).unwrap();
         let shown = directory.path().display();
-        let told = |own: u32, name: Option<&str>| permission_advice(directory.path(), &of_directory, own, |_| name.map(str::to_owned));
-        assert_eq!(told(owner, None), format!("has mode 0500: run chmod 700 {shown}"));
+        let told = |own: u32, name: Option<&str>| {
+            permission_advice(directory.path(), &of_directory, own, |_| {
+                name.map(str::to_owned)
+            })
+        };
+        assert_eq!(
+            told(owner, None),
+            format!("has mode 0500: run chmod 700 {shown}")
+        );
         let of_file = permission_advice(&file, &std::fs::metadata(&file).unwrap(), owner, |_| None);
-        assert_eq!(of_file, format!("has mode 0400: run chmod 600 {}", file.display()));
+        assert_eq!(
+            of_file,
+            format!("has mode 0400: run chmod 600 {}", file.display())
+        );
         // Changing the owner of a running service's directory would stop that service.
         let named = told(owner + 1, Some("overdue"));
-        let cure = if owner == 0 { "run it with sudo" } else { "run it with sudo -u overdue" };
+        let cure = if owner == 0 {
+            "run it with sudo"
+        } else {
+            "run it with sudo -u overdue"
+        };
         assert!(named.ends_with(cure) && !named.contains("chown"), "{named}");
         let unnamed = told(owner + 1, None);
         assert!(
-            unnamed.contains(&format!("as user {owner}, or")) && unnamed.contains(&format!("chown -R {} {shown}", owner + 1)),
+            unnamed.contains(&format!("as user {owner}, or"))
+                && unnamed.contains(&format!("chown -R {} {shown}", owner + 1)),
             "{unnamed}"
         );
     }
@@ -264,7 +378,11 @@ mod tests {
             (0o40775, 1000, 0, true),
             (0o41777, 1000, 1000, true),
         ] {
-            assert_eq!(others_can_write(mode, group, own), expected, "{mode:o} {group} {own}");
+            assert_eq!(
+                others_can_write(mode, group, own),
+                expected,
+                "{mode:o} {group} {own}"
+            );
         }
     }
 }

@@ -26,9 +26,11 @@ pub(super) const PINGS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("
 pub(super) const BODIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("bodies");
 /// `kept_pings`: (check id, n) -> `PingRecord`. The sweep moves pings here that are still within
 /// their log limit.
-pub(super) const KEPT_PINGS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_pings");
+pub(super) const KEPT_PINGS: TableDefinition<'_, (u64, u64), &[u8]> =
+    TableDefinition::new("kept_pings");
 /// `kept_bodies`: (check id, n) -> the body of a kept ping.
-pub(super) const KEPT_BODIES: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_bodies");
+pub(super) const KEPT_BODIES: TableDefinition<'_, (u64, u64), &[u8]> =
+    TableDefinition::new("kept_bodies");
 
 /// Size in bytes from which a body has its own page of redb and is not written together with other
 /// rows.
@@ -92,17 +94,28 @@ pub struct KeptPruneResult {
 impl Batch {
     /// Appends pings with their bodies to the log. Arrival numbers increase and are greater than
     /// all existing ones. Pings with sharers have the `upload` as their body.
-    pub fn append_pings<B: AsRef<[u8]>>(&self, pings: &[(Arrival, Ping, B)], upload: Option<u64>) -> Result<(), StoreError> {
+    pub fn append_pings<B: AsRef<[u8]>>(
+        &self,
+        pings: &[(Arrival, Ping, B)],
+        upload: Option<u64>,
+    ) -> Result<(), StoreError> {
         // A cursor inserts a run of increasing keys many times faster than single insertions.
         let mut table = self.transaction.open_table(PINGS)?;
         let mut end = table.upper_bound_mut(Bound::<u64>::Unbounded)?;
-        let (mut row, mut checksum) = (Vec::new(), None);
+        let mut row = Vec::new();
+        let mut checksum = None;
         for (arrival, ping, body) in pings {
-            record::encode(&PingRecord::new(ping, body.as_ref(), upload, &mut checksum), &mut row)?;
+            record::encode(
+                &PingRecord::new(ping, body.as_ref(), upload, &mut checksum),
+                &mut row,
+            )?;
             end.insert_before(arrival.0, row.as_slice())?;
         }
         end.close()?;
-        let sharing = pings.iter().filter(|(_, ping, _)| ping.body_sharers > 0).count();
+        let sharing = pings
+            .iter()
+            .filter(|(_, ping, _)| ping.body_sharers > 0)
+            .count();
         if let Some(upload) = upload.filter(|_| sharing > 0) {
             self.add_references(upload, sharing as u64)?;
         }
@@ -112,7 +125,10 @@ impl Batch {
             return Ok(());
         }
         let mut table = self.transaction.open_table(BODIES)?;
-        let bodies = pings.iter().filter(|(_, ping, body)| has_own(ping, body)).map(|(arrival, _, body)| (arrival.0, body.as_ref()));
+        let bodies = pings
+            .iter()
+            .filter(|(_, ping, body)| has_own(ping, body))
+            .map(|(arrival, _, body)| (arrival.0, body.as_ref()));
         append_bodies(&mut table, bodies)
     }
 
@@ -129,8 +145,10 @@ impl Batch {
         let mut bodies = self.transaction.open_table(BODIES)?;
         let mut last = None;
         let mut swept = SweepResult::default();
-        let (mut carried, mut unreferred) = (Vec::new(), Vec::new());
-        let (mut had_bodies, mut own_bytes) = (false, 0);
+        let mut carried = Vec::new();
+        let mut unreferred = Vec::new();
+        let mut had_bodies = false;
+        let mut own_bytes = 0;
         for row in pings.range(from.0..=up_to.0)?.take(most) {
             let (arrival, bytes) = row?;
             last = Some(arrival.value());
@@ -140,11 +158,16 @@ impl Batch {
                 had_bodies = true;
                 continue;
             };
-            let (has_own_body, body_bytes) = (row.has_own_body(), row.long_bytes());
+            let has_own_body = row.has_own_body();
+            let body_bytes = row.long_bytes();
             had_bodies |= has_own_body;
             if live(CheckId(row.check), row.n) {
                 swept.kept_bytes += body_bytes;
-                carried.push(((row.check, row.n), has_own_body.then_some(arrival.value()), bytes.value().to_vec()));
+                carried.push((
+                    (row.check, row.n),
+                    has_own_body.then_some(arrival.value()),
+                    bytes.value().to_vec(),
+                ));
             } else {
                 swept.checks.insert(CheckId(row.check));
                 unreferred.extend(row.upload.map(|(upload, _)| upload));
@@ -216,8 +239,12 @@ impl Batch {
         (most, most_bytes): (usize, u64),
     ) -> Result<KeptPruneResult, StoreError> {
         let kept_pings = self.transaction.open_table(KEPT_PINGS)?;
-        let dead = kept_pings.range((check.0, 0)..(check.0, first_live))?.take(most);
-        let dead = dead.map(|row| Ok(row?.0.value())).collect::<Result<Vec<_>, StoreError>>()?;
+        let dead = kept_pings
+            .range((check.0, 0)..(check.0, first_live))?
+            .take(most);
+        let dead = dead
+            .map(|row| Ok(row?.0.value()))
+            .collect::<Result<Vec<_>, StoreError>>()?;
         drop(kept_pings);
         let mut pruned = KeptPruneResult::default();
         self.remove_kept(&dead, most_bytes, &mut pruned)?;
@@ -230,16 +257,26 @@ impl Batch {
     pub fn recount_uploads(&self) -> Result<bool, StoreError> {
         let mut counts = HashMap::new();
         count_uploads(self.transaction.open_table(PINGS)?.iter()?, &mut counts)?;
-        count_uploads(self.transaction.open_table(KEPT_PINGS)?.iter()?, &mut counts)?;
+        count_uploads(
+            self.transaction.open_table(KEPT_PINGS)?.iter()?,
+            &mut counts,
+        )?;
         self.set_reference_counts(&counts)
     }
 
     /// Removes kept pings and returns the first one that is left because of `most_bytes`.
-    fn remove_kept(&self, dead: &[(u64, u64)], most_bytes: u64, pruned: &mut KeptPruneResult) -> Result<Option<(u64, u64)>, StoreError> {
+    fn remove_kept(
+        &self,
+        dead: &[(u64, u64)],
+        most_bytes: u64,
+        pruned: &mut KeptPruneResult,
+    ) -> Result<Option<(u64, u64)>, StoreError> {
         if dead.is_empty() {
             return Ok(None);
         }
-        let (mut unreferred, mut own_bytes, mut left) = (Vec::new(), 0, None);
+        let mut unreferred = Vec::new();
+        let mut own_bytes = 0;
+        let mut left = None;
         let mut kept_pings = self.transaction.open_table(KEPT_PINGS)?;
         let mut kept_bodies = self.transaction.open_table(KEPT_BODIES)?;
         for place in dead {
@@ -247,7 +284,9 @@ impl Batch {
                 (left, pruned.is_byte_limit_reached) = (Some(*place), true);
                 break;
             }
-            let Some(bytes) = kept_pings.remove(place)? else { continue };
+            let Some(bytes) = kept_pings.remove(place)? else {
+                continue;
+            };
             pruned.removed += 1;
             let row = record::decode::<PingRecord<'_>>(bytes.value()).ok();
             if let Some((upload, _)) = row.as_ref().and_then(|row| row.upload) {
@@ -273,7 +312,10 @@ fn count_uploads<K: redb::Key + 'static>(
 ) -> Result<(), StoreError> {
     for row in rows {
         let (_, bytes) = row?;
-        if let Some((upload, _)) = record::decode::<PingRecord<'_>>(bytes.value()).ok().and_then(|row| row.upload) {
+        if let Some((upload, _)) = record::decode::<PingRecord<'_>>(bytes.value())
+            .ok()
+            .and_then(|row| row.upload)
+        {
             *counts.entry(upload).or_default() += 1;
         }
     }
@@ -295,7 +337,10 @@ fn append_bodies<'b>(
             continue;
         }
         let mut end = table.upper_bound_mut(Bound::<u64>::Unbounded)?;
-        if end.peek_prev()?.is_some_and(|(_, last)| is_large(last.value())) {
+        if end
+            .peek_prev()?
+            .is_some_and(|(_, last)| is_large(last.value()))
+        {
             end.close()?;
             table.insert(arrival, body)?;
             continue;
@@ -310,16 +355,30 @@ fn append_bodies<'b>(
 }
 
 /// Bytes of the bodies of these rows that count as long. An unreadable row counts as 0.
-fn body_bytes<'a, K: redb::Key + 'static>(rows: redb::Range<'a, K, &'static [u8]>) -> Result<u64, StoreError> {
+fn body_bytes<'a, K: redb::Key + 'static>(
+    rows: redb::Range<'a, K, &'static [u8]>,
+) -> Result<u64, StoreError> {
     let mut rows = rows;
-    rows.try_fold(0, |sum, row| Ok(sum + record::decode::<PingRecord<'_>>(row?.1.value()).map_or(0, |row| row.long_bytes())))
+    rows.try_fold(0, |sum, row| {
+        Ok(
+            sum + record::decode::<PingRecord<'_>>(row?.1.value())
+                .map_or(0, |row| row.long_bytes()),
+        )
+    })
 }
 
 /// Bytes of the long bodies in the log up to an arrival, and of those among the kept pings, counted
 /// row by row.
-pub(super) fn count_bytes(transaction: &WriteTransaction, up_to: Arrival) -> Result<(u64, u64), StoreError> {
-    let (pings, kept_pings) = (transaction.open_table(PINGS)?, transaction.open_table(KEPT_PINGS)?);
-    Ok((body_bytes(pings.range(..=up_to.0)?)?, body_bytes(kept_pings.iter()?)?))
+pub(super) fn count_bytes(
+    transaction: &WriteTransaction,
+    up_to: Arrival,
+) -> Result<(u64, u64), StoreError> {
+    let pings = transaction.open_table(PINGS)?;
+    let kept_pings = transaction.open_table(KEPT_PINGS)?;
+    Ok((
+        body_bytes(pings.range(..=up_to.0)?)?,
+        body_bytes(kept_pings.iter()?)?,
+    ))
 }
 
 impl Snapshot {
@@ -335,26 +394,46 @@ impl Snapshot {
 
     /// Returns the ping that arrived last, if its row can be read.
     pub fn newest_ping(&self) -> Result<Option<Ping>, StoreError> {
-        Ok(self.transaction.open_table(PINGS)?.last()?.and_then(|(_, bytes)| PingRecord::read(bytes.value()).ok()))
+        Ok(self
+            .transaction
+            .open_table(PINGS)?
+            .last()?
+            .and_then(|(_, bytes)| PingRecord::read(bytes.value()).ok()))
     }
 
     /// Returns the pings that arrived after a number, oldest first.
-    pub fn pings_after(&self, arrival: Arrival) -> Result<impl Iterator<Item = Result<(Arrival, Ping), StoreError>> + use<>, StoreError> {
-        Ok(self.transaction.open_table(PINGS)?.range(arrival.0.saturating_add(1)..)?.map(|row| {
-            let (arrival, bytes) = row?;
-            Ok((Arrival(arrival.value()), PingRecord::read(bytes.value())?))
-        }))
+    pub fn pings_after(
+        &self,
+        arrival: Arrival,
+    ) -> Result<impl Iterator<Item = Result<(Arrival, Ping), StoreError>> + use<>, StoreError> {
+        Ok(self
+            .transaction
+            .open_table(PINGS)?
+            .range(arrival.0.saturating_add(1)..)?
+            .map(|row| {
+                let (arrival, bytes) = row?;
+                Ok((Arrival(arrival.value()), PingRecord::read(bytes.value())?))
+            }))
     }
 
     /// Returns the pings of one check, newest first, from the newest (number `n` at `arrival`) down
     /// to number `down_to`. Stops at the first gap.
-    pub fn pings_of(&self, check: CheckId, n: u64, arrival: Arrival, down_to: u64) -> Result<Vec<Ping>, StoreError> {
+    pub fn pings_of(
+        &self,
+        check: CheckId,
+        n: u64,
+        arrival: Arrival,
+        down_to: u64,
+    ) -> Result<Vec<Ping>, StoreError> {
         let pings = self.transaction.open_table(PINGS)?;
         let down_to = down_to.max(1);
         let mut chain = Vec::new();
-        let (mut n, mut arrival) = (n, arrival);
+        let mut n = n;
+        let mut arrival = arrival;
         while n >= down_to {
-            let Some(bytes) = pings.get(arrival.0)? else { break };
+            let Some(bytes) = pings.get(arrival.0)? else {
+                break;
+            };
             let ping = PingRecord::read(bytes.value())?;
             verify_place((ping.check, ping.n), (check, n))?;
             (n, arrival) = (n - 1, ping.previous);
@@ -381,20 +460,36 @@ impl Snapshot {
     /// log.
     pub fn number_at(&self, check: CheckId, arrival: Arrival) -> Result<Option<u64>, StoreError> {
         let pings = self.transaction.open_table(PINGS)?;
-        let Some(bytes) = pings.get(arrival.0)? else { return Ok(None) };
+        let Some(bytes) = pings.get(arrival.0)? else {
+            return Ok(None);
+        };
         let row: PingRecord<'_> = record::decode(bytes.value())?;
         Ok((row.check == check.0).then_some(row.n))
     }
 
     /// Returns ping `wanted` of a check whose newest ping is number `n` at `arrival`. `None` if
     /// there is no such ping. Newer pings are read but not collected.
-    pub fn ping_of(&self, check: CheckId, n: u64, arrival: Arrival, wanted: u64) -> Result<Option<Ping>, StoreError> {
-        self.with_ping_row(check, (n, arrival), wanted, |bytes, _| PingRecord::read(bytes))
+    pub fn ping_of(
+        &self,
+        check: CheckId,
+        n: u64,
+        arrival: Arrival,
+        wanted: u64,
+    ) -> Result<Option<Ping>, StoreError> {
+        self.with_ping_row(check, (n, arrival), wanted, |bytes, _| {
+            PingRecord::read(bytes)
+        })
     }
 
     /// Returns the body of ping `wanted` of a check whose newest ping is number `n` at `arrival`.
     /// `None` if there is no such ping or its body is empty.
-    pub fn body_of(&self, check: CheckId, n: u64, arrival: Arrival, wanted: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    pub fn body_of(
+        &self,
+        check: CheckId,
+        n: u64,
+        arrival: Arrival,
+        wanted: u64,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
         let body = self.with_ping_row(check, (n, arrival), wanted, |bytes, in_log| {
             let row: PingRecord<'_> = record::decode(bytes)?;
             let _alone = lock_if_large(&row);
@@ -417,7 +512,9 @@ impl Snapshot {
     ) -> Result<Option<T>, StoreError> {
         let pings = self.transaction.open_table(PINGS)?;
         while n >= wanted.max(1) {
-            let Some(bytes) = pings.get(arrival.0)? else { break };
+            let Some(bytes) = pings.get(arrival.0)? else {
+                break;
+            };
             let row: PingRecord<'_> = record::decode(bytes.value())?;
             verify_place((CheckId(row.check), row.n), (check, n))?;
             if n == wanted {
@@ -425,7 +522,13 @@ impl Snapshot {
             }
             (n, arrival) = (n - 1, Arrival(row.previous));
         }
-        let Some(bytes) = self.transaction.open_table(KEPT_PINGS)?.get((check.0, wanted))? else { return Ok(None) };
+        let Some(bytes) = self
+            .transaction
+            .open_table(KEPT_PINGS)?
+            .get((check.0, wanted))?
+        else {
+            return Ok(None);
+        };
         let row: PingRecord<'_> = record::decode(bytes.value())?;
         verify_place((CheckId(row.check), row.n), (check, wanted))?;
         make(bytes.value(), None).map(Some)
@@ -438,17 +541,31 @@ impl Snapshot {
         own: TableDefinition<'_, K, &'static [u8]>,
         place: K,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let pieces = |upload, len, body: &mut Vec<u8>| chunks::read_upload(&self.transaction, upload, len, body);
-        row.body(pieces, || Ok(self.transaction.open_table(own)?.get(place)?))
+        let pieces = |upload, len, body: &mut Vec<u8>| {
+            chunks::read_upload(&self.transaction, upload, len, body)
+        };
+        row.body(pieces, || {
+            Ok(self.transaction.open_table(own)?.get(place)?)
+        })
     }
 }
 
 fn lock_if_large(row: &PingRecord<'_>) -> Option<MutexGuard<'static, ()>> {
-    (row.body_len as usize > LARGE_BODY).then(|| LARGE_READ_LOCK.lock().unwrap_or_else(PoisonError::into_inner))
+    (row.body_len as usize > LARGE_BODY).then(|| {
+        LARGE_READ_LOCK
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    })
 }
 
 /// Verifies that a step of a chain leads to the previous ping, so that no malformed row causes an
 /// endless loop.
 fn verify_place(found: (CheckId, u64), expected: (CheckId, u64)) -> Result<(), StoreError> {
-    if found == expected { Ok(()) } else { Err(record::corrupt::<PingRecord<'_>>(&"it does not continue the chain of its check")) }
+    if found == expected {
+        Ok(())
+    } else {
+        Err(record::corrupt::<PingRecord<'_>>(
+            &"it does not continue the chain of its check",
+        ))
+    }
 }

@@ -15,8 +15,8 @@ use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::import_item::ProjectImport;
 use crate::domain::legacy_keys::{LegacyBadgeKey, LegacyKey, LegacyKeyDigest};
 use crate::domain::project::{
-    Channel, ChannelName, DEFAULT_PING_LOG_LIMIT, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, Project, ProjectKey, ProjectName,
-    resolve_group_members,
+    Channel, ChannelName, DEFAULT_PING_LOG_LIMIT, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey,
+    Project, ProjectKey, ProjectName, resolve_group_members,
 };
 use crate::domain::timestamp::Timestamp;
 
@@ -135,8 +135,15 @@ impl Batch {
             badge_key: &project.badge_key,
             old_badge: project.legacy_badge.map(|LegacyBadgeKey(key)| key),
             import: project.import.as_ref().map(|import| {
-                let away = import.outage.map(|Outage { from, to }| (from.micros(), to.micros()));
-                (import.id_range.start, import.id_range.end, import.is_on_trial, away)
+                let away = import
+                    .outage
+                    .map(|Outage { from, to }| (from.micros(), to.micros()));
+                (
+                    import.id_range.start,
+                    import.id_range.end,
+                    import.is_on_trial,
+                    away,
+                )
             }),
         };
         self.put_record(PROJECTS, project.id.0, &row)
@@ -148,9 +155,11 @@ impl Batch {
             KeySecret::ReadWrite(hash) => SecretRecord::ReadWrite(hash.0),
             KeySecret::ReadOnly(hash) => SecretRecord::ReadOnly(hash.0),
             KeySecret::Ping(ping_key) => SecretRecord::Ping(ping_key.as_str().into()),
-            KeySecret::Legacy(LegacyKey { read_only, secret_number: secret, digest }) => {
-                SecretRecord::Hashed(*read_only, *secret, digest.0)
-            }
+            KeySecret::Legacy(LegacyKey {
+                read_only,
+                secret_number: secret,
+                digest,
+            }) => SecretRecord::Hashed(*read_only, *secret, digest.0),
         };
         let row = KeyRecord {
             project: key.project.0,
@@ -187,10 +196,17 @@ impl Batch {
     }
 
     /// Writes a row.
-    pub(super) fn put_record<'a, R: Record<'a>>(&self, table: TableDefinition<'_, u64, &[u8]>, id: u64, row: &R) -> Result<(), StoreError> {
+    pub(super) fn put_record<'a, R: Record<'a>>(
+        &self,
+        table: TableDefinition<'_, u64, &[u8]>,
+        id: u64,
+        row: &R,
+    ) -> Result<(), StoreError> {
         let mut bytes = Vec::new();
         record::encode(row, &mut bytes)?;
-        self.transaction.open_table(table)?.insert(id, bytes.as_slice())?;
+        self.transaction
+            .open_table(table)?
+            .insert(id, bytes.as_slice())?;
         Ok(())
     }
 }
@@ -211,14 +227,25 @@ fn channel_record(channel: &Channel) -> ChannelRecord<'_> {
             DeliveryProof::TestFailed(reason) => Some(reason),
             DeliveryProof::None | DeliveryProof::Delivered => None,
         },
-        unsubscribed: health.unsubscribed.iter().map(|recipient| &**recipient).collect(),
-        refused: health.refused.iter().map(|refused| (&*refused.address, refused.since.micros(), &*refused.reason)).collect(),
+        unsubscribed: health
+            .unsubscribed
+            .iter()
+            .map(|recipient| &**recipient)
+            .collect(),
+        refused: health
+            .refused
+            .iter()
+            .map(|refused| (&*refused.address, refused.since.micros(), &*refused.reason))
+            .collect(),
     }
 }
 
 /// Rewrites channels of earlier versions: groups list their members by UUID, and `arrived` contains
 /// the channels with a successful delivery. A row that this release cannot read stays unchanged.
-pub(super) fn rewrite_channels(transaction: &WriteTransaction, arrived: &BTreeSet<ChannelId>) -> Result<(), StoreError> {
+pub(super) fn rewrite_channels(
+    transaction: &WriteTransaction,
+    arrived: &BTreeSet<ChannelId>,
+) -> Result<(), StoreError> {
     let mut table = transaction.open_table(CHANNELS)?;
     let mut channels = Vec::new();
     for row in table.iter()? {
@@ -229,7 +256,7 @@ pub(super) fn rewrite_channels(transaction: &WriteTransaction, arrived: &BTreeSe
     for mut channel in channels {
         for name in channel.settings.unresolved_members() {
             let group = channel.name.as_str();
-            tracing::warn!(channel = %channel.uuid, "the group \"{group}\" lists \"{name}\", which is no channel: nobody is notified by it");
+            tracing::warn!(channel = %channel.uuid, r#"the group "{group}" lists "{name}", which is no channel: nobody is notified by it"#);
         }
         if arrived.contains(&channel.id) {
             channel.health.proof = DeliveryProof::Delivered;
@@ -251,7 +278,11 @@ fn read_health_issue((since, reason): (i64, &str)) -> (Timestamp, Box<str>) {
 }
 
 fn refused_of((address, since, reason): (&str, i64, &str)) -> RefusedRecipient {
-    RefusedRecipient { address: address.into(), since: Timestamp::from_micros(since), reason: reason.into() }
+    RefusedRecipient {
+        address: address.into(),
+        since: Timestamp::from_micros(since),
+        reason: reason.into(),
+    }
 }
 
 /// Reads the project in a row.
@@ -260,14 +291,22 @@ pub(super) fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError>
     Ok(Project {
         id: ProjectId(id),
         uuid: row.uuid,
-        name: ProjectName::parse(row.name).map_err(|reason| record::corrupt::<ProjectRecord<'_>>(&reason))?,
+        name: ProjectName::parse(row.name)
+            .map_err(|reason| record::corrupt::<ProjectRecord<'_>>(&reason))?,
         check_limit: row.check_limit,
         ping_log_limit: row.ping_log_limit,
         badge_key: row.badge_key.into(),
         legacy_badge: row.old_badge.map(LegacyBadgeKey),
         import: row.import.map(|(first, end, held, away)| {
-            let away = away.map(|(from, to)| Outage { from: Timestamp::from_micros(from), to: Timestamp::from_micros(to) });
-            ProjectImport { id_range: first..end, is_on_trial: held, outage: away }
+            let away = away.map(|(from, to)| Outage {
+                from: Timestamp::from_micros(from),
+                to: Timestamp::from_micros(to),
+            });
+            ProjectImport {
+                id_range: first..end,
+                is_on_trial: held,
+                outage: away,
+            }
         }),
     })
 }
@@ -278,34 +317,44 @@ pub(super) fn read_key(id: u64, bytes: &[u8]) -> Result<ProjectKey, StoreError> 
     let secret = match row.secret {
         SecretRecord::ReadWrite(hash) => KeySecret::ReadWrite(KeyHash(hash)),
         SecretRecord::ReadOnly(hash) => KeySecret::ReadOnly(KeyHash(hash)),
-        SecretRecord::Hashed(read_only, secret, digest) => {
-            KeySecret::Legacy(LegacyKey { read_only, secret_number: secret, digest: LegacyKeyDigest(digest) })
-        }
-        SecretRecord::Ping(text) => {
-            KeySecret::Ping(PingKey::parse(&text).ok_or_else(|| record::corrupt::<KeyRecord<'_>>(&"not a ping key"))?)
-        }
+        SecretRecord::Hashed(read_only, secret, digest) => KeySecret::Legacy(LegacyKey {
+            read_only,
+            secret_number: secret,
+            digest: LegacyKeyDigest(digest),
+        }),
+        SecretRecord::Ping(text) => KeySecret::Ping(
+            PingKey::parse(&text)
+                .ok_or_else(|| record::corrupt::<KeyRecord<'_>>(&"not a ping key"))?,
+        ),
     };
     Ok(ProjectKey {
         id: KeyId(id),
         project: ProjectId(row.project),
         secret,
-        label: KeyLabel::parse(row.label).map_err(|reason| record::corrupt::<KeyRecord<'_>>(&reason))?,
+        label: KeyLabel::parse(row.label)
+            .map_err(|reason| record::corrupt::<KeyRecord<'_>>(&reason))?,
         hint: row.hint.into(),
         created: Timestamp::from_micros(row.created),
-        last_use: row.used.map(|(at, from)| KeyUse { at: Timestamp::from_micros(at), from }),
+        last_use: row.used.map(|(at, from)| KeyUse {
+            at: Timestamp::from_micros(at),
+            from,
+        }),
     })
 }
 
 /// Reads the channel in a row.
 pub(super) fn read_channel(id: u64, bytes: &[u8]) -> Result<Channel, StoreError> {
     let row: ChannelRecord<'_> = record::decode(bytes)?;
-    let kind = ChannelKind::from_name(row.kind).ok_or_else(|| record::corrupt::<ChannelRecord<'_>>(&"not a kind of channel"))?;
+    let kind = ChannelKind::from_name(row.kind)
+        .ok_or_else(|| record::corrupt::<ChannelRecord<'_>>(&"not a kind of channel"))?;
     Ok(Channel {
         id: ChannelId(id),
         uuid: row.uuid,
         project: ProjectId(row.project),
-        name: ChannelName::parse(row.name).map_err(|reason| record::corrupt::<ChannelRecord<'_>>(&reason))?,
-        settings: ChannelSettings::from_incomplete(kind, row.settings).map_err(|error| record::corrupt::<ChannelRecord<'_>>(&error))?,
+        name: ChannelName::parse(row.name)
+            .map_err(|reason| record::corrupt::<ChannelRecord<'_>>(&reason))?,
+        settings: ChannelSettings::from_incomplete(kind, row.settings)
+            .map_err(|error| record::corrupt::<ChannelRecord<'_>>(&error))?,
         set_by_operator: row.operator,
         health: ChannelHealth {
             disabled: row.disabled.map(read_health_issue),
@@ -323,12 +372,25 @@ pub(super) fn read_channel(id: u64, bytes: &[u8]) -> Result<Channel, StoreError>
 
 /// Returns the reason why a project's row cannot be read, and a replacement row for its checks and
 /// keys.
-pub(super) fn unreadable_project_row(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u8>>)> {
+pub(super) fn unreadable_project_row(
+    id: u64,
+    bytes: &[u8],
+) -> Option<(StoreError, Option<Vec<u8>>)> {
     let error = read_project(id, bytes).err()?;
-    let (name, badge_key) = (format!("project {id}, which this release cannot read"), format!("aside-{id}"));
+    let name = format!("project {id}, which this release cannot read");
+    let badge_key = format!("aside-{id}");
     let uuid = Uuid::from_u128(u128::from(id));
-    let (badge_key, ping_log_limit) = (badge_key.as_str(), DEFAULT_PING_LOG_LIMIT);
-    let row = ProjectRecord { uuid, name: &name, check_limit: None, ping_log_limit, badge_key, old_badge: None, import: None };
+    let badge_key = badge_key.as_str();
+    let ping_log_limit = DEFAULT_PING_LOG_LIMIT;
+    let row = ProjectRecord {
+        uuid,
+        name: &name,
+        check_limit: None,
+        ping_log_limit,
+        badge_key,
+        old_badge: None,
+        import: None,
+    };
     let mut instead = Vec::new();
     let encoded = record::encode(&row, &mut instead);
     Some((error, encoded.ok().map(|()| instead)))

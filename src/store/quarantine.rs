@@ -10,7 +10,8 @@ use super::{Store, StoreError, check, declared, flip, meta, outbox, ping, projec
 use crate::domain::ids::CheckId;
 
 /// `aside`: (table, key) -> the row as it was found.
-pub(super) const QUARANTINE: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("aside");
+pub(super) const QUARANTINE: TableDefinition<'_, (&str, u64), &[u8]> =
+    TableDefinition::new("aside");
 
 type RowTable = TableDefinition<'static, u64, &'static [u8]>;
 /// Reason why a row cannot be read, and a replacement row if there is one.
@@ -22,23 +23,54 @@ impl Store {
     pub fn quarantine_unreadable_rows(&self) -> Result<Vec<CheckId>, StoreError> {
         let batch = self.batch()?;
         let transaction = &batch.transaction;
-        quarantine_rows(transaction, project::PROJECTS, 0, project::unreadable_project_row)?;
-        quarantine_rows(transaction, project::KEYS, 0, |_, bytes| project::read_key(0, bytes).err().map(|error| (error, None)))?;
-        quarantine_rows(transaction, project::CHANNELS, 0, |_, bytes| project::read_channel(0, bytes).err().map(|error| (error, None)))?;
-        quarantine_rows(transaction, user::USERS, 0, |_, bytes| user::read_user(0, bytes).err().map(|error| (error, None)))?;
-        quarantine_rows(transaction, user::SESSIONS, 0, |_, bytes| user::read_session(0, bytes).err().map(|error| (error, None)))?;
-        quarantine_rows(transaction, user::LINKS, 0, |_, bytes| user::read_link(0, bytes).err().map(|error| (error, None)))?;
-        quarantine_rows(transaction, window::WINDOWS, 0, |id, bytes| Some((window::read_window(id, bytes).err()?, None)))?;
-        quarantine_rows(transaction, declared::DECLARED, 0, |id, bytes| Some((declared::read_source(id, bytes).err()?, None)))?;
-        let (_, checks) = quarantine_rows(transaction, check::CHECKS, 0, check::unreadable_check_row)?;
+        quarantine_rows(
+            transaction,
+            project::PROJECTS,
+            0,
+            project::unreadable_project_row,
+        )?;
+        quarantine_rows(transaction, project::KEYS, 0, |_, bytes| {
+            project::read_key(0, bytes).err().map(|error| (error, None))
+        })?;
+        quarantine_rows(transaction, project::CHANNELS, 0, |_, bytes| {
+            project::read_channel(0, bytes)
+                .err()
+                .map(|error| (error, None))
+        })?;
+        quarantine_rows(transaction, user::USERS, 0, |_, bytes| {
+            user::read_user(0, bytes).err().map(|error| (error, None))
+        })?;
+        quarantine_rows(transaction, user::SESSIONS, 0, |_, bytes| {
+            user::read_session(0, bytes)
+                .err()
+                .map(|error| (error, None))
+        })?;
+        quarantine_rows(transaction, user::LINKS, 0, |_, bytes| {
+            user::read_link(0, bytes).err().map(|error| (error, None))
+        })?;
+        quarantine_rows(transaction, window::WINDOWS, 0, |id, bytes| {
+            Some((window::read_window(id, bytes).err()?, None))
+        })?;
+        quarantine_rows(transaction, declared::DECLARED, 0, |id, bytes| {
+            Some((declared::read_source(id, bytes).err()?, None))
+        })?;
+        let (_, checks) =
+            quarantine_rows(transaction, check::CHECKS, 0, check::unreadable_check_row)?;
         let checkpoint = meta::meta_value(transaction, meta::MetaKey::CheckpointArrival)?;
-        let (gone, _) = quarantine_rows(transaction, PINGS, checkpoint + 1, |_, bytes| Some((ping::read_ping(bytes).err()?, None)))?;
+        let (gone, _) = quarantine_rows(transaction, PINGS, checkpoint + 1, |_, bytes| {
+            Some((ping::read_ping(bytes).err()?, None))
+        })?;
         let mut bodies = transaction.open_table(BODIES)?;
-        gone.into_iter().try_for_each(|arrival| bodies.remove(arrival).map(drop))?;
+        gone.into_iter()
+            .try_for_each(|arrival| bodies.remove(arrival).map(drop))?;
         drop(bodies);
         let checkpoint = meta::meta_value(transaction, meta::MetaKey::CheckpointFlip)?;
-        quarantine_rows(transaction, flip::FLIPS, checkpoint + 1, |_, bytes| Some((flip::read_flip(bytes).err()?, None)))?;
-        quarantine_rows(transaction, outbox::OUTBOX, 0, |number, bytes| Some((outbox::read_outbox_row(number, bytes).err()?, None)))?;
+        quarantine_rows(transaction, flip::FLIPS, checkpoint + 1, |_, bytes| {
+            Some((flip::read_flip(bytes).err()?, None))
+        })?;
+        quarantine_rows(transaction, outbox::OUTBOX, 0, |number, bytes| {
+            Some((outbox::read_outbox_row(number, bytes).err()?, None))
+        })?;
         batch.commit()?;
         Ok(checks.into_iter().map(CheckId).collect())
     }
@@ -58,12 +90,17 @@ fn quarantine_rows(
         let (key, bytes) = row?;
         if let Some((error, instead)) = refused(key.value(), bytes.value()) {
             found.push((key.value(), bytes.value().to_vec(), instead));
-            let shown = if found.last().is_some_and(|(.., instead)| instead.is_some()) { "; it is shown without it" } else { "" };
+            let shown = if found.last().is_some_and(|(.., instead)| instead.is_some()) {
+                "; it is shown without it"
+            } else {
+                ""
+            };
             tracing::error!("row {} is put aside: {error}{shown}", key.value());
         }
     }
     let mut aside = transaction.open_table(QUARANTINE)?;
-    let (mut gone, mut replaced) = (Vec::new(), Vec::new());
+    let mut gone = Vec::new();
+    let mut replaced = Vec::new();
     for (key, bytes, instead) in found {
         let name = redb::TableHandle::name(&table).to_owned();
         aside.insert((name.as_str(), key), bytes.as_slice())?;

@@ -22,14 +22,21 @@ pub(super) fn encode<'a, R: Record<'a>>(row: &R, out: &mut Vec<u8>) -> Result<()
 
 /// Decodes a row of this or an earlier version.
 pub(super) fn decode<'a, R: Record<'a>>(bytes: &'a [u8]) -> Result<R, StoreError> {
-    let (version, fields) = bytes.split_first().ok_or_else(|| corrupt::<R>(&"it is empty"))?;
+    let (version, fields) = bytes
+        .split_first()
+        .ok_or_else(|| corrupt::<R>(&"it is empty"))?;
     if !(1..=R::VERSION).contains(version) {
-        return Err(corrupt::<R>(&format_args!("version {version} is not known")));
+        return Err(corrupt::<R>(&format_args!(
+            "version {version} is not known"
+        )));
     }
     rmp_serde::from_slice(fields).map_err(|error| corrupt::<R>(&error))
 }
 
 /// Returns the error for a row of this kind.
 pub(super) fn corrupt<'a, R: Record<'a>>(reason: &dyn std::fmt::Display) -> StoreError {
-    StoreError::Corrupt { table: R::TABLE, reason: reason.to_string() }
+    StoreError::Corrupt {
+        table: R::TABLE,
+        reason: reason.to_string(),
+    }
 }

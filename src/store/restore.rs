@@ -7,7 +7,9 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::medium::{create_private_directory, open_file};
-use super::{Batch, FILE_NAME, Medium, ProgressReporter, Store, StoreError, TableRows, meta, migrations};
+use super::{
+    Batch, FILE_NAME, Medium, ProgressReporter, Store, StoreError, TableRows, meta, migrations,
+};
 use crate::domain::alert::OutboxRow;
 
 /// Directory within the data directory in which the new database is created.
@@ -44,7 +46,8 @@ impl DatabaseRestore {
                 return Err(StoreError::File { path, reason });
             }
             Ok(_) => {
-                let file = open_file(&path).map_err(|error| StoreError::Directory(path.clone(), error))?;
+                let file =
+                    open_file(&path).map_err(|error| StoreError::Directory(path.clone(), error))?;
                 lock(&file, &path)?;
                 Some(file)
             }
@@ -53,10 +56,18 @@ impl DatabaseRestore {
         // An existing directory is left from a restore that did not end.
         clear_work_directory(&workplace).map_err(told)?;
         // A link of this name would be followed.
-        DirBuilder::new().mode(0o700).create(&workplace).map_err(told)?;
-        let store = Store::open_unmigrated(&Medium::Directory(workplace), &ProgressReporter::default())?;
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&workplace)
+            .map_err(told)?;
+        let store =
+            Store::open_unmigrated(&Medium::Directory(workplace), &ProgressReporter::default())?;
         let batch = store.batch()?;
-        Ok(Self { directory: directory.into(), database: Some((store, batch)), locks: (locked, replaced) })
+        Ok(Self {
+            directory: directory.into(),
+            database: Some((store, batch)),
+            locks: (locked, replaced),
+        })
     }
 
     /// Adds rows. They come in the order of the list of tables and of their keys.
@@ -65,10 +76,15 @@ impl DatabaseRestore {
     /// Returns an error if the rows are malformed, belong to the layout of a newer release, or
     /// cannot be written.
     pub fn add(&mut self, rows: &TableRows<'_>) -> Result<(), StoreError> {
-        let Some((_, batch)) = &self.database else { return Ok(()) };
+        let Some((_, batch)) = &self.database else {
+            return Ok(());
+        };
         super::catch_panic(|| batch.add_rows(rows))?;
         match meta::schema(&batch.transaction)? {
-            found if found > migrations::SCHEMA => Err(StoreError::TooNew { found, known: migrations::SCHEMA }),
+            found if found > migrations::SCHEMA => Err(StoreError::TooNew {
+                found,
+                known: migrations::SCHEMA,
+            }),
             _ => Ok(()),
         }
     }
@@ -82,7 +98,9 @@ impl DatabaseRestore {
     /// # Errors
     /// Returns an error if something cannot be written. The old database is then unchanged.
     pub fn finish(mut self, instance: [u8; 4]) -> Result<(), StoreError> {
-        let Some((store, batch)) = self.database.take() else { return Ok(()) };
+        let Some((store, batch)) = self.database.take() else {
+            return Ok(());
+        };
         batch.commit()?;
         let workplace = self.directory.join(WORK_DIRECTORY);
         let store = store.migrate(&Medium::Directory(workplace.clone()))?;
@@ -92,7 +110,10 @@ impl DatabaseRestore {
         batch.remove_sessions_and_links()?;
         for row in snapshot.outbox()? {
             match row {
-                Ok(row) => batch.put_outbox_rows([&OutboxRow { may_be_duplicate: true, ..row }])?,
+                Ok(row) => batch.put_outbox_rows([&OutboxRow {
+                    may_be_duplicate: true,
+                    ..row
+                }])?,
                 // The first start moves it to quarantine.
                 Err(StoreError::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
@@ -101,9 +122,12 @@ impl DatabaseRestore {
         drop(snapshot);
         batch.commit()?;
         drop(store);
-        let (from, to) = (workplace.join(FILE_NAME), self.directory.join(FILE_NAME));
+        let from = workplace.join(FILE_NAME);
+        let to = self.directory.join(FILE_NAME);
         let told = |error| StoreError::Directory(to.clone(), error);
-        fs::rename(&from, &to).and_then(|()| self.locks.0.sync_all()).map_err(told)
+        fs::rename(&from, &to)
+            .and_then(|()| self.locks.0.sync_all())
+            .map_err(told)
     }
 }
 
@@ -111,7 +135,10 @@ impl Drop for DatabaseRestore {
     fn drop(&mut self) {
         self.database = None;
         if let Err(error) = clear_work_directory(&self.directory.join(WORK_DIRECTORY)) {
-            tracing::warn!("{} cannot be removed: {error}", self.directory.join(WORK_DIRECTORY).display());
+            tracing::warn!(
+                "{} cannot be removed: {error}",
+                self.directory.join(WORK_DIRECTORY).display()
+            );
         }
     }
 }
@@ -128,14 +155,22 @@ fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
 /// database with its secrets. No restore can be in progress, since it would hold the lock of the
 /// database.
 pub fn remove_leftovers(medium: &Medium) {
-    let Medium::Directory(directory) = medium else { return };
+    let Medium::Directory(directory) = medium else {
+        return;
+    };
     let workplace = directory.join(WORK_DIRECTORY);
     if fs::symlink_metadata(&workplace).is_err() {
         return;
     }
     match clear_work_directory(&workplace) {
-        Ok(()) => tracing::warn!("{} was left by a restore that did not end, and was removed", workplace.display()),
-        Err(error) => tracing::warn!("{} was left by a restore that did not end, and cannot be removed: {error}", workplace.display()),
+        Ok(()) => tracing::warn!(
+            "{} was left by a restore that did not end, and was removed",
+            workplace.display()
+        ),
+        Err(error) => tracing::warn!(
+            "{} was left by a restore that did not end, and cannot be removed: {error}",
+            workplace.display()
+        ),
     }
 }
 

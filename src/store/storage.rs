@@ -58,11 +58,20 @@ struct StorageInner {
 }
 
 impl Storage {
-    pub(super) fn new(backend: Arc<dyn StorageBackend>, file: Option<File>, owned: bool, progress: &ProgressReporter) -> io::Result<Self> {
+    pub(super) fn new(
+        backend: Arc<dyn StorageBackend>,
+        file: Option<File>,
+        owned: bool,
+        progress: &ProgressReporter,
+    ) -> io::Result<Self> {
         let len = AtomicU64::new(backend.len()?);
-        let (tolerant, write_failed, unsure) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
-        let (read, progress) = (AtomicU64::new(0), progress.clone());
-        let (unreadable, retried) = (Mutex::default(), AtomicU64::new(0));
+        let tolerant = AtomicBool::new(false);
+        let write_failed = AtomicBool::new(false);
+        let unsure = AtomicBool::new(false);
+        let read = AtomicU64::new(0);
+        let progress = progress.clone();
+        let unreadable = Mutex::default();
+        let retried = AtomicU64::new(0);
         Ok(Self(Arc::new(StorageInner {
             backend,
             file,
@@ -113,8 +122,13 @@ impl Storage {
         loop {
             let after = self.0.retried.load(Ordering::Relaxed);
             let unreadable = self.lock_unreadable();
-            let next = unreadable.range(after.saturating_add(1)..).next().or_else(|| unreadable.first_key_value());
-            let Some((offset, len)) = next.map(|(offset, len)| (*offset, *len)) else { return healed };
+            let next = unreadable
+                .range(after.saturating_add(1)..)
+                .next()
+                .or_else(|| unreadable.first_key_value());
+            let Some((offset, len)) = next.map(|(offset, len)| (*offset, *len)) else {
+                return healed;
+            };
             drop(unreadable);
             if self.0.backend.read(offset, &mut vec![0; len]).is_err() {
                 self.0.retried.store(offset, Ordering::Relaxed);
@@ -137,7 +151,10 @@ impl Storage {
     }
 
     fn lock_unreadable(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
-        self.0.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .unreadable
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note_write_result(&self, written: io::Result<()>) -> io::Result<()> {
@@ -161,9 +178,13 @@ impl StorageBackend for Storage {
         if !tolerant {
             let read = self.0.read.fetch_add(out.len() as u64, Ordering::Relaxed);
             // After an unclean stop every page is read twice.
-            self.0.progress.report("opening the database", read, 2 * self.expected_len());
+            self.0
+                .progress
+                .report("opening the database", read, 2 * self.expected_len());
         }
-        let Err(error) = self.0.backend.read(offset, out) else { return Ok(()) };
+        let Err(error) = self.0.backend.read(offset, out) else {
+            return Ok(());
+        };
         let place = format!("{} bytes at byte {offset} of the file: {error}", out.len());
         FAILED_PLACE.set(Some(place.clone()));
         if !tolerant || !make_dangling_branch(out) {
@@ -200,14 +221,22 @@ impl StorageBackend for Storage {
     }
 
     fn close(&self) -> io::Result<()> {
-        if self.0.owned { self.0.backend.close() } else { Ok(()) }
+        if self.0.owned {
+            self.0.backend.close()
+        } else {
+            Ok(())
+        }
     }
 
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
         self.0.backend.try_lock_range(start, end)
     }
 
-    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+    fn try_lock_shared_range(
+        &self,
+        start: Bound<u64>,
+        end: Bound<u64>,
+    ) -> Result<bool, BackendError> {
         self.0.backend.try_lock_shared_range(start, end)
     }
 
@@ -253,7 +282,10 @@ fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
 
 /// True if a write failed because the disk is full.
 pub(super) fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
 }
 
 /// Turns a page into a branch of redb's trees with one empty key, whose children are pages of a
@@ -263,12 +295,16 @@ fn make_dangling_branch(page: &mut [u8]) -> bool {
     const CHILDREN: std::ops::Range<usize> = 40..56;
     const KEY_END: std::ops::Range<usize> = 56..60;
     page.fill(0);
-    let [kind, _, keys, ..] = page else { return false };
+    let [kind, _, keys, ..] = page else {
+        return false;
+    };
     (*kind, *keys) = (2, 1);
     if let Some(children) = page.get_mut(CHILDREN) {
         children.fill(0xff);
     }
-    let Some(key_end) = page.get_mut(KEY_END) else { return false };
+    let Some(key_end) = page.get_mut(KEY_END) else {
+        return false;
+    };
     key_end.copy_from_slice(&(KEY_END.end as u32).to_le_bytes());
     true
 }

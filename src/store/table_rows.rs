@@ -46,7 +46,8 @@ impl<'a> TableRows<'a> {
 fn split_first_row(bytes: &[u8]) -> Option<((&[u8], &[u8]), &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     let [a, b, c, d, e, f, g, h] = *head;
-    let (key, value) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+    let key = u32::from_le_bytes([a, b, c, d]);
+    let value = u32::from_le_bytes([e, f, g, h]);
     let (key, rest) = rest.split_at_checked(key as usize)?;
     let (value, rest) = rest.split_at_checked(value as usize)?;
     Some(((key, value), rest))
@@ -69,8 +70,15 @@ mod tests {
     fn rows_are_parted_as_they_were_put_together() {
         let rows: [(&[u8], &[u8]); 3] = [(b"a", b""), (b"", b"value"), (&[7; 300], &[9; 70_000])];
         let mut bytes = Vec::new();
-        rows.iter().for_each(|(key, value)| append_row(&mut bytes, key, value));
-        assert_eq!(TableRows::read("t", &bytes).unwrap().iter().collect::<Vec<_>>(), rows);
+        rows.iter()
+            .for_each(|(key, value)| append_row(&mut bytes, key, value));
+        assert_eq!(
+            TableRows::read("t", &bytes)
+                .unwrap()
+                .iter()
+                .collect::<Vec<_>>(),
+            rows
+        );
         for len in (1..bytes.len()).filter(|len| ![9, 22].contains(len)) {
             assert_eq!(TableRows::read("t", &bytes[..len]), None, "{len}");
         }

@@ -7,8 +7,8 @@ use redb::{Key, TableDefinition, TableError, TableHandle as _, Value};
 
 use super::inspection::{Inspection, PingLocation};
 use super::{
-    Batch, Snapshot, StoreError, TableRows, check, chunks, declared, flip, meta, outbox, ping, project, quarantine, table_rows, user,
-    window,
+    Batch, Snapshot, StoreError, TableRows, check, chunks, declared, flip, meta, outbox, ping,
+    project, quarantine, table_rows, user, window,
 };
 
 /// Size in bytes from which a row has its own pages of redb and is not written together with
@@ -22,23 +22,55 @@ const ROWS_BYTES: usize = 16 << 10;
 /// checks, pings before bodies.
 fn all_tables() -> Vec<Box<dyn AnyTable>> {
     vec![
-        table(meta::META, |seen, name, bytes| seen.inspect_value(name, bytes)),
-        table(project::PROJECTS, |seen, id, bytes| project::read_project(id, bytes).map(|project| seen.inspect_project(&project))),
-        table(project::KEYS, |_, id, bytes| project::read_key(id, bytes).map(drop)),
-        table(project::CHANNELS, |_, id, bytes| project::read_channel(id, bytes).map(drop)),
-        table(window::WINDOWS, |_, id, bytes| window::read_window(id, bytes).map(drop)),
-        table(user::USERS, |_, id, bytes| user::read_user(id, bytes).map(drop)),
-        table(user::SESSIONS, |_, id, bytes| user::read_session(id, bytes).map(drop)),
-        table(user::LINKS, |_, id, bytes| user::read_link(id, bytes).map(drop)),
-        table(check::CHECKS, |seen, id, bytes| check::read_check(id, bytes).map(|check| seen.inspect_check(&check))),
-        table(declared::DECLARED, |_, id, bytes| declared::read_source(id, bytes).map(drop)),
+        table(meta::META, |seen, name, bytes| {
+            seen.inspect_value(name, bytes)
+        }),
+        table(project::PROJECTS, |seen, id, bytes| {
+            project::read_project(id, bytes).map(|project| seen.inspect_project(&project))
+        }),
+        table(project::KEYS, |_, id, bytes| {
+            project::read_key(id, bytes).map(drop)
+        }),
+        table(project::CHANNELS, |_, id, bytes| {
+            project::read_channel(id, bytes).map(drop)
+        }),
+        table(window::WINDOWS, |_, id, bytes| {
+            window::read_window(id, bytes).map(drop)
+        }),
+        table(user::USERS, |_, id, bytes| {
+            user::read_user(id, bytes).map(drop)
+        }),
+        table(user::SESSIONS, |_, id, bytes| {
+            user::read_session(id, bytes).map(drop)
+        }),
+        table(user::LINKS, |_, id, bytes| {
+            user::read_link(id, bytes).map(drop)
+        }),
+        table(check::CHECKS, |seen, id, bytes| {
+            check::read_check(id, bytes).map(|check| seen.inspect_check(&check))
+        }),
+        table(declared::DECLARED, |_, id, bytes| {
+            declared::read_source(id, bytes).map(drop)
+        }),
         table(flip::FLIPS, |_, _, bytes| flip::read_flip(bytes).map(drop)),
-        table(outbox::OUTBOX, |_, number, bytes| outbox::read_outbox_row(number, bytes).map(drop)),
-        table(outbox::DELIVERIES, |_, number, bytes| outbox::read_delivery(number, bytes).map(drop)),
-        table(ping::PINGS, |seen, arrival, bytes| seen.inspect_ping(PingLocation::Log(arrival), bytes)),
-        table(ping::BODIES, |seen, arrival, bytes| seen.inspect_body(PingLocation::Log(arrival), bytes)),
-        table(ping::KEPT_PINGS, |seen, place, bytes| seen.inspect_ping(PingLocation::Kept(place), bytes)),
-        table(ping::KEPT_BODIES, |seen, place, bytes| seen.inspect_body(PingLocation::Kept(place), bytes)),
+        table(outbox::OUTBOX, |_, number, bytes| {
+            outbox::read_outbox_row(number, bytes).map(drop)
+        }),
+        table(outbox::DELIVERIES, |_, number, bytes| {
+            outbox::read_delivery(number, bytes).map(drop)
+        }),
+        table(ping::PINGS, |seen, arrival, bytes| {
+            seen.inspect_ping(PingLocation::Log(arrival), bytes)
+        }),
+        table(ping::BODIES, |seen, arrival, bytes| {
+            seen.inspect_body(PingLocation::Log(arrival), bytes)
+        }),
+        table(ping::KEPT_PINGS, |seen, place, bytes| {
+            seen.inspect_ping(PingLocation::Kept(place), bytes)
+        }),
+        table(ping::KEPT_BODIES, |seen, place, bytes| {
+            seen.inspect_body(PingLocation::Kept(place), bytes)
+        }),
         table(chunks::UPLOADS, |_, _, _| Ok(())),
         table(chunks::UNREFERENCED, |_, _, ()| Ok(())),
         table(chunks::CHUNKS, |seen, (upload, _), bytes| {
@@ -57,7 +89,11 @@ trait AnyTable {
     fn name(&self) -> &str;
     /// Calls `show` with all rows, some at a time, until it returns false. Returns true if all rows
     /// were shown.
-    fn for_each_rows(&self, snapshot: &Snapshot, show: &mut dyn FnMut(&TableRows<'_>) -> bool) -> Result<bool, StoreError>;
+    fn for_each_rows(
+        &self,
+        snapshot: &Snapshot,
+        show: &mut dyn FnMut(&TableRows<'_>) -> bool,
+    ) -> Result<bool, StoreError>;
     /// Adds rows after the existing ones.
     fn add(&self, batch: &Batch, rows: &TableRows<'_>) -> Result<(), StoreError>;
     /// Inspects a row.
@@ -65,21 +101,32 @@ trait AnyTable {
 }
 
 /// Function that inspects a row.
-type RowInspector<K, V> = for<'k, 'v> fn(&mut Inspection, <K as Value>::SelfType<'k>, <V as Value>::SelfType<'v>) -> Result<(), StoreError>;
+type RowInspector<K, V> = for<'k, 'v> fn(
+    &mut Inspection,
+    <K as Value>::SelfType<'k>,
+    <V as Value>::SelfType<'v>,
+) -> Result<(), StoreError>;
 
 struct TypedTable<K: Key + 'static, V: Value + 'static> {
     definition: TableDefinition<'static, K, V>,
     inspect: RowInspector<K, V>,
 }
 
-fn table<K: Key + 'static, V: Value + 'static>(definition: TableDefinition<'static, K, V>, look: RowInspector<K, V>) -> Box<dyn AnyTable> {
-    Box::new(TypedTable { definition, inspect: look })
+fn table<K: Key + 'static, V: Value + 'static>(
+    definition: TableDefinition<'static, K, V>,
+    look: RowInspector<K, V>,
+) -> Box<dyn AnyTable> {
+    Box::new(TypedTable {
+        definition,
+        inspect: look,
+    })
 }
 
 impl<K: Key + 'static, V: Value + 'static> TypedTable<K, V> {
     /// Verifies the lengths of keys and values of fixed width, so that redb can read them.
     fn verify_widths(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        let fits = |width: Option<usize>, bytes: &[u8]| width.is_none_or(|width| width == bytes.len());
+        let fits =
+            |width: Option<usize>, bytes: &[u8]| width.is_none_or(|width| width == bytes.len());
         if fits(K::fixed_width(), key) && fits(V::fixed_width(), value) {
             return Ok(());
         }
@@ -97,16 +144,25 @@ impl<K: Key + 'static, V: Value + 'static> AnyTable for TypedTable<K, V> {
         self.definition.name()
     }
 
-    fn for_each_rows(&self, snapshot: &Snapshot, show: &mut dyn FnMut(&TableRows<'_>) -> bool) -> Result<bool, StoreError> {
+    fn for_each_rows(
+        &self,
+        snapshot: &Snapshot,
+        show: &mut dyn FnMut(&TableRows<'_>) -> bool,
+    ) -> Result<bool, StoreError> {
         let table = match snapshot.transaction.open_table(self.definition) {
             Ok(table) => table,
             Err(TableError::TableDoesNotExist(_)) => return Ok(true),
             Err(error) => return Err(error.into()),
         };
-        let (mut bytes, mut some) = (Vec::new(), false);
+        let mut bytes = Vec::new();
+        let mut some = false;
         for row in table.range::<K::SelfType<'_>>(..)? {
             let (key, value) = row?;
-            table_rows::append_row(&mut bytes, K::as_bytes(&key.value()).as_ref(), V::as_bytes(&value.value()).as_ref());
+            table_rows::append_row(
+                &mut bytes,
+                K::as_bytes(&key.value()).as_ref(),
+                V::as_bytes(&value.value()).as_ref(),
+            );
             if bytes.len() >= ROWS_BYTES {
                 if !show_rows(self.name(), &bytes, show) {
                     return Ok(false);
@@ -122,16 +178,20 @@ impl<K: Key + 'static, V: Value + 'static> AnyTable for TypedTable<K, V> {
 
     fn add(&self, batch: &Batch, rows: &TableRows<'_>) -> Result<(), StoreError> {
         let mut table = batch.transaction.open_table(self.definition)?;
-        rows.iter().try_for_each(|(key, value)| self.verify_widths(key, value))?;
+        rows.iter()
+            .try_for_each(|(key, value)| self.verify_widths(key, value))?;
         let rows: Vec<_> = rows.iter().collect();
-        for rows in rows.chunk_by(|(_, value), (_, next)| value.len().max(next.len()) <= LARGE_ROW) {
+        for rows in rows.chunk_by(|(_, value), (_, next)| value.len().max(next.len()) <= LARGE_ROW)
+        {
             if let [(key, value)] = rows {
                 table.insert(K::from_bytes(key), V::from_bytes(value))?;
                 continue;
             }
             // A cursor inserts a run of increasing keys many times faster than single insertions.
             let mut end = table.upper_bound_mut(Bound::<K::SelfType<'_>>::Unbounded)?;
-            rows.iter().try_for_each(|(key, value)| end.insert_before(K::from_bytes(key), V::from_bytes(value)))?;
+            rows.iter().try_for_each(|(key, value)| {
+                end.insert_before(K::from_bytes(key), V::from_bytes(value))
+            })?;
             end.close()?;
         }
         Ok(())
@@ -144,23 +204,39 @@ impl<K: Key + 'static, V: Value + 'static> AnyTable for TypedTable<K, V> {
 }
 
 fn table_named(name: &str) -> Result<Box<dyn AnyTable>, StoreError> {
-    let unknown = || damaged_rows_error(format!("there are rows of a table `{name}`, which this release does not know"));
-    all_tables().into_iter().find(|table| table.name() == name).ok_or_else(unknown)
+    let unknown = || {
+        damaged_rows_error(format!(
+            "there are rows of a table `{name}`, which this release does not know"
+        ))
+    };
+    all_tables()
+        .into_iter()
+        .find(|table| table.name() == name)
+        .ok_or_else(unknown)
 }
 
 fn damaged_rows_error(reason: String) -> StoreError {
-    StoreError::Damaged { reason, panicked: false }
+    StoreError::Damaged {
+        reason,
+        panicked: false,
+    }
 }
 
 /// Names of all tables.
 pub fn table_names() -> Vec<String> {
-    all_tables().iter().map(|table| table.name().to_owned()).collect()
+    all_tables()
+        .iter()
+        .map(|table| table.name().to_owned())
+        .collect()
 }
 
 impl Snapshot {
     /// Calls `show` with the rows of every table, some at a time, until it returns false. Returns
     /// true if all rows were shown. A table that the layout does not have yet has no rows.
-    pub fn for_each_rows(&self, mut show: impl FnMut(&TableRows<'_>) -> bool) -> Result<bool, StoreError> {
+    pub fn for_each_rows(
+        &self,
+        mut show: impl FnMut(&TableRows<'_>) -> bool,
+    ) -> Result<bool, StoreError> {
         for table in all_tables() {
             if !table.for_each_rows(self, &mut show)? {
                 return Ok(false);
@@ -208,7 +284,11 @@ mod tests {
         let store = Store::open(&Medium::memory()).unwrap();
         let names = table_names();
         for table in store.snapshot().unwrap().transaction.list_tables().unwrap() {
-            assert!(names.iter().any(|name| name == table.name()), "the table `{}` is not in the list", table.name());
+            assert!(
+                names.iter().any(|name| name == table.name()),
+                "the table `{}` is not in the list",
+                table.name()
+            );
         }
     }
 }

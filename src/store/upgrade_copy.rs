@@ -18,19 +18,30 @@ const COPY_PREFIX: &str = "overdue.redb.schema-";
 /// earlier upgrade. A failure is logged and does not stop the start: a server that does not start
 /// accepts no pings.
 pub(super) fn copy_before_upgrade(medium: &Medium, schema: u64, progress: &ProgressReporter) {
-    let Medium::Directory(directory) = medium else { return };
+    let Medium::Directory(directory) = medium else {
+        return;
+    };
     match create_copy(directory, schema, progress) {
-        Ok(path) => tracing::info!("the file has the layout {schema} of an older release: it was copied to {}", path.display()),
-        Err(error) => tracing::error!("the file moves to a newer layout without a copy of the old one, which cannot be made: {error}"),
+        Ok(path) => tracing::info!(
+            "the file has the layout {schema} of an older release: it was copied to {}",
+            path.display()
+        ),
+        Err(error) => tracing::error!(
+            "the file moves to a newer layout without a copy of the old one, which cannot be \
+             made: {error}"
+        ),
     }
 }
 
 fn create_copy(directory: &Path, schema: u64, progress: &ProgressReporter) -> io::Result<PathBuf> {
-    let (name, mut from) = (format!("{COPY_PREFIX}{schema}"), open_file(&directory.join(FILE_NAME))?);
-    let (path, partial) = (directory.join(&name), directory.join(format!("{name}.partial")));
+    let name = format!("{COPY_PREFIX}{schema}");
+    let mut from = open_file(&directory.join(FILE_NAME))?;
+    let path = directory.join(&name);
+    let partial = directory.join(format!("{name}.partial"));
     let written = (|| {
         let mut to = create_file(&partial)?;
-        let (mut done, len) = (0, from.metadata()?.len());
+        let mut done = 0;
+        let len = from.metadata()?.len();
         while done < len {
             progress.report("copying the database before it is upgraded", done, len);
             match copy_bytes(&mut (&mut from).take(PROGRESS_BYTES), &mut to)? {
@@ -48,7 +59,10 @@ fn create_copy(directory: &Path, schema: u64, progress: &ProgressReporter) -> io
     }
     for other in fs::read_dir(directory)? {
         let other = other?.file_name();
-        if other.to_str().is_some_and(|other| other.starts_with(COPY_PREFIX) && other != name) {
+        if other
+            .to_str()
+            .is_some_and(|other| other.starts_with(COPY_PREFIX) && other != name)
+        {
             fs::remove_file(directory.join(other))?;
         }
     }

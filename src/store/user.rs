@@ -16,7 +16,9 @@ use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
 use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
 use crate::domain::user::session::Session;
-use crate::domain::user::{Grant, Membership, PasswordHash, ProjectMemberships, Theme, User, UserName, UserPreferences};
+use crate::domain::user::{
+    Grant, Membership, PasswordHash, ProjectMemberships, Theme, User, UserName, UserPreferences,
+};
 
 /// `users`: user id -> `UserRecord`.
 pub(super) const USERS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("users");
@@ -109,9 +111,15 @@ impl Batch {
     pub fn put_user(&self, user: &User) -> Result<(), StoreError> {
         let projects = match &user.grant {
             Grant::Owner => None,
-            Grant::Projects(projects) => Some(projects.iter().map(|(id, kind)| (id.0, kind == Membership::Member)).collect()),
+            Grant::Projects(projects) => Some(
+                projects
+                    .iter()
+                    .map(|(id, kind)| (id.0, kind == Membership::Member))
+                    .collect(),
+            ),
         };
-        let (list, usual) = (user.preferences.list, ListPreferences::default());
+        let list = user.preferences.list;
+        let usual = ListPreferences::default();
         let row = UserRecord {
             uuid: user.uuid,
             name: user.name.as_str(),
@@ -122,13 +130,18 @@ impl Batch {
             shortcuts: user.preferences.shortcuts,
             created: user.created.micros(),
             disabled: user.disabled,
-            second: user.second_factor.as_ref().map(|second| SecondFactorRecord {
-                secret: *second.secret.as_bytes(),
-                used: second.last_used_step,
-                recovery: second.recovery_hashes.iter().map(|hash| hash.0).collect(),
-            }),
+            second: user
+                .second_factor
+                .as_ref()
+                .map(|second| SecondFactorRecord {
+                    secret: *second.secret.as_bytes(),
+                    used: second.last_used_step,
+                    recovery: second.recovery_hashes.iter().map(|hash| hash.0).collect(),
+                }),
             sort: (list.order != usual.order).then(|| list.order.name().into()),
-            rows: u16::try_from(list.page_size).ok().filter(|_| list.page_size != usual.page_size),
+            rows: u16::try_from(list.page_size)
+                .ok()
+                .filter(|_| list.page_size != usual.page_size),
             browsers_since: user.browsers_trusted_since.micros(),
         };
         self.put_record(USERS, user.id.0, &row)
@@ -155,7 +168,15 @@ impl Batch {
             LinkPurpose::Setup => None,
             LinkPurpose::Password(user) => Some(user.0),
         };
-        self.put_record(LINKS, link.id.0, &LinkRecord { hash: link.hash.0, user, expires: link.expires.micros() })
+        self.put_record(
+            LINKS,
+            link.id.0,
+            &LinkRecord {
+                hash: link.hash.0,
+                user,
+                expires: link.expires.micros(),
+            },
+        )
     }
 
     /// Removes a user. Its sessions and links are removed separately.
@@ -172,7 +193,9 @@ impl Batch {
 
     /// Removes all sessions and all links.
     pub(super) fn remove_sessions_and_links(&self) -> Result<(), StoreError> {
-        [SESSIONS, LINKS].into_iter().try_for_each(|table| Ok(self.transaction.open_table(table)?.retain(|_, _| false)?))
+        [SESSIONS, LINKS]
+            .into_iter()
+            .try_for_each(|table| Ok(self.transaction.open_table(table)?.retain(|_, _| false)?))
     }
 
     /// Removes a link.
@@ -185,18 +208,48 @@ impl Batch {
 /// Reads the user in a row.
 pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
     let row: UserRecord<'_> = record::decode(bytes)?;
-    let kind = |member| if member { Membership::Member } else { Membership::ReadOnly };
-    let projects = |rows: Vec<_>| ProjectMemberships::new(rows.into_iter().map(|(id, member)| (ProjectId(id), kind(member))));
-    let zone = row.zone.map(|name| Timezone::parse(name).map_err(|error| record::corrupt::<UserRecord<'_>>(&error))).transpose()?;
-    let theme = Theme::parse(row.theme).ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not a theme"))?;
-    let order =
-        row.sort.map(|sort| SortOrder::parse(&sort).ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not an order"))).transpose()?;
+    let kind = |member| {
+        if member {
+            Membership::Member
+        } else {
+            Membership::ReadOnly
+        }
+    };
+    let projects = |rows: Vec<_>| {
+        ProjectMemberships::new(
+            rows.into_iter()
+                .map(|(id, member)| (ProjectId(id), kind(member))),
+        )
+    };
+    let zone = row
+        .zone
+        .map(|name| {
+            Timezone::parse(name).map_err(|error| record::corrupt::<UserRecord<'_>>(&error))
+        })
+        .transpose()?;
+    let theme =
+        Theme::parse(row.theme).ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not a theme"))?;
+    let order = row
+        .sort
+        .map(|sort| {
+            SortOrder::parse(&sort)
+                .ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not an order"))
+        })
+        .transpose()?;
     let rows = row.rows.map(|rows| {
-        ListPreferences::parse_page_size(&rows.to_string()).ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not a number of rows"))
+        ListPreferences::parse_page_size(&rows.to_string())
+            .ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not a number of rows"))
     });
     let usual = ListPreferences::default();
-    let list = ListPreferences { order: order.unwrap_or(usual.order), page_size: rows.transpose()?.unwrap_or(usual.page_size) };
-    let second = |SecondFactorRecord { secret, used, recovery }| SecondFactor {
+    let list = ListPreferences {
+        order: order.unwrap_or(usual.order),
+        page_size: rows.transpose()?.unwrap_or(usual.page_size),
+    };
+    let second = |SecondFactorRecord {
+                      secret,
+                      used,
+                      recovery,
+                  }| SecondFactor {
         secret: TotpSecret::new(secret),
         last_used_step: used,
         recovery_hashes: recovery.into_iter().map(KeyHash).collect(),
@@ -204,11 +257,19 @@ pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
     Ok(User {
         id: UserId(id),
         uuid: row.uuid,
-        name: UserName::parse(row.name).map_err(|reason| record::corrupt::<UserRecord<'_>>(&reason))?,
+        name: UserName::parse(row.name)
+            .map_err(|reason| record::corrupt::<UserRecord<'_>>(&reason))?,
         password: row.password.map(PasswordHash::new),
         second_factor: row.second.map(second),
-        grant: row.projects.map_or(Grant::Owner, |rows| Grant::Projects(projects(rows))),
-        preferences: UserPreferences { zone, theme, shortcuts: row.shortcuts, list },
+        grant: row
+            .projects
+            .map_or(Grant::Owner, |rows| Grant::Projects(projects(rows))),
+        preferences: UserPreferences {
+            zone,
+            theme,
+            shortcuts: row.shortcuts,
+            list,
+        },
         created: Timestamp::from_micros(row.created),
         disabled: row.disabled,
         browsers_trusted_since: Timestamp::from_micros(row.browsers_since),
@@ -234,8 +295,15 @@ pub(super) fn read_session(id: u64, bytes: &[u8]) -> Result<Session, StoreError>
 /// Reads the link in a row.
 pub(super) fn read_link(id: u64, bytes: &[u8]) -> Result<OneTimeLink, StoreError> {
     let row: LinkRecord = record::decode(bytes)?;
-    let purpose = row.user.map_or(LinkPurpose::Setup, |user| LinkPurpose::Password(UserId(user)));
-    Ok(OneTimeLink { id: LinkId(id), hash: KeyHash(row.hash), purpose, expires: Timestamp::from_micros(row.expires) })
+    let purpose = row.user.map_or(LinkPurpose::Setup, |user| {
+        LinkPurpose::Password(UserId(user))
+    });
+    Ok(OneTimeLink {
+        id: LinkId(id),
+        hash: KeyHash(row.hash),
+        purpose,
+        expires: Timestamp::from_micros(row.expires),
+    })
 }
 
 impl Snapshot {

@@ -39,10 +39,18 @@ impl<'a> Record<'a> for WindowRecord<'a> {
 impl WindowRecord<'_> {
     fn times(&self) -> Option<WindowTimes> {
         Some(match (self.once, self.recurring) {
-            (Some((from, to)), None) => WindowTimes::Once { from: Timestamp::from_micros(from), to: Timestamp::from_micros(to) },
+            (Some((from, to)), None) => WindowTimes::Once {
+                from: Timestamp::from_micros(from),
+                to: Timestamp::from_micros(to),
+            },
             (None, Some((schedule, tz, minutes))) => {
-                let (schedule, tz) = (Arc::new(Schedule::parse(schedule).ok()?), Timezone::parse(tz).ok()?);
-                WindowTimes::Recurring { schedule, tz, minutes }
+                let schedule = Arc::new(Schedule::parse(schedule).ok()?);
+                let tz = Timezone::parse(tz).ok()?;
+                WindowTimes::Recurring {
+                    schedule,
+                    tz,
+                    minutes,
+                }
             }
             _ => return None,
         })
@@ -58,7 +66,9 @@ pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), StoreEr
 /// Reads the window in a row.
 pub(super) fn read_window(id: u64, bytes: &[u8]) -> Result<MaintenanceWindow, StoreError> {
     let row: WindowRecord<'_> = record::decode(bytes)?;
-    let wrong = |field: &str| record::corrupt::<WindowRecord<'_>>(&format_args!("`{field}` of window {id}"));
+    let wrong = |field: &str| {
+        record::corrupt::<WindowRecord<'_>>(&format_args!("`{field}` of window {id}"))
+    };
     Ok(MaintenanceWindow {
         id: WindowId(id),
         uuid: row.uuid,
@@ -74,13 +84,27 @@ impl Batch {
     pub fn put_window(&self, window: &MaintenanceWindow) -> Result<(), StoreError> {
         let (once, recurring) = match &window.times {
             WindowTimes::Once { from, to } => (Some((from.micros(), to.micros())), None),
-            WindowTimes::Recurring { schedule, tz, minutes } => (None, Some((schedule.text(), tz.name(), *minutes))),
+            WindowTimes::Recurring {
+                schedule,
+                tz,
+                minutes,
+            } => (None, Some((schedule.text(), tz.name(), *minutes))),
         };
-        let (name, tags) = (window.name.as_str(), window.tags.as_str());
-        let row = WindowRecord { uuid: window.uuid, project: window.project.0, name, tags, once, recurring };
+        let name = window.name.as_str();
+        let tags = window.tags.as_str();
+        let row = WindowRecord {
+            uuid: window.uuid,
+            project: window.project.0,
+            name,
+            tags,
+            once,
+            recurring,
+        };
         let mut bytes = Vec::new();
         record::encode(&row, &mut bytes)?;
-        self.transaction.open_table(WINDOWS)?.insert(window.id.0, bytes.as_slice())?;
+        self.transaction
+            .open_table(WINDOWS)?
+            .insert(window.id.0, bytes.as_slice())?;
         Ok(())
     }
 

@@ -70,24 +70,52 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
 }
 
 /// Returns the account of the viewer, and the session.
-pub(super) fn own_account(visit: &PageRequest) -> Result<(&Arc<User>, Option<SessionId>), PageError> {
-    let text = "This server runs without sign-in, so nobody has an account. Start it with --auth password to give people accounts.";
-    let person = visit.viewer.signed_in.as_ref().ok_or_else(|| PageError::new(HttpError::NotFound, "No accounts", text))?;
-    Ok((&person.user, person.session.as_ref().map(|session| session.id)))
+pub(super) fn own_account(
+    visit: &PageRequest,
+) -> Result<(&Arc<User>, Option<SessionId>), PageError> {
+    let text = "This server runs without sign-in, so nobody has an account. Start it with --auth \
+                password to give people accounts.";
+    let person = visit
+        .viewer
+        .signed_in
+        .as_ref()
+        .ok_or_else(|| PageError::new(HttpError::NotFound, "No accounts", text))?;
+    Ok((
+        &person.user,
+        person.session.as_ref().map(|session| session.id),
+    ))
 }
 
 fn render_page(visit: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<HtmlPage, PageError> {
     let (user, this) = own_account(visit)?;
     let is_refused = wrong.zone.is_some() || wrong.password.is_some();
-    let own = |field: &str, stored: &str| wrong.submitted.map_or_else(|| stored.to_owned(), |typed| typed.get(field).to_owned());
-    let taste = wrong.submitted.map_or_else(|| user.preferences.clone(), |typed| parse_preferences(typed, &user.preferences));
-    let mut sessions: Vec<_> = visit.handle().with_state(|state| state.users.sessions_of(user.id, visit.now).cloned().collect());
-    sessions.sort_unstable_by_key(|session| std::cmp::Reverse((Some(session.id) == this, session.last_used)));
+    let own = |field: &str, stored: &str| {
+        wrong
+            .submitted
+            .map_or_else(|| stored.to_owned(), |typed| typed.get(field).to_owned())
+    };
+    let taste = wrong.submitted.map_or_else(
+        || user.preferences.clone(),
+        |typed| parse_preferences(typed, &user.preferences),
+    );
+    let mut sessions: Vec<_> = visit.handle().with_state(|state| {
+        state
+            .users
+            .sessions_of(user.id, visit.now)
+            .cloned()
+            .collect()
+    });
+    sessions.sort_unstable_by_key(|session| {
+        std::cmp::Reverse((Some(session.id) == this, session.last_used))
+    });
     let account = AccountPage {
         frame: visit.layout("Account"),
         own: visit.page_url(&Page::Account()),
         name: user.name.as_str().into(),
-        user_page: user.grant.is_owner().then(|| visit.page_url(&Page::User(user.uuid))),
+        user_page: user
+            .grant
+            .is_owner()
+            .then(|| visit.page_url(&Page::User(user.uuid))),
         zone: own("zone", visit.viewer.zone.name()),
         zone_is_wrong: wrong.zone,
         themes: Theme::ALL.map(|theme| (theme.name(), theme == taste.theme)),
@@ -95,14 +123,24 @@ fn render_page(visit: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<Html
         orders: sort_options(taste.list.order),
         sizes: ListPreferences::PAGE_SIZES.map(|size| (size, size == taste.list.page_size)),
         totp: visit.page_url(&Page::AccountTotp()),
-        recovery_codes: user.second_factor.as_ref().map(|second| second.recovery_hashes.len()),
+        recovery_codes: user
+            .second_factor
+            .as_ref()
+            .map(|second| second.recovery_hashes.len()),
         asks_password: needs_password(visit),
         password_is_wrong: wrong.password,
         has_password: user.password.is_some(),
-        sessions: sessions.iter().map(|session| session_row(visit, session, this)).collect(),
+        sessions: sessions
+            .iter()
+            .map(|session| session_row(visit, session, this))
+            .collect(),
     };
     let html = HtmlPage::from_template(&account);
-    Ok(if is_refused { html.with_invalid_form() } else { html })
+    Ok(if is_refused {
+        html.with_invalid_form()
+    } else {
+        html
+    })
 }
 
 /// Options for sorting lists: value, label, and true for the selected one.
@@ -114,11 +152,25 @@ fn sort_options(chosen: SortOrder) -> Vec<(String, &'static str, bool)> {
         By::Next => "next ping",
         By::Created => "the oldest first",
     };
-    let mut orders: Vec<_> = By::ALL.map(|by| SortOrder { by, is_reversed: false }).into();
+    let mut orders: Vec<_> = By::ALL
+        .map(|by| SortOrder {
+            by,
+            is_reversed: false,
+        })
+        .into();
     // A reversed order is chosen in the list itself. It stays an option while it is selected.
     orders.extend(Some(chosen).filter(|order| order.is_reversed));
-    let words = |order: SortOrder| if order.is_reversed { "as in the list now" } else { words(order.by) };
-    orders.into_iter().map(|order| (order.name(), words(order), order == chosen)).collect()
+    let words = |order: SortOrder| {
+        if order.is_reversed {
+            "as in the list now"
+        } else {
+            words(order.by)
+        }
+    };
+    orders
+        .into_iter()
+        .map(|order| (order.name(), words(order), order == chosen))
+        .collect()
 }
 
 /// Parses the display preferences of a form, without the time zone.
@@ -135,21 +187,46 @@ fn parse_preferences(typed: &FormData, before: &UserPreferences) -> UserPreferen
 /// Parses the list preferences of a form. Missing fields keep their value.
 fn parse_list_preferences(typed: &FormData, before: ListPreferences) -> ListPreferences {
     let order = SortOrder::parse(typed.get("sort")).unwrap_or(before.order);
-    ListPreferences { order, page_size: ListPreferences::parse_page_size(typed.get("rows")).unwrap_or(before.page_size) }
+    ListPreferences {
+        order,
+        page_size: ListPreferences::parse_page_size(typed.get("rows")).unwrap_or(before.page_size),
+    }
 }
 
 /// Saves the sort order and page size of a list.
-pub(super) async fn save_list_preferences(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
+pub(super) async fn save_list_preferences(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
     let (user, by) = own_account(visit)?;
     let list = parse_list_preferences(typed, user.preferences.list);
     if list != user.preferences.list {
-        let taste = Some(UserPreferences { list, ..user.preferences.clone() });
-        manage::user::update(visit.handle(), user.id, UserChanges { preferences: taste, ..UserChanges::default() }, by).await?;
+        let taste = Some(UserPreferences {
+            list,
+            ..user.preferences.clone()
+        });
+        manage::user::update(
+            visit.handle(),
+            user.id,
+            UserChanges {
+                preferences: taste,
+                ..UserChanges::default()
+            },
+            by,
+        )
+        .await?;
     }
-    Ok(PageResponse::Redirect(Page::Account(), FlashMessage::from_code("saved")))
+    Ok(PageResponse::Redirect(
+        Page::Account(),
+        FlashMessage::from_code("saved"),
+    ))
 }
 
-fn session_row(visit: &PageRequest, session: &Session, this: Option<SessionId>) -> BrowserSessionRow {
+fn session_row(
+    visit: &PageRequest,
+    session: &Session,
+    this: Option<SessionId>,
+) -> BrowserSessionRow {
     BrowserSessionRow {
         id: session.id.0,
         browser: browser_name(&session.user_agent),
@@ -161,8 +238,19 @@ fn session_row(visit: &PageRequest, session: &Session, this: Option<SessionId>) 
 
 /// Returns the common name of a browser and its system, from its `User-Agent`.
 fn browser_name(agent: &str) -> String {
-    let first = |words: &[(&str, &'static str)]| words.iter().find(|(part, _)| agent.contains(part)).map(|(_, word)| *word);
-    let name = first(&[("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari")]);
+    let first = |words: &[(&str, &'static str)]| {
+        words
+            .iter()
+            .find(|(part, _)| agent.contains(part))
+            .map(|(_, word)| *word)
+    };
+    let name = first(&[
+        ("Edg/", "Edge"),
+        ("OPR/", "Opera"),
+        ("Firefox/", "Firefox"),
+        ("Chrome/", "Chrome"),
+        ("Safari/", "Safari"),
+    ]);
     let system = first(&[
         ("Android", "Android"),
         ("iPhone", "iPhone"),
@@ -181,24 +269,58 @@ fn browser_name(agent: &str) -> String {
 
 /// Saves the time zone and display preferences. The user name is an identity that proxies and files
 /// refer to, so it cannot be changed here.
-pub(super) async fn save_preferences(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
+pub(super) async fn save_preferences(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
     let (user, by) = own_account(visit)?;
     let zone = match Timezone::parse(typed.get("zone").trim()) {
         Ok(zone) => zone,
         Err(error) => {
-            let wrong = AccountFormErrors { submitted: Some(typed), zone: Some(error.to_string()), ..AccountFormErrors::default() };
+            let wrong = AccountFormErrors {
+                submitted: Some(typed),
+                zone: Some(error.to_string()),
+                ..AccountFormErrors::default()
+            };
             return Ok(render_page(visit, wrong)?.into());
         }
     };
-    let taste = Some(UserPreferences { zone: Some(zone), ..parse_preferences(typed, &user.preferences) });
-    manage::user::update(visit.handle(), user.id, UserChanges { preferences: taste, ..UserChanges::default() }, by).await?;
-    Ok(PageResponse::Redirect(Page::Account(), FlashMessage::from_code("saved")))
+    let taste = Some(UserPreferences {
+        zone: Some(zone),
+        ..parse_preferences(typed, &user.preferences)
+    });
+    manage::user::update(
+        visit.handle(),
+        user.id,
+        UserChanges {
+            preferences: taste,
+            ..UserChanges::default()
+        },
+        by,
+    )
+    .await?;
+    Ok(PageResponse::Redirect(
+        Page::Account(),
+        FlashMessage::from_code("saved"),
+    ))
 }
 
 /// Changes the password.
-pub(super) async fn set_password(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
+pub(super) async fn set_password(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
     let (user, by) = own_account(visit)?;
-    let refused = |reason| Ok(render_page(visit, AccountFormErrors { password: Some(reason), ..AccountFormErrors::default() })?.into());
+    let refused = |reason| {
+        Ok(render_page(
+            visit,
+            AccountFormErrors {
+                password: Some(reason),
+                ..AccountFormErrors::default()
+            },
+        )?
+        .into())
+    };
     let password = match Password::parse(typed.get("new"), &user.name) {
         Ok(password) => password,
         Err(reason) => return refused(reason),
@@ -207,13 +329,30 @@ pub(super) async fn set_password(visit: &PageRequest, typed: &FormData) -> Resul
         return refused("the password that you have now is another one");
     }
     let password = Some(visit.dashboard.password_hasher.hash(password).await?);
-    manage::user::update(visit.handle(), user.id, UserChanges { password, ..UserChanges::default() }, by).await?;
+    manage::user::update(
+        visit.handle(),
+        user.id,
+        UserChanges {
+            password,
+            ..UserChanges::default()
+        },
+        by,
+    )
+    .await?;
     tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "changed their password");
-    Ok(redirect_with_new_mark(visit, user, Page::Account(), "password"))
+    Ok(redirect_with_new_mark(
+        visit,
+        user,
+        Page::Account(),
+        "password",
+    ))
 }
 
 /// Ends one session, or all except this one.
-pub(super) async fn end_sessions(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
+pub(super) async fn end_sessions(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
     let (user, this) = own_account(visit)?;
     let which = match typed.get("session").parse() {
         Ok(id) => SessionSelection::One(SessionId(id)),
@@ -221,7 +360,12 @@ pub(super) async fn end_sessions(visit: &PageRequest, typed: &FormData) -> Resul
     };
     manage::user::end_sessions(visit.handle(), user.id, which).await?;
     tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "ended {}", which.description());
-    Ok(redirect_with_new_mark(visit, user, Page::Account(), "signed-out"))
+    Ok(redirect_with_new_mark(
+        visit,
+        user,
+        Page::Account(),
+        "signed-out",
+    ))
 }
 
 #[cfg(test)]
@@ -231,17 +375,23 @@ mod tests {
     #[test]
     fn browsers_are_called_what_people_call_them() {
         for (agent, wanted) in [
-            ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Linux"),
             (
-                "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0 Safari/537.36 Edg/150.0",
+                "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+                "Firefox on Linux",
+            ),
+            (
+                "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) \
+                 Chrome/150.0 Safari/537.36 Edg/150.0",
                 "Edge on Windows",
             ),
             (
-                "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605 (KHTML, like Gecko) Version/19 Safari/604.1",
+                "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605 (KHTML, \
+                 like Gecko) Version/19 Safari/604.1",
                 "Safari on iPhone",
             ),
             (
-                "Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0 Mobile Safari/537.36",
+                "Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 (KHTML, like Gecko) \
+                 Chrome/150.0 Mobile Safari/537.36",
                 "Chrome on Android",
             ),
             ("curl/8.5.0", "curl/8.5.0"),

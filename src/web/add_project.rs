@@ -32,7 +32,11 @@ fn render_page(visit: &PageRequest, name: &str, is_wrong: Option<String>) -> Htm
         name,
         is_wrong,
     });
-    if is_refused { html.with_invalid_form() } else { html }
+    if is_refused {
+        html.with_invalid_form()
+    } else {
+        html
+    }
 }
 
 /// Creates the project, with a ping key.
@@ -42,11 +46,20 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
         Ok(name) => name,
         Err(reason) => return Ok(render_page(visit, text, Some(reason.into())).into()),
     };
-    let project = match manage::project::create(visit.handle(), name, None, DEFAULT_PING_LOG_LIMIT).await {
-        Err(error @ OperationError::ProjectNameTaken) => return Ok(render_page(visit, text, Some(error.to_string())).into()),
-        made => made?,
-    };
-    manage::key::create(visit.handle(), project.id, KeyAccess::Ping, KeyLabel::default()).await?;
+    let project =
+        match manage::project::create(visit.handle(), name, None, DEFAULT_PING_LOG_LIMIT).await {
+            Err(error @ OperationError::ProjectNameTaken) => {
+                return Ok(render_page(visit, text, Some(error.to_string())).into());
+            }
+            made => made?,
+        };
+    manage::key::create(
+        visit.handle(),
+        project.id,
+        KeyAccess::Ping,
+        KeyLabel::default(),
+    )
+    .await?;
     tracing::info!(user = visit.user_name(), address = %visit.origin.client.addr, project = text, "made a project");
     Ok(PageResponse::Redirect(Page::Checks(project.uuid), None))
 }

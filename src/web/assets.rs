@@ -66,14 +66,22 @@ static ASSET_DIRECTORY: LazyLock<String> = LazyLock::new(|| {
         all.update(file.name);
         all.update(file.content);
     }
-    let hash = all.finalize().iter().take(4).fold(String::new(), |hash, byte| hash + &format!("{byte:02x}"));
+    let hash = all
+        .finalize()
+        .iter()
+        .take(4)
+        .fold(String::new(), |hash, byte| hash + &format!("{byte:02x}"));
     format!("static/{hash}/")
 });
 
 /// Bodies of the files, plain and compressed with gzip, computed once.
 static ASSET_BODIES: LazyLock<Vec<(Bytes, Bytes)>> = LazyLock::new(|| {
     let sent = |file: &File| {
-        let content = if file.kind == JS { minify_script(file.content) } else { Bytes::from_static(file.content) };
+        let content = if file.kind == JS {
+            minify_script(file.content)
+        } else {
+            Bytes::from_static(file.content)
+        };
         let zipped = gzip(&content, Compression::best());
         (content, zipped.into())
     };
@@ -83,8 +91,12 @@ static ASSET_BODIES: LazyLock<Vec<(Bytes, Bytes)>> = LazyLock::new(|| {
 /// Removes the indentation and the comment lines from a script. No string in a script spans lines:
 /// a test of this file checks it.
 fn minify_script(script: &[u8]) -> Bytes {
-    let lines = script.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
-    let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with(b"//")).collect();
+    let lines = script
+        .split(|byte| *byte == b'\n')
+        .map(<[u8]>::trim_ascii_start);
+    let lines: Vec<_> = lines
+        .filter(|line| !line.is_empty() && !line.starts_with(b"//"))
+        .collect();
     lines.join(&b"\n"[..]).into()
 }
 
@@ -103,7 +115,9 @@ impl File {
     /// Content of the file, plain and compressed with gzip.
     pub(super) fn bodies(&self) -> (Bytes, Bytes) {
         let at = FILES.iter().position(|file| file == self);
-        at.and_then(|at| ASSET_BODIES.get(at)).cloned().unwrap_or_default()
+        at.and_then(|at| ASSET_BODIES.get(at))
+            .cloned()
+            .unwrap_or_default()
     }
 }
 
@@ -124,23 +138,40 @@ mod tests {
     #[test]
     fn every_file_is_in_the_table_and_found_by_its_path_alone() {
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/web/static");
-        let mut names: Vec<_> =
-            std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = std::fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort_unstable();
-        assert_eq!(FILES.iter().map(|file| file.name).collect::<Vec<_>>(), names);
+        assert_eq!(
+            FILES.iter().map(|file| file.name).collect::<Vec<_>>(),
+            names
+        );
         for file in FILES {
             assert_eq!(find_asset(&asset_path(file.name)), Some(file));
             let mut content = Vec::new();
             let (sent, zipped) = file.bodies();
-            flate2::read::GzDecoder::new(&*zipped).read_to_end(&mut content).unwrap();
+            flate2::read::GzDecoder::new(&*zipped)
+                .read_to_end(&mut content)
+                .unwrap();
             assert_eq!(content, sent, "{}", file.name);
             let is_script = file.name.ends_with(".js");
             assert_eq!(sent == file.content, !is_script, "{}", file.name);
             let text = std::str::from_utf8(file.content).unwrap();
             let goes_on = |line: &&str| line.matches('`').count() % 2 == 1 || line.ends_with('\\');
-            assert_eq!(text.lines().find(goes_on).filter(|_| is_script), None, "{}", file.name);
+            assert_eq!(
+                text.lines().find(goes_on).filter(|_| is_script),
+                None,
+                "{}",
+                file.name
+            );
         }
-        for path in ["static/app.css", "static/00000000/app.css", "static//app.css", "app.css"] {
+        for path in [
+            "static/app.css",
+            "static/00000000/app.css",
+            "static//app.css",
+            "app.css",
+        ] {
             assert_eq!(find_asset(path), None, "{path}");
         }
     }

@@ -82,39 +82,80 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
 fn render_page(visit: &PageRequest, notes: Vec<Banner>) -> Result<HtmlPage, PageError> {
     let project = visit.project()?;
     let channels = project_channels(visit)?;
-    let (mut checks, mut assigned) = (0, BTreeMap::<ChannelId, usize>::new());
+    let mut checks = 0;
+    let mut assigned = BTreeMap::<ChannelId, usize>::new();
     visit.handle().for_each_check(project.id, |check| {
         checks += 1;
-        check.settings.channels.iter().for_each(|channel| *assigned.entry(*channel).or_default() += 1);
+        check
+            .settings
+            .channels
+            .iter()
+            .for_each(|channel| *assigned.entry(*channel).or_default() += 1);
     });
     let delivered = last_delivered(visit.handle(), &channels)?;
     let row = |channel: &Arc<Channel>| {
         let of = assigned.get(&channel.id).copied().unwrap_or_default();
-        channel_row(visit, channel, of, checks, delivered.get(&channel.id).copied())
+        channel_row(
+            visit,
+            channel,
+            of,
+            checks,
+            delivered.get(&channel.id).copied(),
+        )
     };
-    let tile =
-        |kind: &'static ChannelKind| ChannelKindTile { title: kind.title, link: visit.page_url(&Page::AddIntegration(project.uuid, kind)) };
+    let tile = |kind: &'static ChannelKind| ChannelKindTile {
+        title: kind.title,
+        link: visit.page_url(&Page::AddIntegration(project.uuid, kind)),
+    };
     let may_write = visit.is_allowed(Need::Write);
-    let mut kinds: Vec<_> = ChannelKind::ALL.into_iter().filter(|kind| may_write && !kind.operator_only).map(tile).collect();
+    let mut kinds: Vec<_> = ChannelKind::ALL
+        .into_iter()
+        .filter(|kind| may_write && !kind.operator_only)
+        .map(tile)
+        .collect();
     kinds.sort_by_key(|kind| kind.title.to_lowercase());
     let rows = channels.iter().map(row).collect();
-    let frame = notes.into_iter().fold(visit.layout("Integrations"), |frame, note| frame.with_banner(Some(note)));
-    Ok(HtmlPage::from_template(&ChannelListPage { frame, may_write, rows, kinds }))
+    let frame = notes
+        .into_iter()
+        .fold(visit.layout("Integrations"), |frame, note| {
+            frame.with_banner(Some(note))
+        });
+    Ok(HtmlPage::from_template(&ChannelListPage {
+        frame,
+        may_write,
+        rows,
+        kinds,
+    }))
 }
 
 fn project_channels(visit: &PageRequest) -> Result<Vec<Arc<Channel>>, PageError> {
     let project = visit.project()?.id;
-    visit
-        .handle()
-        .with_state(|state| Ok(state.project(project).into_iter().flat_map(|project| project.channels.values().cloned()).collect()))
+    visit.handle().with_state(|state| {
+        Ok(state
+            .project(project)
+            .into_iter()
+            .flat_map(|project| project.channels.values().cloned())
+            .collect())
+    })
 }
 
-fn channel_row(visit: &PageRequest, channel: &Channel, assigned: usize, checks: usize, delivered: Option<Timestamp>) -> ChannelListRow {
+fn channel_row(
+    visit: &PageRequest,
+    channel: &Channel,
+    assigned: usize,
+    checks: usize,
+    delivered: Option<Timestamp>,
+) -> ChannelListRow {
     let when = |at| Some(DisplayTime::relative(at, &visit.time_formatter()));
-    let (transports, may_write) = (visit.handle().transports(), visit.is_allowed(Need::Write));
+    let transports = visit.handle().transports();
+    let may_write = visit.is_allowed(Need::Write);
     let (status, waiting, shown) = visit.handle().with_state(|state| {
         let shown = state.display_settings(channel).into_owned();
-        (ChannelStatus::compute(state, channel, transports), state.outbox.row_count_of(channel.id), shown)
+        (
+            ChannelStatus::compute(state, channel, transports),
+            state.outbox.row_count_of(channel.id),
+            shown,
+        )
     });
     let (since, reason) = status.reason(may_write);
     let (shape, state, since) = match status {
@@ -124,29 +165,61 @@ fn channel_row(visit: &PageRequest, channel: &Channel, assigned: usize, checks: 
         ChannelStatus::TestFailed(_) => ("down", "Test failed", None),
         ChannelStatus::Untested => ("new", "Untested", None),
         ChannelStatus::Ok => (
-            if channel.health.refused.is_empty() { "up" } else { "late" },
-            if delivered.is_some() { "Delivered" } else { "Ok" },
+            if channel.health.refused.is_empty() {
+                "up"
+            } else {
+                "late"
+            },
+            if delivered.is_some() {
+                "Delivered"
+            } else {
+                "Ok"
+            },
             delivered.and_then(when),
         ),
     };
     let refused = channel.health.refused.iter();
-    let refused = refused.map(|refused| format!("Not taken for {}: {}", refused.address, shown_error(&refused.reason, may_write)));
+    let refused = refused.map(|refused| {
+        format!(
+            "Not taken for {}: {}",
+            refused.address,
+            shown_error(&refused.reason, may_write)
+        )
+    });
     let unsubscribed = channel.health.unsubscribed.join(", ");
-    let unsubscribed = if unsubscribed.is_empty() { String::new() } else { format!("Unsubscribed: {unsubscribed}") };
-    let parts = [reason.unwrap_or_default().to_owned()].into_iter().chain(refused).chain([unsubscribed]);
-    let reason = parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ");
+    let unsubscribed = if unsubscribed.is_empty() {
+        String::new()
+    } else {
+        format!("Unsubscribed: {unsubscribed}")
+    };
+    let parts = [reason.unwrap_or_default().to_owned()]
+        .into_iter()
+        .chain(refused)
+        .chain([unsubscribed]);
+    let reason = parts
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(". ");
     let every = channel.settings.common().all_checks;
     ChannelListRow {
         name: channel.name.as_str().into(),
         kind: channel.settings.kind().title,
         target: destination_text(&shown, may_write),
-        checks: if every { "every check".into() } else { format!("{assigned} of {}", format_count(checks, "check")) },
+        checks: if every {
+            "every check".into()
+        } else {
+            format!("{assigned} of {}", format_count(checks, "check"))
+        },
         shape,
         state,
         since,
         reason,
         warnings: channel.settings.warnings(),
-        waiting: if waiting == 0 { String::new() } else { format!("{waiting} waiting to be sent") },
+        waiting: if waiting == 0 {
+            String::new()
+        } else {
+            format!("{waiting} waiting to be sent")
+        },
         is_disabled: channel.health.disabled.is_some() || !channel.health.unsubscribed.is_empty(),
         links: ChannelLinks {
             test: visit.page_url(&Page::TestIntegration(channel.uuid)),
@@ -159,18 +232,26 @@ fn channel_row(visit: &PageRequest, channel: &Channel, assigned: usize, checks: 
 
 /// Destination that distinguishes a channel from others of its kind.
 fn destination_text(settings: &ChannelSettings, may_write: bool) -> String {
-    settings.destination(may_write).map(|value| value.chars().take(80).collect()).unwrap_or_default()
+    settings
+        .destination(may_write)
+        .map(|value| value.chars().take(80).collect())
+        .unwrap_or_default()
 }
 
 /// Result of a test as messages. For a group there is one message for each of its channels.
 fn notes_of(tested: &Tested) -> Vec<Banner> {
     let of_member = |MemberTest { channel, tried }: &MemberTest| {
-        let name = Some(channel.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(channel.settings.kind().title);
+        let name = Some(channel.name.as_str())
+            .filter(|name| !name.is_empty())
+            .unwrap_or(channel.settings.kind().title);
         let note = match tried {
             Ok(tried) => note_of(tried),
             Err(error) => note_of_missing_result(error),
         };
-        Banner { text: format!("{name}: {}", note.text), ..note }
+        Banner {
+            text: format!("{name}: {}", note.text),
+            ..note
+        }
     };
     match tested {
         Tested::Channel(tried) => vec![note_of(tried)],
@@ -181,9 +262,15 @@ fn notes_of(tested: &Tested) -> Vec<Banner> {
 /// Reason why the test of a channel in a group has no result, as a message.
 fn note_of_missing_result(error: &OperationError) -> Banner {
     match error {
-        OperationError::NoTestResult => Banner::warning("No result yet; the test may still arrive.".to_owned()),
-        OperationError::NoTimeForTest => Banner::warning("Not tested: there was no time left. Test it alone.".to_owned()),
-        OperationError::DisabledByOperator => Banner::warning("Not tested: it was disabled by the operator.".to_owned()),
+        OperationError::NoTestResult => {
+            Banner::warning("No result yet; the test may still arrive.".to_owned())
+        }
+        OperationError::NoTimeForTest => {
+            Banner::warning("Not tested: there was no time left. Test it alone.".to_owned())
+        }
+        OperationError::DisabledByOperator => {
+            Banner::warning("Not tested: it was disabled by the operator.".to_owned())
+        }
         error => Banner::error(format!("Not tested: {error}.")),
     }
 }
@@ -204,8 +291,17 @@ mod tests {
     #[test]
     fn a_test_without_a_result_is_not_called_untried() {
         let text = |error| note_of_missing_result(&error).text;
-        assert_eq!(text(OperationError::NoTestResult), "No result yet; the test may still arrive.");
-        assert_eq!(text(OperationError::NoTimeForTest), "Not tested: there was no time left. Test it alone.");
-        assert_eq!(text(OperationError::Removed), "Not tested: what it is about was removed meanwhile.");
+        assert_eq!(
+            text(OperationError::NoTestResult),
+            "No result yet; the test may still arrive."
+        );
+        assert_eq!(
+            text(OperationError::NoTimeForTest),
+            "Not tested: there was no time left. Test it alone."
+        );
+        assert_eq!(
+            text(OperationError::Removed),
+            "Not tested: what it is about was removed meanwhile."
+        );
     }
 }

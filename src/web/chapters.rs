@@ -48,26 +48,52 @@ impl fmt::Display for ChapterHtml {
 impl askama::filters::HtmlSafe for ChapterHtml {}
 
 /// Parsed chapters, computed once.
-static PARSED_CHAPTERS: LazyLock<Vec<Vec<Event<'static>>>> =
-    LazyLock::new(|| CHAPTERS.iter().map(|chapter| parse_chapter(chapter.text)).collect());
+static PARSED_CHAPTERS: LazyLock<Vec<Vec<Event<'static>>>> = LazyLock::new(|| {
+    CHAPTERS
+        .iter()
+        .map(|chapter| parse_chapter(chapter.text))
+        .collect()
+});
 
 pub(super) fn show_list(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    Ok(HtmlPage::from_template(&ChapterListPage { frame: visit.layout("Documentation"), chapters: CHAPTERS }).into())
+    Ok(HtmlPage::from_template(&ChapterListPage {
+        frame: visit.layout("Documentation"),
+        chapters: CHAPTERS,
+    })
+    .into())
 }
 
-pub(super) fn show(visit: &PageRequest, chapter: &'static Chapter) -> Result<PageResponse, PageError> {
+pub(super) fn show(
+    visit: &PageRequest,
+    chapter: &'static Chapter,
+) -> Result<PageResponse, PageError> {
     let at = CHAPTERS.iter().position(|one| one == chapter);
-    let events = at.and_then(|at| PARSED_CHAPTERS.get(at)).map(Vec::as_slice).unwrap_or_default();
-    let (text, frame) = (render_chapter(events, visit.base_url()), visit.layout(chapter.title));
-    Ok(HtmlPage::from_template(&ChapterPage { frame, chapters: CHAPTERS, chapter, sections: list_sections(events), text }).into())
+    let events = at
+        .and_then(|at| PARSED_CHAPTERS.get(at))
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let text = render_chapter(events, visit.base_url());
+    let frame = visit.layout(chapter.title);
+    Ok(HtmlPage::from_template(&ChapterPage {
+        frame,
+        chapters: CHAPTERS,
+        chapter,
+        sections: list_sections(events),
+        text,
+    })
+    .into())
 }
 
 /// Parses a chapter. Every heading gets an id, styles are removed, and HTML becomes text.
 fn parse_chapter(text: &'static str) -> Vec<Event<'static>> {
-    let mut events: Vec<_> = Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH).collect();
+    let mut events: Vec<_> =
+        Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH).collect();
     for at in 0..events.len() {
-        let id = matches!(events.get(at), Some(Event::Start(Tag::Heading { .. }))).then(|| heading_id(&heading_text(&events, at)));
-        let Some(event) = events.get_mut(at) else { break };
+        let id = matches!(events.get(at), Some(Event::Start(Tag::Heading { .. })))
+            .then(|| heading_id(&heading_text(&events, at)));
+        let Some(event) = events.get_mut(at) else {
+            break;
+        };
         match event {
             Event::Start(Tag::Heading { id: own, .. }) => *own = id.map(CowStr::from),
             Event::Start(Tag::Table(columns)) => columns.fill(Alignment::None),
@@ -80,7 +106,10 @@ fn parse_chapter(text: &'static str) -> Vec<Event<'static>> {
 
 /// Text of the heading that begins at `at`.
 fn heading_text(events: &[Event<'_>], at: usize) -> String {
-    let within = events.iter().skip(at).take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
+    let within = events
+        .iter()
+        .skip(at)
+        .take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
     let words = within.filter_map(|event| match event {
         Event::Text(text) | Event::Code(text) => Some(&**text),
         _ => None,
@@ -91,14 +120,22 @@ fn heading_text(events: &[Event<'_>], at: usize) -> String {
 /// Id of a heading in URLs, in the form that is usual for Markdown files.
 fn heading_id(title: &str) -> String {
     let kept = title.to_lowercase();
-    kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_')).map(|c| if c == ' ' { '-' } else { c }).collect()
+    kept.chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
 }
 
 fn list_sections(events: &[Event<'_>]) -> Vec<ChapterSection> {
     let heading = |(at, event): (usize, &Event<'_>)| match event {
-        Event::Start(Tag::Heading { level: HeadingLevel::H2, id: Some(id), .. }) => {
-            Some(ChapterSection { id: id.to_string(), title: heading_text(events, at) })
-        }
+        Event::Start(Tag::Heading {
+            level: HeadingLevel::H2,
+            id: Some(id),
+            ..
+        }) => Some(ChapterSection {
+            id: id.to_string(),
+            title: heading_text(events, at),
+        }),
         _ => None,
     };
     events.iter().enumerate().filter_map(heading).collect()
@@ -109,11 +146,21 @@ fn list_sections(events: &[Event<'_>]) -> Vec<ChapterSection> {
 fn render_chapter(events: &[Event<'static>], base: &BaseUrl) -> ChapterHtml {
     let mut is_left_out = false;
     let events = events.iter().filter_map(|event| match event {
-        Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
+        Event::Start(Tag::Link {
+            link_type,
+            dest_url,
+            title,
+            id,
+        }) => {
             let url = resolve_link(dest_url, base);
             is_left_out = url.is_none();
             let url = url?.into();
-            Some(Event::Start(Tag::Link { link_type: *link_type, dest_url: url, title: title.clone(), id: id.clone() }))
+            Some(Event::Start(Tag::Link {
+                link_type: *link_type,
+                dest_url: url,
+                title: title.clone(),
+                id: id.clone(),
+            }))
         }
         // Pictures are not part of the program: only their text remains.
         Event::Start(Tag::Image { .. }) | Event::End(TagEnd::Image) => None,
@@ -123,7 +170,10 @@ fn render_chapter(events: &[Event<'static>], base: &BaseUrl) -> ChapterHtml {
     let mut text = String::new();
     html::push_html(&mut text, events);
     // A table may be wider than the screen of a phone.
-    ChapterHtml(text.replace("<table>", "<div class=\"wide\" tabindex=\"0\"><table>").replace("</table>", "</table></div>"))
+    ChapterHtml(
+        text.replace("<table>", r#"<div class="wide" tabindex="0"><table>"#)
+            .replace("</table>", "</table></div>"),
+    )
 }
 
 /// Target of a link in a chapter.
@@ -131,10 +181,20 @@ fn resolve_link(url: &str, base: &BaseUrl) -> Option<String> {
     if url.starts_with('#') || url.starts_with("https://") {
         return Some(url.to_owned());
     }
-    let (file, place) = url.split_once('#').map_or((url, String::new()), |(file, place)| (file, format!("#{place}")));
+    let (file, place) = url
+        .split_once('#')
+        .map_or((url, String::new()), |(file, place)| {
+            (file, format!("#{place}"))
+        });
     let slug = file.strip_suffix(".md")?;
     let chapter = CHAPTERS.iter().find(|chapter| chapter.slug == slug)?;
-    Some(format!("{}{place}", PageLink { base_url: base, page: &Page::Chapter(chapter) }))
+    Some(format!(
+        "{}{place}",
+        PageLink {
+            base_url: base,
+            page: &Page::Chapter(chapter)
+        }
+    ))
 }
 
 #[cfg(test)]
@@ -142,7 +202,11 @@ mod tests {
     use super::*;
 
     fn page(chapter: &Chapter) -> String {
-        render_chapter(&parse_chapter(chapter.text), &"http://h/sub".parse().unwrap()).0
+        render_chapter(
+            &parse_chapter(chapter.text),
+            &"http://h/sub".parse().unwrap(),
+        )
+        .0
     }
 
     #[test]
@@ -155,24 +219,43 @@ mod tests {
             }
         }
         assert_eq!(
-            render_chapter(&parse_chapter("a <b onclick=x>b</b>\n\n<script>1</script>\n"), &"http://h".parse().unwrap())
-                .0
-                .matches("&lt;")
-                .count(),
+            render_chapter(
+                &parse_chapter("a <b onclick=x>b</b>\n\n<script>1</script>\n"),
+                &"http://h".parse().unwrap()
+            )
+            .0
+            .matches("&lt;")
+            .count(),
             4
         );
     }
 
     #[test]
     fn links_within_the_chapters_lead_to_headings_that_are_there() {
-        let pages: Vec<_> = CHAPTERS.iter().map(|chapter| (chapter.slug, page(chapter))).collect();
+        let pages: Vec<_> = CHAPTERS
+            .iter()
+            .map(|chapter| (chapter.slug, page(chapter)))
+            .collect();
         let mut links = 0;
         for (slug, text) in &pages {
-            for url in text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).filter(|url| !url.starts_with("https://")) {
+            for url in text
+                .split("href=\"")
+                .skip(1)
+                .filter_map(|rest| rest.split('"').next())
+                .filter(|url| !url.starts_with("https://"))
+            {
                 let (path, place) = url.split_once('#').unwrap_or((url, ""));
-                let to = path.strip_prefix("/sub/docs/").map_or(*slug, |path| path.trim_end_matches('/'));
-                let (_, there) = pages.iter().find(|(slug, _)| *slug == to).unwrap_or_else(|| panic!("{slug}: {url}"));
-                assert!(place.is_empty() || there.contains(&format!("id=\"{place}\"")), "{slug}: {url}");
+                let to = path
+                    .strip_prefix("/sub/docs/")
+                    .map_or(*slug, |path| path.trim_end_matches('/'));
+                let (_, there) = pages
+                    .iter()
+                    .find(|(slug, _)| *slug == to)
+                    .unwrap_or_else(|| panic!("{slug}: {url}"));
+                assert!(
+                    place.is_empty() || there.contains(&format!("id=\"{place}\"")),
+                    "{slug}: {url}"
+                );
                 links += 1;
             }
         }

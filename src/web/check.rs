@@ -53,7 +53,9 @@ impl CheckHeader {
         let check = visit.check()?;
         Ok(Self {
             name: alert_text::check_display_name(&check.settings),
-            list: visit.list_return().list_url(&visit.page_url(&Page::Checks(visit.project()?.uuid))),
+            list: visit
+                .list_return()
+                .list_url(&visit.page_url(&Page::Checks(visit.project()?.uuid))),
             here: visit.page_url_with_return(&Page::Check(check.uuid)),
         })
     }
@@ -61,12 +63,19 @@ impl CheckHeader {
 
 /// Time zone for times of a check: that of its schedule, otherwise that of the viewer.
 fn display_zone<'a>(check: &'a Check, visit: &'a PageRequest) -> &'a Timezone {
-    if check.settings.schedule.is_some() { &check.settings.tz } else { &visit.viewer.zone }
+    if check.settings.schedule.is_some() {
+        &check.settings.tz
+    } else {
+        &visit.viewer.zone
+    }
 }
 
 /// Formatter for times of a check.
 fn check_time_formatter<'a>(check: &'a Check, visit: &'a PageRequest) -> TimeFormatter<'a> {
-    TimeFormatter { now: visit.now, zone: display_zone(check, visit) }
+    TimeFormatter {
+        now: visit.now,
+        zone: display_zone(check, visit),
+    }
 }
 
 /// Flips of a check that pages show, newest first.

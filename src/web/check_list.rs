@@ -117,32 +117,66 @@ fn render_list(
     note: Option<Banner>,
     given: Option<BulkFormInput>,
 ) -> Result<HtmlPage, PageError> {
-    let (project, live) = (visit.project()?.id, visit.live_subscription());
-    let channels: HashSet<ChannelId> =
-        visit.handle().with_state(|state| state.project(project).into_iter().flat_map(|found| found.channels.keys().copied()).collect());
+    let project = visit.project()?.id;
+    let live = visit.live_subscription();
+    let channels: HashSet<ChannelId> = visit.handle().with_state(|state| {
+        state
+            .project(project)
+            .into_iter()
+            .flat_map(|found| found.channels.keys().copied())
+            .collect()
+    });
     let seen = scan_checks(visit, &wanted, &channels)?;
-    let frame = visit.layout("Checks").with_check_counts(seen.status_count(DisplayStatus::Late), seen.status_count(DisplayStatus::Down));
-    let frame = frame.with_banner(note).with_banner(no_alerts_banner(visit, &seen, &wanted, channels.is_empty()));
-    let list = CheckList { given, ..CheckList::of(visit, wanted, seen, &channels)? };
+    let frame = visit.layout("Checks").with_check_counts(
+        seen.status_count(DisplayStatus::Late),
+        seen.status_count(DisplayStatus::Down),
+    );
+    let frame = frame.with_banner(note).with_banner(no_alerts_banner(
+        visit,
+        &seen,
+        &wanted,
+        channels.is_empty(),
+    ));
+    let list = CheckList {
+        given,
+        ..CheckList::of(visit, wanted, seen, &channels)?
+    };
     let shows_key = list.first.is_some();
     let html = match &*visit.fragment {
         "list" => HtmlPage::from_template(&CheckListFragment { list }),
         _ => HtmlPage::from_template(&CheckListPage { frame, list, live }),
     };
-    Ok(if shows_key { html.without_caching() } else { html })
+    Ok(if shows_key {
+        html.without_caching()
+    } else {
+        html
+    })
 }
 
 /// Visits every check once and collects a few values of each check in the list.
-fn scan_checks(visit: &PageRequest, wanted: &CheckListQuery, channels: &HashSet<ChannelId>) -> Result<ListScan, PageError> {
-    let (mut seen, filter) = (ListScan::default(), CheckListFilter::new(wanted));
+fn scan_checks(
+    visit: &PageRequest,
+    wanted: &CheckListQuery,
+    channels: &HashSet<ChannelId>,
+) -> Result<ListScan, PageError> {
+    let mut seen = ListScan::default();
+    let filter = CheckListFilter::new(wanted);
     visit.handle().for_each_check(visit.project()?.id, |check| {
-        let (settings, state) = (&check.settings, &check.state);
-        let (status, runs) = (state.visible_status(settings, visit.now), state.run.is_some());
-        let (shown, is_untold) =
-            (DisplayStatus::from_status(status, runs), !settings.channels.iter().any(|channel| channels.contains(channel)));
+        let settings = &check.settings;
+        let state = &check.state;
+        let status = state.visible_status(settings, visit.now);
+        let runs = state.run.is_some();
+        let shown = DisplayStatus::from_status(status, runs);
+        let is_untold = !settings
+            .channels
+            .iter()
+            .any(|channel| channels.contains(channel));
         seen.all += 1;
         seen.without_channels += usize::from(is_untold);
-        for counted in DisplayStatus::ALL.into_iter().filter(|shown| shown.includes(status, runs)) {
+        for counted in DisplayStatus::ALL
+            .into_iter()
+            .filter(|shown| shown.includes(status, runs))
+        {
             *seen.counts.entry(counted).or_default() += 1;
         }
         for tag in settings.tags.iter() {
@@ -153,8 +187,15 @@ fn scan_checks(visit: &PageRequest, wanted: &CheckListQuery, channels: &HashSet<
             }
         }
         if filter.matches(&check, status, is_untold) {
-            let (last, next) = (state.last_ping, state.next_ping());
-            seen.items.push(CheckListItem { id: check.id, settings: check.settings, status: shown, last, next });
+            let last = state.last_ping;
+            let next = state.next_ping();
+            seen.items.push(CheckListItem {
+                id: check.id,
+                settings: check.settings,
+                status: shown,
+                last,
+                next,
+            });
         }
     });
     Ok(seen)
@@ -167,22 +208,44 @@ impl ListScan {
 }
 
 /// Warns if checks notify no channel.
-fn no_alerts_banner(visit: &PageRequest, seen: &ListScan, wanted: &CheckListQuery, nobody: bool) -> Option<Banner> {
+fn no_alerts_banner(
+    visit: &PageRequest,
+    seen: &ListScan,
+    wanted: &CheckListQuery,
+    nobody: bool,
+) -> Option<Banner> {
     if seen.without_channels == 0 || wanted.without_channels {
         return None;
     }
     if nobody {
-        let text = "No alerts are sent. Without an integration overdue shows what is down, but notifies nobody.";
-        let link = visit.project().ok().map(|project| visit.page_url(&Page::Integrations(project.uuid)));
+        let text = "No alerts are sent. Without an integration overdue shows what is down, but \
+                    notifies nobody.";
+        let link = visit
+            .project()
+            .ok()
+            .map(|project| visit.page_url(&Page::Integrations(project.uuid)));
         let note = Banner::warning(text);
         return Some(match link {
             Some(link) if visit.is_allowed(Need::Write) => note.with_link("Add one", link),
             _ => note,
         });
     }
-    let verb = if seen.without_channels == 1 { "tells" } else { "tell" };
-    let text = format!("{} {verb} nobody when down.", format_count(seen.without_channels, "check"));
-    let link = format!("{}{}", visit.page_url(&visit.page), wanted.with_change(|wanted| wanted.without_channels = true).to_query_string());
+    let verb = if seen.without_channels == 1 {
+        "tells"
+    } else {
+        "tell"
+    };
+    let text = format!(
+        "{} {verb} nobody when down.",
+        format_count(seen.without_channels, "check")
+    );
+    let link = format!(
+        "{}{}",
+        visit.page_url(&visit.page),
+        wanted
+            .with_change(|wanted| wanted.without_channels = true)
+            .to_query_string()
+    );
     Some(Banner::info(text).with_link("Show them", link))
 }
 
@@ -193,38 +256,102 @@ fn channel_names(visit: &PageRequest) -> Result<Vec<(String, String)>, PageError
             "" => channel.settings.kind().title.to_owned(),
             name => name.to_owned(),
         };
-        let channels = state.project(project).into_iter().flat_map(|project| project.channels.values());
-        Ok(channels.map(|channel| (channel.uuid.to_string(), name(channel))).collect())
+        let channels = state
+            .project(project)
+            .into_iter()
+            .flat_map(|project| project.channels.values());
+        Ok(channels
+            .map(|channel| (channel.uuid.to_string(), name(channel)))
+            .collect())
     })
 }
 
 impl CheckList {
-    fn of(visit: &PageRequest, wanted: CheckListQuery, seen: ListScan, channels: &HashSet<ChannelId>) -> Result<Self, PageError> {
-        let (here, project) = (visit.page_url(&visit.page), visit.project()?);
-        let tiles = DisplayStatus::ALL.into_iter().map(|shown| StatusTile::of(shown, &seen, &wanted, &here)).collect();
-        let tags = seen.tags.iter().map(|(tag, worst)| TagOption { tag: tag.clone(), worst: *worst, is_on: wanted.tags.contains(tag) });
-        let (tags, all, found) = (tags.collect(), seen.all, seen.items.len());
-        let first = if all == 0 { example_ping_url(visit)? } else { None };
+    fn of(
+        visit: &PageRequest,
+        wanted: CheckListQuery,
+        seen: ListScan,
+        channels: &HashSet<ChannelId>,
+    ) -> Result<Self, PageError> {
+        let here = visit.page_url(&visit.page);
+        let project = visit.project()?;
+        let tiles = DisplayStatus::ALL
+            .into_iter()
+            .map(|shown| StatusTile::of(shown, &seen, &wanted, &here))
+            .collect();
+        let tags = seen.tags.iter().map(|(tag, worst)| TagOption {
+            tag: tag.clone(),
+            worst: *worst,
+            is_on: wanted.tags.contains(tag),
+        });
+        let tags = tags.collect();
+        let all = seen.all;
+        let found = seen.items.len();
+        let first = if all == 0 {
+            example_ping_url(visit)?
+        } else {
+            None
+        };
         let times = visit.time_formatter();
         // If the last rows of a list were deleted, the page before is shown.
-        let wanted = CheckListQuery { page: wanted.page.min(found.div_ceil(wanted.page_size).max(1)), ..wanted };
-        let (shown, back) = (sort_page(seen.items, &wanted), ListReturn::from_query(&wanted));
+        let wanted = CheckListQuery {
+            page: wanted.page.min(found.div_ceil(wanted.page_size).max(1)),
+            ..wanted
+        };
+        let shown = sort_page(seen.items, &wanted);
+        let back = ListReturn::from_query(&wanted);
         let mut rows = Vec::with_capacity(shown.len());
         for id in shown {
             // A check that was deleted in the meantime is left out. The lock is held for one check
             // at a time.
-            let Some(check) = visit.handle().with_state(|state| state.check(id).cloned()) else { continue };
+            let Some(check) = visit.handle().with_state(|state| state.check(id).cloned()) else {
+                continue;
+            };
             // If there is no channel at all, a banner says so above all rows.
-            let is_untold = !channels.is_empty() && !check.settings.channels.iter().any(|channel| channels.contains(channel));
-            rows.push(CheckListRow::of(&check, back.url_with_return(&visit.page_url(&Page::Check(check.uuid))), is_untold, &times));
+            let is_untold = !channels.is_empty()
+                && !check
+                    .settings
+                    .channels
+                    .iter()
+                    .any(|channel| channels.contains(channel));
+            rows.push(CheckListRow::of(
+                &check,
+                back.url_with_return(&visit.page_url(&Page::Check(check.uuid))),
+                is_untold,
+                &times,
+            ));
         }
         let keys = visit.page_url(&Page::Settings(project.uuid));
-        let bulk = visit.is_allowed(Need::Write).then(|| visit.page_url(&Page::Bulk(project.uuid)));
+        let bulk = visit
+            .is_allowed(Need::Write)
+            .then(|| visit.page_url(&Page::Bulk(project.uuid)));
         let channels = channel_names(visit)?;
-        let add = visit.is_allowed(Need::Write).then(|| visit.page_url(&Page::AddCheck(project.uuid)));
-        let account = visit.viewer.signed_in.as_ref().map(|_| visit.page_url(&Page::AccountList()));
+        let add = visit
+            .is_allowed(Need::Write)
+            .then(|| visit.page_url(&Page::AddCheck(project.uuid)));
+        let account = visit
+            .viewer
+            .signed_in
+            .as_ref()
+            .map(|_| visit.page_url(&Page::AccountList()));
         let ping = format!("{}/ping/", visit.base_url().as_str());
-        Ok(Self { wanted, here, tiles, tags, rows, all, found, first, keys, add, bulk, account, channels, ping, given: None })
+        Ok(Self {
+            wanted,
+            here,
+            tiles,
+            tags,
+            rows,
+            all,
+            found,
+            first,
+            keys,
+            add,
+            bulk,
+            account,
+            channels,
+            ping,
+            given: None,
+        })
     }
 
     /// URL of the list, if this page has another one.
@@ -240,17 +367,29 @@ impl CheckList {
 
     /// URL of the previous page.
     fn earlier(&self) -> Option<String> {
-        (self.wanted.page > 1).then(|| self.url_for(&CheckListQuery { page: self.wanted.page - 1, ..self.wanted.clone() }))
+        (self.wanted.page > 1).then(|| {
+            self.url_for(&CheckListQuery {
+                page: self.wanted.page - 1,
+                ..self.wanted.clone()
+            })
+        })
     }
 
     fn later(&self) -> Option<String> {
         let more = self.wanted.page * self.wanted.page_size < self.found;
-        more.then(|| self.url_for(&CheckListQuery { page: self.wanted.page + 1, ..self.wanted.clone() }))
+        more.then(|| {
+            self.url_for(&CheckListQuery {
+                page: self.wanted.page + 1,
+                ..self.wanted.clone()
+            })
+        })
     }
 
     /// True if the check was ticked in the submitted form.
     fn is_ticked(&self, row: &CheckListRow) -> bool {
-        self.given.as_ref().is_some_and(|given| given.selected.contains(&row.id))
+        self.given
+            .as_ref()
+            .is_some_and(|given| given.selected.contains(&row.id))
     }
 
     fn is_all(&self) -> bool {
@@ -262,7 +401,9 @@ impl CheckList {
     }
 
     fn is_chosen(&self, channel: &str) -> bool {
-        self.given.as_ref().is_some_and(|given| given.channel == channel)
+        self.given
+            .as_ref()
+            .is_some_and(|given| given.channel == channel)
     }
 
     fn url_for(&self, wanted: &CheckListQuery) -> String {
@@ -272,7 +413,11 @@ impl CheckList {
     /// URL of the same list sorted by this column, or in reverse if it is already.
     fn sorted(&self, by: By) -> String {
         let is_reversed = self.wanted.order.by == by && !self.wanted.order.is_reversed;
-        self.full_url_for(&self.wanted.with_change(|wanted| wanted.order = SortOrder { by, is_reversed }))
+        self.full_url_for(
+            &self
+                .wanted
+                .with_change(|wanted| wanted.order = SortOrder { by, is_reversed }),
+        )
     }
 
     fn full_url_for(&self, wanted: &CheckListQuery) -> String {
@@ -290,8 +435,13 @@ impl CheckList {
 
     /// Page sizes: number, true for the current one, and URL.
     fn sizes(&self) -> Vec<(usize, bool, String)> {
-        let size =
-            |size| (size, size == self.wanted.page_size, self.full_url_for(&self.wanted.with_change(|wanted| wanted.page_size = size)));
+        let size = |size| {
+            (
+                size,
+                size == self.wanted.page_size,
+                self.full_url_for(&self.wanted.with_change(|wanted| wanted.page_size = size)),
+            )
+        };
         ListPreferences::PAGE_SIZES.into_iter().map(size).collect()
     }
 
@@ -313,7 +463,12 @@ impl StatusTile {
                 wanted.statuses.insert(shown);
             }
         });
-        Self { shown, count: seen.status_count(shown), is_on, link: format!("{here}{}", toggled.to_query_string()) }
+        Self {
+            shown,
+            count: seen.status_count(shown),
+            is_on,
+            link: format!("{here}{}", toggled.to_query_string()),
+        }
     }
 }
 
@@ -324,12 +479,18 @@ fn example_ping_url(visit: &PageRequest) -> Result<Option<String>, PageError> {
     }
     let project = visit.project()?.id;
     visit.handle().with_state(|state| {
-        let keys = state.project(project).into_iter().flat_map(|found| found.keys()).filter_map(|id| state.key(id));
+        let keys = state
+            .project(project)
+            .into_iter()
+            .flat_map(|found| found.keys())
+            .filter_map(|id| state.key(id));
         let ping_key = |secret: &KeySecret| match secret {
             KeySecret::Ping(key) => Some(PingKey::clone(key)),
             KeySecret::ReadWrite(_) | KeySecret::ReadOnly(_) | KeySecret::Legacy(_) => None,
         };
         let key = keys.filter_map(|key| ping_key(&key.secret)).next();
-        Ok(key.zip(Slug::parse(EXAMPLE_SLUG).ok()).map(|(key, slug)| creating_ping_url(visit.base_url(), key, slug)))
+        Ok(key
+            .zip(Slug::parse(EXAMPLE_SLUG).ok())
+            .map(|(key, slug)| creating_ping_url(visit.base_url(), key, slug)))
     })
 }

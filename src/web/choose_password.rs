@@ -49,7 +49,10 @@ impl PasswordFormErrors {
 }
 
 /// Renders the form for the first owner. The code may be part of the URL.
-pub(super) fn show_setup(visit: &PageRequest, code: Option<&LinkCode>) -> Result<PageResponse, PageError> {
+pub(super) fn show_setup(
+    visit: &PageRequest,
+    code: Option<&LinkCode>,
+) -> Result<PageResponse, PageError> {
     if !visit.handle().with_state(|state| state.users.is_empty()) || !visit.viewer.is_anonymous() {
         return Ok(PageResponse::Redirect(Page::Login(), None));
     }
@@ -57,12 +60,27 @@ pub(super) fn show_setup(visit: &PageRequest, code: Option<&LinkCode>) -> Result
     Ok(render_setup_form(visit, &code, "", &PasswordFormErrors::default()).into())
 }
 
-fn render_setup_form(visit: &PageRequest, code: &str, name: &str, wrong: &PasswordFormErrors) -> HtmlPage {
+fn render_setup_form(
+    visit: &PageRequest,
+    code: &str,
+    name: &str,
+    wrong: &PasswordFormErrors,
+) -> HtmlPage {
     render_form(visit, true, true, (code, name), wrong)
 }
 
-fn render_form(visit: &PageRequest, is_setup: bool, is_first: bool, (code, name): (&str, &str), wrong: &PasswordFormErrors) -> HtmlPage {
-    let title = if is_first { "Welcome" } else { "Another password" };
+fn render_form(
+    visit: &PageRequest,
+    is_setup: bool,
+    is_first: bool,
+    (code, name): (&str, &str),
+    wrong: &PasswordFormErrors,
+) -> HtmlPage {
+    let title = if is_first {
+        "Welcome"
+    } else {
+        "Another password"
+    };
     let choose = ChoosePasswordPage {
         frame: visit.layout(title),
         is_setup,
@@ -75,42 +93,81 @@ fn render_form(visit: &PageRequest, is_setup: bool, is_first: bool, (code, name)
         is_in_the_clear: visit.origin.is_plaintext(&visit.dashboard.base_url),
     };
     let html = HtmlPage::from_template(&choose).without_caching();
-    if wrong.has_errors() { html.with_invalid_form() } else { html }
+    if wrong.has_errors() {
+        html.with_invalid_form()
+    } else {
+        html
+    }
 }
 
 /// Creates the first owner.
-pub(super) async fn post_setup(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
-    let (code, name) = (LinkCode::parse(typed.get("code")), UserName::parse(typed.get("name")));
+pub(super) async fn post_setup(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let code = LinkCode::parse(typed.get("code"));
+    let name = UserName::parse(typed.get("name"));
     let is_good = |code: &LinkCode| {
-        visit.handle().with_state(|state| state.users.link(&code.hash(), visit.now).is_some_and(|link| link.purpose == LinkPurpose::Setup))
+        visit.handle().with_state(|state| {
+            state
+                .users
+                .link(&code.hash(), visit.now)
+                .is_some_and(|link| link.purpose == LinkPurpose::Setup)
+        })
     };
     let code = code.filter(is_good);
     // A password is checked against a valid name only.
-    let password = name.as_ref().map_or(Ok(None), |name| Password::parse(typed.get("password"), name).map(Some));
-    let wrong = PasswordFormErrors { code: code.is_none(), name: name.as_ref().err().copied(), password: password.as_ref().err().copied() };
+    let password = name.as_ref().map_or(Ok(None), |name| {
+        Password::parse(typed.get("password"), name).map(Some)
+    });
+    let wrong = PasswordFormErrors {
+        code: code.is_none(),
+        name: name.as_ref().err().copied(),
+        password: password.as_ref().err().copied(),
+    };
     let (Some(code), Ok(name), Ok(Some(password))) = (code, name, password) else {
         return Ok(render_setup_form(visit, typed.get("code"), typed.get("name"), &wrong).into());
     };
     // Time zone that the browser reports, if it is known.
     let zone = Timezone::parse(typed.get("zone")).ok();
-    let first =
-        FirstUser { uuid: visit.handle().random().uuid(), name, preferences: UserPreferences { zone, ..UserPreferences::default() } };
+    let first = FirstUser {
+        uuid: visit.handle().random().uuid(),
+        name,
+        preferences: UserPreferences {
+            zone,
+            ..UserPreferences::default()
+        },
+    };
     redeem_link(visit, &code, Some(first), password).await
 }
 
 /// Renders the form for an existing user.
 pub(super) fn show(visit: &PageRequest, code: &LinkCode) -> Result<PageResponse, PageError> {
     let (_, name, is_first) = link_owner(visit, code)?;
-    Ok(render_form(visit, false, is_first, ("", name.as_str()), &PasswordFormErrors::default()).into())
+    Ok(render_form(
+        visit,
+        false,
+        is_first,
+        ("", name.as_str()),
+        &PasswordFormErrors::default(),
+    )
+    .into())
 }
 
 /// Sets the password of the user of a link.
-pub(super) async fn post(visit: &PageRequest, code: &LinkCode, typed: &FormData) -> Result<PageResponse, PageError> {
+pub(super) async fn post(
+    visit: &PageRequest,
+    code: &LinkCode,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
     let (_, name, is_first) = link_owner(visit, code)?;
     match Password::parse(typed.get("password"), &name) {
         Ok(password) => redeem_link(visit, code, None, password).await,
         Err(reason) => {
-            let wrong = PasswordFormErrors { password: Some(reason), ..PasswordFormErrors::default() };
+            let wrong = PasswordFormErrors {
+                password: Some(reason),
+                ..PasswordFormErrors::default()
+            };
             Ok(render_form(visit, false, is_first, ("", name.as_str()), &wrong).into())
         }
     }
@@ -119,9 +176,19 @@ pub(super) async fn post(visit: &PageRequest, code: &LinkCode, typed: &FormData)
 /// User of a link, and true if the link is for a first password.
 fn link_owner(visit: &PageRequest, code: &LinkCode) -> Result<(UserId, UserName, bool), PageError> {
     visit.handle().with_state(|state| {
-        let of = |purpose| if let LinkPurpose::Password(user) = purpose { state.users.get(user) } else { None };
-        let user = state.users.link(&code.hash(), visit.now).and_then(|link| of(link.purpose));
-        user.map(|user| (user.id, user.name.clone(), user.password.is_none())).ok_or_else(link_spent_error)
+        let of = |purpose| {
+            if let LinkPurpose::Password(user) = purpose {
+                state.users.get(user)
+            } else {
+                None
+            }
+        };
+        let user = state
+            .users
+            .link(&code.hash(), visit.now)
+            .and_then(|link| of(link.purpose));
+        user.map(|user| (user.id, user.name.clone(), user.password.is_none()))
+            .ok_or_else(link_spent_error)
     })
 }
 
@@ -133,30 +200,51 @@ async fn redeem_link(
 ) -> Result<PageResponse, PageError> {
     let password = visit.dashboard.password_hasher.hash(password).await?;
     let (token, session) = new_session(visit);
-    let redeem = UserCommand::RedeemLink { hash: code.hash(), setup, password, session };
+    let redeem = UserCommand::RedeemLink {
+        hash: code.hash(),
+        setup,
+        password,
+        session,
+    };
     let session = match visit.handle().call(Command::User(Box::new(redeem))).await? {
         Ok(CommandOutcome::Session(session)) => session,
         Ok(CommandOutcome::User(user)) => {
             tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "chose a password by a link");
-            return Ok(PageResponse::Redirect(Page::Login(), FlashMessage::from_code("chosen")));
+            return Ok(PageResponse::Redirect(
+                Page::Login(),
+                FlashMessage::from_code("chosen"),
+            ));
         }
         // Another request has used the link in the meantime.
         Err(CommandError::User(UserCommandError::LinkInvalid)) => return Err(link_spent_error()),
         Err(refusal) => return Err(refusal.into()),
         Ok(_) => return Err(HttpError::Unavailable.into()),
     };
-    let user = visit.handle().with_state(|state| state.users.get(session.user).cloned());
-    let (name, mark) = user.map(|user| (user.name.clone(), new_browser_mark(visit, &user))).unzip();
+    let user = visit
+        .handle()
+        .with_state(|state| state.users.get(session.user).cloned());
+    let (name, mark) = user
+        .map(|user| (user.name.clone(), new_browser_mark(visit, &user)))
+        .unzip();
     let address = visit.origin.client.addr;
     tracing::info!(user = name.as_ref().map(UserName::as_str), %address, "chose a password by a link, and signed in");
-    let to = PageLink { base_url: &visit.dashboard.base_url, page: &Page::Projects() }.to_string();
-    Ok(PageResponse::SignIn { token, mark: mark.flatten(), to })
+    let to = PageLink {
+        base_url: &visit.dashboard.base_url,
+        page: &Page::Projects(),
+    }
+    .to_string();
+    Ok(PageResponse::SignIn {
+        token,
+        mark: mark.flatten(),
+        to,
+    })
 }
 
 fn link_spent_error() -> PageError {
     PageError::new(
         HttpError::NotFound,
         "Not any more",
-        "This link has been used or has expired. Ask an owner for another one; on the server, `overdue user link NAME` prints one.",
+        "This link has been used or has expired. Ask an owner for another one; on the server, \
+         `overdue user link NAME` prints one.",
     )
 }

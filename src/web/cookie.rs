@@ -44,7 +44,8 @@ impl CookieJar<'_> {
 
     /// Possible mark of a browser in which a user has signed in before, not verified yet.
     pub(super) fn browser_mark(self, headers: &HeaderMap) -> Option<&str> {
-        cookie_values(headers, self.mark_cookie_name()).find(|mark| mark.len() == browser_mark::MARK_LENGTH)
+        cookie_values(headers, self.mark_cookie_name())
+            .find(|mark| mark.len() == browser_mark::MARK_LENGTH)
     }
 
     /// `Set-Cookie` value with this mark. Signing out does not remove it.
@@ -54,8 +55,11 @@ impl CookieJar<'_> {
 
     /// Hashes of possible session tokens.
     pub(super) fn session_token_hashes(self, headers: &HeaderMap) -> impl Iterator<Item = KeyHash> {
-        let tokens = cookie_values(headers, self.session_cookie_name()).filter(|token| token.len() == Session::TOKEN_LENGTH);
-        tokens.take(MAX_COOKIES).map(|token| KeyHash::of_key(token.as_bytes()))
+        let tokens = cookie_values(headers, self.session_cookie_name())
+            .filter(|token| token.len() == Session::TOKEN_LENGTH);
+        tokens
+            .take(MAX_COOKIES)
+            .map(|token| KeyHash::of_key(token.as_bytes()))
     }
 
     /// `Set-Cookie` value with this token.
@@ -69,16 +73,29 @@ impl CookieJar<'_> {
     }
 
     fn format_cookie(self, name: &str, value: &str, secs: u32) -> String {
-        let path = if self.base_path.is_empty() { "/" } else { self.base_path };
+        let path = if self.base_path.is_empty() {
+            "/"
+        } else {
+            self.base_path
+        };
         let secure = if self.is_secure { "; Secure" } else { "" };
         format!("{name}={value}; Path={path}; Max-Age={secs}; HttpOnly; SameSite=Lax{secure}")
     }
 }
 
 /// Values of the cookies of this name, in order.
-fn cookie_values<'h>(headers: &'h HeaderMap, name: &'static str) -> impl Iterator<Item = &'h str> + use<'h> {
-    let pairs = headers.get_all(COOKIE).into_iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(';'));
-    pairs.filter_map(move |pair| pair.trim().split_once('=').filter(|(own, _)| *own == name)).map(|(_, value)| value)
+fn cookie_values<'h>(
+    headers: &'h HeaderMap,
+    name: &'static str,
+) -> impl Iterator<Item = &'h str> + use<'h> {
+    let pairs = headers
+        .get_all(COOKIE)
+        .into_iter()
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(';'));
+    pairs
+        .filter_map(move |pair| pair.trim().split_once('=').filter(|(own, _)| *own == name))
+        .map(|(_, value)| value)
 }
 
 #[cfg(test)]
@@ -90,15 +107,42 @@ mod tests {
     #[test]
     fn a_cookie_has_the_attributes_of_its_deployment() {
         for (is_secure, base_path, wanted) in [
-            (false, "", "overdue=T; Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax"),
-            (false, "/a", "overdue=T; Path=/a; Max-Age=15552000; HttpOnly; SameSite=Lax"),
-            (true, "", "__Host-overdue=T; Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax; Secure"),
-            (true, "/a/b", "__Secure-overdue=T; Path=/a/b; Max-Age=15552000; HttpOnly; SameSite=Lax; Secure"),
+            (
+                false,
+                "",
+                "overdue=T; Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax",
+            ),
+            (
+                false,
+                "/a",
+                "overdue=T; Path=/a; Max-Age=15552000; HttpOnly; SameSite=Lax",
+            ),
+            (
+                true,
+                "",
+                "__Host-overdue=T; Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax; Secure",
+            ),
+            (
+                true,
+                "/a/b",
+                "__Secure-overdue=T; Path=/a/b; Max-Age=15552000; HttpOnly; SameSite=Lax; Secure",
+            ),
         ] {
-            assert_eq!(CookieJar { is_secure, base_path }.set_session("T"), wanted);
+            assert_eq!(
+                CookieJar {
+                    is_secure,
+                    base_path
+                }
+                .set_session("T"),
+                wanted
+            );
         }
         assert_eq!(
-            CookieJar { is_secure: true, base_path: "" }.clear_session(),
+            CookieJar {
+                is_secure: true,
+                base_path: ""
+            }
+            .clear_session(),
             "__Host-overdue=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure"
         );
     }
@@ -106,16 +150,31 @@ mod tests {
     #[test]
     fn the_mark_of_a_browser_is_a_cookie_of_its_own() {
         let mark = "m".repeat(browser_mark::MARK_LENGTH);
-        for (is_secure, base_path, name) in
-            [(false, "", "overdue-known"), (true, "", "__Host-overdue-known"), (true, "/a", "__Secure-overdue-known")]
-        {
-            let jar = CookieJar { is_secure, base_path };
-            assert!(jar.set_mark(&mark).starts_with(&format!("{name}={mark}; Path=/")), "{name}");
-            for (line, is_found) in
-                [(format!("a=1; {name}={mark}"), true), (format!("{name}=short"), false), (format!("x{name}={mark}"), false)]
-            {
+        for (is_secure, base_path, name) in [
+            (false, "", "overdue-known"),
+            (true, "", "__Host-overdue-known"),
+            (true, "/a", "__Secure-overdue-known"),
+        ] {
+            let jar = CookieJar {
+                is_secure,
+                base_path,
+            };
+            assert!(
+                jar.set_mark(&mark)
+                    .starts_with(&format!("{name}={mark}; Path=/")),
+                "{name}"
+            );
+            for (line, is_found) in [
+                (format!("a=1; {name}={mark}"), true),
+                (format!("{name}=short"), false),
+                (format!("x{name}={mark}"), false),
+            ] {
                 let headers = HeaderMap::from_iter([(COOKIE, line.parse().unwrap())]);
-                assert_eq!(jar.browser_mark(&headers), is_found.then_some(mark.as_str()), "{line}");
+                assert_eq!(
+                    jar.browser_mark(&headers),
+                    is_found.then_some(mark.as_str()),
+                    "{line}"
+                );
                 assert_eq!(jar.session_token_hashes(&headers).count(), 0);
             }
         }
@@ -128,10 +187,16 @@ mod tests {
             for line in lines {
                 headers.append(COOKIE, line.parse().unwrap());
             }
-            CookieJar { is_secure, base_path: "" }.session_token_hashes(&headers).collect::<Vec<_>>()
+            CookieJar {
+                is_secure,
+                base_path: "",
+            }
+            .session_token_hashes(&headers)
+            .collect::<Vec<_>>()
         };
         let hash = KeyHash::of_key(TOKEN.as_bytes());
-        let (plain, secure) = (format!("overdue={TOKEN}"), format!("__Host-overdue={TOKEN}"));
+        let plain = format!("overdue={TOKEN}");
+        let secure = format!("__Host-overdue={TOKEN}");
         assert_eq!(found(false, &[&plain]), [hash]);
         assert_eq!(found(false, &[&format!("a=1; {plain} ;b")]), [hash]);
         assert_eq!(found(false, &["a=1", &plain]), [hash]);
@@ -139,7 +204,14 @@ mod tests {
         // A cookie that plain HTTP may have set is ignored by TLS.
         assert_eq!(found(true, &[&plain]), []);
         assert_eq!(found(false, &[&secure]), []);
-        for line in ["", "overdue", "overdue=", "overdue=short", &format!("Overdue={TOKEN}"), &format!("x-overdue={TOKEN}")] {
+        for line in [
+            "",
+            "overdue",
+            "overdue=",
+            "overdue=short",
+            &format!("Overdue={TOKEN}"),
+            &format!("x-overdue={TOKEN}"),
+        ] {
             assert_eq!(found(false, &[line]), [], "{line}");
         }
         let many = vec![plain.as_str(); 99].join(";");

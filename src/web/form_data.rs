@@ -21,16 +21,27 @@ pub(crate) struct FormData(Query);
 
 impl FormData {
     /// Reads the body of a request.
-    pub(super) async fn read(body: IncomingBody<'_>, budget: &BodyBudget, outgoing: &ResponseWriter) -> Result<Self, PageError> {
+    pub(super) async fn read(
+        body: IncomingBody<'_>,
+        budget: &BodyBudget,
+        outgoing: &ResponseWriter,
+    ) -> Result<Self, PageError> {
         let bytes = request_body::read_whole(body, MAX_FORM_BYTES, budget).await?;
         let is_short = bytes.len() <= INLINE_PARSE_BYTES;
-        let read = outgoing.run_if_short(is_short, move || Self::parse(&bytes)).await?;
-        read.ok_or_else(|| HttpError::BadRequest("this is not what a form of ours sends".into()).into())
+        let read = outgoing
+            .run_if_short(is_short, move || Self::parse(&bytes))
+            .await?;
+        read.ok_or_else(|| {
+            HttpError::BadRequest("this is not what a form of ours sends".into()).into()
+        })
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
-        let fields = form_pairs(text).take(MAX_FIELDS + 1).map(|(name, value)| name.zip(value)).collect::<Option<Vec<_>>>()?;
+        let fields = form_pairs(text)
+            .take(MAX_FIELDS + 1)
+            .map(|(name, value)| name.zip(value))
+            .collect::<Option<Vec<_>>>()?;
         (fields.len() <= MAX_FIELDS).then_some(Self(Query(fields)))
     }
 
@@ -64,7 +75,10 @@ mod tests {
         let form = FormData::parse(b"name=Nightly+backup&tag=a&tag=%C3%A4%26&on&x=").unwrap();
         assert_eq!(form.get("name"), "Nightly backup");
         assert_eq!(form.get_all("tag").collect::<Vec<_>>(), ["a", "ä&"]);
-        assert_eq!((form.get("tag"), form.get("on"), form.get("none")), ("ä&", "", ""));
+        assert_eq!(
+            (form.get("tag"), form.get("on"), form.get("none")),
+            ("ä&", "", "")
+        );
         assert!(form.has("on") && form.has("x") && !form.has("none"));
         assert!(!FormData::parse(b"").unwrap().has(""));
         for bad in [&b"a=%ff"[..], b"\xff=1"] {

@@ -65,7 +65,11 @@ impl Layout {
             notice: FlashMessage::from_code(visit.query.get("m")),
             notes: collect_banners(visit),
             project: here,
-            user: visit.viewer.signed_in.as_ref().map(|person| person.user.name.as_str().into()),
+            user: visit
+                .viewer
+                .signed_in
+                .as_ref()
+                .map(|person| person.user.name.as_str().into()),
             is_owner: visit.viewer.is_allowed(super::Need::Owner, None),
             page: Some(visit.page.clone()),
             ..Self::without_user(&visit.dashboard, "")
@@ -122,7 +126,11 @@ impl Layout {
 
     /// URL of a page.
     pub(crate) fn link_to(&self, page: &Page) -> String {
-        PageLink { base_url: &self.base_url, page }.to_string()
+        PageLink {
+            base_url: &self.base_url,
+            page,
+        }
+        .to_string()
     }
 
     /// URL of the list of checks of a project.
@@ -192,12 +200,18 @@ impl Layout {
 
     /// Target of the form that deletes the project of the page.
     pub(crate) fn remove_project(&self) -> String {
-        self.project.as_ref().map(|here| self.link_to(&Page::RemoveProject(here.uuid))).unwrap_or_default()
+        self.project
+            .as_ref()
+            .map(|here| self.link_to(&Page::RemoveProject(here.uuid)))
+            .unwrap_or_default()
     }
 
     /// URL of the export of the project of the page.
     pub(crate) fn export(&self) -> String {
-        self.project.as_ref().map(|here| self.link_to(&Page::Export(here.uuid))).unwrap_or_default()
+        self.project
+            .as_ref()
+            .map(|here| self.link_to(&Page::Export(here.uuid)))
+            .unwrap_or_default()
     }
 
     /// Name of the project of the page.
@@ -249,14 +263,18 @@ impl Layout {
     pub(crate) fn is_at_integrations(&self) -> bool {
         let page = self.page.as_ref();
         page.is_some_and(|page| {
-            matches!(page, Page::Integrations(_) | Page::AddIntegration(..)) || matches!(page.scope(), Scope::Channel(_))
+            matches!(page, Page::Integrations(_) | Page::AddIntegration(..))
+                || matches!(page.scope(), Scope::Channel(_))
         })
     }
 
     /// True on the list of checks, or on a page below it.
     pub(crate) fn is_at_checks(&self) -> bool {
         let page = self.page.as_ref();
-        page.is_some_and(|page| matches!(page, Page::Checks(_) | Page::AddCheck(_)) || matches!(page.scope(), Scope::Check(_)))
+        page.is_some_and(|page| {
+            matches!(page, Page::Checks(_) | Page::AddCheck(_))
+                || matches!(page.scope(), Scope::Check(_))
+        })
     }
 }
 
@@ -264,17 +282,32 @@ impl Layout {
 fn collect_banners(visit: &PageRequest) -> Vec<Banner> {
     let mut notes = Vec::new();
     // A fragment of a page shows no messages.
-    let taken = || visit.dashboard.one_time_secrets.take(visit, &Page::SecondStep().to_string());
+    let taken = || {
+        visit
+            .dashboard
+            .one_time_secrets
+            .take(visit, &Page::SecondStep().to_string())
+    };
     let wrong_codes = visit.fragment.is_empty().then(taken).flatten();
-    notes.extend(wrong_codes.map(|text| Banner::warning(text).with_link("Your account", visit.page_url(&Page::Account()))));
+    notes.extend(wrong_codes.map(|text| {
+        Banner::warning(text).with_link("Your account", visit.page_url(&Page::Account()))
+    }));
     if !visit.handle().is_writable() {
-        let text = "The database takes no writes. Pings are answered 503 and their senders try again; nothing you change is saved.";
+        let text = "The database takes no writes. Pings are answered 503 and their senders try \
+                    again; nothing you change is saved.";
         notes.push(Banner::error(text));
     }
     let base_url = visit.base_url();
-    if let Some(address) = visit.origin.mismatched_address(base_url).filter(|_| visit.is_allowed(Need::Write)) {
+    if let Some(address) = visit
+        .origin
+        .mismatched_address(base_url)
+        .filter(|_| visit.is_allowed(Need::Write))
+    {
         let base_url = base_url.as_str();
-        let text = format!("Ping URLs here begin with {base_url}, but you came by {address}. Start overdue with --base-url {address}.");
+        let text = format!(
+            "Ping URLs here begin with {base_url}, but you came by {address}. Start overdue with \
+             --base-url {address}."
+        );
         notes.push(Banner::warning(text));
     }
     if let Ok(project) = visit.project()
@@ -282,16 +315,26 @@ fn collect_banners(visit: &PageRequest) -> Vec<Banner> {
     {
         let name = project.name.as_str();
         notes.push(Banner::warning(format!(
-            "This project is on trial: nobody is told what goes down here. overdue project release {name:?} ends that."
+            "This project is on trial: nobody is told what goes down here. overdue project \
+             release {name:?} ends that."
         )));
     }
     notes
 }
 
 fn menu_projects(visit: &PageRequest) -> Vec<(Box<str>, Uuid)> {
-    let projects: Vec<_> = visit.handle().with_state(|state| state.projects().map(|found| Arc::clone(&found.project)).collect());
-    let seen = projects.into_iter().filter(|project| visit.viewer.is_allowed(Need::Read, Some(project.id)));
-    let mut seen: Vec<_> = seen.map(|project| (project.name.as_str().into(), project.uuid)).collect();
+    let projects: Vec<_> = visit.handle().with_state(|state| {
+        state
+            .projects()
+            .map(|found| Arc::clone(&found.project))
+            .collect()
+    });
+    let seen = projects
+        .into_iter()
+        .filter(|project| visit.viewer.is_allowed(Need::Read, Some(project.id)));
+    let mut seen: Vec<_> = seen
+        .map(|project| (project.name.as_str().into(), project.uuid))
+        .collect();
     seen.sort_unstable();
     seen.truncate(MAX_PROJECTS_IN_MENU);
     seen

@@ -60,11 +60,19 @@ impl LiveUpdates {
     /// Creates the state. Hubs run on the runtime of the caller.
     pub(super) fn new(handle: Handle, outgoing: ResponseWriter) -> Arc<Self> {
         let runtime = runtime::Handle::try_current().ok();
-        let live = Arc::new(Self { handle, outgoing, runtime, hubs: Mutex::default(), stream_limit: Arc::default() });
+        let live = Arc::new(Self {
+            handle,
+            outgoing,
+            runtime,
+            hubs: Mutex::default(),
+            stream_limit: Arc::default(),
+        });
         let weak = Arc::downgrade(&live);
         live.handle.clock().on_move(move || {
             if let Some(live) = weak.upgrade() {
-                live.lock_hubs().values().for_each(|hub| hub.wakeup.notify_one());
+                live.lock_hubs()
+                    .values()
+                    .for_each(|hub| hub.wakeup.notify_one());
             }
         });
         live
@@ -85,7 +93,12 @@ impl LiveUpdates {
         let mut hubs = self.lock_hubs();
         let hub = hubs.entry(project).or_insert_with(|| {
             let epoch = u32::from_le_bytes(self.handle.random().bytes());
-            let hub = Arc::new(UpdateHub::new(project, epoch, self.handle.subscribe_to_project(project), self.handle.now()));
+            let hub = Arc::new(UpdateHub::new(
+                project,
+                epoch,
+                self.handle.subscribe_to_project(project),
+                self.handle.now(),
+            ));
             runtime.spawn(hub::run_hub(Arc::downgrade(self), Arc::clone(&hub)));
             hub
         });
@@ -107,7 +120,9 @@ impl LiveUpdates {
     /// reports its own moves.
     fn time_until(&self, until: Option<Timestamp>) -> Option<Duration> {
         let until = until.filter(|_| self.handle.clock().is_system())?;
-        Some(Duration::from_micros(until.micros_since(self.handle.now()).max(0).unsigned_abs()))
+        Some(Duration::from_micros(
+            until.micros_since(self.handle.now()).max(0).unsigned_abs(),
+        ))
     }
 }
 
@@ -121,34 +136,61 @@ impl PageRequest {
         if let Ok(check) = self.check() {
             events.push_str(&format!("?check={}", check.uuid));
         }
-        Some(LiveSubscription { events, since: hub.newest_frame_id(), zone: self.viewer.zone.name().to_owned() })
+        Some(LiveSubscription {
+            events,
+            since: hub.newest_frame_id(),
+            zone: self.viewer.zone.name().to_owned(),
+        })
     }
 }
 
 /// Answers a request for changes: with a stream of events if the client accepts one, otherwise with
 /// the changes since a frame.
-pub(super) async fn handle_request(visit: PageRequest, headers: &HeaderMap) -> Result<HttpReply, PageError> {
+pub(super) async fn handle_request(
+    visit: PageRequest,
+    headers: &HeaderMap,
+) -> Result<HttpReply, PageError> {
     let live = Arc::clone(&visit.dashboard.live_updates);
     let project = visit.project()?.id;
     let only = requested_check(&visit, project)?;
     let hub = live.hub(project).ok_or(HttpError::Unavailable)?;
-    let header = headers.get(&LAST_EVENT_ID_HEADER).and_then(|value| value.to_str().ok());
+    let header = headers
+        .get(&LAST_EVENT_ID_HEADER)
+        .and_then(|value| value.to_str().ok());
     let since = header.unwrap_or_else(|| visit.query.get("since"));
     // A client that names no frame starts with the next one. A frame of another hub counts as
     // dropped.
     let since = if since.is_empty() {
         *hub.subscribe().borrow()
     } else {
-        parse_frame_id(since).filter(|(epoch, _)| *epoch == hub.epoch).map_or(u64::MAX, |(_, number)| number)
+        parse_frame_id(since)
+            .filter(|(epoch, _)| *epoch == hub.epoch)
+            .map_or(u64::MAX, |(_, number)| number)
     };
-    let mut accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut accepted = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     if !accepted.any(|accepts| accepts.contains("text/event-stream")) {
-        return Ok(reply::with_no_store(reply::json(poll_updates(&hub, since, only).await)));
+        return Ok(reply::with_no_store(reply::json(
+            poll_updates(&hub, since, only).await,
+        )));
     }
-    let session = visit.viewer.signed_in.as_ref().and_then(|person| person.session.as_ref()).map(|session| session.id);
-    let seat = live.stream_limit.acquire(session, visit.origin.client.addr).ok_or(HttpError::TooManyStreams)?;
+    let session = visit
+        .viewer
+        .signed_in
+        .as_ref()
+        .and_then(|person| person.session.as_ref())
+        .map(|session| session.id);
+    let seat = live
+        .stream_limit
+        .acquire(session, visit.origin.client.addr)
+        .ok_or(HttpError::TooManyStreams)?;
     let stream = EventStream::new(&live, hub, visit.viewer.clone(), since, only, seat);
-    let mut reply = reply::with_no_store(reply::content("text/event-stream", ResponseBody::from_endless(Box::new(stream))));
+    let mut reply = reply::with_no_store(reply::content(
+        "text/event-stream",
+        ResponseBody::from_endless(Box::new(stream)),
+    ));
     reply::set_header(&mut reply, ACCEL_BUFFERING_HEADER, "no");
     Ok(reply)
 }
@@ -156,7 +198,10 @@ pub(super) async fn handle_request(visit: PageRequest, headers: &HeaderMap) -> R
 /// Answers a request for events after the session has ended. Browsers accept only events as an
 /// answer and would otherwise retry forever.
 pub(super) fn session_ended_reply() -> HttpReply {
-    reply::with_no_store(reply::content("text/event-stream", "event: over\ndata: signed out\n\n"))
+    reply::with_no_store(reply::content(
+        "text/event-stream",
+        "event: over\ndata: signed out\n\n",
+    ))
 }
 
 /// The only check that the client asks for, if the request names one.
@@ -166,7 +211,9 @@ fn requested_check(visit: &PageRequest, project: ProjectId) -> Result<Option<Che
         return Ok(None);
     }
     visit.handle().with_state(|state| {
-        let check = parse_path_uuid(named).and_then(|uuid| state.check_by_uuid(uuid)).filter(|check| check.project == project);
+        let check = parse_path_uuid(named)
+            .and_then(|uuid| state.check_by_uuid(uuid))
+            .filter(|check| check.project == project);
         Ok(Some(check.ok_or_else(PageError::not_found)?.id))
     })
 }
@@ -180,7 +227,8 @@ async fn poll_updates(hub: &UpdateHub, since: u64, only: Option<CheckId>) -> Vec
         // Later changes are part of the next answer.
         let _ = timeout(POLL_TIMEOUT, newest.changed()).await;
     }
-    let (mut frames, mut after) = (Vec::new(), since);
+    let mut frames = Vec::new();
+    let mut after = since;
     loop {
         let data = match hub.frame_after(after) {
             NextFrame::Pending => break,
@@ -200,5 +248,10 @@ async fn poll_updates(hub: &UpdateHub, since: u64, only: Option<CheckId>) -> Vec
         frames.push(data);
     }
     let id = frame_id(hub.epoch, after);
-    [format!("{{\"id\":\"{id}\",\"frames\":[").as_bytes(), &frames.join(&b","[..]), b"]}"].concat()
+    [
+        format!("{{\"id\":\"{id}\",\"frames\":[").as_bytes(),
+        &frames.join(&b","[..]),
+        b"]}",
+    ]
+    .concat()
 }

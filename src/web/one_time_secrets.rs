@@ -25,12 +25,26 @@ pub(super) struct OneTimeSecrets(Mutex<HashMap<SecretOwner, (Duration, String)>>
 impl OneTimeSecrets {
     /// Stores a secret for the page of this path.
     pub(super) fn store(&self, visit: &PageRequest, path: &str, secret: String) {
-        self.insert(secret_owner(visit, path), secret, visit.handle().clock().uptime());
+        self.insert(
+            secret_owner(visit, path),
+            secret,
+            visit.handle().clock().uptime(),
+        );
     }
 
     /// Stores a text for the page of this path and a new session.
-    pub(super) fn store_for_session(&self, visit: &PageRequest, (user, session): (UserId, SessionId), path: &str, text: String) {
-        self.insert((Some(user), Some(session), path.into()), text, visit.handle().clock().uptime());
+    pub(super) fn store_for_session(
+        &self,
+        visit: &PageRequest,
+        (user, session): (UserId, SessionId),
+        path: &str,
+        text: String,
+    ) {
+        self.insert(
+            (Some(user), Some(session), path.into()),
+            text,
+            visit.handle().clock().uptime(),
+        );
     }
 
     /// Takes the secret that the viewer created for this page.
@@ -48,13 +62,18 @@ impl OneTimeSecrets {
 
     fn remove(&self, maker: &SecretOwner, now: Duration) -> Option<String> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.remove(maker).filter(|(since, _)| now < *since + SECRET_LIFETIME).map(|(_, secret)| secret)
+        waiting
+            .remove(maker)
+            .filter(|(since, _)| now < *since + SECRET_LIFETIME)
+            .map(|(_, secret)| secret)
     }
 }
 
 fn secret_owner(visit: &PageRequest, path: &str) -> SecretOwner {
     let person = visit.viewer.signed_in.as_ref();
-    let session = person.and_then(|person| person.session.as_ref()).map(|session| session.id);
+    let session = person
+        .and_then(|person| person.session.as_ref())
+        .map(|session| session.id);
     (person.map(|person| person.user.id), session, path.into())
 }
 
@@ -64,11 +83,20 @@ mod tests {
 
     #[test]
     fn a_secret_is_shown_once_to_its_maker_and_not_for_long() {
-        let (secrets, secs) = (OneTimeSecrets::default(), Duration::from_secs);
-        let user = |user, session: Option<u64>, path: &str| (Some(UserId(user)), session.map(SessionId), path.to_owned());
+        let secrets = OneTimeSecrets::default();
+        let secs = Duration::from_secs;
+        let user = |user, session: Option<u64>, path: &str| {
+            (Some(UserId(user)), session.map(SessionId), path.to_owned())
+        };
         let maker = |session| user(1, Some(session), "/a/");
         secrets.insert(maker(1), "s".into(), secs(0));
-        for other in [maker(2), user(2, Some(1), "/a/"), user(1, None, "/a/"), user(1, Some(1), "/b/"), (None, None, "/a/".into())] {
+        for other in [
+            maker(2),
+            user(2, Some(1), "/a/"),
+            user(1, None, "/a/"),
+            user(1, Some(1), "/b/"),
+            (None, None, "/a/".into()),
+        ] {
             assert_eq!(secrets.remove(&other, secs(1)), None, "{other:?}");
         }
         assert_eq!(secrets.remove(&maker(1), secs(1)).as_deref(), Some("s"));

@@ -32,41 +32,62 @@ struct ErrorPage<'a> {
 
 impl PageError {
     /// Error page with this title and text.
-    pub(crate) fn new(fault: HttpError, title: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { http_error: fault, title, text: text.into() }
+    pub(crate) fn new(
+        fault: HttpError,
+        title: &'static str,
+        text: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            http_error: fault,
+            title,
+            text: text.into(),
+        }
     }
 
     /// The object does not exist, or the viewer may not see it.
     pub(crate) fn not_found() -> Self {
-        Self::new(HttpError::NotFound, "Nothing here", "There is nothing here, or you may not see it.")
+        Self::new(
+            HttpError::NotFound,
+            "Nothing here",
+            "There is nothing here, or you may not see it.",
+        )
     }
 
     /// The viewer may see the object but not change it.
     pub(super) fn forbidden(need: Need) -> Self {
         let text = match need {
             Need::Owner => "Only owners of this server may do this. Ask one of them.",
-            _ => "You may look at this project, but not change it. Ask an owner of this server for more.",
+            _ => {
+                "You may look at this project, but not change it. Ask an owner of this server for \
+                 more."
+            }
         };
         Self::new(HttpError::Forbidden, "Not allowed", text)
     }
 
     /// A fragment was requested after the session had ended.
     pub(super) fn session_expired() -> Self {
-        Self::new(HttpError::NotSignedIn, "Signed out", "You were signed out. Sign in again.")
+        Self::new(
+            HttpError::NotSignedIn,
+            "Signed out",
+            "You were signed out. Sign in again.",
+        )
     }
 
     /// The server runs without sign-in, and the client is on another machine.
     pub(super) fn not_local() -> Self {
-        let text = "This server runs without sign-in, so it shows its pages on its own machine and by trusted proxies only. Start it with \
-                    --auth password, or name your proxy with --trusted-proxy.";
+        let text = "This server runs without sign-in, so it shows its pages on its own machine \
+                    and by trusted proxies only. Start it with --auth password, or name your \
+                    proxy with --trusted-proxy.";
         Self::new(HttpError::Forbidden, "Not from here", text)
     }
 
     /// The server runs without sign-in, and the `Host` may be a foreign one.
     pub(super) fn unknown_host(came: &RequestOrigin) -> Self {
         let text = format!(
-            "This server runs without sign-in, so its pages are shown under the names localhost and 127.0.0.1 and under that of --base-url \
-             only. You came by {}. Start it with --base-url and that address if it is right.",
+            "This server runs without sign-in, so its pages are shown under the names localhost \
+             and 127.0.0.1 and under that of --base-url only. You came by {}. Start it with \
+             --base-url and that address if it is right.",
             came.host
         );
         Self::new(HttpError::Forbidden, "Not by this name", text)
@@ -75,8 +96,10 @@ impl PageError {
     /// A proxy names a user, and the `Host` may be a foreign one.
     pub(super) fn unknown_host_behind_proxy(host: &str) -> Self {
         let text = format!(
-            "A proxy says who you are, and that counts under the names localhost and 127.0.0.1 and under that of --base-url only. You came by \
-             {host}. Start overdue with --base-url and that address if it is right, and have the proxy pass the Host header on as it came."
+            "A proxy says who you are, and that counts under the names localhost and 127.0.0.1 \
+             and under that of --base-url only. You came by {host}. Start overdue with --base-url \
+             and that address if it is right, and have the proxy pass the Host header on as it \
+             came."
         );
         Self::new(HttpError::Forbidden, "Not by this name", text)
     }
@@ -84,7 +107,8 @@ impl PageError {
     /// The form was sent from another origin.
     pub(super) fn cross_origin(base_url: &BaseUrl, host: &str) -> Self {
         let text = format!(
-            "This form came from another address than the page. Open overdue at {}, or set --base-url to the address you use (you came by {host}).",
+            "This form came from another address than the page. Open overdue at {}, or set \
+             --base-url to the address you use (you came by {host}).",
             base_url.as_str()
         );
         Self::new(HttpError::Forbidden, "From another address", text)
@@ -92,17 +116,29 @@ impl PageError {
 
     /// The request conflicts with the current state, for this reason.
     pub(crate) fn bad_request(reason: &str) -> Self {
-        Self::new(HttpError::BadRequest("it is not possible".into()), "Not possible", to_sentence(reason))
+        Self::new(
+            HttpError::BadRequest("it is not possible".into()),
+            "Not possible",
+            to_sentence(reason),
+        )
     }
 
     /// The page does not support the method.
     pub(super) fn method_not_allowed(methods: &'static str) -> Self {
-        Self::new(HttpError::MethodNotAllowed(methods), "Not this way", "This address takes no such request. Nothing was changed.")
+        Self::new(
+            HttpError::MethodNotAllowed(methods),
+            "Not this way",
+            "This address takes no such request. Nothing was changed.",
+        )
     }
 
     /// Renders the page. `before`: URL of the previous page.
     pub(super) fn reply(&self, site: &DashboardState, before: Option<String>) -> HttpReply {
-        let page = ErrorPage { frame: Layout::without_user(site, self.title), trouble: self, before };
+        let page = ErrorPage {
+            frame: Layout::without_user(site, self.title),
+            trouble: self,
+            before,
+        };
         // Rendering only formats values and does not fail.
         self.http_error.to_page(page.render().unwrap_or_default())
     }
@@ -115,25 +151,41 @@ impl From<HttpError> for PageError {
             HttpError::Forbidden => return Self::forbidden(Need::Write),
             HttpError::Unavailable | HttpError::BodyBudgetExhausted => (
                 "Not at the moment",
-                "The server cannot do this at the moment, so nothing was changed. Try again in a few seconds; the log says more.".into(),
+                "The server cannot do this at the moment, so nothing was changed. Try again in a \
+                 few seconds; the log says more."
+                    .into(),
             ),
-            HttpError::BodyTooLarge(_) => ("Too long", "What you sent is too long. Nothing was changed. Go back and shorten it.".into()),
-            HttpError::BodyTimeout => {
-                ("Too slow", "What you sent did not arrive in time. Nothing was changed. Go back and send it again.".into())
-            }
-            HttpError::TooManyRequests(seconds) => {
-                ("Too many attempts", format!("Too many attempts from here. Try again in {seconds} s.").into())
-            }
+            HttpError::BodyTooLarge(_) => (
+                "Too long",
+                "What you sent is too long. Nothing was changed. Go back and shorten it.".into(),
+            ),
+            HttpError::BodyTimeout => (
+                "Too slow",
+                "What you sent did not arrive in time. Nothing was changed. Go back and send it \
+                 again."
+                    .into(),
+            ),
+            HttpError::TooManyRequests(seconds) => (
+                "Too many attempts",
+                format!("Too many attempts from here. Try again in {seconds} s.").into(),
+            ),
             other => ("Not possible", to_sentence(&other.message())),
         };
-        Self { title, text, http_error: fault }
+        Self {
+            title,
+            text,
+            http_error: fault,
+        }
     }
 }
 
 /// Message of an error as a sentence.
 fn to_sentence(words: &str) -> Cow<'static, str> {
     let mut letters = words.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let first = letters
+        .next()
+        .map(|first| first.to_uppercase().to_string())
+        .unwrap_or_default();
     format!("{first}{}. Nothing was changed.", letters.as_str()).into()
 }
 
@@ -143,7 +195,8 @@ impl From<CommandError> for PageError {
             return Self::new(
                 HttpError::Outdated,
                 "Changed meanwhile",
-                "Someone changed this while you were editing, so nothing was saved. Go back, load the page again, and choose.",
+                "Someone changed this while you were editing, so nothing was saved. Go back, load \
+                 the page again, and choose.",
             );
         }
         HttpError::from(refusal).into()
@@ -152,7 +205,8 @@ impl From<CommandError> for PageError {
 
 impl From<Unavailable> for PageError {
     fn from(_: Unavailable) -> Self {
-        let text = "The database takes no writes at the moment, so nothing was changed. Reading works. Try again in a few seconds.";
+        let text = "The database takes no writes at the moment, so nothing was changed. Reading \
+                    works. Try again in a few seconds.";
         Self::new(HttpError::Unavailable, "Not at the moment", text)
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use askama::Template;
 use flate2::Compression;
 use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, HeaderMap, HeaderName, REFERER, SET_COOKIE, VARY,
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, HeaderMap,
+    HeaderName, REFERER, SET_COOKIE, VARY,
 };
 use hyper::{Method, Request, Uri};
 
@@ -19,8 +20,9 @@ use super::page_messages::FlashMessage;
 use super::page_request::{PageRequest, PendingRequest, Query};
 use super::page_routes::{DashboardTarget, Need, Page, PageLink, Scope};
 use super::{
-    DashboardState, account, add_project, assets, badges, channels, chapters, check, check_list, choose_password, export_project,
-    live_updates, project_list, project_settings, second_step, session_expired, sign_in, system, totp, users, viewer,
+    DashboardState, account, add_project, assets, badges, channels, chapters, check, check_list,
+    choose_password, export_project, live_updates, project_list, project_settings, second_step,
+    session_expired, sign_in, system, totp, users, viewer,
 };
 use crate::wire::client_address::Peer;
 use crate::wire::reply::{self, HttpError, HttpReply};
@@ -92,7 +94,11 @@ impl HtmlPage {
     /// Renders a template.
     pub(crate) fn from_template(template: &impl Template) -> Self {
         // Rendering only formats values and does not fail.
-        Self { text: template.render().unwrap_or_default(), http_error: None, no_store: false }
+        Self {
+            text: template.render().unwrap_or_default(),
+            http_error: None,
+            no_store: false,
+        }
     }
 
     /// Marks the page as a form with errors.
@@ -102,12 +108,18 @@ impl HtmlPage {
 
     /// Marks the page as a form that was refused for this reason.
     pub(crate) fn with_error(self, fault: HttpError) -> Self {
-        Self { http_error: Some(fault), ..self }
+        Self {
+            http_error: Some(fault),
+            ..self
+        }
     }
 
     /// Forbids caches to store the page.
     pub(crate) fn without_caching(self) -> Self {
-        Self { no_store: true, ..self }
+        Self {
+            no_store: true,
+            ..self
+        }
     }
 }
 
@@ -248,34 +260,52 @@ pub(crate) async fn handle_request(
     let came = RequestOrigin::from_headers(request.headers(), peer, site);
     let before = referring_page(site, &request);
     let reply = match target {
-        DashboardTarget::Asset(_) | DashboardTarget::Favicon | DashboardTarget::Robots if !is_read => {
+        DashboardTarget::Asset(_) | DashboardTarget::Favicon | DashboardTarget::Robots
+            if !is_read =>
+        {
             PageError::method_not_allowed("GET, HEAD").reply(site, None)
         }
         DashboardTarget::Asset(file) => asset_reply(file, request.headers()),
         // The URL of the favicon changes with its content, so this redirect is not cached without
         // revalidation.
-        DashboardTarget::Favicon => {
-            with_private_caching(reply::moved_permanently(&format!("{}/{}", site.base_url.path(), assets::asset_path("favicon-up.svg"))))
+        DashboardTarget::Favicon => with_private_caching(reply::moved_permanently(&format!(
+            "{}/{}",
+            site.base_url.path(),
+            assets::asset_path("favicon-up.svg")
+        ))),
+        DashboardTarget::Robots => {
+            with_private_caching(reply::text("User-agent: *\nDisallow: /\n"))
         }
-        DashboardTarget::Robots => with_private_caching(reply::text("User-agent: *\nDisallow: /\n")),
-        DashboardTarget::Redirect(page) => reply::moved_permanently(&url_with_query(site, &page, request.uri().query())),
-        DashboardTarget::Page(page) => {
-            handle_page(site, budget, page, request, peer).await.unwrap_or_else(|trouble| with_private_caching(trouble.reply(site, before)))
+        DashboardTarget::Redirect(page) => {
+            reply::moved_permanently(&url_with_query(site, &page, request.uri().query()))
         }
+        DashboardTarget::Page(page) => handle_page(site, budget, page, request, peer)
+            .await
+            .unwrap_or_else(|trouble| with_private_caching(trouble.reply(site, before))),
     };
     with_security_headers(site, &came, reply)
 }
 
 /// Page of this server that sent the form, whatever host the browser names.
 fn referring_page(site: &DashboardState, request: &Request<IncomingBody<'_>>) -> Option<String> {
-    let from = request.headers().get(REFERER).filter(|_| *request.method() == Method::POST)?;
+    let from = request
+        .headers()
+        .get(REFERER)
+        .filter(|_| *request.method() == Method::POST)?;
     let from = from.to_str().ok()?.parse::<Uri>().ok()?;
     sign_in::parse_next_url(site, from.path_and_query()?.as_str())
 }
 
 /// Error page for an unknown path. `None` if the client is not a browser.
-pub(crate) fn not_found_page(site: &DashboardState, headers: &HeaderMap, peer: Peer) -> Option<HttpReply> {
-    let reads = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|accept| accept.contains("text/html"));
+pub(crate) fn not_found_page(
+    site: &DashboardState,
+    headers: &HeaderMap,
+    peer: Peer,
+) -> Option<HttpReply> {
+    let reads = headers
+        .get(ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|accept| accept.contains("text/html"));
     reads.then(|| {
         with_security_headers(
             site,
@@ -313,17 +343,48 @@ async fn handle_page(
         }
         if is_form && page != Page::Logout() {
             let form = FormData::read(body, budget, &site.outgoing).await?;
-            let (asked, path) = (Arc::clone(site), url_with_query(site, &page, head.uri.query()));
-            return page_reply(site, site.outgoing.run_blocking(move || session_expired::render_page(&asked, &path, &form)).await?, false)
-                .await;
+            let asked = Arc::clone(site);
+            let path = url_with_query(site, &page, head.uri.query());
+            return page_reply(
+                site,
+                site.outgoing
+                    .run_blocking(move || session_expired::render_page(&asked, &path, &form))
+                    .await?,
+                false,
+            )
+            .await;
         }
-        return Ok(with_private_caching(reply::see_other(&sign_in::sign_in_url(site, &page, head.uri.query()))));
+        return Ok(with_private_caching(reply::see_other(
+            &sign_in::sign_in_url(site, &page, head.uri.query()),
+        )));
     }
-    let jar = CookieJar { is_secure: came.is_secure(&site.base_url), base_path: site.base_url.path() };
+    let jar = CookieJar {
+        is_secure: came.is_secure(&site.base_url),
+        base_path: site.base_url.path(),
+    };
     let zips = accepts_gzip(&head.headers) && !came.is_cross_site();
-    let query = Query(request::query(&head.uri).filter_map(|(name, value)| name.zip(value)).collect());
-    let fragment = head.headers.get(&FRAGMENT_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default().into();
-    let visit = PageRequest::authorize(site, PendingRequest { page, viewer, origin: came, query, fragment }, need)?;
+    let query = Query(
+        request::query(&head.uri)
+            .filter_map(|(name, value)| name.zip(value))
+            .collect(),
+    );
+    let fragment = head
+        .headers
+        .get(&FRAGMENT_HEADER)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .into();
+    let visit = PageRequest::authorize(
+        site,
+        PendingRequest {
+            page,
+            viewer,
+            origin: came,
+            query,
+            fragment,
+        },
+        need,
+    )?;
     if matches!(visit.page, Page::Events(_)) {
         return live_updates::handle_request(visit, &head.headers).await;
     }
@@ -333,12 +394,17 @@ async fn handle_page(
         dispatch_post(visit, form).await?
     } else {
         match visit.viewer.is_anonymous() {
-            true => site.run_blocking_anonymous(move || dispatch_get(&visit)).await??,
+            true => {
+                site.run_blocking_anonymous(move || dispatch_get(&visit))
+                    .await??
+            }
             false => site.run_blocking(move || dispatch_get(&visit)).await??,
         }
     };
     match done {
-        PageResponse::RedirectToUrl(address) => Ok(with_private_caching(reply::see_other(&address))),
+        PageResponse::RedirectToUrl(address) => {
+            Ok(with_private_caching(reply::see_other(&address)))
+        }
         PageResponse::SignIn { token, mark, to } => {
             let mut reply = with_cookie(reply::see_other(&to), &jar.set_session(&token));
             if let Some(mark) = mark {
@@ -351,16 +417,21 @@ async fn handle_page(
             reply::set_header(&mut reply, CLEAR_SITE_DATA, "\"cache\"");
             Ok(reply)
         }
-        PageResponse::Redirect(page, notice) => Ok(with_private_caching(reply::see_other(&redirect_url(site, &page, notice, &back)))),
+        PageResponse::Redirect(page, notice) => Ok(with_private_caching(reply::see_other(
+            &redirect_url(site, &page, notice, &back),
+        ))),
         PageResponse::RedirectWithMark { page, notice, mark } => {
-            let reply = with_private_caching(reply::see_other(&redirect_url(site, &page, notice, &back)));
+            let reply =
+                with_private_caching(reply::see_other(&redirect_url(site, &page, notice, &back)));
             Ok(match mark {
                 Some(mark) => with_cookie(reply, &jar.set_mark(&mark)),
                 None => reply,
             })
         }
         PageResponse::Html(html) => page_reply(site, html, zips).await,
-        PageResponse::Download { name, content } => Ok(attachment(&name, site.outgoing.buffer(content).await?)),
+        PageResponse::Download { name, content } => {
+            Ok(attachment(&name, site.outgoing.buffer(content).await?))
+        }
         PageResponse::Stream { name, content } => Ok(attachment(&name, content)),
     }
 }
@@ -368,7 +439,11 @@ async fn handle_page(
 /// Response with a file to download.
 fn attachment(name: &str, content: ResponseBody) -> HttpReply {
     let mut reply = reply::content("application/octet-stream", content);
-    reply::set_header(&mut reply, CONTENT_DISPOSITION, &format!("attachment; filename=\"{name}\""));
+    reply::set_header(
+        &mut reply,
+        CONTENT_DISPOSITION,
+        &format!("attachment; filename=\"{name}\""),
+    );
     reply::with_no_store(reply)
 }
 
@@ -378,11 +453,21 @@ fn with_cookie(mut reply: HttpReply, cookie: &str) -> HttpReply {
 }
 
 /// Response with a page.
-async fn page_reply(site: &DashboardState, html: HtmlPage, zips: bool) -> Result<HttpReply, PageError> {
-    let HtmlPage { text, http_error: fault, no_store: is_secret } = html;
+async fn page_reply(
+    site: &DashboardState,
+    html: HtmlPage,
+    zips: bool,
+) -> Result<HttpReply, PageError> {
+    let HtmlPage {
+        text,
+        http_error: fault,
+        no_store: is_secret,
+    } = html;
     let zips = zips && text.len() > COMPRESSION_THRESHOLD;
     let bytes = if zips {
-        site.outgoing.run_blocking(move || assets::gzip(text.as_bytes(), Compression::fast())).await?
+        site.outgoing
+            .run_blocking(move || assets::gzip(text.as_bytes(), Compression::fast()))
+            .await?
     } else {
         text.into_bytes()
     };
@@ -394,8 +479,16 @@ async fn page_reply(site: &DashboardState, html: HtmlPage, zips: bool) -> Result
     if zips {
         reply::set_header(&mut reply, CONTENT_ENCODING, "gzip");
     }
-    reply::set_header(&mut reply, VARY, "Accept-Encoding, Sec-Fetch-Site, X-Fragment");
-    Ok(if is_secret { reply::with_no_store(reply) } else { with_private_caching(reply) })
+    reply::set_header(
+        &mut reply,
+        VARY,
+        "Accept-Encoding, Sec-Fetch-Site, X-Fragment",
+    );
+    Ok(if is_secret {
+        reply::with_no_store(reply)
+    } else {
+        with_private_caching(reply)
+    })
 }
 
 /// Response with a static file. Its URL changes with its content, so it may be cached forever.
@@ -407,7 +500,11 @@ fn asset_reply(file: &'static assets::File, headers: &HeaderMap) -> HttpReply {
         reply::set_header(&mut reply, CONTENT_ENCODING, "gzip");
     }
     reply::set_header(&mut reply, VARY, "Accept-Encoding");
-    reply::set_header(&mut reply, CACHE_CONTROL, "public, max-age=31536000, immutable");
+    reply::set_header(
+        &mut reply,
+        CACHE_CONTROL,
+        "public, max-age=31536000, immutable",
+    );
     reply
 }
 
@@ -418,8 +515,14 @@ fn with_private_caching(mut reply: HttpReply) -> HttpReply {
 }
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let codings = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()).flat_map(|line| line.split(','));
-    codings.map(|coding| coding.replace(' ', "")).any(|coding| coding == "gzip" || coding.starts_with("gzip;q=") && !coding.ends_with("=0"))
+    let codings = headers
+        .get_all(ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|line| line.split(','));
+    codings
+        .map(|coding| coding.replace(' ', ""))
+        .any(|coding| coding == "gzip" || coding.starts_with("gzip;q=") && !coding.ends_with("=0"))
 }
 
 /// Methods of a page, for the `Allow` header.
@@ -432,18 +535,33 @@ fn allowed_methods(page: &Page) -> &'static str {
 }
 
 fn url_with_query(site: &DashboardState, page: &Page, query: Option<&str>) -> String {
-    let link = PageLink { base_url: &site.base_url, page };
+    let link = PageLink {
+        base_url: &site.base_url,
+        page,
+    };
     query.map_or_else(|| link.to_string(), |query| format!("{link}?{query}"))
 }
 
 /// URL of a redirect after a form. Pages of checks keep the list that the viewer came from.
-fn redirect_url(site: &DashboardState, page: &Page, notice: Option<FlashMessage>, back: &ListReturn) -> String {
-    let link = PageLink { base_url: &site.base_url, page }.to_string();
+fn redirect_url(
+    site: &DashboardState,
+    page: &Page,
+    notice: Option<FlashMessage>,
+    back: &ListReturn,
+) -> String {
+    let link = PageLink {
+        base_url: &site.base_url,
+        page,
+    }
+    .to_string();
     let link = match page {
         Page::Checks(_) => back.list_url(&link),
         page if matches!(page.scope(), Scope::Check(_)) => back.url_with_return(&link),
         _ => link,
     };
     let mark = if link.contains('?') { '&' } else { '?' };
-    notice.map_or_else(|| link.clone(), |notice| format!("{link}{mark}m={}", notice.code))
+    notice.map_or_else(
+        || link.clone(),
+        |notice| format!("{link}{mark}m={}", notice.code),
+    )
 }

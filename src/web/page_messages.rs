@@ -11,34 +11,103 @@ pub(crate) struct FlashMessage {
 
 /// All results.
 const FLASH_MESSAGES: &[FlashMessage] = &[
-    FlashMessage { code: "saved", text: "Saved." },
-    FlashMessage { code: "key-revoked", text: "Key revoked. It stopped working at once." },
-    FlashMessage { code: "ping-key-made", text: "Ping key made. Move your jobs to it, then revoke the old one." },
-    FlashMessage { code: "project-deleted", text: "Project deleted, with its checks." },
-    FlashMessage { code: "invited", text: "Invite link made. It is shown once and is good for 7 days." },
-    FlashMessage { code: "signed-out", text: "Signed out there." },
-    FlashMessage { code: "user-deleted", text: "User deleted." },
-    FlashMessage { code: "password", text: "Password changed. All other sessions are signed out." },
-    FlashMessage { code: "chosen", text: "Password changed. Sign in with it and with your second factor." },
-    FlashMessage { code: "totp-on", text: "The second factor is on. All other sessions are signed out." },
-    FlashMessage { code: "totp-off", text: "The second factor is off. The password alone signs in." },
-    FlashMessage { code: "totp-codes", text: "New recovery codes made. The old ones are good no more." },
-    FlashMessage { code: "made", text: "Check added. Nothing can be overdue before its first ping." },
-    FlashMessage { code: "made-alone", text: "Check added, but it depends on nothing: too much would have been above it." },
-    FlashMessage { code: "copied-check", text: "Duplicated; the copy has a ping URL of its own." },
-    FlashMessage { code: "deleted", text: "Deleted, with its log." },
-    FlashMessage { code: "paused", text: "Paused. Nobody will be told about this check." },
-    FlashMessage { code: "resumed", text: "Resumed. It waits for its next ping." },
-    FlashMessage { code: "pinged", text: "Ping logged." },
-    FlashMessage { code: "integration-made", text: "Integration added. A test shows whether it arrives." },
-    FlashMessage { code: "integration-enabled", text: "Enabled. It is told again from now on." },
-    FlashMessage { code: "integration-deleted", text: "Integration deleted. It is told nothing more." },
+    FlashMessage {
+        code: "saved",
+        text: "Saved.",
+    },
+    FlashMessage {
+        code: "key-revoked",
+        text: "Key revoked. It stopped working at once.",
+    },
+    FlashMessage {
+        code: "ping-key-made",
+        text: "Ping key made. Move your jobs to it, then revoke the old one.",
+    },
+    FlashMessage {
+        code: "project-deleted",
+        text: "Project deleted, with its checks.",
+    },
+    FlashMessage {
+        code: "invited",
+        text: "Invite link made. It is shown once and is good for 7 days.",
+    },
+    FlashMessage {
+        code: "signed-out",
+        text: "Signed out there.",
+    },
+    FlashMessage {
+        code: "user-deleted",
+        text: "User deleted.",
+    },
+    FlashMessage {
+        code: "password",
+        text: "Password changed. All other sessions are signed out.",
+    },
+    FlashMessage {
+        code: "chosen",
+        text: "Password changed. Sign in with it and with your second factor.",
+    },
+    FlashMessage {
+        code: "totp-on",
+        text: "The second factor is on. All other sessions are signed out.",
+    },
+    FlashMessage {
+        code: "totp-off",
+        text: "The second factor is off. The password alone signs in.",
+    },
+    FlashMessage {
+        code: "totp-codes",
+        text: "New recovery codes made. The old ones are good no more.",
+    },
+    FlashMessage {
+        code: "made",
+        text: "Check added. Nothing can be overdue before its first ping.",
+    },
+    FlashMessage {
+        code: "made-alone",
+        text: "Check added, but it depends on nothing: too much would have been above it.",
+    },
+    FlashMessage {
+        code: "copied-check",
+        text: "Duplicated; the copy has a ping URL of its own.",
+    },
+    FlashMessage {
+        code: "deleted",
+        text: "Deleted, with its log.",
+    },
+    FlashMessage {
+        code: "paused",
+        text: "Paused. Nobody will be told about this check.",
+    },
+    FlashMessage {
+        code: "resumed",
+        text: "Resumed. It waits for its next ping.",
+    },
+    FlashMessage {
+        code: "pinged",
+        text: "Ping logged.",
+    },
+    FlashMessage {
+        code: "integration-made",
+        text: "Integration added. A test shows whether it arrives.",
+    },
+    FlashMessage {
+        code: "integration-enabled",
+        text: "Enabled. It is told again from now on.",
+    },
+    FlashMessage {
+        code: "integration-deleted",
+        text: "Integration deleted. It is told nothing more.",
+    },
 ];
 
 impl FlashMessage {
     /// Message with this code.
     pub(super) fn from_code(code: &str) -> Option<Self> {
-        FLASH_MESSAGES.iter().find(|notice| notice.code == code).copied()
+        FLASH_MESSAGES
+            .iter()
+            .find(|notice| notice.code == code)
+            .copied()
     }
 }
 
@@ -55,21 +124,34 @@ pub(crate) struct Banner {
 impl Banner {
     /// Information.
     pub(crate) fn info(text: impl Into<String>) -> Self {
-        Self { tone: "", text: text.into(), link: None }
+        Self {
+            tone: "",
+            text: text.into(),
+            link: None,
+        }
     }
 
     /// Something that needs attention.
     pub(crate) fn warning(text: impl Into<String>) -> Self {
-        Self { tone: "late", ..Self::info(text) }
+        Self {
+            tone: "late",
+            ..Self::info(text)
+        }
     }
 
     /// Something that does not work.
     pub(crate) fn error(text: impl Into<String>) -> Self {
-        Self { tone: "down", ..Self::info(text) }
+        Self {
+            tone: "down",
+            ..Self::info(text)
+        }
     }
 
     pub(crate) fn with_link(self, words: &'static str, url: String) -> Self {
-        Self { link: Some((words, url)), ..self }
+        Self {
+            link: Some((words, url)),
+            ..self
+        }
     }
 }
 
@@ -80,7 +162,12 @@ mod tests {
     #[test]
     fn each_has_a_name_of_its_own() {
         for notice in FLASH_MESSAGES {
-            assert_eq!(FlashMessage::from_code(notice.code), Some(*notice), "{}", notice.code);
+            assert_eq!(
+                FlashMessage::from_code(notice.code),
+                Some(*notice),
+                "{}",
+                notice.code
+            );
         }
         assert_eq!(FlashMessage::from_code("<b>"), None);
     }

@@ -52,8 +52,18 @@ pub(super) struct PendingRequest {
 impl PageRequest {
     /// Finds the resource of the page and checks the access to it. A missing resource and one that
     /// the viewer may not see give the same error.
-    pub(super) fn authorize(site: &Arc<DashboardState>, asked: PendingRequest, need: Need) -> Result<Self, PageError> {
-        let PendingRequest { page, viewer, origin: came, query, fragment } = asked;
+    pub(super) fn authorize(
+        site: &Arc<DashboardState>,
+        asked: PendingRequest,
+        need: Need,
+    ) -> Result<Self, PageError> {
+        let PendingRequest {
+            page,
+            viewer,
+            origin: came,
+            query,
+            fragment,
+        } = asked;
         let place = find_resource(&site.handle, page.scope()).ok_or_else(PageError::not_found)?;
         let project = place.project().map(|project| project.id);
         if !viewer.is_allowed(Need::Read, project) && project.is_some() {
@@ -63,7 +73,16 @@ impl PageRequest {
             return Err(PageError::forbidden(need));
         }
         let now = site.handle.now();
-        Ok(Self { dashboard: Arc::clone(site), page, viewer, origin: came, query, fragment, now, resource: place })
+        Ok(Self {
+            dashboard: Arc::clone(site),
+            page,
+            viewer,
+            origin: came,
+            query,
+            fragment,
+            now,
+            resource: place,
+        })
     }
 
     /// Handle of the engine.
@@ -94,12 +113,16 @@ impl PageRequest {
 
     /// True if the viewer has this right for the resource of the page.
     pub(crate) fn is_allowed(&self, need: Need) -> bool {
-        self.viewer.is_allowed(need, self.resource.project().map(|project| project.id))
+        self.viewer
+            .is_allowed(need, self.resource.project().map(|project| project.id))
     }
 
     /// Name of the viewer, for the log.
     pub(crate) fn user_name(&self) -> &str {
-        self.viewer.signed_in.as_ref().map_or("", |person| person.user.name.as_str())
+        self.viewer
+            .signed_in
+            .as_ref()
+            .map_or("", |person| person.user.name.as_str())
     }
 
     /// Base URL of the service.
@@ -109,17 +132,29 @@ impl PageRequest {
 
     /// Formatter for times in the zone of the viewer.
     pub(crate) fn time_formatter(&self) -> TimeFormatter<'_> {
-        TimeFormatter { now: self.now, zone: &self.viewer.zone }
+        TimeFormatter {
+            now: self.now,
+            zone: &self.viewer.zone,
+        }
     }
 
     /// Configuration source that owns the check or channel of this number.
     pub(crate) fn declaring_source(&self, number: u64) -> Option<String> {
-        self.handle().with_state(|state| state.declared.source(number).map(|source| source.as_str().to_owned()))
+        self.handle().with_state(|state| {
+            state
+                .declared
+                .source(number)
+                .map(|source| source.as_str().to_owned())
+        })
     }
 
     /// URL of a page.
     pub(crate) fn page_url(&self, page: &Page) -> String {
-        PageLink { base_url: &self.dashboard.base_url, page }.to_string()
+        PageLink {
+            base_url: &self.dashboard.base_url,
+            page,
+        }
+        .to_string()
     }
 
     /// Link to the list that the viewer came from.
@@ -142,7 +177,9 @@ impl PageResource {
     fn project(&self) -> Option<&Arc<Project>> {
         match self {
             Self::Server => None,
-            Self::Project(project) | Self::Check(project, _) | Self::Channel(project, _) => Some(project),
+            Self::Project(project) | Self::Check(project, _) | Self::Channel(project, _) => {
+                Some(project)
+            }
         }
     }
 }
@@ -152,15 +189,22 @@ fn find_resource(handle: &Handle, scope: Scope) -> Option<PageResource> {
         let project = |id| state.project(id).map(|found| Arc::clone(&found.project));
         Some(match scope {
             Scope::Server => PageResource::Server,
-            Scope::Project(uuid) => {
-                PageResource::Project(state.projects().map(|found| &found.project).find(|project| project.uuid == uuid).cloned()?)
-            }
+            Scope::Project(uuid) => PageResource::Project(
+                state
+                    .projects()
+                    .map(|found| &found.project)
+                    .find(|project| project.uuid == uuid)
+                    .cloned()?,
+            ),
             Scope::Check(uuid) => {
                 let check = state.check_by_uuid(uuid)?;
                 PageResource::Check(project(check.project)?, Box::new(check.clone()))
             }
             Scope::Channel(uuid) => {
-                let channel = state.projects().flat_map(|found| found.channels.values()).find(|channel| channel.uuid == uuid)?;
+                let channel = state
+                    .projects()
+                    .flat_map(|found| found.channels.values())
+                    .find(|channel| channel.uuid == uuid)?;
                 PageResource::Channel(project(channel.project)?, Arc::clone(channel))
             }
         })
@@ -179,7 +223,10 @@ impl Query {
 
     /// All parameters of this name.
     pub(crate) fn get_all<'q>(&'q self, name: &str) -> impl DoubleEndedIterator<Item = &'q str> {
-        self.0.iter().filter(move |(own, _)| own == name).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .filter(move |(own, _)| own == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// True if there is such a parameter, for example a ticked box or the pressed button.

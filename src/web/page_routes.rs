@@ -355,7 +355,11 @@ impl DashboardTarget {
         let segments: Vec<_> = inner.splitn(MAX_SEGMENTS + 2, '/').collect();
         let segments = segments.strip_suffix(&[""]).unwrap_or(&segments);
         let page = Page::of_segments(segments).or_else(|| page_of_healthchecks_path(segments))?;
-        Some(if page.to_string() == path { Self::Page(page) } else { Self::Redirect(page) })
+        Some(if page.to_string() == path {
+            Self::Page(page)
+        } else {
+            Self::Redirect(page)
+        })
     }
 }
 
@@ -363,7 +367,9 @@ impl DashboardTarget {
 /// one form here.
 fn page_of_healthchecks_path(segments: &[&str]) -> Option<Page> {
     match *segments {
-        ["checks", check, "name" | "timeout" | "filtering_rules"] => <Uuid as Segment>::parse(check).map(Page::EditCheck),
+        ["checks", check, "name" | "timeout" | "filtering_rules"] => {
+            <Uuid as Segment>::parse(check).map(Page::EditCheck)
+        }
         ["accounts", "login"] => Some(Page::Login()),
         ["checks", check, "last_ping"] => <Uuid as Segment>::parse(check).map(Page::Log),
         _ => None,
@@ -393,11 +399,25 @@ mod tests {
     fn what_is_written_is_read_as_the_same_page() {
         for page in Page::examples() {
             let path = page.to_string();
-            assert_eq!(DashboardTarget::parse(&path), Some(DashboardTarget::Page(page.clone())), "{path}");
-            assert!(page.get().is_some() || page.post().is_some(), "{path} takes no method");
-            assert!(path.split('/').count() <= MAX_SEGMENTS + 1, "{path} is too long");
+            assert_eq!(
+                DashboardTarget::parse(&path),
+                Some(DashboardTarget::Page(page.clone())),
+                "{path}"
+            );
+            assert!(
+                page.get().is_some() || page.post().is_some(),
+                "{path} takes no method"
+            );
+            assert!(
+                path.split('/').count() <= MAX_SEGMENTS + 1,
+                "{path} is too long"
+            );
             if let Some(short) = path.strip_suffix('/').filter(|short| !short.is_empty()) {
-                assert_eq!(DashboardTarget::parse(short), Some(DashboardTarget::Redirect(page)), "{short}");
+                assert_eq!(
+                    DashboardTarget::parse(short),
+                    Some(DashboardTarget::Redirect(page)),
+                    "{short}"
+                );
             }
         }
     }
@@ -405,20 +425,44 @@ mod tests {
     #[test]
     fn bookmarks_of_the_reference_lead_to_pages() {
         for path in ["/accounts/login/", "/accounts/login"] {
-            assert_eq!(DashboardTarget::parse(path), Some(DashboardTarget::Redirect(Page::Login())), "{path}");
+            assert_eq!(
+                DashboardTarget::parse(path),
+                Some(DashboardTarget::Redirect(Page::Login())),
+                "{path}"
+            );
         }
     }
 
     #[test]
     fn nothing_else_is_a_page() {
-        for path in ["", "//", "/projects", "/projects/", "/projects/x/checks/", "/checks", "/a/b/c/d/e/f/g/h/i/"] {
+        for path in [
+            "",
+            "//",
+            "/projects",
+            "/projects/",
+            "/projects/x/checks/",
+            "/checks",
+            "/a/b/c/d/e/f/g/h/i/",
+        ] {
             assert_eq!(DashboardTarget::parse(path), None, "{path}");
         }
         assert_eq!(
-            (DashboardTarget::parse("/robots.txt"), DashboardTarget::parse("/favicon.ico")),
-            (Some(DashboardTarget::Robots), Some(DashboardTarget::Favicon))
+            (
+                DashboardTarget::parse("/robots.txt"),
+                DashboardTarget::parse("/favicon.ico")
+            ),
+            (
+                Some(DashboardTarget::Robots),
+                Some(DashboardTarget::Favicon)
+            )
         );
         let upper = "/projects/6F3A0000-0000-0000-0000-00000000000A/checks/";
-        assert!(!matches!(DashboardTarget::parse(upper), Some(DashboardTarget::Page(_))), "one path for one page");
+        assert!(
+            !matches!(
+                DashboardTarget::parse(upper),
+                Some(DashboardTarget::Page(_))
+            ),
+            "one path for one page"
+        );
     }
 }

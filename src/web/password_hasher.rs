@@ -26,22 +26,36 @@ pub(super) struct PasswordHasher {
 
 impl PasswordHasher {
     pub(super) fn new(outgoing: ResponseWriter, random: Random) -> Self {
-        Self { permits: Semaphore::new(MAX_HASHES), outgoing, random }
+        Self {
+            permits: Semaphore::new(MAX_HASHES),
+            outgoing,
+            random,
+        }
     }
 
     /// Checks a password against a hash. Without a hash it takes as long.
-    pub(super) async fn verify(&self, typed: &str, hash: Option<PasswordHash>) -> Result<PasswordMatch, HttpError> {
+    pub(super) async fn verify(
+        &self,
+        typed: &str,
+        hash: Option<PasswordHash>,
+    ) -> Result<PasswordMatch, HttpError> {
         let typed = typed.as_bytes().to_vec();
-        self.run_with_permit(move || password::check(&typed, hash.as_ref())).await
+        self.run_with_permit(move || password::check(&typed, hash.as_ref()))
+            .await
     }
 
     /// Hashes a password.
     pub(super) async fn hash(&self, password: Password) -> Result<PasswordHash, HttpError> {
         let salt = self.random.bytes();
-        self.run_with_permit(move || password::hash(&password, salt)).await?.map_err(|_| HttpError::Unavailable)
+        self.run_with_permit(move || password::hash(&password, salt))
+            .await?
+            .map_err(|_| HttpError::Unavailable)
     }
 
-    async fn run_with_permit<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, HttpError> {
+    async fn run_with_permit<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, HttpError> {
         let _turn = timeout(QUEUE_TIMEOUT, self.permits.acquire())
             .await
             .map_err(|_| HttpError::Unavailable)?

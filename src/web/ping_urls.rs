@@ -21,18 +21,28 @@ impl DashboardState {
             if !slug.is_pingable() || state.checks_by_slug(project, slug).len() != 1 {
                 return None;
             }
-            let keys = state.project(project)?.keys().filter_map(|id| state.key(id));
+            let keys = state
+                .project(project)?
+                .keys()
+                .filter_map(|id| state.key(id));
             let key = keys.filter_map(|key| match &key.secret {
                 KeySecret::Ping(key) => Some(key.clone()),
                 _ => None,
             });
-            Some(self.route_url(&Route::Ping(PingPath::Slug(key.last()?, slug.clone(), PingAction::Success))))
+            Some(self.route_url(&Route::Ping(PingPath::Slug(
+                key.last()?,
+                slug.clone(),
+                PingAction::Success,
+            ))))
         })
     }
 
     /// Mail address of a check. `None` if the server accepts no mail.
     pub(crate) fn mail_address(&self, check: Uuid) -> Option<String> {
-        self.config.mail_domain.as_ref().map(|domain| format!("{check}@{domain}"))
+        self.config
+            .mail_domain
+            .as_ref()
+            .map(|domain| format!("{check}@{domain}"))
     }
 
     fn route_url(&self, route: &Route) -> String {

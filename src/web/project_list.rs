@@ -62,39 +62,82 @@ struct ProjectListRow {
 
 /// Renders the checks of the only project, or all projects, the most urgent first.
 pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let mut projects: Vec<_> = visit.handle().with_state(|state| state.projects().map(|found| Arc::clone(&found.project)).collect());
+    let mut projects: Vec<_> = visit.handle().with_state(|state| {
+        state
+            .projects()
+            .map(|found| Arc::clone(&found.project))
+            .collect()
+    });
     projects.retain(|project| visit.viewer.is_allowed(Need::Read, Some(project.id)));
     if &*visit.fragment == "switcher" {
         projects.sort_unstable_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
         projects.truncate(MAX_PROJECTS_IN_MENU);
-        let projects = projects.iter().map(|project| project_row(visit, project)).collect();
-        return Ok(HtmlPage::from_template(&ProjectMenuFragment { frame: visit.layout("Projects"), projects }).into());
+        let projects = projects
+            .iter()
+            .map(|project| project_row(visit, project))
+            .collect();
+        return Ok(HtmlPage::from_template(&ProjectMenuFragment {
+            frame: visit.layout("Projects"),
+            projects,
+        })
+        .into());
     }
     if let [only] = projects.as_slice() {
         return Ok(PageResponse::Redirect(Page::Checks(only.uuid), None));
     }
-    let mut rows: Vec<_> = projects.iter().map(|project| project_row(visit, project)).collect();
-    rows.sort_by(|one, other| one.worst.cmp(&other.worst).then_with(|| one.name.cmp(&other.name)));
+    let mut rows: Vec<_> = projects
+        .iter()
+        .map(|project| project_row(visit, project))
+        .collect();
+    rows.sort_by(|one, other| {
+        one.worst
+            .cmp(&other.worst)
+            .then_with(|| one.name.cmp(&other.name))
+    });
     let left_out = rows.len().saturating_sub(MAX_SHOWN);
     rows.truncate(MAX_SHOWN);
-    let count = |shown| rows.iter().flat_map(|row| &row.counts).filter(|(own, _)| *own == shown).map(|(_, count)| count).sum();
-    let frame = visit.layout("Projects").with_check_counts(count(DisplayStatus::Late), count(DisplayStatus::Down));
+    let count = |shown| {
+        rows.iter()
+            .flat_map(|row| &row.counts)
+            .filter(|(own, _)| *own == shown)
+            .map(|(_, count)| count)
+            .sum()
+    };
+    let frame = visit
+        .layout("Projects")
+        .with_check_counts(count(DisplayStatus::Late), count(DisplayStatus::Down));
     Ok(match &*visit.fragment {
-        "projects" => HtmlPage::from_template(&ProjectListFragment { frame, projects: rows }),
-        _ => HtmlPage::from_template(&ProjectListPage { frame, projects: rows, left_out }),
+        "projects" => HtmlPage::from_template(&ProjectListFragment {
+            frame,
+            projects: rows,
+        }),
+        _ => HtmlPage::from_template(&ProjectListPage {
+            frame,
+            projects: rows,
+            left_out,
+        }),
     }
     .into())
 }
 
 fn project_row(visit: &PageRequest, project: &Project) -> ProjectListRow {
-    let (mut counts, mut down, mut last) = (BTreeMap::<DisplayStatus, usize>::new(), Vec::new(), None);
+    let mut counts = BTreeMap::<DisplayStatus, usize>::new();
+    let mut down = Vec::new();
+    let mut last = None;
     visit.handle().for_each_check(project.id, |check| {
-        let shown = DisplayStatus::from_status(check.state.visible_status(&check.settings, visit.now), check.state.run.is_some());
+        let shown = DisplayStatus::from_status(
+            check.state.visible_status(&check.settings, visit.now),
+            check.state.run.is_some(),
+        );
         *counts.entry(shown).or_default() += 1;
         last = last.max(check.state.last_ping);
         if shown == DisplayStatus::Down && down.len() < MAX_NAMED_DOWN {
             let name = check.settings.name.as_str();
-            down.push(if name.is_empty() { check.uuid.to_string() } else { name.into() });
+            down.push(if name.is_empty() {
+                check.uuid.to_string()
+            } else {
+                name.into()
+            });
         }
     });
     ProjectListRow {
@@ -103,7 +146,11 @@ fn project_row(visit: &PageRequest, project: &Project) -> ProjectListRow {
         checks: counts.values().sum(),
         last: last.map(|at| DisplayTime::relative(at, &visit.time_formatter())),
         worst: counts.keys().next().copied().unwrap_or(DisplayStatus::New),
-        more_down: counts.get(&DisplayStatus::Down).copied().unwrap_or_default().saturating_sub(down.len()),
+        more_down: counts
+            .get(&DisplayStatus::Down)
+            .copied()
+            .unwrap_or_default()
+            .saturating_sub(down.len()),
         counts: counts.into_iter().collect(),
         trial: project.is_on_trial(),
         down,

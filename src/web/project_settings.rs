@@ -78,23 +78,51 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
 
 fn render_page(visit: &PageRequest, wrong: SettingsFormErrors) -> Result<HtmlPage, PageError> {
     let project = visit.project()?;
-    let (may_write, is_owner) = (visit.is_allowed(Need::Write), visit.is_allowed(Need::Owner));
+    let may_write = visit.is_allowed(Need::Write);
+    let is_owner = visit.is_allowed(Need::Owner);
     let path = Page::Settings(project.uuid).to_string();
-    let made = if may_write { visit.dashboard.one_time_secrets.take(visit, &path) } else { None };
-    let keys: Vec<_> = if may_write { manage::key::list(visit.handle(), Some(project.id)) } else { Vec::new() };
-    let (ping_keys, api_keys): (Vec<_>, Vec<_>) = keys.iter().map(|(_, key)| key_row(visit, key)).partition(|row| row.text.is_some());
+    let made = if may_write {
+        visit.dashboard.one_time_secrets.take(visit, &path)
+    } else {
+        None
+    };
+    let keys: Vec<_> = if may_write {
+        manage::key::list(visit.handle(), Some(project.id))
+    } else {
+        Vec::new()
+    };
+    let (ping_keys, api_keys): (Vec<_>, Vec<_>) = keys
+        .iter()
+        .map(|(_, key)| key_row(visit, key))
+        .partition(|row| row.text.is_some());
     let is_secret = made.is_some() || !ping_keys.is_empty();
-    let limit = project.check_limit.map(|limit| limit.to_string()).unwrap_or_default();
-    let is_refused = wrong.name.is_some() || wrong.label.is_some() || wrong.limits.is_some() || wrong.delete.is_some();
+    let limit = project
+        .check_limit
+        .map(|limit| limit.to_string())
+        .unwrap_or_default();
+    let is_refused = wrong.name.is_some()
+        || wrong.label.is_some()
+        || wrong.limits.is_some()
+        || wrong.delete.is_some();
     let (name, name_is_wrong) = wrong.name.unzip();
     let access = wrong.label.as_ref().map(|(_, access, _)| *access);
-    let (ping, own): (Vec<_>, Vec<_>) = wrong.label.into_iter().partition(|(_, access, _)| *access == KeyAccess::Ping);
-    let of = |label: Vec<(String, KeyAccess, &'static str)>| label.into_iter().next().map(|(label, _, reason)| (label, reason)).unzip();
+    let (ping, own): (Vec<_>, Vec<_>) = wrong
+        .label
+        .into_iter()
+        .partition(|(_, access, _)| *access == KeyAccess::Ping);
+    let of = |label: Vec<(String, KeyAccess, &'static str)>| {
+        label
+            .into_iter()
+            .next()
+            .map(|(label, _, reason)| (label, reason))
+            .unzip()
+    };
     let (label, label_is_wrong): (Option<String>, _) = of(own);
     let (ping_label, ping_label_is_wrong): (Option<String>, _) = of(ping);
-    let (pings, checks, limit_is_wrong) = wrong
-        .limits
-        .map_or_else(|| (project.ping_log_limit.to_string(), limit, None), |(pings, checks, reason)| (pings, checks, Some(reason)));
+    let (pings, checks, limit_is_wrong) = wrong.limits.map_or_else(
+        || (project.ping_log_limit.to_string(), limit, None),
+        |(pings, checks, reason)| (pings, checks, Some(reason)),
+    );
     let settings = ProjectSettingsPage {
         frame: visit.layout("Settings"),
         name: name.unwrap_or_else(|| project.name.as_str().into()),
@@ -113,20 +141,34 @@ fn render_page(visit: &PageRequest, wrong: SettingsFormErrors) -> Result<HtmlPag
         ping_log_limit: pings,
         check_limit: checks,
         limit_is_wrong,
-        checks: visit.handle().with_state(|state| state.project(project.id).map_or(0, |found| found.checks.len())),
+        checks: visit.handle().with_state(|state| {
+            state
+                .project(project.id)
+                .map_or(0, |found| found.checks.len())
+        }),
         asks_password: needs_password(visit),
         delete_is_wrong: wrong.delete,
         own: visit.page_url(&Page::Settings(project.uuid)),
     };
     let html = HtmlPage::from_template(&settings);
-    let html = if is_secret { html.without_caching() } else { html };
-    Ok(if is_refused { html.with_invalid_form() } else { html })
+    let html = if is_secret {
+        html.without_caching()
+    } else {
+        html
+    };
+    Ok(if is_refused {
+        html.with_invalid_form()
+    } else {
+        html
+    })
 }
 
 /// True if a critical action requires the password.
 pub(super) fn needs_password(visit: &PageRequest) -> bool {
     let person = visit.viewer.signed_in.as_ref();
-    let session = person.filter(|person| person.user.password.is_some()).and_then(|person| person.session.as_ref());
+    let session = person
+        .filter(|person| person.user.password.is_some())
+        .and_then(|person| person.session.as_ref());
     session.is_some_and(|session| !session.is_confirmed(visit.now))
 }
 
@@ -141,9 +183,18 @@ fn key_row(visit: &PageRequest, key: &ProjectKey) -> KeyListRow {
         label: key.label.as_str().into(),
         hint: key.hint.as_ref().into(),
         made: DisplayTime::relative(key.created, &visit.time_formatter()),
-        used: key.last_use.map(|used| (DisplayTime::relative(used.at, &visit.time_formatter()), used.from)),
+        used: key.last_use.map(|used| {
+            (
+                DisplayTime::relative(used.at, &visit.time_formatter()),
+                used.from,
+            )
+        }),
         is_unused_since_import: key.is_unused_since_import(),
-        text: if let KeySecret::Ping(key) = &key.secret { Some(key.as_str().into()) } else { None },
+        text: if let KeySecret::Ping(key) = &key.secret {
+            Some(key.as_str().into())
+        } else {
+            None
+        },
     }
 }
 
@@ -154,8 +205,15 @@ fn project_members(visit: &PageRequest, project: &Project) -> Vec<ProjectMemberR
             .iter()
             .filter(|user| !user.disabled)
             .filter_map(|user| {
-                let may = if user.grant.is_owner() { "owner" } else { user.grant.membership_in(project.id)?.name() };
-                Some(ProjectMemberRow { name: user.name.as_str().into(), may })
+                let may = if user.grant.is_owner() {
+                    "owner"
+                } else {
+                    user.grant.membership_in(project.id)?.name()
+                };
+                Some(ProjectMemberRow {
+                    name: user.name.as_str().into(),
+                    may,
+                })
             })
             .collect();
         people.sort_unstable_by(|one, other| one.name.cmp(&other.name));
@@ -164,52 +222,103 @@ fn project_members(visit: &PageRequest, project: &Project) -> Vec<ProjectMemberR
 }
 
 /// Renames the project.
-pub(super) async fn rename_project(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
-    let (project, typed) = (visit.project()?, typed.get("name"));
+pub(super) async fn rename_project(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let project = visit.project()?;
+    let typed = typed.get("name");
     let refused = |reason: &str| {
-        Ok(render_page(visit, SettingsFormErrors { name: Some((typed.into(), reason.into())), ..SettingsFormErrors::default() })?.into())
+        Ok(render_page(
+            visit,
+            SettingsFormErrors {
+                name: Some((typed.into(), reason.into())),
+                ..SettingsFormErrors::default()
+            },
+        )?
+        .into())
     };
     let name = match ProjectName::parse(typed) {
         Ok(name) => Some(name),
         Err(reason) => return refused(reason),
     };
-    match manage::project::update(visit.handle(), project.id, ProjectChanges { name, ..ProjectChanges::default() }).await {
+    match manage::project::update(
+        visit.handle(),
+        project.id,
+        ProjectChanges {
+            name,
+            ..ProjectChanges::default()
+        },
+    )
+    .await
+    {
         Err(error @ OperationError::ProjectNameTaken) => refused(&error.to_string()),
         done => redirect_after_save(visit, done),
     }
 }
 
 /// Sets the limits of the project.
-pub(super) async fn set_limits(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
-    let (pings, checks) = (typed.get("pings").trim(), typed.get("checks").trim());
-    let check_limit = if checks.is_empty() { Some(None) } else { checks.parse().ok().map(Some) };
+pub(super) async fn set_limits(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let pings = typed.get("pings").trim();
+    let checks = typed.get("checks").trim();
+    let check_limit = if checks.is_empty() {
+        Some(None)
+    } else {
+        checks.parse().ok().map(Some)
+    };
     let (Ok(ping_log_limit), Some(check_limit)) = (pings.parse(), check_limit) else {
         let reason = "give whole numbers; without one there is no limit of checks";
         return Ok(render_page(
             visit,
-            SettingsFormErrors { limits: Some((pings.into(), checks.into(), reason)), ..SettingsFormErrors::default() },
+            SettingsFormErrors {
+                limits: Some((pings.into(), checks.into(), reason)),
+                ..SettingsFormErrors::default()
+            },
         )?
         .into());
     };
-    let changes = ProjectChanges { check_limit: Some(check_limit), ping_log_limit: Some(ping_log_limit), ..ProjectChanges::default() };
-    redirect_after_save(visit, manage::project::update(visit.handle(), visit.project()?.id, changes).await)
+    let changes = ProjectChanges {
+        check_limit: Some(check_limit),
+        ping_log_limit: Some(ping_log_limit),
+        ..ProjectChanges::default()
+    };
+    redirect_after_save(
+        visit,
+        manage::project::update(visit.handle(), visit.project()?.id, changes).await,
+    )
 }
 
-fn redirect_after_save(visit: &PageRequest, done: Result<(), OperationError>) -> Result<PageResponse, PageError> {
+fn redirect_after_save(
+    visit: &PageRequest,
+    done: Result<(), OperationError>,
+) -> Result<PageResponse, PageError> {
     done?;
-    Ok(PageResponse::Redirect(Page::Settings(visit.project()?.uuid), FlashMessage::from_code("saved")))
+    Ok(PageResponse::Redirect(
+        Page::Settings(visit.project()?.uuid),
+        FlashMessage::from_code("saved"),
+    ))
 }
 
 /// Creates a key.
-pub(super) async fn create_key(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
-    let (project, label) = (visit.project()?, typed.get("label"));
+pub(super) async fn create_key(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let project = visit.project()?;
+    let label = typed.get("label");
     let access = KeyAccess::parse(typed.get("access")).ok_or_else(PageError::not_found)?;
     let label = match KeyLabel::parse(label.trim()) {
         Ok(label) => label,
         Err(reason) => {
             return Ok(render_page(
                 visit,
-                SettingsFormErrors { label: Some((label.into(), access, reason)), ..SettingsFormErrors::default() },
+                SettingsFormErrors {
+                    label: Some((label.into(), access, reason)),
+                    ..SettingsFormErrors::default()
+                },
             )?
             .into());
         }
@@ -218,9 +327,15 @@ pub(super) async fn create_key(visit: &PageRequest, typed: &FormData) -> Result<
     tracing::info!(user = visit.user_name(), address = %visit.origin.client.addr, key = id.0, "made a key");
     let settings = Page::Settings(project.uuid);
     if access == KeyAccess::Ping {
-        return Ok(PageResponse::Redirect(settings, FlashMessage::from_code("ping-key-made")));
+        return Ok(PageResponse::Redirect(
+            settings,
+            FlashMessage::from_code("ping-key-made"),
+        ));
     }
-    visit.dashboard.one_time_secrets.store(visit, &settings.to_string(), key);
+    visit
+        .dashboard
+        .one_time_secrets
+        .store(visit, &settings.to_string(), key);
     Ok(PageResponse::Redirect(settings, None))
 }
 
@@ -250,41 +365,86 @@ fn render_key_page(
     label_is_wrong: Option<&'static str>,
 ) -> Result<HtmlPage, PageError> {
     let project = visit.project()?.uuid;
-    let (own, back) = (visit.page_url(&Page::Key(project, id)), visit.page_url(&Page::Settings(project)));
-    Ok(HtmlPage::from_template(&RevokeKeyPage { frame: visit.layout("Key"), key, label, label_is_wrong, own, back }))
+    let own = visit.page_url(&Page::Key(project, id));
+    let back = visit.page_url(&Page::Settings(project));
+    Ok(HtmlPage::from_template(&RevokeKeyPage {
+        frame: visit.layout("Key"),
+        key,
+        label,
+        label_is_wrong,
+        own,
+        back,
+    }))
 }
 
 /// Revokes or renames the key.
-pub(super) async fn post_key(visit: &PageRequest, id: u64, typed: &FormData) -> Result<PageResponse, PageError> {
+pub(super) async fn post_key(
+    visit: &PageRequest,
+    id: u64,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
     let key = find_key(visit, id)?;
     if typed.has("label") {
         let typed = typed.get("label").trim();
         let label = match KeyLabel::parse(typed) {
             Ok(label) => label,
             Err(reason) => {
-                return Ok(render_key_page(visit, id, key_row(visit, &key), typed.into(), Some(reason))?.with_invalid_form().into());
+                return Ok(render_key_page(
+                    visit,
+                    id,
+                    key_row(visit, &key),
+                    typed.into(),
+                    Some(reason),
+                )?
+                .with_invalid_form()
+                .into());
             }
         };
-        visit.handle().call(Command::RenameKey(key.id, label)).await??;
-        return Ok(PageResponse::Redirect(Page::Settings(visit.project()?.uuid), FlashMessage::from_code("saved")));
+        visit
+            .handle()
+            .call(Command::RenameKey(key.id, label))
+            .await??;
+        return Ok(PageResponse::Redirect(
+            Page::Settings(visit.project()?.uuid),
+            FlashMessage::from_code("saved"),
+        ));
     }
     manage::key::revoke(visit.handle(), id).await?;
     tracing::info!(user = visit.user_name(), address = %visit.origin.client.addr, key = id, "revoked a key");
-    Ok(PageResponse::Redirect(Page::Settings(visit.project()?.uuid), FlashMessage::from_code("key-revoked")))
+    Ok(PageResponse::Redirect(
+        Page::Settings(visit.project()?.uuid),
+        FlashMessage::from_code("key-revoked"),
+    ))
 }
 
 /// Finds a key of this project.
 fn find_key(visit: &PageRequest, id: u64) -> Result<ProjectKey, PageError> {
     let project = visit.project()?.id;
     visit.handle().with_state(|state| {
-        state.key(KeyId(id)).filter(|key| key.project == project).map(|key| ProjectKey::clone(key)).ok_or_else(PageError::not_found)
+        state
+            .key(KeyId(id))
+            .filter(|key| key.project == project)
+            .map(|key| ProjectKey::clone(key))
+            .ok_or_else(PageError::not_found)
     })
 }
 
 /// Deletes the project.
-pub(super) async fn delete_project(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
+pub(super) async fn delete_project(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
     let project = visit.project()?;
-    let refused = |reason| Ok(render_page(visit, SettingsFormErrors { delete: Some(reason), ..SettingsFormErrors::default() })?.into());
+    let refused = |reason| {
+        Ok(render_page(
+            visit,
+            SettingsFormErrors {
+                delete: Some(reason),
+                ..SettingsFormErrors::default()
+            },
+        )?
+        .into())
+    };
     if typed.get("name") != project.name.as_str() {
         return refused("type the name of the project exactly");
     }
@@ -293,7 +453,10 @@ pub(super) async fn delete_project(visit: &PageRequest, typed: &FormData) -> Res
     }
     manage::project::delete(visit.handle(), project.id).await?;
     tracing::info!(user = visit.user_name(), address = %visit.origin.client.addr, project = project.name.as_str(), "deleted a project");
-    Ok(PageResponse::Redirect(Page::Projects(), FlashMessage::from_code("project-deleted")))
+    Ok(PageResponse::Redirect(
+        Page::Projects(),
+        FlashMessage::from_code("project-deleted"),
+    ))
 }
 
 impl From<OperationError> for PageError {

@@ -50,8 +50,13 @@ impl LogoutUrl {
         const USAGE: &str = "give the whole URL, as in https://auth.example.org/logout";
         let uri: Uri = text.parse().map_err(|_| USAGE)?;
         match (uri.scheme_str(), uri.authority()) {
-            (Some(scheme @ ("http" | "https")), Some(authority)) if !authority.as_str().contains('@') => {
-                Ok(Self { url: text.into(), origin: format!("{scheme}://{authority}").into() })
+            (Some(scheme @ ("http" | "https")), Some(authority))
+                if !authority.as_str().contains('@') =>
+            {
+                Ok(Self {
+                    url: text.into(),
+                    origin: format!("{scheme}://{authority}").into(),
+                })
             }
             _ => Err(USAGE),
         }
@@ -71,13 +76,23 @@ impl ProxyAuth {
         new_users: Option<Membership>,
         logout: Option<LogoutUrl>,
     ) -> Result<Self, &'static str> {
-        let header = header.parse().map_err(|_| "--auth-header is the name of a header, such as Remote-User")?;
-        Ok(Self { header, secret: secret.map(KeyHash::of_key), new_user_membership: new_users, logout_url: logout })
+        let header = header
+            .parse()
+            .map_err(|_| "--auth-header is the name of a header, such as Remote-User")?;
+        Ok(Self {
+            header,
+            secret: secret.map(KeyHash::of_key),
+            new_user_membership: new_users,
+            logout_url: logout,
+        })
     }
 
     /// True if any machine in a range of trusted proxies could name any user.
     pub fn is_spoofable(&self, trusted_proxies: &[ipnet::IpNet]) -> bool {
-        self.secret.is_none() && trusted_proxies.iter().any(|net| net.prefix_len() < net.max_prefix_len() && !net.addr().is_loopback())
+        self.secret.is_none()
+            && trusted_proxies
+                .iter()
+                .any(|net| net.prefix_len() < net.max_prefix_len() && !net.addr().is_loopback())
     }
 
     /// URL to which signing out redirects.
@@ -98,7 +113,9 @@ pub(super) async fn authenticate(
     headers: &HeaderMap,
     peer: SocketAddr,
 ) -> Result<Option<SignedInUser>, PageError> {
-    let Some(forward) = &site.config.proxy_auth else { return Ok(None) };
+    let Some(forward) = &site.config.proxy_auth else {
+        return Ok(None);
+    };
     if !is_trusted(peer.ip(), &site.trusted_proxies) || !headers.contains_key(&forward.header) {
         return Ok(None);
     }
@@ -108,12 +125,18 @@ pub(super) async fn authenticate(
         return Ok(None);
     }
     let mut said = headers.get_all(&forward.header).into_iter();
-    let said = match (said.next().and_then(|value| std::str::from_utf8(value.as_bytes()).ok()), said.next()) {
+    let said = match (
+        said.next()
+            .and_then(|value| std::str::from_utf8(value.as_bytes()).ok()),
+        said.next(),
+    ) {
         (Some(said), None) => said,
         _ => return Err(invalid_header_error(forward, "it has to stand there once")),
     };
     let name = UserName::parse(said).map_err(|reason| invalid_header_error(forward, reason))?;
-    let shown = headers.get(&SECRET_HEADER).map(|value| KeyHash::of_key(value.as_bytes()));
+    let shown = headers
+        .get(&SECRET_HEADER)
+        .map(|value| KeyHash::of_key(value.as_bytes()));
     if forward.secret.is_some() && shown != forward.secret {
         tracing::warn!(peer = %peer.ip(), "a proxy names a user and does not show its secret");
         return Err(PageError::new(
@@ -127,33 +150,62 @@ pub(super) async fn authenticate(
     if let Some(host) = came.unknown_host(site) {
         return Err(PageError::unknown_host_behind_proxy(host));
     }
-    let known = site.handle.with_state(|state| state.users.by_name(&name).cloned());
+    let known = site
+        .handle
+        .with_state(|state| state.users.by_name(&name).cloned());
     let user = match (known, forward.new_user_membership) {
         (Some(user), _) => user,
-        (None, Some(kind)) if name.as_str() == said => create_user(site, name, kind, peer.ip()).await?,
+        (None, Some(kind)) if name.as_str() == said => {
+            create_user(site, name, kind, peer.ip()).await?
+        }
         (None, _) => return Err(unknown_user_error(said)),
     };
     // Names chosen here are compared after folding. Another system may have distinguished them.
     if user.name.as_str() != said {
         if let Some(left_out) = SIMILAR_NAME_LOG.admit(site.handle.now()) {
-            tracing::warn!(name = said, user = user.name.as_str(), "a proxy names somebody whose name is spelt otherwise here{left_out}");
+            tracing::warn!(
+                name = said,
+                user = user.name.as_str(),
+                "a proxy names somebody whose name is spelt otherwise here{left_out}"
+            );
         }
         return Err(unknown_user_error(said));
     }
-    if user.disabled { Err(unknown_user_error(said)) } else { Ok(Some(SignedInUser { user, session: None })) }
+    if user.disabled {
+        Err(unknown_user_error(said))
+    } else {
+        Ok(Some(SignedInUser {
+            user,
+            session: None,
+        }))
+    }
 }
 
 /// Creates a user at the first sign-in. A name that can be mistaken for the name of another user is
 /// refused; an owner has to create that user.
-async fn create_user(site: &DashboardState, name: UserName, kind: Membership, peer: IpAddr) -> Result<Arc<User>, PageError> {
+async fn create_user(
+    site: &DashboardState,
+    name: UserName,
+    kind: Membership,
+    peer: IpAddr,
+) -> Result<Arc<User>, PageError> {
     if let Some(reason) = find_deception(site, &name) {
         if let Some(left_out) = DECEPTIVE_NAME_LOG.admit(site.handle.now()) {
             tracing::warn!(name = name.as_str(), %peer, reason, "a proxy names somebody new whose name could pass for another{left_out}");
         }
-        let text = format!("Nobody here is called {name}, and no user is made of this name: {reason}. Ask an owner.", name = name.as_str());
+        let text = format!(
+            "Nobody here is called {name}, and no user is made of this name: {reason}. Ask an \
+             owner.",
+            name = name.as_str()
+        );
         return Err(PageError::new(HttpError::Forbidden, "Not known here", text));
     }
-    let projects: Vec<_> = site.handle.with_state(|state| state.projects().map(|found| (found.project.id, kind)).collect());
+    let projects: Vec<_> = site.handle.with_state(|state| {
+        state
+            .projects()
+            .map(|found| (found.project.id, kind))
+            .collect()
+    });
     let grant = Grant::Projects(ProjectMemberships::new(projects));
     match manage::user::create(&site.handle, name.clone(), None, grant).await {
         Ok(user) => {
@@ -161,26 +213,45 @@ async fn create_user(site: &DashboardState, name: UserName, kind: Membership, pe
             Ok(Arc::new(*user))
         }
         // A parallel request of the same user was faster.
-        Err(OperationError::User(UserCommandError::NameTaken)) => {
-            site.handle.with_state(|state| state.users.by_name(&name).cloned().ok_or_else(|| unknown_user_error(name.as_str())))
-        }
+        Err(OperationError::User(UserCommandError::NameTaken)) => site.handle.with_state(|state| {
+            state
+                .users
+                .by_name(&name)
+                .cloned()
+                .ok_or_else(|| unknown_user_error(name.as_str()))
+        }),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Returns the reason why a name can be mistaken for another one.
 fn find_deception(site: &DashboardState, name: &UserName) -> Option<String> {
-    name.lookalike_reason().map(|deception| deception.to_string()).or_else(|| {
-        let is_like_another = site.handle.with_state(|state| name.looks_like_any(state.users.iter().map(|user| &user.name)));
-        is_like_another.then(|| "it looks like the name of another user".into())
-    })
+    name.lookalike_reason()
+        .map(|deception| deception.to_string())
+        .or_else(|| {
+            let is_like_another = site
+                .handle
+                .with_state(|state| name.looks_like_any(state.users.iter().map(|user| &user.name)));
+            is_like_another.then(|| "it looks like the name of another user".into())
+        })
 }
 
 fn unknown_user_error(name: &str) -> PageError {
-    PageError::new(HttpError::Forbidden, "Not known here", format!("Nobody here is called {name}; ask an owner."))
+    PageError::new(
+        HttpError::Forbidden,
+        "Not known here",
+        format!("Nobody here is called {name}; ask an owner."),
+    )
 }
 
 fn invalid_header_error(forward: &ProxyAuth, reason: &str) -> PageError {
-    let text = format!("The header {} does not name one user: {reason}.", forward.header);
-    PageError::new(HttpError::BadRequest("the proxy names no single user".into()), "Who are you?", text)
+    let text = format!(
+        "The header {} does not name one user: {reason}.",
+        forward.header
+    );
+    PageError::new(
+        HttpError::BadRequest("the proxy names no single user".into()),
+        "Who are you?",
+        text,
+    )
 }

@@ -45,15 +45,35 @@ pub(super) struct SecondFactorThrottle(Mutex<HashMap<(UserId, bool), WrongCodeCo
 impl SecondFactorThrottle {
     /// Counts a code as wrong until [`record_success`](Self::record_success) is called, or returns
     /// the time to wait. `uptime` is that of `now`.
-    pub(super) fn begin_attempt(&self, user: UserId, is_known_browser: bool, now: Timestamp, uptime: Duration) -> Result<(), Duration> {
+    pub(super) fn begin_attempt(
+        &self,
+        user: UserId,
+        is_known_browser: bool,
+        now: Timestamp,
+        uptime: Duration,
+    ) -> Result<(), Duration> {
         let mut all = self.lock();
-        let oldest = || all.iter().min_by_key(|(_, counted)| counted.count.since).map(|(key, _)| *key);
+        let oldest = || {
+            all.iter()
+                .min_by_key(|(_, counted)| counted.count.since)
+                .map(|(key, _)| *key)
+        };
         if let Some(oldest) = (all.len() >= MAX_COUNTERS).then(oldest).flatten() {
             all.remove(&oldest);
         }
-        let first = WrongCodeCounter { count: WrongCodeCount { codes: 0, since: now }, blocked_until: Duration::ZERO };
+        let first = WrongCodeCounter {
+            count: WrongCodeCount {
+                codes: 0,
+                since: now,
+            },
+            blocked_until: Duration::ZERO,
+        };
         let counted = all.entry((user, is_known_browser)).or_insert(first);
-        if let Some(wait) = counted.blocked_until.checked_sub(uptime).filter(|wait| !wait.is_zero()) {
+        if let Some(wait) = counted
+            .blocked_until
+            .checked_sub(uptime)
+            .filter(|wait| !wait.is_zero())
+        {
             return Err(wait);
         }
         counted.count.codes = counted.count.codes.saturating_add(1);
@@ -66,12 +86,27 @@ impl SecondFactorThrottle {
 
     /// Records a sign-in: resets the wrong codes and returns them. `is_counted`: the right code was
     /// counted, too.
-    pub(super) fn record_success(&self, user: UserId, is_known_browser: bool, is_counted: bool) -> Option<WrongCodeCount> {
+    pub(super) fn record_success(
+        &self,
+        user: UserId,
+        is_known_browser: bool,
+        is_counted: bool,
+    ) -> Option<WrongCodeCount> {
         let mut all = self.lock();
-        let [own, other] = [is_known_browser, !is_known_browser].map(|is_known| all.remove(&(user, is_known)).map(|counted| counted.count));
-        let own = own.map(|wrong| WrongCodeCount { codes: wrong.codes.saturating_sub(u32::from(is_counted)), ..wrong });
-        let both = [own, other].into_iter().flatten().filter(|wrong| wrong.codes > 0);
-        both.reduce(|one, other| WrongCodeCount { codes: one.codes.saturating_add(other.codes), since: one.since.min(other.since) })
+        let [own, other] = [is_known_browser, !is_known_browser]
+            .map(|is_known| all.remove(&(user, is_known)).map(|counted| counted.count));
+        let own = own.map(|wrong| WrongCodeCount {
+            codes: wrong.codes.saturating_sub(u32::from(is_counted)),
+            ..wrong
+        });
+        let both = [own, other]
+            .into_iter()
+            .flatten()
+            .filter(|wrong| wrong.codes > 0);
+        both.reduce(|one, other| WrongCodeCount {
+            codes: one.codes.saturating_add(other.codes),
+            since: one.since.min(other.since),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(UserId, bool), WrongCodeCounter>> {
@@ -85,7 +120,8 @@ mod tests {
 
     #[test]
     fn ten_wrong_codes_in_a_row_wait_an_hour_and_then_twice_as_long() {
-        let (codes, user) = (SecondFactorThrottle::default(), UserId(1));
+        let codes = SecondFactorThrottle::default();
+        let user = UserId(1);
         let mut uptime = 100;
         let begin = |uptime: u64, is_known| {
             let now = Timestamp::from_secs(i64::try_from(uptime).unwrap());
@@ -96,14 +132,27 @@ mod tests {
                 assert_eq!(begin(uptime, false), Ok(()));
             }
             assert_eq!(begin(uptime, false), Err(Duration::from_secs(hours * 3600)));
-            assert_eq!(begin(uptime + hours * 3600 - 1, false), Err(Duration::from_secs(1)));
+            assert_eq!(
+                begin(uptime + hours * 3600 - 1, false),
+                Err(Duration::from_secs(1))
+            );
             uptime += hours * 3600;
         }
         // A known browser has its own counter. A sign-in returns the sum of both.
         assert_eq!(begin(uptime, true), Ok(()));
-        assert_eq!(codes.record_success(user, true, true), Some(WrongCodeCount { codes: 70, since: Timestamp::from_secs(100) }));
+        assert_eq!(
+            codes.record_success(user, true, true),
+            Some(WrongCodeCount {
+                codes: 70,
+                since: Timestamp::from_secs(100)
+            })
+        );
         assert_eq!(codes.record_success(user, true, false), None);
         assert_eq!(begin(uptime, false), Ok(()));
-        assert_eq!(codes.record_success(user, false, true), None, "a right code is none that was wrong");
+        assert_eq!(
+            codes.record_success(user, false, true),
+            None,
+            "a right code is none that was wrong"
+        );
     }
 }

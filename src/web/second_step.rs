@@ -61,7 +61,10 @@ impl PendingSignIns {
     fn insert(&self, attempt: KeyHash, waiting: PendingSignIn) {
         let mut all = self.lock();
         all.retain(|_, old| waiting.started < old.started + CODE_TIMEOUT);
-        let oldest = all.iter().min_by_key(|(_, old)| old.started).map(|(attempt, _)| *attempt);
+        let oldest = all
+            .iter()
+            .min_by_key(|(_, old)| old.started)
+            .map(|(attempt, _)| *attempt);
         if let Some(oldest) = oldest.filter(|_| all.len() >= MAX_PENDING) {
             all.remove(&oldest);
         }
@@ -69,13 +72,18 @@ impl PendingSignIns {
     }
 
     fn get(&self, attempt: &KeyHash, now: Duration) -> Option<PendingSignIn> {
-        self.lock().get(attempt).filter(|waiting| now < waiting.started + CODE_TIMEOUT).cloned()
+        self.lock()
+            .get(attempt)
+            .filter(|waiting| now < waiting.started + CODE_TIMEOUT)
+            .cloned()
     }
 
     /// Counts a wrong code. Returns true if another code may be tried.
     fn record_failure(&self, attempt: &KeyHash) -> bool {
         let mut all = self.lock();
-        let Some(waiting) = all.get_mut(attempt) else { return false };
+        let Some(waiting) = all.get_mut(attempt) else {
+            return false;
+        };
         waiting.wrong_codes += 1;
         let goes_on = waiting.wrong_codes < MAX_WRONG_CODES;
         if !goes_on {
@@ -110,25 +118,46 @@ pub(super) fn begin_second_step(
         started: visit.handle().clock().uptime(),
         wrong_codes: 0,
     };
-    visit.dashboard.pending_sign_ins.insert(KeyHash::of_key(attempt.as_bytes()), waiting);
+    visit
+        .dashboard
+        .pending_sign_ins
+        .insert(KeyHash::of_key(attempt.as_bytes()), waiting);
     render_form(visit, &attempt, false).into()
 }
 
 fn render_form(visit: &PageRequest, attempt: &str, is_wrong: bool) -> HtmlPage {
-    HtmlPage::from_template(&SecondStepPage { frame: visit.layout("Sign in"), attempt, is_wrong }).without_caching()
+    HtmlPage::from_template(&SecondStepPage {
+        frame: visit.layout("Sign in"),
+        attempt,
+        is_wrong,
+    })
+    .without_caching()
 }
 
 /// Signs in with a code.
 pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
-    let (site, text) = (&visit.dashboard, typed.get("attempt"));
+    let site = &visit.dashboard;
+    let text = typed.get("attempt");
     let attempt = KeyHash::of_key(text.as_bytes());
-    let found = site.pending_sign_ins.get(&attempt, visit.handle().clock().uptime());
-    let user = found.as_ref().and_then(|waiting| visit.handle().with_state(|state| state.users.get(waiting.user).cloned()));
+    let found = site
+        .pending_sign_ins
+        .get(&attempt, visit.handle().clock().uptime());
+    let user = found.as_ref().and_then(|waiting| {
+        visit
+            .handle()
+            .with_state(|state| state.users.get(waiting.user).cloned())
+    });
     let (Some(waiting), Some(user)) = (found, user) else {
-        return Ok(sign_in::restart_sign_in(visit, "This took too long. Sign in again."));
+        return Ok(sign_in::restart_sign_in(
+            visit,
+            "This took too long. Sign in again.",
+        ));
     };
     let counted = sign_in::begin_attempt(visit, Some(&user.name))?;
-    let proof = user.second_factor.as_ref().and_then(|second| second.verify_code(typed.get("code"), visit.now));
+    let proof = user
+        .second_factor
+        .as_ref()
+        .and_then(|second| second.verify_code(typed.get("code"), visit.now));
     // Recovery codes cannot be guessed, so they are always accepted.
     let is_recovery = matches!(proof, Some(SecondFactorProof::Recovery(_)));
     let is_code_counted = user.second_factor.is_some() && !is_recovery;
@@ -146,16 +175,28 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
         });
     }
     site.pending_sign_ins.remove(&attempt);
-    let PendingSignIn { verified_hash: checked, new_hash: renewed, next_url: next, .. } = waiting;
+    let PendingSignIn {
+        verified_hash: checked,
+        new_hash: renewed,
+        next_url: next,
+        ..
+    } = waiting;
     let entered = sign_in::open_session(
         visit,
         &user,
-        VerifiedCredentials { verified_hash: checked, new_hash: renewed, second_factor: proof, is_code_counted },
+        VerifiedCredentials {
+            verified_hash: checked,
+            new_hash: renewed,
+            second_factor: proof,
+            is_code_counted,
+        },
         counted,
         &next,
     )
     .await?;
-    Ok(entered.unwrap_or_else(|| sign_in::restart_sign_in(visit, "Something was changed meanwhile. Sign in again.")))
+    Ok(entered.unwrap_or_else(|| {
+        sign_in::restart_sign_in(visit, "Something was changed meanwhile. Sign in again.")
+    }))
 }
 
 /// Counts a code as wrong until the sign-in succeeds, or returns the time to wait as an error.
@@ -193,11 +234,15 @@ mod tests {
 
     #[test]
     fn an_attempt_ends_after_five_wrong_codes_or_five_minutes() {
-        let (attempts, secs) = (PendingSignIns::default(), Duration::from_secs);
+        let attempts = PendingSignIns::default();
+        let secs = Duration::from_secs;
         let [one, two] = [b"1", b"2"].map(|text| KeyHash::of_key(text));
         attempts.insert(one, pending_sign_in(0));
         assert!(attempts.get(&one, secs(299)).is_some() && attempts.get(&one, secs(300)).is_none());
-        assert_eq!([0; 6].map(|_| attempts.record_failure(&one)), [true, true, true, true, false, false]);
+        assert_eq!(
+            [0; 6].map(|_| attempts.record_failure(&one)),
+            [true, true, true, true, false, false]
+        );
         assert!(attempts.get(&one, secs(1)).is_none());
         attempts.insert(two, pending_sign_in(10));
         attempts.remove(&two);

@@ -22,9 +22,19 @@ struct SessionExpiredPage<'a> {
 
 /// Renders the page. `path`: target of the form.
 pub(super) fn render_page(site: &DashboardState, path: &str, form: &FormData) -> HtmlPage {
-    let fields = form.fields().0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let fields = fields.filter(|(name, _)| !PASSWORD_FIELDS.contains(name)).collect();
-    HtmlPage::from_template(&SessionExpiredPage { frame: Layout::without_user(site, "Signed out"), path, fields })
-        .without_caching()
-        .with_error(HttpError::NotSignedIn)
+    let fields = form
+        .fields()
+        .0
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let fields = fields
+        .filter(|(name, _)| !PASSWORD_FIELDS.contains(name))
+        .collect();
+    HtmlPage::from_template(&SessionExpiredPage {
+        frame: Layout::without_user(site, "Signed out"),
+        path,
+        fields,
+    })
+    .without_caching()
+    .with_error(HttpError::NotSignedIn)
 }

@@ -109,17 +109,29 @@ enum CountedKeys {
 
 impl SignInThrottle {
     /// Counts an attempt, or returns the time to wait. Times are uptimes.
-    pub(super) fn begin_attempt(&self, name: &str, address: IpAddr, by: AttemptSource, now: Duration) -> Result<SignInAttempt, Duration> {
+    pub(super) fn begin_attempt(
+        &self,
+        name: &str,
+        address: IpAddr,
+        by: AttemptSource,
+        now: Duration,
+    ) -> Result<SignInAttempt, Duration> {
         let mut counts = self.lock();
         let (is_user, is_near) = match by {
             AttemptSource::Session(session) => {
                 let own = AttemptKey::Session(session);
-                return remaining_wait(&counts, &own, own.max_attempts().0, now).map_or(Ok(()), Err).map(|()| {
-                    count_attempt(&mut counts, &own, 1, now);
-                    SignInAttempt(CountedKeys::Single(own))
-                });
+                return remaining_wait(&counts, &own, own.max_attempts().0, now)
+                    .map_or(Ok(()), Err)
+                    .map(|()| {
+                        count_attempt(&mut counts, &own, 1, now);
+                        SignInAttempt(CountedKeys::Single(own))
+                    });
             }
-            AttemptSource::Browser { user, mark: KeyHash([first, ..]), is_near } => {
+            AttemptSource::Browser {
+                user,
+                mark: KeyHash([first, ..]),
+                is_near,
+            } => {
                 let own = AttemptKey::Browser(user, first % BROWSER_COUNTERS_PER_USER);
                 if remaining_wait(&counts, &own, own.max_attempts().0, now).is_none() {
                     count_attempt(&mut counts, &own, 1, now);
@@ -131,14 +143,26 @@ impl SignInThrottle {
             AttemptSource::Unknown { is_user, is_near } => (is_user, is_near),
         };
         let address = client_network(address);
-        let tried @ [both, of_name, of_address] =
-            &[AttemptKey::NameAndAddress(name.into(), address), AttemptKey::Name(name.into()), AttemptKey::Address(address)];
+        let tried @ [both, of_name, of_address] = &[
+            AttemptKey::NameAndAddress(name.into(), address),
+            AttemptKey::Name(name.into()),
+            AttemptKey::Address(address),
+        ];
         // If an address tries name after name, other users of that address can still sign in.
         let is_attacked = attempts_in_window(&counts, of_name, now) >= ATTACK_THRESHOLD;
         let waits = [
             remaining_wait(&counts, both, both.max_attempts().0, now),
             remaining_wait(&counts, of_name, of_name.max_attempts().0, now).filter(|_| !is_near),
-            remaining_wait(&counts, of_address, if is_attacked { of_address.max_attempts().0 } else { MAX_ATTEMPTS_PER_ADDRESS }, now),
+            remaining_wait(
+                &counts,
+                of_address,
+                if is_attacked {
+                    of_address.max_attempts().0
+                } else {
+                    MAX_ATTEMPTS_PER_ADDRESS
+                },
+                now,
+            ),
         ];
         if let Some(wait) = waits.into_iter().flatten().max() {
             return Err(wait);
@@ -161,10 +185,15 @@ impl SignInThrottle {
             CountedKeys::Shared(tried) => tried,
         };
         // A missing counter means that a parallel attempt has already given the credit.
-        let Some(credit) = counts.remove(&both) else { return };
+        let Some(credit) = counts.remove(&both) else {
+            return;
+        };
         for tried in [name, address] {
             // Attempts of an earlier window are not subtracted from this one.
-            if let Some(counted) = counts.get_mut(&tried).filter(|counted| counted.since <= credit.since) {
+            if let Some(counted) = counts
+                .get_mut(&tried)
+                .filter(|counted| counted.since <= credit.since)
+            {
                 counted.attempts = counted.attempts.saturating_sub(credit.attempts);
             }
         }
@@ -176,19 +205,44 @@ impl SignInThrottle {
 }
 
 /// Number of attempts in the current window.
-fn attempts_in_window(counts: &HashMap<AttemptKey, AttemptCounter>, tried: &AttemptKey, now: Duration) -> u32 {
-    counts.get(tried).filter(|counted| now < counted.since + tried.max_attempts().1).map_or(0, |counted| counted.attempts)
+fn attempts_in_window(
+    counts: &HashMap<AttemptKey, AttemptCounter>,
+    tried: &AttemptKey,
+    now: Duration,
+) -> u32 {
+    counts
+        .get(tried)
+        .filter(|counted| now < counted.since + tried.max_attempts().1)
+        .map_or(0, |counted| counted.attempts)
 }
 
 /// Returns the time to wait if the maximum is reached.
-fn remaining_wait(counts: &HashMap<AttemptKey, AttemptCounter>, tried: &AttemptKey, most: u32, now: Duration) -> Option<Duration> {
-    let counted = counts.get(tried).filter(|counted| counted.attempts >= most)?;
-    (counted.since + tried.max_attempts().1).checked_sub(now).filter(|wait| !wait.is_zero())
+fn remaining_wait(
+    counts: &HashMap<AttemptKey, AttemptCounter>,
+    tried: &AttemptKey,
+    most: u32,
+    now: Duration,
+) -> Option<Duration> {
+    let counted = counts
+        .get(tried)
+        .filter(|counted| counted.attempts >= most)?;
+    (counted.since + tried.max_attempts().1)
+        .checked_sub(now)
+        .filter(|wait| !wait.is_zero())
 }
 
-fn count_attempt(counts: &mut HashMap<AttemptKey, AttemptCounter>, tried: &AttemptKey, rank: u8, now: Duration) {
+fn count_attempt(
+    counts: &mut HashMap<AttemptKey, AttemptCounter>,
+    tried: &AttemptKey,
+    rank: u8,
+    now: Duration,
+) {
     evict_counters(counts, now);
-    let begun = AttemptCounter { since: now, attempts: 0, rank };
+    let begun = AttemptCounter {
+        since: now,
+        attempts: 0,
+        rank,
+    };
     let counted = counts.entry(tried.clone()).or_insert(begun);
     if now >= counted.since + tried.max_attempts().1 {
         *counted = begun;
@@ -207,7 +261,11 @@ fn evict_counters(counts: &mut HashMap<AttemptKey, AttemptCounter>, now: Duratio
         if counts.len() < MAX_COUNTERS {
             return;
         }
-        let mut begun: Vec<_> = counts.values().filter(|counted| counted.rank == rank).map(|counted| counted.since).collect();
+        let mut begun: Vec<_> = counts
+            .values()
+            .filter(|counted| counted.rank == rank)
+            .map(|counted| counted.since)
+            .collect();
         begun.sort_unstable();
         let middle = begun.get(begun.len() / 2).copied().unwrap_or_default();
         counts.retain(|_, counted| counted.rank != rank || counted.since > middle);
@@ -218,9 +276,18 @@ fn evict_counters(counts: &mut HashMap<AttemptKey, AttemptCounter>, now: Duratio
 mod tests {
     use super::*;
 
-    const STRANGER: AttemptSource = AttemptSource::Unknown { is_user: true, is_near: false };
-    const NOBODY: AttemptSource = AttemptSource::Unknown { is_user: false, is_near: false };
-    const NEAR: AttemptSource = AttemptSource::Unknown { is_user: true, is_near: true };
+    const STRANGER: AttemptSource = AttemptSource::Unknown {
+        is_user: true,
+        is_near: false,
+    };
+    const NOBODY: AttemptSource = AttemptSource::Unknown {
+        is_user: false,
+        is_near: false,
+    };
+    const NEAR: AttemptSource = AttemptSource::Unknown {
+        is_user: true,
+        is_near: true,
+    };
 
     fn secs(secs: u64) -> Duration {
         Duration::from_secs(secs)
@@ -234,104 +301,265 @@ mod tests {
     fn the_eleventh_wrong_password_of_a_name_from_an_address_has_to_wait() {
         let throttle = SignInThrottle::default();
         for second in 0..10 {
-            assert!(throttle.begin_attempt("ann", address(1), STRANGER, secs(second)).is_ok());
+            assert!(
+                throttle
+                    .begin_attempt("ann", address(1), STRANGER, secs(second))
+                    .is_ok()
+            );
         }
-        assert_eq!(throttle.begin_attempt("ann", address(1), STRANGER, secs(100)).err(), Some(secs(200)));
+        assert_eq!(
+            throttle
+                .begin_attempt("ann", address(1), STRANGER, secs(100))
+                .err(),
+            Some(secs(200))
+        );
         // Other names and other addresses do not wait.
-        assert!(throttle.begin_attempt("bob", address(1), STRANGER, secs(100)).is_ok());
-        assert!(throttle.begin_attempt("ann", address(2), STRANGER, secs(100)).is_ok());
-        assert!(throttle.begin_attempt("ann", address(1), STRANGER, secs(300)).is_ok());
-        assert!(throttle.begin_attempt("ann", address(1), STRANGER, secs(301)).is_ok(), "a window that is over counts no more");
+        assert!(
+            throttle
+                .begin_attempt("bob", address(1), STRANGER, secs(100))
+                .is_ok()
+        );
+        assert!(
+            throttle
+                .begin_attempt("ann", address(2), STRANGER, secs(100))
+                .is_ok()
+        );
+        assert!(
+            throttle
+                .begin_attempt("ann", address(1), STRANGER, secs(300))
+                .is_ok()
+        );
+        assert!(
+            throttle
+                .begin_attempt("ann", address(1), STRANGER, secs(301))
+                .is_ok(),
+            "a window that is over counts no more"
+        );
     }
 
     #[test]
     fn a_name_and_an_address_have_limits_of_their_own() {
         let throttle = SignInThrottle::default();
         for from in 0..100 {
-            assert!(throttle.begin_attempt("ann", address(from), STRANGER, secs(0)).is_ok(), "{from}");
+            assert!(
+                throttle
+                    .begin_attempt("ann", address(from), STRANGER, secs(0))
+                    .is_ok(),
+                "{from}"
+            );
         }
-        assert_eq!(throttle.begin_attempt("ann", address(200), STRANGER, secs(600)).err(), Some(secs(3000)));
+        assert_eq!(
+            throttle
+                .begin_attempt("ann", address(200), STRANGER, secs(600))
+                .err(),
+            Some(secs(3000))
+        );
         let throttle = SignInThrottle::default();
         let of_network = |host: u16| IpAddr::from([0x2001, 0xdb8, 0, 7, 0, 0, 0, host]);
         for number in 0..60 {
-            assert!(throttle.begin_attempt(&format!("user {}", number % 7), of_network(number), STRANGER, secs(0)).is_ok(), "{number}");
+            assert!(
+                throttle
+                    .begin_attempt(
+                        &format!("user {}", number % 7),
+                        of_network(number),
+                        STRANGER,
+                        secs(0)
+                    )
+                    .is_ok(),
+                "{number}"
+            );
         }
-        assert_eq!(throttle.begin_attempt("user 3", of_network(99), STRANGER, secs(0)).err(), Some(secs(3600)));
+        assert_eq!(
+            throttle
+                .begin_attempt("user 3", of_network(99), STRANGER, secs(0))
+                .err(),
+            Some(secs(3600))
+        );
     }
 
     #[test]
     fn those_whom_nobody_attacks_get_in_where_others_are_attacked_up_to_a_limit() {
         let throttle = SignInThrottle::default();
         for number in 0..60 {
-            assert!(throttle.begin_attempt(&format!("user {}", number % 7), address(1), STRANGER, secs(0)).is_ok(), "{number}");
+            assert!(
+                throttle
+                    .begin_attempt(
+                        &format!("user {}", number % 7),
+                        address(1),
+                        STRANGER,
+                        secs(0)
+                    )
+                    .is_ok(),
+                "{number}"
+            );
         }
         // Unknown names get the same answers as existing ones.
         for (name, by) in [("ann", STRANGER), ("nobody", NOBODY)] {
             for _ in 0..ATTACK_THRESHOLD {
-                assert!(throttle.begin_attempt(name, address(1), by, secs(1)).is_ok(), "{name}");
+                assert!(
+                    throttle
+                        .begin_attempt(name, address(1), by, secs(1))
+                        .is_ok(),
+                    "{name}"
+                );
             }
-            assert_eq!(throttle.begin_attempt(name, address(1), by, secs(1)).err(), Some(secs(3599)), "{name}");
+            assert_eq!(
+                throttle.begin_attempt(name, address(1), by, secs(1)).err(),
+                Some(secs(3599)),
+                "{name}"
+            );
         }
         for number in 66..MAX_ATTEMPTS_PER_ADDRESS {
-            assert!(throttle.begin_attempt(&number.to_string(), address(1), NOBODY, secs(2)).is_ok(), "{number}");
+            assert!(
+                throttle
+                    .begin_attempt(&number.to_string(), address(1), NOBODY, secs(2))
+                    .is_ok(),
+                "{number}"
+            );
         }
-        assert_eq!(throttle.begin_attempt("bob", address(1), STRANGER, secs(2)).err(), Some(secs(3598)));
-        assert!(throttle.begin_attempt("bob", address(2), STRANGER, secs(2)).is_ok());
+        assert_eq!(
+            throttle
+                .begin_attempt("bob", address(1), STRANGER, secs(2))
+                .err(),
+            Some(secs(3598))
+        );
+        assert!(
+            throttle
+                .begin_attempt("bob", address(2), STRANGER, secs(2))
+                .is_ok()
+        );
     }
 
     #[test]
     fn sessions_and_browsers_that_are_known_have_counters_of_their_own() {
         let throttle = SignInThrottle::default();
         for number in 0..600 {
-            let _ = throttle.begin_attempt(&format!("user {}", number % 7), address(1), STRANGER, secs(0));
+            let _ = throttle.begin_attempt(
+                &format!("user {}", number % 7),
+                address(1),
+                STRANGER,
+                secs(0),
+            );
         }
-        let (session, browser) =
-            (AttemptSource::Session(SessionId(1)), AttemptSource::Browser { user: UserId(1), mark: KeyHash([1; 32]), is_near: false });
+        let session = AttemptSource::Session(SessionId(1));
+        let browser = AttemptSource::Browser {
+            user: UserId(1),
+            mark: KeyHash([1; 32]),
+            is_near: false,
+        };
         for by in [session, browser] {
-            assert!(throttle.begin_attempt("user 1", address(1), STRANGER, secs(0)).is_err());
+            assert!(
+                throttle
+                    .begin_attempt("user 1", address(1), STRANGER, secs(0))
+                    .is_err()
+            );
             for _ in 0..10 {
-                assert!(throttle.begin_attempt("user 1", address(1), by, secs(0)).is_ok(), "{by:?}");
+                assert!(
+                    throttle
+                        .begin_attempt("user 1", address(1), by, secs(0))
+                        .is_ok(),
+                    "{by:?}"
+                );
             }
-            assert!(throttle.begin_attempt("user 1", address(1), by, secs(899)).is_err(), "{by:?}");
-            let attempt = throttle.begin_attempt("user 1", address(1), by, secs(900)).ok().unwrap();
+            assert!(
+                throttle
+                    .begin_attempt("user 1", address(1), by, secs(899))
+                    .is_err(),
+                "{by:?}"
+            );
+            let attempt = throttle
+                .begin_attempt("user 1", address(1), by, secs(900))
+                .ok()
+                .unwrap();
             throttle.record_success(attempt);
             for _ in 0..10 {
-                assert!(throttle.begin_attempt("user 1", address(1), by, secs(901)).is_ok(), "a right password ends it: {by:?}");
+                assert!(
+                    throttle
+                        .begin_attempt("user 1", address(1), by, secs(901))
+                        .is_ok(),
+                    "a right password ends it: {by:?}"
+                );
             }
         }
-        assert!(throttle.begin_attempt("user 1", address(1), AttemptSource::Session(SessionId(2)), secs(901)).is_ok());
+        assert!(
+            throttle
+                .begin_attempt(
+                    "user 1",
+                    address(1),
+                    AttemptSource::Session(SessionId(2)),
+                    secs(901)
+                )
+                .is_ok()
+        );
         // A browser that has used up its attempts has the limits of an unknown client.
-        assert!(throttle.begin_attempt("user 1", address(2), browser, secs(901)).is_ok());
+        assert!(
+            throttle
+                .begin_attempt("user 1", address(2), browser, secs(901))
+                .is_ok()
+        );
     }
 
     #[test]
     fn the_counters_of_known_browsers_of_a_user_are_bounded() {
         let throttle = SignInThrottle::default();
         for from in 0..100 {
-            assert!(throttle.begin_attempt("ann", address(from), STRANGER, secs(0)).is_ok(), "{from}");
+            assert!(
+                throttle
+                    .begin_attempt("ann", address(from), STRANGER, secs(0))
+                    .is_ok(),
+                "{from}"
+            );
         }
         let by = |user: u64, mark: u16| AttemptSource::Browser {
             user: UserId(user),
             mark: KeyHash::of_key(&mark.to_le_bytes()),
             is_near: false,
         };
-        let tries = (0..2000).filter(|number| throttle.begin_attempt("ann", address(200), by(1, number % 200), secs(1)).is_ok());
+        let tries = (0..2000).filter(|number| {
+            throttle
+                .begin_attempt("ann", address(200), by(1, number % 200), secs(1))
+                .is_ok()
+        });
         assert_eq!(tries.count(), 10 * usize::from(BROWSER_COUNTERS_PER_USER));
-        assert!(throttle.begin_attempt("bob", address(200), by(2, 0), secs(1)).is_ok(), "another user has counters of their own");
+        assert!(
+            throttle
+                .begin_attempt("bob", address(200), by(2, 0), secs(1))
+                .is_ok(),
+            "another user has counters of their own"
+        );
     }
 
     #[test]
     fn whoever_is_signed_in_from_there_does_not_wait_for_others() {
         let throttle = SignInThrottle::default();
         for from in 0..100 {
-            assert!(throttle.begin_attempt("ann", address(from), STRANGER, secs(0)).is_ok(), "{from}");
+            assert!(
+                throttle
+                    .begin_attempt("ann", address(from), STRANGER, secs(0))
+                    .is_ok(),
+                "{from}"
+            );
         }
         for _ in 0..10 {
-            assert!(throttle.begin_attempt("ann", address(200), NEAR, secs(1)).is_ok());
+            assert!(
+                throttle
+                    .begin_attempt("ann", address(200), NEAR, secs(1))
+                    .is_ok()
+            );
         }
         // Attempts from there are counted as usual.
-        assert_eq!(throttle.begin_attempt("ann", address(200), NEAR, secs(1)).err(), Some(secs(300)));
-        assert_eq!(throttle.begin_attempt("ann", address(201), STRANGER, secs(1)).err(), Some(secs(3599)));
+        assert_eq!(
+            throttle
+                .begin_attempt("ann", address(200), NEAR, secs(1))
+                .err(),
+            Some(secs(300))
+        );
+        assert_eq!(
+            throttle
+                .begin_attempt("ann", address(201), STRANGER, secs(1))
+                .err(),
+            Some(secs(3599))
+        );
     }
 
     #[test]
@@ -339,9 +567,15 @@ mod tests {
         let throttle = SignInThrottle::default();
         for round in 0..50 {
             for _ in 0..8 {
-                throttle.begin_attempt("ann", address(1), STRANGER, secs(round)).ok().unwrap();
+                throttle
+                    .begin_attempt("ann", address(1), STRANGER, secs(round))
+                    .ok()
+                    .unwrap();
             }
-            let attempt = throttle.begin_attempt("ann", address(1), STRANGER, secs(round)).ok().unwrap();
+            let attempt = throttle
+                .begin_attempt("ann", address(1), STRANGER, secs(round))
+                .ok()
+                .unwrap();
             throttle.record_success(attempt);
         }
     }
@@ -350,38 +584,100 @@ mod tests {
     fn credit_is_given_once() {
         let throttle = SignInThrottle::default();
         for number in 0..50 {
-            throttle.begin_attempt(&format!("user {}", number % 7), address(1), STRANGER, secs(0)).ok().unwrap();
+            throttle
+                .begin_attempt(
+                    &format!("user {}", number % 7),
+                    address(1),
+                    STRANGER,
+                    secs(0),
+                )
+                .ok()
+                .unwrap();
         }
         // Ten correct passwords of one user are checked at once.
-        let under_way: Vec<_> = (0..10).map(|_| throttle.begin_attempt("mel", address(1), STRANGER, secs(0)).ok().unwrap()).collect();
-        under_way.into_iter().for_each(|attempt| throttle.record_success(attempt));
-        let more = (0..60).filter(|number| throttle.begin_attempt(&format!("user {}", number % 7), address(1), STRANGER, secs(0)).is_ok());
+        let under_way: Vec<_> = (0..10)
+            .map(|_| {
+                throttle
+                    .begin_attempt("mel", address(1), STRANGER, secs(0))
+                    .ok()
+                    .unwrap()
+            })
+            .collect();
+        under_way
+            .into_iter()
+            .for_each(|attempt| throttle.record_success(attempt));
+        let more = (0..60).filter(|number| {
+            throttle
+                .begin_attempt(
+                    &format!("user {}", number % 7),
+                    address(1),
+                    STRANGER,
+                    secs(0),
+                )
+                .is_ok()
+        });
         assert_eq!(more.count(), 10);
         // Credit from one window is not subtracted from the next.
         let throttle = SignInThrottle::default();
-        throttle.begin_attempt("other", address(1), STRANGER, secs(0)).ok().unwrap();
+        throttle
+            .begin_attempt("other", address(1), STRANGER, secs(0))
+            .ok()
+            .unwrap();
         for _ in 0..9 {
-            throttle.begin_attempt("mel", address(1), STRANGER, secs(3599)).ok().unwrap();
+            throttle
+                .begin_attempt("mel", address(1), STRANGER, secs(3599))
+                .ok()
+                .unwrap();
         }
         for number in 0..50 {
-            throttle.begin_attempt(&format!("user {}", number % 7), address(1), STRANGER, secs(3600)).ok().unwrap();
+            throttle
+                .begin_attempt(
+                    &format!("user {}", number % 7),
+                    address(1),
+                    STRANGER,
+                    secs(3600),
+                )
+                .ok()
+                .unwrap();
         }
-        let attempt = throttle.begin_attempt("mel", address(1), STRANGER, secs(3600)).ok().unwrap();
+        let attempt = throttle
+            .begin_attempt("mel", address(1), STRANGER, secs(3600))
+            .ok()
+            .unwrap();
         throttle.record_success(attempt);
-        assert_eq!(attempts_in_window(&throttle.lock(), &AttemptKey::Address(address(1)), secs(3600)), 51);
+        assert_eq!(
+            attempts_in_window(
+                &throttle.lock(),
+                &AttemptKey::Address(address(1)),
+                secs(3600)
+            ),
+            51
+        );
     }
 
     #[test]
     fn what_is_counted_is_bounded_and_users_are_not_forgotten() {
         let throttle = SignInThrottle::default();
         for from in 0..100 {
-            throttle.begin_attempt("ann", address(from), STRANGER, secs(0)).ok().unwrap();
+            throttle
+                .begin_attempt("ann", address(from), STRANGER, secs(0))
+                .ok()
+                .unwrap();
         }
         for number in 0..2 * MAX_COUNTERS as u32 {
             let now = secs(u64::from(number / 100));
-            let _ = throttle.begin_attempt(&number.to_string(), IpAddr::from(number.to_be_bytes()), NOBODY, now);
+            let _ = throttle.begin_attempt(
+                &number.to_string(),
+                IpAddr::from(number.to_be_bytes()),
+                NOBODY,
+                now,
+            );
         }
         assert!(throttle.lock().len() <= MAX_COUNTERS);
-        assert!(throttle.begin_attempt("ann", address(200), STRANGER, secs(700)).is_err());
+        assert!(
+            throttle
+                .begin_attempt("ann", address(200), STRANGER, secs(700))
+                .is_err()
+        );
     }
 }

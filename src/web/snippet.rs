@@ -36,13 +36,13 @@ pub(crate) fn build_snippets(address: PingAddress<'_>) -> Vec<Snippet> {
         Snippet {
             title: "Shell",
             id: "shell",
-            about: "Around a command: reports when it starts, its exit status, and the last 100 kB that it printed.",
+            about: "Around a command: reports when it starts, its exit status, and the last 100 \
+                    kB that it printed.",
             text: format!(
-                "url={url}\n\
-                 curl -fsS -m 10 --retry 3 -o /dev/null \"$url/start\"\n\
-                 out=$(/path/to/job 2>&1); status=$?\n\
-                 printf %s \"$out\" | tail -c 100000 |\n  \
-                 curl -fsS -m 10 --retry 3 -o /dev/null --data-binary @- \"$url/$status\""
+                "url={url}\ncurl -fsS -m 10 --retry 3 -o /dev/null \
+                 \"$url/start\"\nout=$(/path/to/job 2>&1); status=$?\nprintf %s \"$out\" | tail \
+                 -c 100000 |\n  curl -fsS -m 10 --retry 3 -o /dev/null --data-binary @- \
+                 \"$url/$status\""
             ),
         },
         Snippet {
@@ -50,17 +50,21 @@ pub(crate) fn build_snippets(address: PingAddress<'_>) -> Vec<Snippet> {
             id: "crontab",
             about: "In crontab(5), after the five fields of the schedule: reports the exit status.",
             // In a crontab a percent sign ends the line.
-            text: format!("/path/to/job; curl -fsS -m 10 --retry 3 -o /dev/null {}/$?", url.replace('%', "\\%")),
+            text: format!(
+                "/path/to/job; curl -fsS -m 10 --retry 3 -o /dev/null {}/$?",
+                url.replace('%', "\\%")
+            ),
         },
         Snippet {
             title: "systemd",
             id: "systemd",
-            about: "In the service that the timer starts (systemctl edit NAME.service): reports start and exit status.",
+            about: "In the service that the timer starts (systemctl edit NAME.service): reports \
+                    start and exit status.",
             text: format!(
-                "[Service]\n\
-                 ExecStartPre=-/usr/bin/curl -fsS -m 10 --retry 3 -o /dev/null {url}/start\n\
-                 ExecStopPost=-/bin/sh -c 'case $$EXIT_STATUS in [0-9]*) s=$$EXIT_STATUS;; *) s=fail;; esac; \
-                 exec curl -fsS -m 10 --retry 3 -o /dev/null \"{url}/$$s\"'",
+                "[Service]\nExecStartPre=-/usr/bin/curl -fsS -m 10 --retry 3 -o /dev/null \
+                 {url}/start\nExecStopPost=-/bin/sh -c 'case $$EXIT_STATUS in [0-9]*) \
+                 s=$$EXIT_STATUS;; *) s=fail;; esac; exec curl -fsS -m 10 --retry 3 -o /dev/null \
+                 \"{url}/$$s\"'",
                 // In a unit a percent sign begins a specifier (systemd.unit(5)).
                 url = url.replace('%', "%%")
             ),
@@ -68,37 +72,32 @@ pub(crate) fn build_snippets(address: PingAddress<'_>) -> Vec<Snippet> {
         Snippet {
             title: "Python",
             id: "python",
-            about: "With the standard library alone. A report that does not arrive never stops the job.",
+            about: "With the standard library alone. A report that does not arrive never stops \
+                    the job.",
             text: format!(
-                "import urllib.request\n\n\
-                 def report(what=\"\", text=\"\"):\n    \
-                 for attempt in range(4):\n        \
-                 try:\n            \
-                 urllib.request.urlopen(\"{url}\" + what, text.encode(), timeout=10).close()\n            \
-                 return\n        \
-                 except OSError as error:\n            \
-                 print(\"report:\", error)\n\n\
-                 report(\"/start\")\n\
-                 try:\n    \
-                 job()\n    \
-                 report()\n\
-                 except Exception as error:\n    \
-                 report(\"/fail\", repr(error))\n    \
-                 raise"
+                "import urllib.request\n\ndef report(what=\"\", text=\"\"):\n    for attempt in \
+                 range(4):\n        try:\n            urllib.request.urlopen(\"{url}\" + what, \
+                 text.encode(), timeout=10).close()\n            return\n        except OSError \
+                 as error:\n            print(\"report:\", error)\n\nreport(\"/start\")\ntry:\n    \
+                 job()\n    report()\nexcept Exception as error:\n    report(\"/fail\", \
+                 repr(error))\n    raise"
             ),
         },
         Snippet {
             title: "PowerShell",
             id: "powershell",
             about: "At the end of a script: reports the exit status of the last program.",
-            text: format!("Invoke-RestMethod -TimeoutSec 10 -MaximumRetryCount 3 -RetryIntervalSec 2 \"{url}/$LASTEXITCODE\" | Out-Null"),
+            text: format!(
+                r#"Invoke-RestMethod -TimeoutSec 10 -MaximumRetryCount 3 -RetryIntervalSec 2 "{url}/$LASTEXITCODE" | Out-Null"#
+            ),
         },
     ];
     if let Some(mail) = address.mail {
         snippets.push(Snippet {
             title: "Mail",
             id: "mail",
-            about: "For programs that report by mail. Which words mean success or failure is set with the check.",
+            about: "For programs that report by mail. Which words mean success or failure is set \
+                    with the check.",
             text: mail.to_owned(),
         });
     }
@@ -114,29 +113,73 @@ mod tests {
 
     #[test]
     fn each_names_the_check_and_bounds_its_time() {
-        let all = build_snippets(PingAddress { url: URL, mail: Some("6f3a1c1e-0000-4000-8000-000000000001@ping.example.org") });
+        let all = build_snippets(PingAddress {
+            url: URL,
+            mail: Some("6f3a1c1e-0000-4000-8000-000000000001@ping.example.org"),
+        });
         assert_eq!(all.len(), 7);
         for snippet in &all {
-            assert!(snippet.text.contains("6f3a1c1e-0000-4000-8000-000000000001"), "{}", snippet.title);
-            let is_bounded = ["-m 10", "timeout=10", "-TimeoutSec 10", "@"].iter().any(|mark| snippet.text.contains(mark));
+            assert!(
+                snippet
+                    .text
+                    .contains("6f3a1c1e-0000-4000-8000-000000000001"),
+                "{}",
+                snippet.title
+            );
+            let is_bounded = ["-m 10", "timeout=10", "-TimeoutSec 10", "@"]
+                .iter()
+                .any(|mark| snippet.text.contains(mark));
             assert!(is_bounded, "{}", snippet.title);
-            assert!(!snippet.text.contains("  \n") && !snippet.text.ends_with('\n'), "{}", snippet.title);
+            assert!(
+                !snippet.text.contains("  \n") && !snippet.text.ends_with('\n'),
+                "{}",
+                snippet.title
+            );
         }
-        let without = build_snippets(PingAddress { url: URL, mail: None });
+        let without = build_snippets(PingAddress {
+            url: URL,
+            mail: None,
+        });
         assert!(without.iter().all(|snippet| snippet.id != "mail"));
-        let percent = build_snippets(PingAddress { url: "http://h/a%20b/ping/k/s", mail: None });
-        for (id, text) in [("systemd", "/a%%20b/"), ("crontab", "/a\\%20b/"), ("curl", "/a%20b/")] {
-            assert!(percent.iter().find(|snippet| snippet.id == id).unwrap().text.contains(text), "{id}");
+        let percent = build_snippets(PingAddress {
+            url: "http://h/a%20b/ping/k/s",
+            mail: None,
+        });
+        for (id, text) in [
+            ("systemd", "/a%%20b/"),
+            ("crontab", "/a\\%20b/"),
+            ("curl", "/a%20b/"),
+        ] {
+            assert!(
+                percent
+                    .iter()
+                    .find(|snippet| snippet.id == id)
+                    .unwrap()
+                    .text
+                    .contains(text),
+                "{id}"
+            );
         }
     }
 
     /// The shell checks the syntax without running the snippet.
     #[test]
     fn shells_can_read_what_is_for_them() {
-        for snippet in build_snippets(PingAddress { url: URL, mail: None }) {
+        for snippet in build_snippets(PingAddress {
+            url: URL,
+            mail: None,
+        }) {
             if matches!(snippet.id, "curl" | "shell" | "crontab") {
-                let read = Command::new("sh").args(["-n", "-c", &snippet.text]).output().unwrap();
-                assert!(read.status.success(), "{}: {}", snippet.id, String::from_utf8_lossy(&read.stderr));
+                let read = Command::new("sh")
+                    .args(["-n", "-c", &snippet.text])
+                    .output()
+                    .unwrap();
+                assert!(
+                    read.status.success(),
+                    "{}: {}",
+                    snippet.id,
+                    String::from_utf8_lossy(&read.stderr)
+                );
             }
         }
     }

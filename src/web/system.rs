@@ -73,8 +73,14 @@ impl Backups {
         let when = |at| DisplayTime::relative(at, times);
         match status {
             None => Self::Off,
-            Some(BackupStatus { newest, failing: Some((since, reason)) }) => Self::Failing(when(since), reason, newest.map(when)),
-            Some(BackupStatus { newest, failing: None }) => newest.map_or(Self::Begun, |newest| Self::Made(when(newest))),
+            Some(BackupStatus {
+                newest,
+                failing: Some((since, reason)),
+            }) => Self::Failing(when(since), reason, newest.map(when)),
+            Some(BackupStatus {
+                newest,
+                failing: None,
+            }) => newest.map_or(Self::Begun, |newest| Self::Made(when(newest))),
         }
     }
 }
@@ -84,11 +90,18 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
 }
 
 fn render_page(visit: &PageRequest, backup_is_wrong: Option<&'static str>) -> HtmlPage {
-    let (came, base_url) = (&visit.origin, visit.base_url());
+    let came = &visit.origin;
+    let base_url = visit.base_url();
     let uptime = visit.handle().clock().uptime().as_micros();
     let (projects, checks, users, waiting, first) = visit.handle().with_state(|state| {
         let first = state.projects().next().map(|found| found.project.uuid);
-        (state.projects().count(), state.check_count(), state.users.len(), state.outbox.len(), first)
+        (
+            state.projects().count(),
+            state.check_count(),
+            state.users.len(),
+            state.outbox.len(),
+            first,
+        )
     });
     let pings = usize::try_from(count_pings(visit)).unwrap_or(usize::MAX);
     let holds = [
@@ -104,12 +117,17 @@ fn render_page(visit: &PageRequest, backup_is_wrong: Option<&'static str>) -> Ht
         is_writable: visit.handle().is_writable(),
         last_commit: visit.handle().metrics().last_commit().map(format_millis),
         events: first.map(|project| visit.page_url(&Page::Events(project))),
-        holds: holds.map(|(number, what)| format_count(number, what)).join(" · "),
+        holds: holds
+            .map(|(number, what)| format_count(number, what))
+            .join(" · "),
         waiting,
         file: visit.handle().file_bytes().map(format_size),
         queue: visit.handle().queue_depth(),
         backup: visit.page_url(&Page::Backup()),
-        backups: Backups::from_status(visit.handle().metrics().backup_status(), &visit.time_formatter()),
+        backups: Backups::from_status(
+            visit.handle().metrics().backup_status(),
+            &visit.time_formatter(),
+        ),
         asks_password: needs_password(visit),
         backup_is_wrong,
         base_url: base_url.as_str().into(),
@@ -123,7 +141,11 @@ fn render_page(visit: &PageRequest, backup_is_wrong: Option<&'static str>) -> Ht
         shared_address: find_shared_address(visit),
     };
     let html = HtmlPage::from_template(&system);
-    if backup_is_wrong.is_some() { html.with_invalid_form() } else { html }
+    if backup_is_wrong.is_some() {
+        html.with_invalid_form()
+    } else {
+        html
+    }
 }
 
 /// Private address that all sessions of several users come from, unless it belongs to a trusted
@@ -131,13 +153,25 @@ fn render_page(visit: &PageRequest, backup_is_wrong: Option<&'static str>) -> Ht
 /// their wrong passwords are counted together.
 fn find_shared_address(visit: &PageRequest) -> Option<IpAddr> {
     let addresses: Vec<BTreeSet<IpAddr>> = visit.handle().with_state(|state| {
-        let addresses = |user| state.users.sessions_of(user, visit.now).map(|session| session.address).collect();
+        let addresses = |user| {
+            state
+                .users
+                .sessions_of(user, visit.now)
+                .map(|session| session.address)
+                .collect()
+        };
         state.users.iter().map(|user| addresses(user.id)).collect()
     });
-    let people = addresses.iter().filter(|addresses| !addresses.is_empty()).count();
+    let people = addresses
+        .iter()
+        .filter(|addresses| !addresses.is_empty())
+        .count();
     let mut all = addresses.into_iter().flatten();
-    let shared = all.next().filter(|shared| people > 1 && all.all(|address| address == *shared))?;
-    (is_private_address(shared) && !is_trusted(shared, &visit.dashboard.trusted_proxies)).then_some(shared)
+    let shared = all
+        .next()
+        .filter(|shared| people > 1 && all.all(|address| address == *shared))?;
+    (is_private_address(shared) && !is_trusted(shared, &visit.dashboard.trusted_proxies))
+        .then_some(shared)
 }
 
 /// Formats a short duration: `0.4 ms`.
@@ -147,30 +181,54 @@ fn format_millis(time: Duration) -> String {
 
 /// Number of pings in the logs of all checks.
 fn count_pings(visit: &PageRequest) -> u64 {
-    let projects: Vec<_> =
-        visit.handle().with_state(|state| state.projects().map(|found| (found.project.id, found.project.ping_log_limit)).collect());
+    let projects: Vec<_> = visit.handle().with_state(|state| {
+        state
+            .projects()
+            .map(|found| (found.project.id, found.project.ping_log_limit))
+            .collect()
+    });
     let mut pings = 0;
     for (project, limit) in projects {
-        visit.handle().for_each_check(project, |check| pings += check.state.n_pings.min(limit.into()));
+        visit.handle().for_each_check(project, |check| {
+            pings += check.state.n_pings.min(limit.into())
+        });
     }
     pings
 }
 
 /// Sends a backup of the whole database.
-pub(super) async fn send_backup(visit: PageRequest, typed: FormData) -> Result<PageResponse, PageError> {
+pub(super) async fn send_backup(
+    visit: PageRequest,
+    typed: FormData,
+) -> Result<PageResponse, PageError> {
     // A backup contains every secret of the server.
     if !has_confirmed_password(&visit, typed.get("password")).await? {
         let site = Arc::clone(&visit.dashboard);
-        return Ok(site.outgoing.run_blocking(move || render_page(&visit, Some("type your password"))).await?.into());
+        return Ok(site
+            .outgoing
+            .run_blocking(move || render_page(&visit, Some("type your password")))
+            .await?
+            .into());
     }
-    let turn = Arc::clone(&visit.dashboard.backup_permit).try_acquire_owned().map_err(|_| {
-        let text = "A backup is being made already. Wait until it has come, or stop its download.";
-        PageError::new(HttpError::Unavailable, "One at a time", text)
-    })?;
-    let pieces = backup::backup_chunks(visit.handle().clone(), true).map_err(|_| HttpError::Unavailable)?;
+    let turn = Arc::clone(&visit.dashboard.backup_permit)
+        .try_acquire_owned()
+        .map_err(|_| {
+            let text =
+                "A backup is being made already. Wait until it has come, or stop its download.";
+            PageError::new(HttpError::Unavailable, "One at a time", text)
+        })?;
+    let pieces =
+        backup::backup_chunks(visit.handle().clone(), true).map_err(|_| HttpError::Unavailable)?;
     tracing::info!(user = visit.user_name(), address = %visit.origin.client.addr, "takes a backup");
     let mut now = String::new();
     visit.now.write_rfc3339_secs(&mut now);
-    let time: String = now.chars().take_while(|c| *c != '+').filter(|c| c.is_ascii_alphanumeric()).collect();
-    Ok(PageResponse::Stream { name: format!("overdue-{time}Z.backup.zst"), content: ResponseBody::from_channel(pieces, turn) })
+    let time: String = now
+        .chars()
+        .take_while(|c| *c != '+')
+        .filter(|c| c.is_ascii_alphanumeric())
+        .collect();
+    Ok(PageResponse::Stream {
+        name: format!("overdue-{time}Z.backup.zst"),
+        content: ResponseBody::from_channel(pieces, turn),
+    })
 }

@@ -28,6 +28,10 @@ impl DisplayTime {
     fn from_words(at: Timestamp, times: &TimeFormatter<'_>, words: String) -> Self {
         let mut stamp = String::new();
         at.write_rfc3339_secs(&mut stamp);
-        Self { stamp, exact: times.exact(at), words }
+        Self {
+            stamp,
+            exact: times.exact(at),
+            words,
+        }
     }
 }

@@ -56,7 +56,11 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
 }
 
 /// Renders the page. `secret`: secret of the previous form, which the app already has.
-fn render_page(visit: &PageRequest, secret: Option<TotpSecret>, wrong: Option<&'static str>) -> Result<HtmlPage, PageError> {
+fn render_page(
+    visit: &PageRequest,
+    secret: Option<TotpSecret>,
+    wrong: Option<&'static str>,
+) -> Result<HtmlPage, PageError> {
     let (user, _) = own_account(visit)?;
     let own = Page::AccountTotp();
     let secret = secret.unwrap_or_else(|| TotpSecret::new(visit.handle().random().bytes()));
@@ -65,30 +69,52 @@ fn render_page(visit: &PageRequest, secret: Option<TotpSecret>, wrong: Option<&'
         frame: visit.layout("Second factor"),
         account: visit.page_url(&Page::Account()),
         has_password: user.password.is_some(),
-        left: user.second_factor.as_ref().map(|second| second.recovery_hashes.len()),
+        left: user
+            .second_factor
+            .as_ref()
+            .map(|second| second.recovery_hashes.len()),
         most: SecondFactor::RECOVERY_CODE_COUNT,
-        made: visit.dashboard.one_time_secrets.take(visit, &own.to_string()),
-        picture: if is_off { render_qr_code(&otpauth_url(visit, user.name.as_str(), &secret)) } else { None },
+        made: visit
+            .dashboard
+            .one_time_secrets
+            .take(visit, &own.to_string()),
+        picture: if is_off {
+            render_qr_code(&otpauth_url(visit, user.name.as_str(), &secret))
+        } else {
+            None
+        },
         secret: group_letters(&secret.to_base32()),
         asks_password: needs_password(visit),
         own: visit.page_url(&own),
         wrong,
     };
     let html = HtmlPage::from_template(&totp).without_caching();
-    Ok(if wrong.is_some() { html.with_invalid_form() } else { html })
+    Ok(if wrong.is_some() {
+        html.with_invalid_form()
+    } else {
+        html
+    })
 }
 
 /// URL that apps read from the QR code (Key Uri Format of Google Authenticator).
 fn otpauth_url(visit: &PageRequest, name: &str, secret: &TotpSecret) -> String {
     let name: String = name.chars().take(MAX_LABEL_CHARS).collect();
     let label = format!("{name}@{}", visit.base_url().host());
-    format!("otpauth://totp/overdue:{}?secret={}&issuer=overdue", utf8_percent_encode(&label, NON_ALPHANUMERIC), secret.to_base32())
+    format!(
+        "otpauth://totp/overdue:{}?secret={}&issuer=overdue",
+        utf8_percent_encode(&label, NON_ALPHANUMERIC),
+        secret.to_base32()
+    )
 }
 
 /// Letters in groups of four, which are easier to type.
 fn group_letters(text: &str) -> String {
     let letters: Vec<_> = text.chars().collect();
-    letters.chunks(4).map(|group| group.iter().collect::<String>()).collect::<Vec<_>>().join(" ")
+    letters
+        .chunks(4)
+        .map(|group| group.iter().collect::<String>())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Renders a QR code. `None` if the text is too long.
@@ -101,12 +127,22 @@ fn render_qr_code(text: &str) -> Option<QrCode> {
         for run in row.chunk_by(|one, other| one.value() == other.value()) {
             if run.first().is_some_and(|module| module.value()) {
                 // Writing to memory does not fail.
-                let _ = write!(path, "M{} {}h{}v1h-{}z", x + QUIET_ZONE, y + QUIET_ZONE, run.len(), run.len());
+                let _ = write!(
+                    path,
+                    "M{} {}h{}v1h-{}z",
+                    x + QUIET_ZONE,
+                    y + QUIET_ZONE,
+                    run.len(),
+                    run.len()
+                );
             }
             x += run.len();
         }
     }
-    Some(QrCode { size: code.size + 2 * QUIET_ZONE, path })
+    Some(QrCode {
+        size: code.size + 2 * QUIET_ZONE,
+        path,
+    })
 }
 
 /// Enables or disables the second factor, or creates new recovery codes.
@@ -124,9 +160,19 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
                 return refused(None, "choose a password first");
             }
             let Some(used) = secret.matching_time_step(typed.get("code"), visit.now) else {
-                return refused(Some(secret), "this is not the code that the app shows now; look at the clocks of both");
+                return refused(
+                    Some(secret),
+                    "this is not the code that the app shows now; look at the clocks of both",
+                );
             };
-            (Some(SecondFactor { secret, last_used_step: used, recovery_hashes: [].into() }), "totp-on")
+            (
+                Some(SecondFactor {
+                    secret,
+                    last_used_step: used,
+                    recovery_hashes: [].into(),
+                }),
+                "totp-on",
+            )
         }
         ("off", Some(_)) => (None, "totp-off"),
         ("codes", Some(second)) => (Some(second.clone()), "totp-codes"),
@@ -135,13 +181,30 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
     if !has_confirmed_password(visit, typed.get("password")).await? {
         return refused(secret, "type the password that you have now");
     }
-    let codes: Vec<_> = (0..SecondFactor::RECOVERY_CODE_COUNT).map(|_| LinkCode::from_random(visit.handle().random().bytes())).collect();
-    let second = second.map(|second| SecondFactor { recovery_hashes: codes.iter().map(LinkCode::hash).collect(), ..second });
+    let codes: Vec<_> = (0..SecondFactor::RECOVERY_CODE_COUNT)
+        .map(|_| LinkCode::from_random(visit.handle().random().bytes()))
+        .collect();
+    let second = second.map(|second| SecondFactor {
+        recovery_hashes: codes.iter().map(LinkCode::hash).collect(),
+        ..second
+    });
     let has_codes = second.is_some();
-    manage::user::update(visit.handle(), user.id, UserChanges { second_factor: Some(second), ..UserChanges::default() }, by).await?;
+    manage::user::update(
+        visit.handle(),
+        user.id,
+        UserChanges {
+            second_factor: Some(second),
+            ..UserChanges::default()
+        },
+        by,
+    )
+    .await?;
     if has_codes {
         let lines: Vec<_> = codes.iter().map(ToString::to_string).collect();
-        visit.dashboard.one_time_secrets.store(visit, &own.to_string(), lines.join("\n"));
+        visit
+            .dashboard
+            .one_time_secrets
+            .store(visit, &own.to_string(), lines.join("\n"));
     }
     let did = match done {
         "totp-on" => "turned their second factor on",
@@ -158,11 +221,23 @@ mod tests {
 
     #[test]
     fn a_picture_is_one_path_of_its_dark_modules() {
-        let made = render_qr_code("otpauth://totp/overdue:ann%40nas?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=overdue").unwrap();
-        assert!(made.size >= 21 + 2 * QUIET_ZONE && (made.size - 2 * QUIET_ZONE - 21).is_multiple_of(4), "{}", made.size);
+        let made = render_qr_code(
+            "otpauth://totp/overdue:ann%40nas?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&\
+             issuer=overdue",
+        )
+        .unwrap();
+        assert!(
+            made.size >= 21 + 2 * QUIET_ZONE && (made.size - 2 * QUIET_ZONE - 21).is_multiple_of(4),
+            "{}",
+            made.size
+        );
         // The corner of a finder pattern: seven dark modules, then one dark, five light, one dark.
         assert!(made.path.starts_with("M4 4h7v1h-7z"), "{}", made.path);
-        assert!(made.path.contains("M4 5h1v1h-1zM10 5h1v1h-1z"), "{}", made.path);
+        assert!(
+            made.path.contains("M4 5h1v1h-1zM10 5h1v1h-1z"),
+            "{}",
+            made.path
+        );
         assert!(render_qr_code(&"x".repeat(4000)).is_none());
         assert_eq!(group_letters("ABCDEFGHIJ"), "ABCD EFGH IJ");
     }

@@ -41,12 +41,19 @@ pub(crate) fn sanitize(bytes: &[u8], most: usize, escapes: EscapeHandling) -> Sa
     let mut end = most.min(bytes.len());
     // A UTF-8 character has at most three continuation bytes.
     let is_within = |end: usize| bytes.get(end).is_some_and(|byte| byte & 0xc0 == 0x80);
-    if let Some(start) = (end.saturating_sub(3)..=end).rev().find(|end| !is_within(*end)) {
+    if let Some(start) = (end.saturating_sub(3)..=end)
+        .rev()
+        .find(|end| !is_within(*end))
+    {
         end = start;
     }
     let text = String::from_utf8_lossy(bytes.get(..end).unwrap_or_default());
-    let mut out = LineBuffer { text: String::with_capacity(text.len()), line_chars: 0 };
-    let (mut rest, mut had_escapes) = (&*text, false);
+    let mut out = LineBuffer {
+        text: String::with_capacity(text.len()),
+        line_chars: 0,
+    };
+    let mut rest = &*text;
+    let mut had_escapes = false;
     while let Some(c) = rest.chars().next() {
         if escapes == EscapeHandling::Strip
             && let Some(after) = skip_escape(rest)
@@ -61,14 +68,27 @@ pub(crate) fn sanitize(bytes: &[u8], most: usize, escapes: EscapeHandling) -> Sa
             c => out.push(c),
         }
     }
-    SanitizedText { text: out.text, had_escapes, is_cut }
+    SanitizedText {
+        text: out.text,
+        had_escapes,
+        is_cut,
+    }
 }
 
 /// Converts a short untrusted text, such as a name in a sentence, to one line. Invisible characters
 /// are escaped.
 pub(crate) fn sanitize_line(text: &str) -> String {
-    let mut out = LineBuffer { text: String::with_capacity(text.len()), line_chars: 0 };
-    text.chars().for_each(|c| out.push(if matches!(c, '\n' | '\r' | '\t') { ' ' } else { c }));
+    let mut out = LineBuffer {
+        text: String::with_capacity(text.len()),
+        line_chars: 0,
+    };
+    text.chars().for_each(|c| {
+        out.push(if matches!(c, '\n' | '\r' | '\t') {
+            ' '
+        } else {
+            c
+        })
+    });
     out.text
 }
 
@@ -85,20 +105,38 @@ pub(crate) struct TextSpan {
 /// escaped.
 pub(crate) fn split_links(text: &str) -> Vec<TextSpan> {
     let text = sanitize(text.as_bytes(), usize::MAX, EscapeHandling::Show).text;
-    let (mut pieces, mut rest) = (Vec::new(), &*text);
+    let mut pieces = Vec::new();
+    let mut rest = &*text;
     let mut push = |text: &str, is_link| {
         if !text.is_empty() {
-            pieces.push(TextSpan { text: text.into(), is_link });
+            pieces.push(TextSpan {
+                text: text.into(),
+                is_link,
+            });
         }
     };
-    let start = |rest: &str| ["http://", "https://"].iter().filter_map(|start| rest.find(start)).min();
+    let start = |rest: &str| {
+        ["http://", "https://"]
+            .iter()
+            .filter_map(|start| rest.find(start))
+            .min()
+    };
     while let Some(start) = start(rest) {
         let (before, from) = rest.split_at(start);
-        let end = from.find(|c: char| c.is_whitespace() || "<>\"'`\u{fffd}".contains(c)).unwrap_or(from.len());
+        let end = from
+            .find(|c: char| c.is_whitespace() || "<>\"'`\u{fffd}".contains(c))
+            .unwrap_or(from.len());
         // Punctuation at the end of a sentence is not part of the URL.
-        let url = from.get(..end).unwrap_or(from).trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', FOLD_MARK]);
+        let url = from
+            .get(..end)
+            .unwrap_or(from)
+            .trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', FOLD_MARK]);
         push(before, false);
-        push(url, url.split_once("://").is_some_and(|(_, host)| !host.is_empty()));
+        push(
+            url,
+            url.split_once("://")
+                .is_some_and(|(_, host)| !host.is_empty()),
+        );
         rest = from.get(url.len()..).unwrap_or_default();
     }
     push(rest, false);
@@ -163,17 +201,22 @@ fn skip_escape(text: &str) -> Option<&str> {
     match introducer {
         // Control sequence: parameters, intermediate characters, and a final character.
         '[' => {
-            let rest = rest.trim_start_matches(|c| matches!(c, '0'..='?')).trim_start_matches(|c| matches!(c, ' '..='/'));
+            let rest = rest
+                .trim_start_matches(|c| matches!(c, '0'..='?'))
+                .trim_start_matches(|c| matches!(c, ' '..='/'));
             rest.strip_prefix(|c| matches!(c, '@'..='~'))
         }
         // String, such as a title or a link, up to its end on the same line.
         ']' | 'P' | 'X' | '^' | '_' => {
             let end = rest.find(['\u{7}', '\u{9c}', '\u{1b}', '\n', '\r'])?;
             let rest = rest.get(end..)?;
-            rest.strip_prefix("\u{1b}\\").or_else(|| rest.strip_prefix(['\u{7}', '\u{9c}']))
+            rest.strip_prefix("\u{1b}\\")
+                .or_else(|| rest.strip_prefix(['\u{7}', '\u{9c}']))
         }
         // Selection of a character set.
-        ' '..='/' => rest.trim_start_matches(|c| matches!(c, ' '..='/')).strip_prefix(|c| matches!(c, '0'..='~')),
+        ' '..='/' => rest
+            .trim_start_matches(|c| matches!(c, ' '..='/'))
+            .strip_prefix(|c| matches!(c, '0'..='~')),
         _ => None,
     }
 }
@@ -195,44 +238,78 @@ mod tests {
             ("a\tb\0c\u{8}\u{7f}", "a\tb␀c␈␡"),
             ("\u{1b}[1;31merror\u{1b}[0m", "error"),
             ("\u{9b}31mred", "red"),
-            ("\u{1b}]8;;http://x.test/\u{1b}\\link\u{1b}]8;;\u{7}", "link"),
+            (
+                "\u{1b}]8;;http://x.test/\u{1b}\\link\u{1b}]8;;\u{7}",
+                "link",
+            ),
             ("\u{1b}]0;title\u{9c}x", "x"),
             ("\u{1b}(Bx", "x"),
             // Incomplete sequences are shown.
             ("\u{1b}[12", "␛[12"),
-            ("\u{1b}]0;title without an end\nnext", "␛]0;title without an end\nnext"),
+            (
+                "\u{1b}]0;title without an end\nnext",
+                "␛]0;title without an end\nnext",
+            ),
             ("\u{1b}", "␛"),
             ("\u{85}\u{9f}", "[U+0085][U+009F]"),
             ("invoice\u{202e}gpj.exe", "invoice[U+202E]gpj.exe"),
-            ("a\u{200b}b\u{feff}c\u{2066}d\u{61c}", "a[U+200B]b[U+FEFF]c[U+2066]d[U+061C]"),
+            (
+                "a\u{200b}b\u{feff}c\u{2066}d\u{61c}",
+                "a[U+200B]b[U+FEFF]c[U+2066]d[U+061C]",
+            ),
             ("a\u{2028}b\u{e0041}", "a[U+2028]b[U+E0041]"),
-            ("<script>alert(1)</script> {{x}} &lt;", "<script>alert(1)</script> {{x}} &lt;"),
+            (
+                "<script>alert(1)</script> {{x}} &lt;",
+                "<script>alert(1)</script> {{x}} &lt;",
+            ),
         ] {
             assert_eq!(plain(text), seen, "{text:?}");
         }
-        assert_eq!(sanitize(b"\x1b[1mx", 100, EscapeHandling::Show).text, "␛[1mx");
+        assert_eq!(
+            sanitize(b"\x1b[1mx", 100, EscapeHandling::Show).text,
+            "␛[1mx"
+        );
         assert!(sanitize(b"\x1b[1mx", 100, EscapeHandling::Strip).had_escapes);
         assert!(!sanitize(b"x", 100, EscapeHandling::Strip).had_escapes);
-        assert_eq!(sanitize(b"a\xff\xfeb", 100, EscapeHandling::Strip).text, "a\u{fffd}\u{fffd}b");
+        assert_eq!(
+            sanitize(b"a\xff\xfeb", 100, EscapeHandling::Strip).text,
+            "a\u{fffd}\u{fffd}b"
+        );
         assert_eq!(sanitize_line("a\r\nb\u{202e}c\td"), "a  b[U+202E]c d");
     }
 
     #[test]
     fn only_addresses_of_the_web_are_links() {
         let links = |text: &str| {
-            let links: Vec<_> = split_links(text).into_iter().filter(|piece| piece.is_link).map(|piece| piece.text).collect();
+            let links: Vec<_> = split_links(text)
+                .into_iter()
+                .filter(|piece| piece.is_link)
+                .map(|piece| piece.text)
+                .collect();
             links.join(" ")
         };
         for (text, found) in [
-            ("see https://example.org/a?b=c#d.", "https://example.org/a?b=c#d"),
-            ("(http://a.test), http://b.test/x;", "http://a.test http://b.test/x"),
-            ("javascript:alert(1) data:text/html,x ftp://x.test file:///etc/passwd", ""),
+            (
+                "see https://example.org/a?b=c#d.",
+                "https://example.org/a?b=c#d",
+            ),
+            (
+                "(http://a.test), http://b.test/x;",
+                "http://a.test http://b.test/x",
+            ),
+            (
+                "javascript:alert(1) data:text/html,x ftp://x.test file:///etc/passwd",
+                "",
+            ),
             ("<a href=\"https://x.test/\">", "https://x.test/"),
             ("https:// http://", ""),
             ("xhttps://y.test", "https://y.test"),
         ] {
             assert_eq!(links(text), found, "{text}");
-            let whole: String = split_links(text).into_iter().map(|piece| piece.text).collect();
+            let whole: String = split_links(text)
+                .into_iter()
+                .map(|piece| piece.text)
+                .collect();
             assert_eq!(whole, text);
         }
     }
@@ -250,12 +327,19 @@ mod tests {
             ("", 0, "", false),
         ] {
             let shown = sanitize(bytes.as_bytes(), most, EscapeHandling::Strip);
-            assert_eq!((shown.text.as_str(), shown.is_cut), (text, is_cut), "{bytes} {most}");
+            assert_eq!(
+                (shown.text.as_str(), shown.is_cut),
+                (text, is_cut),
+                "{bytes} {most}"
+            );
         }
         let folded = plain(&"x".repeat(4_500));
         let lines: Vec<_> = folded.lines().map(|line| line.chars().count()).collect();
         assert_eq!(lines, [2_001, 2_001, 500]);
-        assert_eq!(plain(&format!("{}\ny", "x".repeat(2_000))).lines().count(), 2);
+        assert_eq!(
+            plain(&format!("{}\ny", "x".repeat(2_000))).lines().count(),
+            2
+        );
     }
 
     proptest! {

@@ -44,9 +44,23 @@ pub(crate) struct SignedInUser {
 }
 
 impl Viewer {
-    fn new(site: &DashboardState, taste: UserPreferences, grant: Option<Grant>, person: Option<SignedInUser>) -> Self {
-        let zone = taste.zone.unwrap_or_else(|| site.config.default_zone.clone());
-        Self { zone, theme: taste.theme, shortcuts: taste.shortcuts, list_preferences: taste.list, signed_in: person, grant }
+    fn new(
+        site: &DashboardState,
+        taste: UserPreferences,
+        grant: Option<Grant>,
+        person: Option<SignedInUser>,
+    ) -> Self {
+        let zone = taste
+            .zone
+            .unwrap_or_else(|| site.config.default_zone.clone());
+        Self {
+            zone,
+            theme: taste.theme,
+            shortcuts: taste.shortcuts,
+            list_preferences: taste.list,
+            signed_in: person,
+            grant,
+        }
     }
 
     /// True if the viewer is not signed in.
@@ -57,8 +71,14 @@ impl Viewer {
     /// True if the viewer has this right for a project. `None` stands for resources outside
     /// projects.
     pub(crate) fn is_allowed(&self, need: Need, project: Option<ProjectId>) -> bool {
-        let Some(grant) = &self.grant else { return need == Need::Nothing };
-        let within = |least| project.map_or(grant.is_owner(), |project| grant.membership_in(project) >= Some(least));
+        let Some(grant) = &self.grant else {
+            return need == Need::Nothing;
+        };
+        let within = |least| {
+            project.map_or(grant.is_owner(), |project| {
+                grant.membership_in(project) >= Some(least)
+            })
+        };
         match need {
             Need::Nothing | Need::Person => true,
             Need::Read => within(Membership::ReadOnly),
@@ -77,9 +97,14 @@ impl Viewer {
             if state.project(project).is_none() {
                 return false;
             }
-            let Some(SignedInUser { user, session }) = &self.signed_in else { return self.is_allowed(Need::Read, Some(project)) };
+            let Some(SignedInUser { user, session }) = &self.signed_in else {
+                return self.is_allowed(Need::Read, Some(project));
+            };
             let user = match session {
-                Some(session) => state.users.session(&session.hash, now).map(|(_, user)| user),
+                Some(session) => state
+                    .users
+                    .session(&session.hash, now)
+                    .map(|(_, user)| user),
                 None => state.users.get(user.id).filter(|user| !user.disabled),
             };
             user.is_some_and(|user| user.grant.membership_in(project) >= Some(Membership::ReadOnly))
@@ -103,7 +128,10 @@ pub(super) async fn identify_viewer(
             // A user that the proxy names takes precedence over a cookie.
             let named = proxy_auth::authenticate(site, came, headers, peer).await?;
             let person = named.or_else(|| user_by_cookie(site, came, headers));
-            let (taste, grant) = person.as_ref().map(|person| (person.user.preferences.clone(), person.user.grant.clone())).unzip();
+            let (taste, grant) = person
+                .as_ref()
+                .map(|person| (person.user.preferences.clone(), person.user.grant.clone()))
+                .unzip();
             Ok(Viewer::new(site, taste.unwrap_or_default(), grant, person))
         }
         AuthMode::None => {
@@ -114,21 +142,47 @@ pub(super) async fn identify_viewer(
             if !came.has_known_host(site) {
                 return Err(PageError::unknown_host(came));
             }
-            Ok(Viewer::new(site, UserPreferences::default(), Some(Grant::Owner), None))
+            Ok(Viewer::new(
+                site,
+                UserPreferences::default(),
+                Some(Grant::Owner),
+                None,
+            ))
         }
     }
 }
 
-fn user_by_cookie(site: &DashboardState, came: &RequestOrigin, headers: &HeaderMap) -> Option<SignedInUser> {
-    let jar = CookieJar { is_secure: came.is_secure(&site.base_url), base_path: site.base_url.path() };
+fn user_by_cookie(
+    site: &DashboardState,
+    came: &RequestOrigin,
+    headers: &HeaderMap,
+) -> Option<SignedInUser> {
+    let jar = CookieJar {
+        is_secure: came.is_secure(&site.base_url),
+        base_path: site.base_url.path(),
+    };
     let now = site.handle.now();
     let person = site.handle.with_state(|state| {
-        let mut found = jar.session_token_hashes(headers).filter_map(|token| state.users.session(&token, now));
-        found.next().map(|(session, user)| SignedInUser { user: Arc::clone(user), session: Some(Arc::clone(session)) })
+        let mut found = jar
+            .session_token_hashes(headers)
+            .filter_map(|token| state.users.session(&token, now));
+        found.next().map(|(session, user)| SignedInUser {
+            user: Arc::clone(user),
+            session: Some(Arc::clone(session)),
+        })
     });
-    if let Some(session) = person.as_ref().and_then(|person| person.session.as_ref()).filter(|session| session.needs_use_recorded(now)) {
+    if let Some(session) = person
+        .as_ref()
+        .and_then(|person| person.session.as_ref())
+        .filter(|session| session.needs_use_recorded(now))
+    {
         // The result is not awaited. If the write fails, the next request submits it again.
-        drop(site.handle.submit(sign_in::touch_session_command(site.session_idle_secs(), session, came.client.addr, None)));
+        drop(site.handle.submit(sign_in::touch_session_command(
+            site.session_idle_secs(),
+            session,
+            came.client.addr,
+            None,
+        )));
     }
     person
 }

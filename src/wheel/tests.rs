@@ -33,7 +33,11 @@ fn step() -> impl Strategy<Value = WheelOperation> {
     let by = prop_oneof![3 => -100..3_000_i64, 1 => distance()];
     let budget = prop_oneof![Just(1_usize), 0..20_usize, 20..1000_usize, Just(usize::MAX)];
     prop_oneof![
-        (ahead, 0..3_u32, times).prop_map(|(ahead, level, times)| WheelOperation::Insert { ahead, level, times }),
+        (ahead, 0..3_u32, times).prop_map(|(ahead, level, times)| WheelOperation::Insert {
+            ahead,
+            level,
+            times
+        }),
         (by, budget).prop_map(|(by, budget)| WheelOperation::Advance { by, budget }),
     ]
 }
@@ -49,13 +53,19 @@ struct WheelWithModel {
 
 impl WheelWithModel {
     fn new(now: u64) -> Self {
-        Self { wheel: TimingWheel::new(now), model: BTreeMap::new(), inserted: 0, seen: now }
+        Self {
+            wheel: TimingWheel::new(now),
+            model: BTreeMap::new(),
+            inserted: 0,
+            seen: now,
+        }
     }
 
     fn insert(&mut self, tick: u64) {
         self.inserted += 1;
         let id = self.inserted % 7;
-        self.model.insert((tick.max(self.wheel.time), self.inserted), id);
+        self.model
+            .insert((tick.max(self.wheel.time), self.inserted), id);
         self.wheel.insert(tick, id);
     }
 
@@ -67,17 +77,33 @@ impl WheelWithModel {
         for id in due {
             let ((tick, _), expected) = self.model.pop_first().expect("nothing comes out twice");
             assert_eq!(id, expected);
-            assert!(tick <= self.seen, "an entry for {tick} came out at {}", self.seen);
+            assert!(
+                tick <= self.seen,
+                "an entry for {tick} came out at {}",
+                self.seen
+            );
         }
         let earliest = self.model.keys().next().map(|(tick, _)| *tick);
-        assert_eq!((self.wheel.len(), self.wheel.is_empty()), (self.model.len(), self.model.is_empty()));
+        assert_eq!(
+            (self.wheel.len(), self.wheel.is_empty()),
+            (self.model.len(), self.model.is_empty())
+        );
         if more {
-            assert!(self.wheel.next_tick().is_some_and(|tick| tick <= now.max(self.wheel.time)));
+            assert!(
+                self.wheel
+                    .next_tick()
+                    .is_some_and(|tick| tick <= now.max(self.wheel.time))
+            );
         } else {
-            assert!(self.wheel.time >= now && earliest.is_none_or(|tick| tick > self.wheel.time), "something due was held back");
+            assert!(
+                self.wheel.time >= now && earliest.is_none_or(|tick| tick > self.wheel.time),
+                "something due was held back"
+            );
         }
         match (self.wheel.next_tick(), earliest) {
-            (Some(next), Some(earliest)) => assert!(next <= earliest && (more || next > self.wheel.time)),
+            (Some(next), Some(earliest)) => {
+                assert!(next <= earliest && (more || next > self.wheel.time))
+            }
             (next, earliest) => assert_eq!(next, earliest),
         }
         more
@@ -130,7 +156,8 @@ fn who_sleeps_until_the_next_stop_wakes_at_the_tick_and_seldom_before() {
     ] {
         let mut wheel = TimingWheel::new(start);
         wheel.insert(tick, 7);
-        let (mut due, mut stops) = (Vec::new(), 0);
+        let mut due = Vec::new();
+        let mut stops = 0;
         while let Some(next) = wheel.next_tick() {
             assert!(due.is_empty() && !wheel.advance(next, usize::MAX, &mut due));
             assert_eq!(due.is_empty(), next < tick, "{start} {tick}");
@@ -148,7 +175,10 @@ fn a_clock_that_steps_back_holds_nothing_back_and_brings_nothing_forward() {
     wheel.insert(1010, 1);
     wheel.insert(990, 2);
     assert!(!wheel.advance(0, 10, &mut due));
-    assert_eq!((due.as_slice(), wheel.next_tick()), ([2].as_slice(), Some(1010)));
+    assert_eq!(
+        (due.as_slice(), wheel.next_tick()),
+        ([2].as_slice(), Some(1010))
+    );
     wheel.insert(500, 3);
     assert!(!wheel.advance(600, 10, &mut due) && !wheel.advance(1009, 10, &mut due));
     assert_eq!(due, [2, 3]);
@@ -159,10 +189,15 @@ fn a_clock_that_steps_back_holds_nothing_back_and_brings_nothing_forward() {
 impl TimingWheel {
     /// Bytes of the chunks and of the lists of chunks.
     fn footprint(&self) -> usize {
-        let chunks =
-            |list: &mut dyn Iterator<Item = &Vec<WheelEntry>>| list.map(|chunk| chunk.capacity() * size_of::<WheelEntry>()).sum::<usize>();
+        let chunks = |list: &mut dyn Iterator<Item = &Vec<WheelEntry>>| {
+            list.map(|chunk| chunk.capacity() * size_of::<WheelEntry>())
+                .sum::<usize>()
+        };
         let slots = self.levels.iter().flat_map(|level| &level.slots);
-        slots.clone().map(|slot| slot.capacity() * size_of::<Vec<WheelEntry>>()).sum::<usize>()
+        slots
+            .clone()
+            .map(|slot| slot.capacity() * size_of::<Vec<WheelEntry>>())
+            .sum::<usize>()
             + chunks(&mut slots.flatten())
             + chunks(&mut self.spare_chunks.iter())
     }
@@ -177,14 +212,26 @@ fn memory_follows_the_entries_and_is_given_back_after_a_burst() {
     }
     let full = BURST * size_of::<WheelEntry>();
     assert_eq!(size_of::<WheelEntry>(), 16);
-    assert!(wheel.footprint() < full + full / 20, "{}", wheel.footprint());
+    assert!(
+        wheel.footprint() < full + full / 20,
+        "{}",
+        wheel.footprint()
+    );
     let mut due = Vec::new();
     while wheel.advance(200_500, 1000, &mut due) {
-        assert!(wheel.footprint() < full + full / 20, "{}", wheel.footprint());
+        assert!(
+            wheel.footprint() < full + full / 20,
+            "{}",
+            wheel.footprint()
+        );
     }
     assert_eq!(due.len(), 501_000);
     while wheel.advance(300_000, usize::MAX, &mut due) {}
-    assert!(wheel.is_empty() && wheel.footprint() <= SPARE_CHUNKS * CHUNK * size_of::<WheelEntry>(), "{}", wheel.footprint());
+    assert!(
+        wheel.is_empty() && wheel.footprint() <= SPARE_CHUNKS * CHUNK * size_of::<WheelEntry>(),
+        "{}",
+        wheel.footprint()
+    );
 }
 
 #[test]
@@ -209,7 +256,8 @@ fn entries_that_only_move_down_do_not_hold_up_those_that_are_due() {
     (0..60_000).for_each(|id| wheel.insert(64 * 64 * 64 + 5, id));
     let mut due = Vec::new();
     assert!(wheel.advance(64 * 64 * 64 + 5, 128, &mut due));
-    let calls = (0..10).find(|_| !due.is_empty() || !wheel.advance(64 * 64 * 64 + 5, 128, &mut due));
+    let calls =
+        (0..10).find(|_| !due.is_empty() || !wheel.advance(64 * 64 * 64 + 5, 128, &mut due));
     assert!(calls.is_some_and(|calls| calls <= 3), "{calls:?}");
     assert_eq!(due.len(), 128);
 }

@@ -15,12 +15,26 @@ use crate::domain::project::BadgeSecret;
 use crate::wire::route::{BadgeFormat, BadgePath, BadgeStates, Route, SIGNATURE_LENGTH};
 
 /// Badge URLs of a tag, or of a whole project, with their names.
-pub(crate) fn badge_urls(base_url: &str, secret: &BadgeSecret, badge_key: &str, tag: Option<&str>) -> [(&'static str, String); 6] {
+pub(crate) fn badge_urls(
+    base_url: &str,
+    secret: &BadgeSecret,
+    badge_key: &str,
+    tag: Option<&str>,
+) -> [(&'static str, String); 6] {
     let signature: Box<str> = signature(secret, badge_key, tag).into();
     let link = |states, format| {
-        let (badge_key, signature, tag) = (badge_key.into(), signature.clone(), tag.map(Box::from));
+        let badge_key = badge_key.into();
+        let signature = signature.clone();
+        let tag = tag.map(Box::from);
         let mut url = base_url.to_owned();
-        Route::Badge(BadgePath::Tag { badge_key, signature, states, tag, format }).write(&mut url);
+        Route::Badge(BadgePath::Tag {
+            badge_key,
+            signature,
+            states,
+            tag,
+            format,
+        })
+        .write(&mut url);
         url
     };
     [
@@ -47,8 +61,12 @@ pub(crate) fn verified_tag<'a>(
         return Some(tag.map(Cow::Borrowed));
     }
     // Healthchecks lists URLs whose tags are escaped twice, and accepts them.
-    let tag = tag.map(|tag| percent_decode_str(tag).decode_utf8()).transpose().ok()?;
-    old.is_some_and(|old| is(encode_signature(&old.sign_tag(tag.as_deref())))).then_some(tag)
+    let tag = tag
+        .map(|tag| percent_decode_str(tag).decode_utf8())
+        .transpose()
+        .ok()?;
+    old.is_some_and(|old| is(encode_signature(&old.sign_tag(tag.as_deref()))))
+        .then_some(tag)
 }
 
 /// First 8 characters of an HMAC-SHA-256 (RFC 2104) in URL-safe base64.
@@ -72,7 +90,10 @@ fn encode_signature(mac: &[u8]) -> String {
 pub(super) fn hmac_of(secret: &BadgeSecret, parts: &[&[u8]]) -> Hmac<Sha256> {
     // A key shorter than a block is padded with zeros (RFC 2104, section 2).
     let mut block = [0; 64];
-    block.iter_mut().zip(&secret.0).for_each(|(byte, secret)| *byte = *secret);
+    block
+        .iter_mut()
+        .zip(&secret.0)
+        .for_each(|(byte, secret)| *byte = *secret);
     let mut mac = Hmac::<Sha256>::new(&block.into());
     parts.iter().for_each(|part| mac.update(part));
     mac
@@ -87,9 +108,18 @@ mod tests {
     const SECRET: BadgeSecret = BadgeSecret([7; 32]);
 
     /// Tag, states and format of a URL whose signature is valid.
-    fn parse(secret: &BadgeSecret, url: &str) -> Option<(Option<Box<str>>, BadgeStates, BadgeFormat)> {
+    fn parse(
+        secret: &BadgeSecret,
+        url: &str,
+    ) -> Option<(Option<Box<str>>, BadgeStates, BadgeFormat)> {
         match Route::parse(url.strip_prefix("http://h")?)? {
-            Route::Badge(BadgePath::Tag { badge_key, signature, states, tag, format }) => {
+            Route::Badge(BadgePath::Tag {
+                badge_key,
+                signature,
+                states,
+                tag,
+                format,
+            }) => {
                 let tag = verified_tag(secret, None, &badge_key, tag.as_deref(), &signature)?;
                 Some((tag.map(Box::from), states, format))
             }
@@ -113,16 +143,23 @@ mod tests {
             (Some("*"), "/%2A.svg"),
         ] {
             let url = svg3(tag);
-            assert_eq!(&url.strip_prefix("http://h/badge/key/").unwrap()[SIGNATURE_LENGTH..], end);
+            assert_eq!(
+                &url.strip_prefix("http://h/badge/key/").unwrap()[SIGNATURE_LENGTH..],
+                end
+            );
         }
     }
 
     #[test]
     fn a_signature_fits_one_secret_one_project_and_one_tag() {
-        let (all, tag) = (svg3(None), svg3(Some("prod")));
+        let all = svg3(None);
+        let tag = svg3(Some("prod"));
         assert!(parse(&SECRET, &all).is_some() && parse(&SECRET, &tag).is_some());
         assert_eq!(parse(&BadgeSecret([8; 32]), &all), None);
-        let signature = tag.strip_prefix("http://h/badge/key/").and_then(|rest| rest.strip_suffix("/prod.svg")).unwrap();
+        let signature = tag
+            .strip_prefix("http://h/badge/key/")
+            .and_then(|rest| rest.strip_suffix("/prod.svg"))
+            .unwrap();
         for forged in [
             format!("kex/{signature}/prod.svg"),
             format!("key/{signature}/pro.svg"),
@@ -137,37 +174,70 @@ mod tests {
             "key/äöüß/prod.svg".to_owned(),
             "key/.svg".to_owned(),
         ] {
-            assert_eq!(parse(&SECRET, &format!("http://h/badge/{forged}")), None, "{forged}");
+            assert_eq!(
+                parse(&SECRET, &format!("http://h/badge/{forged}")),
+                None,
+                "{forged}"
+            );
         }
-        assert_eq!(parse(&SECRET, &all.replace(".svg", "/*.svg")), None, "a tag named * is not the whole project");
+        assert_eq!(
+            parse(&SECRET, &all.replace(".svg", "/*.svg")),
+            None,
+            "a tag named * is not the whole project"
+        );
     }
 
     #[test]
     fn a_signature_of_the_server_before_is_known_beside_ours() {
-        let old = |badge_key: &str, secret: &str| LegacyBadgeKey::for_project(badge_key, &LegacySecret::parse(secret).unwrap());
+        let old = |badge_key: &str, secret: &str| {
+            LegacyBadgeKey::for_project(badge_key, &LegacySecret::parse(secret).unwrap())
+        };
         let own = old("bk-1", "s3cret");
         // As django.utils.crypto and hc.lib.badges create them.
-        let signed = [(Some("x"), "Wv_yDCgl"), (None, "KWG_fXEJ"), (Some("ž"), "F4ihuk6A")];
+        let signed = [
+            (Some("x"), "Wv_yDCgl"),
+            (None, "KWG_fXEJ"),
+            (Some("ž"), "F4ihuk6A"),
+        ];
         let of = |old: Option<&LegacyBadgeKey>, tag: Option<&str>, claimed: &str| {
             verified_tag(&SECRET, old, "bk-1", tag, claimed).map(|tag| tag.map(Cow::into_owned))
         };
         for (tag, claimed) in signed {
             let own_tag = Some(tag.map(str::to_owned));
             assert_eq!(of(Some(&own), tag, claimed), own_tag);
-            for other in [None, Some(old("bk-2", "s3cret")), Some(old("bk-1", "S3cret"))] {
+            for other in [
+                None,
+                Some(old("bk-2", "s3cret")),
+                Some(old("bk-1", "S3cret")),
+            ] {
                 assert_eq!(of(other.as_ref(), tag, claimed), None, "{tag:?}");
             }
             for (tag, claimed) in [(Some("y"), claimed), (tag, &claimed[..7]), (tag, "")] {
                 assert_eq!(of(Some(&own), tag, claimed), None, "{tag:?}");
             }
-            assert_eq!(of(Some(&own), tag, &signature(&SECRET, "bk-1", tag)), own_tag, "ours goes on being known");
+            assert_eq!(
+                of(Some(&own), tag, &signature(&SECRET, "bk-1", tag)),
+                own_tag,
+                "ours goes on being known"
+            );
         }
         // Healthchecks escapes tags twice; the router has already decoded them once.
-        for (escaped, tag, claimed) in [("a%2Fb", "a/b", "4V7tenab"), ("50%252F", "50%2F", "jICEePbu"), ("%C5%BE", "ž", "F4ihuk6A")] {
-            assert_eq!(of(Some(&own), Some(escaped), claimed), Some(Some(tag.to_owned())));
+        for (escaped, tag, claimed) in [
+            ("a%2Fb", "a/b", "4V7tenab"),
+            ("50%252F", "50%2F", "jICEePbu"),
+            ("%C5%BE", "ž", "F4ihuk6A"),
+        ] {
+            assert_eq!(
+                of(Some(&own), Some(escaped), claimed),
+                Some(Some(tag.to_owned()))
+            );
             assert_eq!(of(None, Some(escaped), claimed), None);
             let ours = signature(&SECRET, "bk-1", Some(escaped));
-            assert_eq!(of(Some(&own), Some(escaped), &ours), Some(Some(escaped.to_owned())), "ours are escaped once");
+            assert_eq!(
+                of(Some(&own), Some(escaped), &ours),
+                Some(Some(escaped.to_owned())),
+                "ours are escaped once"
+            );
         }
         assert_eq!(of(Some(&own), Some("%FF"), "F4ihuk6A"), None);
     }

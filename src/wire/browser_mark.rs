@@ -20,7 +20,8 @@ pub(crate) const MARK_LENGTH: usize = NONCE_LENGTH + 43;
 
 /// Creates the mark of a user with these random characters.
 ///
-/// `since`: see [`User::browsers_trusted_since`](crate::domain::user::User::browsers_trusted_since).
+/// `since`: see
+/// [`User::browsers_trusted_since`](crate::domain::user::User::browsers_trusted_since).
 pub(crate) fn new_mark(secret: &BadgeSecret, user: Uuid, since: Timestamp, nonce: &str) -> String {
     format!("{nonce}{}", signature(secret, user, since, nonce))
 }
@@ -28,7 +29,12 @@ pub(crate) fn new_mark(secret: &BadgeSecret, user: Uuid, since: Timestamp, nonce
 /// True if this is a valid mark of the user.
 pub(crate) fn is_mark_of(secret: &BadgeSecret, user: Uuid, since: Timestamp, mark: &str) -> bool {
     let parts = mark.split_at_checked(NONCE_LENGTH);
-    parts.is_some_and(|(nonce, claimed)| signature(secret, user, since, nonce).as_bytes().ct_eq(claimed.as_bytes()).into())
+    parts.is_some_and(|(nonce, claimed)| {
+        signature(secret, user, since, nonce)
+            .as_bytes()
+            .ct_eq(claimed.as_bytes())
+            .into()
+    })
 }
 
 /// HMAC-SHA-256 (RFC 2104) in URL-safe base64.
@@ -37,8 +43,20 @@ fn signature(secret: &BadgeSecret, user: Uuid, since: Timestamp, nonce: &str) ->
     let mut text = "browser\n".to_owned();
     write_uuid(user, &mut text);
     let since = since.micros().to_string();
-    BASE64_URL_SAFE_NO_PAD
-        .encode(hmac_of(secret, &[text.as_bytes(), b"\n", since.as_bytes(), b"\n", nonce.as_bytes()]).finalize().into_bytes())
+    BASE64_URL_SAFE_NO_PAD.encode(
+        hmac_of(
+            secret,
+            &[
+                text.as_bytes(),
+                b"\n",
+                since.as_bytes(),
+                b"\n",
+                nonce.as_bytes(),
+            ],
+        )
+        .finalize()
+        .into_bytes(),
+    )
 }
 
 #[cfg(test)]
@@ -47,7 +65,8 @@ mod tests {
 
     #[test]
     fn a_mark_is_that_of_one_user_one_secret_and_one_time() {
-        let (secret, [ann, bob]) = (BadgeSecret([7; 32]), [1, 2].map(Uuid::from_u128));
+        let secret = BadgeSecret([7; 32]);
+        let [ann, bob] = [1, 2].map(Uuid::from_u128);
         let since = Timestamp::from_secs(5);
         let made = new_mark(&secret, ann, since, "0123456789abcdef");
         assert_eq!(made.len(), MARK_LENGTH);

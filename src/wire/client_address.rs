@@ -36,14 +36,32 @@ impl Client {
         let (peer, spoken) = (peer.address.ip().to_canonical(), peer.scheme);
         let trusts = |addr| is_trusted(addr, trusted);
         if !trusts(peer) {
-            return Self { addr: peer, scheme: spoken };
+            return Self {
+                addr: peer,
+                scheme: spoken,
+            };
         }
-        let hops = if headers.contains_key(FORWARDED_FOR) { forwarded_for(headers) } else { forwarded(headers) };
-        let hop = hops.iter().rev().find(|hop| !hop.addr.is_some_and(trusts)).or(hops.first()).copied().unwrap_or_default();
+        let hops = if headers.contains_key(FORWARDED_FOR) {
+            forwarded_for(headers)
+        } else {
+            forwarded(headers)
+        };
+        let hop = hops
+            .iter()
+            .rev()
+            .find(|hop| !hop.addr.is_some_and(trusts))
+            .or(hops.first())
+            .copied()
+            .unwrap_or_default();
         // The peer wrote the last entry.
-        let proto = header_lines(headers, &FORWARDED_PROTO).last().and_then(|line| line.rsplit(',').next());
+        let proto = header_lines(headers, &FORWARDED_PROTO)
+            .last()
+            .and_then(|line| line.rsplit(',').next());
         let scheme = proto.map_or(hop.scheme, |proto| parse_scheme(proto.trim()));
-        Self { addr: hop.addr.unwrap_or(peer), scheme: scheme.unwrap_or(spoken) }
+        Self {
+            addr: hop.addr.unwrap_or(peer),
+            scheme: scheme.unwrap_or(spoken),
+        }
     }
 }
 
@@ -61,28 +79,46 @@ struct ProxyHop {
 
 /// Values of all lines of a header. Together they form one list (RFC 9110, section 5.3). A line
 /// with bytes that no address contains is empty.
-fn header_lines<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> + use<'h> {
-    headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
+fn header_lines<'h>(
+    headers: &'h HeaderMap,
+    name: &HeaderName,
+) -> impl Iterator<Item = &'h str> + use<'h> {
+    headers
+        .get_all(name)
+        .into_iter()
+        .map(|value| value.to_str().unwrap_or_default())
 }
 
 /// Entries of `X-Forwarded-For`.
 fn forwarded_for(headers: &HeaderMap) -> Vec<ProxyHop> {
     let entries = header_lines(headers, &FORWARDED_FOR).flat_map(|line| line.split(','));
-    entries.map(|entry| ProxyHop { addr: parse_address(entry.trim()), scheme: None }).collect()
+    entries
+        .map(|entry| ProxyHop {
+            addr: parse_address(entry.trim()),
+            scheme: None,
+        })
+        .collect()
 }
 
 /// Elements of `Forwarded` (RFC 7239, section 4).
 fn forwarded(headers: &HeaderMap) -> Vec<ProxyHop> {
     let elements = header_lines(headers, &FORWARDED).flat_map(|line| split_unquoted(line, ','));
-    elements.map(|element| forwarded_element(element).unwrap_or_default()).collect()
+    elements
+        .map(|element| forwarded_element(element).unwrap_or_default())
+        .collect()
 }
 
 /// Parses one element. Any syntax error invalidates all of it: otherwise a client that sends an
 /// unterminated quoted string could hide in it what a proxy adds.
 fn forwarded_element(element: &str) -> Option<ProxyHop> {
     let mut hop = ProxyHop::default();
-    for pair in split_unquoted(element, ';').map(str::trim).filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').filter(|(name, _)| !name.contains('"'))?;
+    for pair in split_unquoted(element, ';')
+        .map(str::trim)
+        .filter(|pair| !pair.is_empty())
+    {
+        let (name, value) = pair
+            .split_once('=')
+            .filter(|(name, _)| !name.contains('"'))?;
         let value = unquote(value)?;
         if name.eq_ignore_ascii_case("for") {
             hop.addr = parse_node(&value);
@@ -95,7 +131,8 @@ fn forwarded_element(element: &str) -> Option<ProxyHop> {
 
 /// Splits a text at separators outside quoted strings.
 fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
-    let (mut quoted, mut escaped) = (false, false);
+    let mut quoted = false;
+    let mut escaped = false;
     text.split(move |c| {
         let separates = c == separator && !quoted;
         if !std::mem::take(&mut escaped) {
@@ -108,8 +145,11 @@ fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
 
 /// Value of a token or of a quoted string (RFC 9110, section 5.6.4).
 fn unquote(value: &str) -> Option<String> {
-    let Some(quoted) = value.strip_prefix('"') else { return (!value.contains('"')).then(|| value.to_owned()) };
-    let (mut said, mut rest) = (String::new(), quoted.chars());
+    let Some(quoted) = value.strip_prefix('"') else {
+        return (!value.contains('"')).then(|| value.to_owned());
+    };
+    let mut said = String::new();
+    let mut rest = quoted.chars();
     loop {
         match rest.next()? {
             '"' => return rest.as_str().is_empty().then_some(said),
@@ -122,14 +162,24 @@ fn unquote(value: &str) -> Option<String> {
 /// Address of a node (RFC 7239, section 6). An IPv6 address is in brackets; a port is dropped.
 fn parse_node(node: &str) -> Option<IpAddr> {
     match node.strip_prefix('[') {
-        Some(rest) => rest.split_once(']')?.0.parse().map(|addr: Ipv6Addr| addr.into()).ok(),
+        Some(rest) => rest
+            .split_once(']')?
+            .0
+            .parse()
+            .map(|addr: Ipv6Addr| addr.into())
+            .ok(),
         None => parse_address(node),
     }
 }
 
 /// Parses an address, or an IPv4 address with a port.
 fn parse_address(text: &str) -> Option<IpAddr> {
-    let with_port = || text.parse::<SocketAddr>().ok().filter(SocketAddr::is_ipv4).map(|socket| socket.ip());
+    let with_port = || {
+        text.parse::<SocketAddr>()
+            .ok()
+            .filter(SocketAddr::is_ipv4)
+            .map(|socket| socket.ip())
+    };
     text.parse().ok().or_else(with_port)
 }
 
@@ -154,7 +204,10 @@ mod tests {
         for (name, value) in lines {
             headers.append(HeaderName::from_static(name), value.parse().unwrap());
         }
-        let peer = Peer { address: SocketAddr::new(peer.parse().unwrap(), 1), scheme: PingScheme::Http };
+        let peer = Peer {
+            address: SocketAddr::new(peer.parse().unwrap(), 1),
+            scheme: PingScheme::Http,
+        };
         let Client { addr, scheme } = Client::from_headers(&headers, peer, &trusted);
         (addr.to_string(), scheme)
     }
@@ -168,7 +221,10 @@ mod tests {
             (&["6.6.6.6, 192.0.2.7"], "192.0.2.7"),
             (&["6.6.6.6, 192.0.2.7 ,10.0.0.1,10.0.0.2"], "192.0.2.7"),
             (&["6.6.6.6", "192.0.2.7", "10.0.0.1"], "192.0.2.7"),
-            (&["192.0.2.7, ::ffff:10.0.0.1, 2001:db8:ffff::1"], "192.0.2.7"),
+            (
+                &["192.0.2.7, ::ffff:10.0.0.1, 2001:db8:ffff::1"],
+                "192.0.2.7",
+            ),
             (&["10.0.0.3, 10.0.0.1"], "10.0.0.3"),
             (&[" 192.0.2.7:1234 , 10.0.0.1:80"], "192.0.2.7"),
             (&["2001:DB8:0:0::1"], "2001:db8::1"),
@@ -181,7 +237,10 @@ mod tests {
             (&["[2001:db8::1]:80"], PROXY),
             (&["unknown, 192.0.2.7"], "192.0.2.7"),
         ] {
-            let lines: Vec<_> = forwarded.iter().map(|line| ("x-forwarded-for", *line)).collect();
+            let lines: Vec<_> = forwarded
+                .iter()
+                .map(|line| ("x-forwarded-for", *line))
+                .collect();
             assert_eq!(client(PROXY, &lines).0, addr, "{forwarded:?}");
         }
         let line = [("x-forwarded-for", "192.0.2.7")];
@@ -194,30 +253,64 @@ mod tests {
         use PingScheme::{Http, Https};
         for (forwarded, addr, scheme) in [
             (["for=192.0.2.7"].as_slice(), "192.0.2.7", Http),
-            (&["for=6.6.6.6, For=\"192.0.2.7:4711\";proto=https;by=10.0.0.1, for=10.0.0.1;proto=http"], "192.0.2.7", Https),
-            (&["for=6.6.6.6;proto=https", "for=192.0.2.7;proto=http"], "192.0.2.7", Http),
+            (
+                &[
+                    r#"for=6.6.6.6, For="192.0.2.7:4711";proto=https;by=10.0.0.1, for=10.0.0.1;proto=http"#,
+                ],
+                "192.0.2.7",
+                Https,
+            ),
+            (
+                &["for=6.6.6.6;proto=https", "for=192.0.2.7;proto=http"],
+                "192.0.2.7",
+                Http,
+            ),
             (&["for=\"[2001:DB8::1]\""], "2001:db8::1", Http),
-            (&["for=\"[2001:db8::1]:47011\" ; PROTO=\"htt\\ps\";"], "2001:db8::1", Https),
+            (
+                &["for=\"[2001:db8::1]:47011\" ; PROTO=\"htt\\ps\";"],
+                "2001:db8::1",
+                Https,
+            ),
             (&["host=\"a,b;c\";for=192.0.2.7"], "192.0.2.7", Http),
-            (&["for=10.0.0.3;proto=https, for=10.0.0.1"], "10.0.0.3", Https),
+            (
+                &["for=10.0.0.3;proto=https, for=10.0.0.1"],
+                "10.0.0.3",
+                Https,
+            ),
             (&["for=192.0.2.7, for=unknown"], PROXY, Http),
-            (&["for=192.0.2.7, for=\"_hidden\";proto=https"], PROXY, Https),
+            (
+                &[r#"for=192.0.2.7, for="_hidden";proto=https"#],
+                PROXY,
+                Https,
+            ),
             (&["for=192.0.2.7, proto=https"], PROXY, Https),
             (&["for=192.0.2.7,"], PROXY, Http),
             (&["for=\"192.0.2.7"], PROXY, Http),
             (&["for"], PROXY, Http),
             (&["for=\"[2001:db8::1\""], PROXY, Http),
             // A quote that the client leaves open does not swallow what the proxy adds.
-            (&["for=6.6.6.6;x=\", for=\"[2001:db8::7]\""], PROXY, Http),
-            (&["for=6.6.6.6;x=;\", for=\"192.0.2.7:80\""], PROXY, Http),
+            (&[r#"for=6.6.6.6;x=", for="[2001:db8::7]""#], PROXY, Http),
+            (&[r#"for=6.6.6.6;x=;", for="192.0.2.7:80""#], PROXY, Http),
             (&["for=6.6.6.6, for=\", for=192.0.2.7"], PROXY, Http),
             (&["for=6.6.6.6;x=\"", "for=192.0.2.7"], "192.0.2.7", Http),
         ] {
             let mut lines: Vec<_> = forwarded.iter().map(|line| ("forwarded", *line)).collect();
-            assert_eq!(client(PROXY, &lines), (addr.to_owned(), scheme), "{forwarded:?}");
+            assert_eq!(
+                client(PROXY, &lines),
+                (addr.to_owned(), scheme),
+                "{forwarded:?}"
+            );
             lines.push(("x-forwarded-for", "192.0.2.9"));
-            assert_eq!(client(PROXY, &lines), ("192.0.2.9".to_owned(), Http), "{forwarded:?}");
-            assert_eq!(client("192.0.2.1", &lines[..1]), ("192.0.2.1".to_owned(), Http), "not trusted");
+            assert_eq!(
+                client(PROXY, &lines),
+                ("192.0.2.9".to_owned(), Http),
+                "{forwarded:?}"
+            );
+            assert_eq!(
+                client("192.0.2.1", &lines[..1]),
+                ("192.0.2.1".to_owned(), Http),
+                "not trusted"
+            );
         }
     }
 
@@ -232,8 +325,15 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             proto.map(|proto| headers.insert(FORWARDED_PROTO, proto.parse().unwrap()));
-            let peer = Peer { address: SocketAddr::new(peer.parse().unwrap(), 1), scheme: PingScheme::Https };
-            assert_eq!(Client::from_headers(&headers, peer, &trusted).scheme, scheme, "{peer:?} {proto:?}");
+            let peer = Peer {
+                address: SocketAddr::new(peer.parse().unwrap(), 1),
+                scheme: PingScheme::Https,
+            };
+            assert_eq!(
+                Client::from_headers(&headers, peer, &trusted).scheme,
+                scheme,
+                "{peer:?} {proto:?}"
+            );
         }
     }
 
@@ -247,11 +347,32 @@ mod tests {
             (&["http, https "], PingScheme::Https),
             (&["https", "http"], PingScheme::Http),
         ] {
-            let lines: Vec<_> = lines.iter().map(|line| ("x-forwarded-proto", *line)).collect();
-            assert_eq!(client(PROXY, &lines), (PROXY.to_owned(), scheme), "{lines:?}");
-            assert_eq!(client("192.0.2.1", &lines).1, PingScheme::Http, "not trusted");
+            let lines: Vec<_> = lines
+                .iter()
+                .map(|line| ("x-forwarded-proto", *line))
+                .collect();
+            assert_eq!(
+                client(PROXY, &lines),
+                (PROXY.to_owned(), scheme),
+                "{lines:?}"
+            );
+            assert_eq!(
+                client("192.0.2.1", &lines).1,
+                PingScheme::Http,
+                "not trusted"
+            );
         }
-        assert_eq!(client(PROXY, &[("forwarded", "for=192.0.2.7;proto=https"), ("x-forwarded-proto", "http")]).1, PingScheme::Http);
+        assert_eq!(
+            client(
+                PROXY,
+                &[
+                    ("forwarded", "for=192.0.2.7;proto=https"),
+                    ("x-forwarded-proto", "http")
+                ]
+            )
+            .1,
+            PingScheme::Http
+        );
     }
 
     proptest! {

@@ -63,7 +63,8 @@ impl ConnectionState {
 
     /// Records if the request waits for more of its body.
     pub(crate) fn set_awaiting_body(&self, awaits: bool) {
-        self.phase.store(if awaits { AWAITING_BODY } else { BUSY }, Relaxed);
+        self.phase
+            .store(if awaits { AWAITING_BODY } else { BUSY }, Relaxed);
         if !awaits {
             self.is_recently_used.store(true, Relaxed);
         }
@@ -95,9 +96,12 @@ impl ConnectionState {
         loop {
             self.close_signal.notified().await;
             sleep(CLOSE_DELAY).await;
-            let (is_still, insisted) = (!self.is_recently_used.load(Relaxed), self.is_close_forced.load(Relaxed));
+            let is_still = !self.is_recently_used.load(Relaxed);
+            let insisted = self.is_close_forced.load(Relaxed);
             match self.client_wait() {
-                Some(waits) if is_still || (insisted && waits != ClientWait::Request) => return waits,
+                Some(waits) if is_still || (insisted && waits != ClientWait::Request) => {
+                    return waits;
+                }
                 // A request has arrived in between: the connection stays open.
                 _ => self.is_closing.store(false, Relaxed),
             }
@@ -107,7 +111,10 @@ impl ConnectionState {
     /// Asks the connection to close. False if it does not wait for its client or was asked already.
     /// Also false if data has moved since the last look, unless `even_if_used`.
     pub(crate) fn request_close(&self, even_if_used: bool) -> bool {
-        if self.client_wait().is_none() || self.is_closing.load(Relaxed) || (self.is_recently_used.swap(false, Relaxed) && !even_if_used) {
+        if self.client_wait().is_none()
+            || self.is_closing.load(Relaxed)
+            || (self.is_recently_used.swap(false, Relaxed) && !even_if_used)
+        {
             return false;
         }
         self.is_closing.store(true, Relaxed);

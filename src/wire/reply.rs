@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use hyper::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL,
-    CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY, RETRY_AFTER,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY, RETRY_AFTER,
     X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
@@ -16,13 +17,19 @@ use crate::engine::command::{CommandError, Unavailable};
 pub(crate) type HttpReply = Response<ResponseBody>;
 
 /// Response on a connection over the limit, before it is closed.
-pub(crate) const OVERLOADED_RESPONSE: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\nX-Content-Type-Options: nosniff\r\n\r\n";
+pub(crate) const OVERLOADED_RESPONSE: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: \
+                                              1\r\nContent-Length: 0\r\nConnection: \
+                                              close\r\nX-Content-Type-Options: nosniff\r\n\r\n";
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-fn new_reply(status: StatusCode, content_type: HeaderValue, body: impl Into<ResponseBody>) -> HttpReply {
+fn new_reply(
+    status: StatusCode,
+    content_type: HeaderValue,
+    body: impl Into<ResponseBody>,
+) -> HttpReply {
     let mut reply = Response::new(body.into());
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, content_type);
@@ -63,7 +70,10 @@ pub(crate) fn content(content_type: &'static str, body: impl Into<ResponseBody>)
 pub(crate) fn standalone_page(html: String) -> HttpReply {
     let mut reply = page(html);
     for (name, value) in [
-        (CONTENT_SECURITY_POLICY, "default-src 'none'; form-action 'self'; frame-ancestors 'none'"),
+        (
+            CONTENT_SECURITY_POLICY,
+            "default-src 'none'; form-action 'self'; frame-ancestors 'none'",
+        ),
         (REFERRER_POLICY, "no-referrer"),
         (CACHE_CONTROL, "no-store"),
     ] {
@@ -119,7 +129,9 @@ pub(crate) fn add_header(reply: &mut HttpReply, name: HeaderName, value: &str) {
 
 /// Forbids browsers from guessing the content type (Fetch Standard, X-Content-Type-Options).
 pub(crate) fn with_nosniff(mut reply: HttpReply) -> HttpReply {
-    reply.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    reply
+        .headers_mut()
+        .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     reply
 }
 
@@ -130,7 +142,10 @@ pub(crate) fn closes_connection(reply: &HttpReply) -> bool {
 
 /// Forbids caches from storing the response.
 pub(crate) fn with_no_store(mut reply: HttpReply) -> HttpReply {
-    reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-cache, max-age=0"));
+    reply.headers_mut().insert(
+        CACHE_CONTROL,
+        HeaderValue::from_static("no-store, no-cache, max-age=0"),
+    );
     reply
 }
 
@@ -143,7 +158,9 @@ pub(crate) fn with_any_origin(mut reply: HttpReply, methods: &'static str) -> Ht
         (ACCESS_CONTROL_ALLOW_METHODS, methods),
         (ACCESS_CONTROL_MAX_AGE, "600"),
     ] {
-        reply.headers_mut().insert(name, HeaderValue::from_static(value));
+        reply
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
     }
     reply
 }
@@ -206,7 +223,11 @@ impl HttpError {
         match self {
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::MissingKey | Self::WrongKey | Self::NotSignedIn => StatusCode::UNAUTHORIZED,
-            Self::Forbidden | Self::CheckLimit | Self::ChannelLimit | Self::KeyLimit | Self::WindowLimit => StatusCode::FORBIDDEN,
+            Self::Forbidden
+            | Self::CheckLimit
+            | Self::ChannelLimit
+            | Self::KeyLimit
+            | Self::WindowLimit => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -217,7 +238,9 @@ impl HttpError {
             Self::UnsupportedCoding => StatusCode::NOT_IMPLEMENTED,
             Self::TooManyRequests(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::ProbeFailed => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Unavailable | Self::BodyBudgetExhausted | Self::TooManyStreams => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable | Self::BodyBudgetExhausted | Self::TooManyStreams => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         }
     }
 
@@ -240,12 +263,18 @@ impl HttpError {
             Self::Outdated => "it has changed since",
             Self::InvalidForm => "fields of the form are wrong",
             Self::BodyTimeout => "the request body did not arrive in time",
-            Self::BodyBudgetExhausted => "too many long request bodies are coming in, try again later",
-            Self::BodyTooLarge(most) => return format!("the request body is longer than {most} bytes").into(),
+            Self::BodyBudgetExhausted => {
+                "too many long request bodies are coming in, try again later"
+            }
+            Self::BodyTooLarge(most) => {
+                return format!("the request body is longer than {most} bytes").into();
+            }
             Self::UriTooLong => "the URL is too long",
             Self::UnsupportedCoding => "the only transfer coding that is taken is chunked",
             Self::TooManyRequests(_) => "too many requests with this api key, try again later",
-            Self::TooManyStreams => "too many pages are kept up to date already, ask now and then instead",
+            Self::TooManyStreams => {
+                "too many pages are kept up to date already, ask now and then instead"
+            }
             Self::Unavailable => "the service cannot do this at the moment, try again later",
             Self::ProbeFailed => "the test query of the database failed",
         })
@@ -271,13 +300,23 @@ impl HttpError {
     fn with_error_headers(&self, mut reply: HttpReply) -> HttpReply {
         match self {
             Self::MethodNotAllowed(allowed) => set_header(&mut reply, ALLOW, allowed),
-            Self::TooManyRequests(seconds) => set_header(&mut reply, RETRY_AFTER, &seconds.to_string()),
-            Self::Unavailable | Self::BodyBudgetExhausted => set_header(&mut reply, RETRY_AFTER, "1"),
+            Self::TooManyRequests(seconds) => {
+                set_header(&mut reply, RETRY_AFTER, &seconds.to_string())
+            }
+            Self::Unavailable | Self::BodyBudgetExhausted => {
+                set_header(&mut reply, RETRY_AFTER, "1")
+            }
             Self::TooManyStreams => set_header(&mut reply, RETRY_AFTER, "60"),
             _ => {}
         }
         // The rest of the body would be read as the next request.
-        if matches!(self, Self::BodyTimeout | Self::BodyBudgetExhausted | Self::BodyTooLarge(_) | Self::UnsupportedCoding) {
+        if matches!(
+            self,
+            Self::BodyTimeout
+                | Self::BodyBudgetExhausted
+                | Self::BodyTooLarge(_)
+                | Self::UnsupportedCoding
+        ) {
             set_header(&mut reply, CONNECTION, "close");
         }
         reply
@@ -295,16 +334,26 @@ impl From<CommandError> for HttpError {
             CommandError::WindowLimitReached => Self::WindowLimit,
             CommandError::NotPaused => Self::NotPaused,
             CommandError::EmptyChannel => Self::BadRequest("empty channel identifier".into()),
-            CommandError::InvalidChannel(text) => Self::BadRequest(format!("invalid channel identifier: {text}").into()),
-            CommandError::AmbiguousChannel(text) => Self::BadRequest(format!("non-unique channel identifier: {text}").into()),
-            CommandError::FieldTooLong(field) => Self::BadRequest(format!("json validation error: {field} is too long").into()),
+            CommandError::InvalidChannel(text) => {
+                Self::BadRequest(format!("invalid channel identifier: {text}").into())
+            }
+            CommandError::AmbiguousChannel(text) => {
+                Self::BadRequest(format!("non-unique channel identifier: {text}").into())
+            }
+            CommandError::FieldTooLong(field) => {
+                Self::BadRequest(format!("json validation error: {field} is too long").into())
+            }
             CommandError::InvalidParents(error) => Self::BadRequest(error.to_string().into()),
             CommandError::InvalidSettings(error) => Self::BadRequest(error.to_string().into()),
             // No request of the API names a project, retries a delivery, declares or imports
             // anything.
             CommandError::Import(_) => Self::BadRequest("it cannot be imported".into()),
-            CommandError::ConfigConflicts(_) => Self::BadRequest("what is declared cannot be".into()),
-            CommandError::ProjectNameTaken => Self::BadRequest("the project's name is taken".into()),
+            CommandError::ConfigConflicts(_) => {
+                Self::BadRequest("what is declared cannot be".into())
+            }
+            CommandError::ProjectNameTaken => {
+                Self::BadRequest("the project's name is taken".into())
+            }
             CommandError::User(_) => Self::BadRequest("the user does not allow it".into()),
             CommandError::ChannelDisabled => Self::BadRequest("the channel is disabled".into()),
             CommandError::Outdated => Self::BadRequest("the check has changed since".into()),

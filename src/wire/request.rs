@@ -15,7 +15,11 @@ pub(crate) const MAX_URL_BYTES: usize = 8 << 10;
 /// section 3.2), and a body with a transfer coding other than chunked (section 6.1).
 pub(crate) fn validate<B>(request: &Request<B>) -> Result<(), HttpError> {
     let headers = request.headers();
-    if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > MAX_URL_BYTES) {
+    if request
+        .uri()
+        .path_and_query()
+        .is_some_and(|target| target.as_str().len() > MAX_URL_BYTES)
+    {
         return Err(HttpError::UriTooLong);
     }
     let mut hosts = headers.get_all(HOST).iter();
@@ -45,7 +49,10 @@ pub struct BaseUrlError;
 
 impl std::fmt::Display for BaseUrlError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a base URL looks like https://checks.example.org or https://example.org/checks, without query and fragment")
+        f.write_str(
+            "a base URL looks like https://checks.example.org or https://example.org/checks, \
+             without query and fragment",
+        )
     }
 }
 
@@ -58,11 +65,16 @@ impl FromStr for BaseUrl {
         let text = text.trim_end_matches('/');
         let uri: Uri = text.parse().map_err(|_| BaseUrlError)?;
         let authority = uri.authority().ok_or(BaseUrlError)?;
-        let bad = !matches!(uri.scheme_str(), Some("http" | "https")) || uri.query().is_some() || text.contains('#');
+        let bad = !matches!(uri.scheme_str(), Some("http" | "https"))
+            || uri.query().is_some()
+            || text.contains('#');
         if bad || authority.as_str().contains('@') || authority.host().is_empty() {
             return Err(BaseUrlError);
         }
-        Ok(Self { text: text.into(), path: uri.path().trim_end_matches('/').into() })
+        Ok(Self {
+            text: text.into(),
+            path: uri.path().trim_end_matches('/').into(),
+        })
     }
 }
 
@@ -95,7 +107,9 @@ impl BaseUrl {
     /// Strips the base path from the path of a request, if present: proxies may pass it on or strip
     /// it.
     pub(crate) fn strip_base_path<'p>(&self, path: &'p str) -> &'p str {
-        path.strip_prefix(&*self.path).filter(|rest| rest.starts_with('/')).unwrap_or(path)
+        path.strip_prefix(&*self.path)
+            .filter(|rest| rest.starts_with('/'))
+            .unwrap_or(path)
     }
 }
 
@@ -112,7 +126,9 @@ pub(crate) fn query(uri: &Uri) -> impl Iterator<Item = (Option<String>, Option<S
 
 /// Decoded pairs of a query or a form, in order (URL Standard, application/x-www-form-urlencoded).
 /// A name or value that is not UTF-8 is `None`.
-pub(crate) fn form_pairs(text: &str) -> impl Iterator<Item = (Option<String>, Option<String>)> + '_ {
+pub(crate) fn form_pairs(
+    text: &str,
+) -> impl Iterator<Item = (Option<String>, Option<String>)> + '_ {
     let parts = text.split('&').filter(|part| !part.is_empty());
     parts.map(|part| {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -122,7 +138,10 @@ pub(crate) fn form_pairs(text: &str) -> impl Iterator<Item = (Option<String>, Op
 
 fn percent_decode(text: &str) -> Option<String> {
     let text = text.replace('+', " ");
-    percent_encoding::percent_decode_str(&text).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+    percent_encoding::percent_decode_str(&text)
+        .decode_utf8()
+        .ok()
+        .map(std::borrow::Cow::into_owned)
 }
 
 #[cfg(test)]
@@ -132,15 +151,35 @@ mod tests {
     #[test]
     fn base_urls_may_have_a_path_and_lose_the_last_slash() {
         for (text, kept, inner) in [
-            ("http://localhost:8000", "http://localhost:8000", "/sub/ping"),
-            ("https://example.org/sub/", "https://example.org/sub", "/ping"),
+            (
+                "http://localhost:8000",
+                "http://localhost:8000",
+                "/sub/ping",
+            ),
+            (
+                "https://example.org/sub/",
+                "https://example.org/sub",
+                "/ping",
+            ),
         ] {
             let base: BaseUrl = text.parse().unwrap();
             assert!(["localhost", "example.org"].contains(&base.host()));
-            assert_eq!((base.as_str(), base.strip_base_path("/sub/ping")), (kept, inner));
+            assert_eq!(
+                (base.as_str(), base.strip_base_path("/sub/ping")),
+                (kept, inner)
+            );
             assert_eq!(base.strip_base_path("/subject"), "/subject");
         }
-        for bad in ["", "localhost:8000", "ftp://example.org", "http://", "http://u@h", "http://h/?q", "http://h/#f", "/sub"] {
+        for bad in [
+            "",
+            "localhost:8000",
+            "ftp://example.org",
+            "http://",
+            "http://u@h",
+            "http://h/?q",
+            "http://h/#f",
+            "/sub",
+        ] {
             assert_eq!(bad.parse::<BaseUrl>(), Err(BaseUrlError), "{bad}");
         }
     }
@@ -150,8 +189,14 @@ mod tests {
         let uri = "/?a=1&b&&c=%C3%A4+x&d=%ff&a=2".parse().unwrap();
         let pairs: Vec<_> = query(&uri).collect();
         let some = |text: &str| Some(text.to_owned());
-        let wanted =
-            [("a", some("1")), ("b", some("")), ("c", some("ä x")), ("d", None), ("a", some("2"))].map(|(name, value)| (some(name), value));
+        let wanted = [
+            ("a", some("1")),
+            ("b", some("")),
+            ("c", some("ä x")),
+            ("d", None),
+            ("a", some("2")),
+        ]
+        .map(|(name, value)| (some(name), value));
         assert_eq!(pairs, wanted);
     }
 }

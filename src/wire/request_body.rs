@@ -48,7 +48,10 @@ pub(crate) struct IncomingBody<'a> {
 
 impl<'a> IncomingBody<'a> {
     pub(crate) fn new(content: Incoming, line: &'a ConnectionState) -> Self {
-        Self { inner: content, connection: line }
+        Self {
+            inner: content,
+            connection: line,
+        }
     }
 
     async fn next_frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
@@ -68,17 +71,43 @@ impl Drop for IncomingBody<'_> {
 }
 
 /// Reads a body of at most `most` bytes.
-pub(crate) async fn read_whole(body: IncomingBody<'_>, most: usize, budget: &BodyBudget) -> Result<Bytes, HttpError> {
-    read_body(body, BodyLimits { max_kept: most, max_read: most, must_be_whole: true }, budget).await
+pub(crate) async fn read_whole(
+    body: IncomingBody<'_>,
+    most: usize,
+    budget: &BodyBudget,
+) -> Result<Bytes, HttpError> {
+    read_body(
+        body,
+        BodyLimits {
+            max_kept: most,
+            max_read: most,
+            must_be_whole: true,
+        },
+        budget,
+    )
+    .await
 }
 
 /// Reads a body and keeps its first `keep` bytes. If the budget for long bodies is exhausted, it
 /// keeps fewer, but never fewer than 10,000. The rest is read and dropped, up to 10 MiB in all.
-pub(crate) async fn read_prefix(body: IncomingBody<'_>, keep: usize, budget: &BodyBudget) -> Result<Bytes, HttpError> {
+pub(crate) async fn read_prefix(
+    body: IncomingBody<'_>,
+    keep: usize,
+    budget: &BodyBudget,
+) -> Result<Bytes, HttpError> {
     if body.inner.is_end_stream() {
         return Ok(Bytes::new());
     }
-    read_body(body, BodyLimits { max_kept: keep, max_read: MAX_READ_BYTES.max(keep), must_be_whole: false }, budget).await
+    read_body(
+        body,
+        BodyLimits {
+            max_kept: keep,
+            max_read: MAX_READ_BYTES.max(keep),
+            must_be_whole: false,
+        },
+        budget,
+    )
+    .await
 }
 
 /// Limits for reading a body.
@@ -91,19 +120,38 @@ struct BodyLimits {
     must_be_whole: bool,
 }
 
-async fn read_body(body: IncomingBody<'_>, wanted: BodyLimits, budget: &BodyBudget) -> Result<Bytes, HttpError> {
+async fn read_body(
+    body: IncomingBody<'_>,
+    wanted: BodyLimits,
+    budget: &BodyBudget,
+) -> Result<Bytes, HttpError> {
     if body.inner.size_hint().lower() > wanted.max_read as u64 {
         return Err(HttpError::BodyTooLarge(wanted.max_read));
     }
-    timeout(BODY_TIMEOUT, read_frames(body, wanted, budget)).await.unwrap_or(Err(HttpError::BodyTimeout))
+    timeout(BODY_TIMEOUT, read_frames(body, wanted, budget))
+        .await
+        .unwrap_or(Err(HttpError::BodyTimeout))
 }
 
 /// Reserves budget as the bytes arrive, and releases it if they arrive too slowly.
-async fn read_frames(mut body: IncomingBody<'_>, wanted: BodyLimits, budget: &BodyBudget) -> Result<Bytes, HttpError> {
-    let BodyLimits { max_kept: mut keep, max_read: most, must_be_whole: whole } = wanted;
+async fn read_frames(
+    mut body: IncomingBody<'_>,
+    wanted: BodyLimits,
+    budget: &BodyBudget,
+) -> Result<Bytes, HttpError> {
+    let BodyLimits {
+        max_kept: mut keep,
+        max_read: most,
+        must_be_whole: whole,
+    } = wanted;
     // At most `max_read`, or unknown.
-    let announced = body.inner.size_hint().upper().map_or(usize::MAX, |bytes| bytes as usize);
-    let (mut length, mut kept) = (0_usize, Vec::new());
+    let announced = body
+        .inner
+        .size_hint()
+        .upper()
+        .map_or(usize::MAX, |bytes| bytes as usize);
+    let mut length = 0_usize;
+    let mut kept = Vec::new();
     let mut room: Option<BodyBudgetShare<'_>> = None;
     loop {
         let frame = match &mut room {
@@ -118,9 +166,10 @@ async fn read_frames(mut body: IncomingBody<'_>, wanted: BodyLimits, budget: &Bo
                 kept.shrink_to_fit();
                 return Ok(kept.into());
             }
-            Some(Some(frame)) => {
-                frame.map_err(|_| HttpError::BadRequest("the request body broke off".into()))?.into_data().unwrap_or_default()
-            }
+            Some(Some(frame)) => frame
+                .map_err(|_| HttpError::BadRequest("the request body broke off".into()))?
+                .into_data()
+                .unwrap_or_default(),
             None if whole => return Err(HttpError::BodyTimeout),
             None => {
                 (keep, room) = (UNBUDGETED_BYTES, None);
@@ -134,7 +183,9 @@ async fn read_frames(mut body: IncomingBody<'_>, wanted: BodyLimits, budget: &Bo
             return Ok(data.slice(..keep.min(data.len())));
         }
         let mut piece = keep.saturating_sub(length).min(data.len());
-        if piece > 0 && !BodyBudgetShare::reserve(&mut room, budget, &mut kept, piece, keep.min(announced)) {
+        if piece > 0
+            && !BodyBudgetShare::reserve(&mut room, budget, &mut kept, piece, keep.min(announced))
+        {
             if whole {
                 return Err(HttpError::BodyBudgetExhausted);
             }
@@ -163,7 +214,13 @@ impl<'b> BodyBudgetShare<'b> {
     /// bytes.
     ///
     /// Pieces are copied: each is a part of one read buffer, and would keep all of it in memory.
-    fn reserve(room: &mut Option<Self>, budget: &'b BodyBudget, kept: &mut Vec<u8>, piece: usize, most: usize) -> bool {
+    fn reserve(
+        room: &mut Option<Self>,
+        budget: &'b BodyBudget,
+        kept: &mut Vec<u8>,
+        piece: usize,
+        most: usize,
+    ) -> bool {
         if let Some(room) = room {
             room.received += piece;
         }
@@ -171,14 +228,26 @@ impl<'b> BodyBudgetShare<'b> {
         if length <= kept.capacity() {
             return true;
         }
-        let capacity = length.max(most.min(if length <= UNBUDGETED_BYTES { UNBUDGETED_BYTES } else { 2 * length }));
+        let capacity = length.max(most.min(if length <= UNBUDGETED_BYTES {
+            UNBUDGETED_BYTES
+        } else {
+            2 * length
+        }));
         let beyond = capacity.saturating_sub(kept.capacity().max(UNBUDGETED_BYTES));
         if beyond > 0 {
             // No body is as long as 4 GiB.
-            let Ok(taken) = budget.0.try_acquire_many(beyond as u32) else { return false };
+            let Ok(taken) = budget.0.try_acquire_many(beyond as u32) else {
+                return false;
+            };
             match room {
                 Some(room) => room.permit.merge(taken),
-                None => *room = Some(Self { permit: taken, rate_timer: Box::pin(sleep(RATE_INTERVAL)), received: 0 }),
+                None => {
+                    *room = Some(Self {
+                        permit: taken,
+                        rate_timer: Box::pin(sleep(RATE_INTERVAL)),
+                        received: 0,
+                    })
+                }
             }
         }
         kept.reserve_exact(capacity - kept.len());
@@ -204,18 +273,33 @@ mod tests {
 
     #[tokio::test]
     async fn the_memory_of_a_body_is_within_what_is_counted() {
-        for (piece, whole) in [(1, 40_000), (7, 95_000), (1000, 100_000), (8191, 95_000), (8191, 1_000_000)] {
+        for (piece, whole) in [
+            (1, 40_000),
+            (7, 95_000),
+            (1000, 100_000),
+            (8191, 95_000),
+            (8191, 1_000_000),
+        ] {
             for announced in [whole, usize::MAX] {
                 let budget = BodyBudget::new();
-                let (mut room, mut kept) = (None, Vec::new());
+                let mut room = None;
+                let mut kept = Vec::new();
                 while kept.len() < whole {
                     let piece = piece.min(whole - kept.len());
-                    assert!(BodyBudgetShare::reserve(&mut room, &budget, &mut kept, piece, announced));
+                    assert!(BodyBudgetShare::reserve(
+                        &mut room, &budget, &mut kept, piece, announced
+                    ));
                     kept.resize(kept.len() + piece, 0);
                     let counted = BODY_BUDGET_BYTES - budget.0.available_permits();
-                    assert!(kept.capacity() <= UNBUDGETED_BYTES + counted, "{} of {piece} have {}", kept.len(), kept.capacity());
                     assert!(
-                        UNBUDGETED_BYTES + counted <= announced.min(2 * kept.len()).max(UNBUDGETED_BYTES),
+                        kept.capacity() <= UNBUDGETED_BYTES + counted,
+                        "{} of {piece} have {}",
+                        kept.len(),
+                        kept.capacity()
+                    );
+                    assert!(
+                        UNBUDGETED_BYTES + counted
+                            <= announced.min(2 * kept.len()).max(UNBUDGETED_BYTES),
                         "{} of {piece} take {counted}",
                         kept.len()
                     );

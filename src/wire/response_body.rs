@@ -50,12 +50,18 @@ impl AsRef<[u8]> for BudgetedBytes {
 }
 
 /// Appends about [`CHUNK_BYTES`] bytes, and returns true if there is more.
-pub(crate) trait ChunkWriter: FnMut(&mut String) -> Result<bool, HttpError> + Send + 'static {}
+pub(crate) trait ChunkWriter:
+    FnMut(&mut String) -> Result<bool, HttpError> + Send + 'static
+{
+}
 impl<W: FnMut(&mut String) -> Result<bool, HttpError> + Send + 'static> ChunkWriter for W {}
 
 impl ResponseWriter {
     pub(crate) fn new(blocking: Arc<BlockingThreads>) -> Self {
-        Self { blocking, buffer_budget: Arc::new(Semaphore::new(MAX_BUFFERED_BYTES)) }
+        Self {
+            blocking,
+            buffer_budget: Arc::new(Semaphore::new(MAX_BUFFERED_BYTES)),
+        }
     }
 
     /// Response that `make` creates at once: on this thread if that is short work, otherwise on a
@@ -69,8 +75,14 @@ impl ResponseWriter {
         let make = Arc::new(move || make().map(Into::into));
         let mut room = None;
         loop {
-            let (make, all, had) = (Arc::clone(&make), Arc::clone(&self.buffer_budget), room.take());
-            let made = self.run_if_short(is_short, move || make().map(|bytes: Vec<u8>| within_budget(bytes, had, &all))).await??;
+            let make = Arc::clone(&make);
+            let all = Arc::clone(&self.buffer_budget);
+            let had = room.take();
+            let made = self
+                .run_if_short(is_short, move || {
+                    make().map(|bytes: Vec<u8>| within_budget(bytes, had, &all))
+                })
+                .await??;
             match made {
                 Ok(content) => return Ok(content),
                 Err(length) => room = Some(self.reserve(length, RESERVE_TIMEOUT).await?),
@@ -84,11 +96,18 @@ impl ResponseWriter {
             return Ok(bytes.into());
         }
         let room = self.reserve(bytes.len(), RESERVE_TIMEOUT).await?;
-        Ok(Bytes::from_owner(BudgetedBytes { bytes, _permit: room }).into())
+        Ok(Bytes::from_owner(BudgetedBytes {
+            bytes,
+            _permit: room,
+        })
+        .into())
     }
 
     /// Response in chunks. The first one is ready when this returns.
-    pub(crate) async fn write_chunked(self, write: impl ChunkWriter) -> Result<ResponseBody, HttpError> {
+    pub(crate) async fn write_chunked(
+        self,
+        write: impl ChunkWriter,
+    ) -> Result<ResponseBody, HttpError> {
         let (first, mut rest) = self.write_chunk(write, RESERVE_TIMEOUT).await?;
         if rest.is_none() {
             return Ok(first.into());
@@ -99,29 +118,52 @@ impl ResponseWriter {
         tokio::spawn(async move {
             while let Some(write) = rest {
                 let piece = self.write_chunk(write, CHUNK_TIMEOUT).await;
-                let (piece, more) = piece.map_or((Err(IncompleteBody), None), |(piece, rest)| (Ok(piece), rest));
+                let (piece, more) = piece.map_or((Err(IncompleteBody), None), |(piece, rest)| {
+                    (Ok(piece), rest)
+                });
                 // The client may have disconnected.
                 rest = sender.send(piece).await.ok().and(more);
             }
         });
-        Ok(ResponseBody { kind: ResponseBodyKind::Chunked(pieces), guard: None })
+        Ok(ResponseBody {
+            kind: ResponseBodyKind::Chunked(pieces),
+            guard: None,
+        })
     }
 
-    async fn write_chunk<W: ChunkWriter>(&self, mut write: W, patience: Duration) -> Result<(Bytes, Option<W>), HttpError> {
+    async fn write_chunk<W: ChunkWriter>(
+        &self,
+        mut write: W,
+        patience: Duration,
+    ) -> Result<(Bytes, Option<W>), HttpError> {
         let room = self.reserve(CHUNK_BYTES, patience).await?;
         self.run_blocking(move || {
             let mut out = String::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
             let more = write(&mut out)?;
-            Ok((Bytes::from_owner(BudgetedBytes { bytes: out.into(), _permit: room }), more.then_some(write)))
+            Ok((
+                Bytes::from_owner(BudgetedBytes {
+                    bytes: out.into(),
+                    _permit: room,
+                }),
+                more.then_some(write),
+            ))
         })
         .await?
     }
 
     /// Waits for budget.
-    async fn reserve(&self, bytes: usize, patience: Duration) -> Result<OwnedSemaphorePermit, HttpError> {
+    async fn reserve(
+        &self,
+        bytes: usize,
+        patience: Duration,
+    ) -> Result<OwnedSemaphorePermit, HttpError> {
         // A response longer than the budget takes all of it.
-        let room = Arc::clone(&self.buffer_budget).acquire_many_owned(bytes.min(MAX_BUFFERED_BYTES) as u32);
-        timeout(patience, room).await.map_err(|_| HttpError::Unavailable)?.map_err(|_| HttpError::Unavailable)
+        let room = Arc::clone(&self.buffer_budget)
+            .acquire_many_owned(bytes.min(MAX_BUFFERED_BYTES) as u32);
+        timeout(patience, room)
+            .await
+            .map_err(|_| HttpError::Unavailable)?
+            .map_err(|_| HttpError::Unavailable)
     }
 
     /// Runs work of about a millisecond on this thread: a switch to another thread would take as
@@ -131,25 +173,45 @@ impl ResponseWriter {
         is_short: bool,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
-        if is_short { Ok(work()) } else { self.run_blocking(work).await }
+        if is_short {
+            Ok(work())
+        } else {
+            self.run_blocking(work).await
+        }
     }
 
     /// Runs work that may take long on a blocking thread.
-    pub(crate) async fn run_blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, HttpError> {
-        self.blocking.run(work).await.map_err(|BlockingTaskError| HttpError::Unavailable)
+    pub(crate) async fn run_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, HttpError> {
+        self.blocking
+            .run(work)
+            .await
+            .map_err(|BlockingTaskError| HttpError::Unavailable)
     }
 }
 
 /// Returns the response, or its length if the budget is exhausted.
-fn within_budget(bytes: Vec<u8>, had: Option<OwnedSemaphorePermit>, all: &Arc<Semaphore>) -> Result<ResponseBody, usize> {
+fn within_budget(
+    bytes: Vec<u8>,
+    had: Option<OwnedSemaphorePermit>,
+    all: &Arc<Semaphore>,
+) -> Result<ResponseBody, usize> {
     let length = bytes.len();
     if length <= MAX_SHORT_BYTES {
         return Ok(bytes.into());
     }
     let wanted = length.min(MAX_BUFFERED_BYTES);
-    let room = had.filter(|had| had.num_permits() >= wanted).or_else(|| Arc::clone(all).try_acquire_many_owned(wanted as u32).ok());
+    let room = had
+        .filter(|had| had.num_permits() >= wanted)
+        .or_else(|| Arc::clone(all).try_acquire_many_owned(wanted as u32).ok());
     match room {
-        Some(room) => Ok(Bytes::from_owner(BudgetedBytes { bytes, _permit: room }).into()),
+        Some(room) => Ok(Bytes::from_owner(BudgetedBytes {
+            bytes,
+            _permit: room,
+        })
+        .into()),
         None => Err(length),
     }
 }
@@ -169,7 +231,8 @@ enum ResponseBodyKind {
 
 /// Future of the next chunk of an endless response and the source of the one after it. `None`: the
 /// response has ended.
-pub(crate) type EndlessChunk = Pin<Box<dyn Future<Output = Option<(Bytes, Box<dyn EndlessSource>)>> + Send>>;
+pub(crate) type EndlessChunk =
+    Pin<Box<dyn Future<Output = Option<(Bytes, Box<dyn EndlessSource>)>> + Send>>;
 
 /// Source of an endless response. A chunk is requested when the client can receive it, so no data
 /// waits for a slow client.
@@ -203,7 +266,10 @@ impl std::error::Error for IncompleteBody {}
 impl ResponseBody {
     /// Response that continues until the client disconnects.
     pub(crate) fn from_endless(source: Box<dyn EndlessSource>) -> Self {
-        Self { kind: ResponseBodyKind::Endless(source.next()), guard: None }
+        Self {
+            kind: ResponseBodyKind::Endless(source.next()),
+            guard: None,
+        }
     }
 
     /// True if the response is endless.
@@ -223,24 +289,37 @@ impl ResponseBody {
 
 impl ResponseBody {
     /// Chunks that another thread creates. `turn` is held until the last of them is taken.
-    pub(crate) fn from_channel<E: Send + 'static>(mut made: mpsc::Receiver<Result<Vec<u8>, E>>, turn: OwnedSemaphorePermit) -> Self {
+    pub(crate) fn from_channel<E: Send + 'static>(
+        mut made: mpsc::Receiver<Result<Vec<u8>, E>>,
+        turn: OwnedSemaphorePermit,
+    ) -> Self {
         let (sender, pieces) = mpsc::channel(1);
         tokio::spawn(async move {
             while let Some(piece) = made.recv().await {
                 // The client may have disconnected.
-                if sender.send(piece.map(Bytes::from).map_err(|_| IncompleteBody)).await.is_err() {
+                if sender
+                    .send(piece.map(Bytes::from).map_err(|_| IncompleteBody))
+                    .await
+                    .is_err()
+                {
                     break;
                 }
             }
             drop(turn);
         });
-        Self { kind: ResponseBodyKind::Chunked(pieces), guard: None }
+        Self {
+            kind: ResponseBodyKind::Chunked(pieces),
+            guard: None,
+        }
     }
 }
 
 impl<B: Into<Bytes>> From<B> for ResponseBody {
     fn from(bytes: B) -> Self {
-        Self { kind: ResponseBodyKind::Whole(Full::new(bytes.into())), guard: None }
+        Self {
+            kind: ResponseBodyKind::Whole(Full::new(bytes.into())),
+            guard: None,
+        }
     }
 }
 
@@ -248,10 +327,17 @@ impl Body for ResponseBody {
     type Data = Bytes;
     type Error = IncompleteBody;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, IncompleteBody>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, IncompleteBody>>> {
         match &mut self.kind {
-            ResponseBodyKind::Whole(whole) => Pin::new(whole).poll_frame(cx).map_err(|error: Infallible| match error {}),
-            ResponseBodyKind::Chunked(pieces) => pieces.poll_recv(cx).map(|piece| piece.map(|piece| piece.map(Frame::data))),
+            ResponseBodyKind::Whole(whole) => Pin::new(whole)
+                .poll_frame(cx)
+                .map_err(|error: Infallible| match error {}),
+            ResponseBodyKind::Chunked(pieces) => pieces
+                .poll_recv(cx)
+                .map(|piece| piece.map(|piece| piece.map(Frame::data))),
             ResponseBodyKind::Endless(next) => next.as_mut().poll(cx).map(|piece| {
                 let (piece, source) = piece?;
                 *next = source.next();

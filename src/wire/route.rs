@@ -56,16 +56,28 @@ impl Route {
         match (first, rest) {
             ("ping", rest) => PingPath::parse(rest).map(Self::Ping),
             ("api", ["v3", "openapi.json"]) => Some(Self::OpenApi),
-            ("api", ["overdue", "v1", rest @ ..]) => ExtensionResource::parse(rest).map(Self::Extension),
+            ("api", ["overdue", "v1", rest @ ..]) => {
+                ExtensionResource::parse(rest).map(Self::Extension)
+            }
             ("api", [version, rest @ ..]) => Endpoint::parse(version, rest).map(Self::Api),
-            ("badge", [badge_key, last]) => Some(Self::Badge(BadgePath::parse_project(badge_key, last))),
-            ("badge", [badge_key, signed, last]) => Some(Self::Badge(BadgePath::parse_tag(badge_key, signed, last))),
+            ("badge", [badge_key, last]) => {
+                Some(Self::Badge(BadgePath::parse_project(badge_key, last)))
+            }
+            ("badge", [badge_key, signed, last]) => {
+                Some(Self::Badge(BadgePath::parse_tag(badge_key, signed, last)))
+            }
             ("b", [states, last]) => BadgePath::parse_check(states, last).map(Self::Badge),
-            ("unsubscribe", [channel, signature]) => Some(Self::Unsubscribe(parse_path_uuid(channel)?, (*signature).into())),
+            ("unsubscribe", [channel, signature]) => Some(Self::Unsubscribe(
+                parse_path_uuid(channel)?,
+                (*signature).into(),
+            )),
             ("healthz", []) => Some(Self::Health),
             ("metrics", []) => Some(Self::Metrics),
             ("projects", [project, "metrics", key] | [project, "checks", "metrics", key]) => {
-                Some(Self::ProjectMetrics(parse_path_uuid(project)?, Some(*key).filter(|key| !key.is_empty()).map(Into::into)))
+                Some(Self::ProjectMetrics(
+                    parse_path_uuid(project)?,
+                    Some(*key).filter(|key| !key.is_empty()).map(Into::into),
+                ))
             }
             _ => None,
         }

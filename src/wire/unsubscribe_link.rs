@@ -13,7 +13,12 @@ use crate::wire::badge_link::hmac_of;
 use crate::wire::route::Route;
 
 /// Unsubscribe URL for one recipient of a channel. It does not contain the recipient's address.
-pub(crate) fn unsubscribe_url(base_url: &str, secret: &BadgeSecret, channel: Uuid, recipient: &str) -> String {
+pub(crate) fn unsubscribe_url(
+    base_url: &str,
+    secret: &BadgeSecret,
+    channel: Uuid,
+    recipient: &str,
+) -> String {
     let mut url = base_url.to_owned();
     Route::Unsubscribe(channel, signature(secret, channel, Some(recipient)).into()).write(&mut url);
     url
@@ -21,8 +26,16 @@ pub(crate) fn unsubscribe_url(base_url: &str, secret: &BadgeSecret, channel: Uui
 
 /// True if the signature is valid for the channel and recipient. `recipient` is `None` for links of
 /// earlier releases, which signed the channel alone.
-pub(crate) fn is_valid_signature(secret: &BadgeSecret, channel: Uuid, recipient: Option<&str>, claimed: &str) -> bool {
-    signature(secret, channel, recipient).as_bytes().ct_eq(claimed.as_bytes()).into()
+pub(crate) fn is_valid_signature(
+    secret: &BadgeSecret,
+    channel: Uuid,
+    recipient: Option<&str>,
+    claimed: &str,
+) -> bool {
+    signature(secret, channel, recipient)
+        .as_bytes()
+        .ct_eq(claimed.as_bytes())
+        .into()
 }
 
 /// HMAC-SHA-256 (RFC 2104) in URL-safe base64.
@@ -43,9 +56,14 @@ mod tests {
 
     #[test]
     fn a_link_is_for_one_recipient_of_one_channel() {
-        let (secret, channel) = (BadgeSecret([7; 32]), Uuid::from_u128(5));
+        let secret = BadgeSecret([7; 32]);
+        let channel = Uuid::from_u128(5);
         let url = unsubscribe_url("https://h/sub", &secret, channel, "a@b");
-        let Some(Route::Unsubscribe(named, claimed)) = Route::parse(url.strip_prefix("https://h/sub").unwrap()) else { panic!("{url}") };
+        let Some(Route::Unsubscribe(named, claimed)) =
+            Route::parse(url.strip_prefix("https://h/sub").unwrap())
+        else {
+            panic!("{url}")
+        };
         assert_eq!(named, channel);
         assert!(is_valid_signature(&secret, channel, Some("a@b"), &claimed));
         for (secret, channel, recipient) in [
@@ -56,6 +74,10 @@ mod tests {
         ] {
             assert!(!is_valid_signature(&secret, channel, recipient, &claimed));
         }
-        assert!([&claimed[1..], ""].into_iter().all(|claimed| !is_valid_signature(&secret, channel, Some("a@b"), claimed)));
+        assert!(
+            [&claimed[1..], ""]
+                .into_iter()
+                .all(|claimed| !is_valid_signature(&secret, channel, Some("a@b"), claimed))
+        );
     }
 }

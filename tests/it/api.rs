@@ -32,25 +32,46 @@ pub const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 
 impl TestServer {
     /// A request with a key of one's own.
-    pub(crate) async fn keyed(&self, key: &str, method: &str, path: &str, body: &str) -> TestResponse {
-        self.send(method, path, &[("X-Api-Key", key)], body.as_bytes()).await
+    pub(crate) async fn keyed(
+        &self,
+        key: &str,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> TestResponse {
+        self.send(method, path, &[("X-Api-Key", key)], body.as_bytes())
+            .await
     }
 
     /// Makes a channel and returns its UUID.
     pub(crate) async fn channel(&self, project: &TestProject, name: &str) -> String {
-        let settings = ChannelSettings::parse(ChannelKind::from_name("email").unwrap(), [("to", "a@b.example")]).unwrap();
-        let channel = channel::create(&self.handle, project.id, ChannelName::parse(name).unwrap(), settings).await.unwrap();
+        let settings = ChannelSettings::parse(
+            ChannelKind::from_name("email").unwrap(),
+            [("to", "a@b.example")],
+        )
+        .unwrap();
+        let channel = channel::create(
+            &self.handle,
+            project.id,
+            ChannelName::parse(name).unwrap(),
+            settings,
+        )
+        .await
+        .unwrap();
         channel.uuid.to_string()
     }
 
     /// Counts every change of the main project's checks and channels.
     fn changes(&self) -> u64 {
-        self.handle.with_state(|state| state.project(self.main.id).unwrap().version)
+        self.handle
+            .with_state(|state| state.project(self.main.id).unwrap().version)
     }
 
     /// Pings a check.
     async fn ping(&self, check: &Value, rest: &str) {
-        let answer = self.get(&format!("/ping/{}{rest}", text(check, "uuid"))).await;
+        let answer = self
+            .get(&format!("/ping/{}{rest}", text(check, "uuid")))
+            .await;
         assert_eq!(answer.status, 200, "{answer:?}");
     }
 
@@ -62,7 +83,9 @@ impl TestServer {
 
 /// A member that is a text.
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or_else(|| panic!("no {name} in {value}"))
+    value[name]
+        .as_str()
+        .unwrap_or_else(|| panic!("no {name} in {value}"))
 }
 
 /// The path of a check below `/api/v3`.
@@ -73,6 +96,9 @@ fn path(check: &Value, rest: &str) -> String {
 /// Checks status and message of a refusal, which says nothing else.
 #[track_caller]
 fn refused(answer: &TestResponse, status: u16, message: &str) {
-    assert_eq!((answer.status, answer.json()), (status, json!({ "error": message })));
+    assert_eq!(
+        (answer.status, answer.json()),
+        (status, json!({ "error": message }))
+    );
     assert_eq!(answer.header("Content-Type"), Some("application/json"));
 }

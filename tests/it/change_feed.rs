@@ -1,4 +1,5 @@
-//! What the engine notes for those who look at a project: their own project, no more than there is room for, and nothing while nobody looks.
+//! What the engine notes for those who look at a project: their own project, no more than there is
+//! room for, and nothing while nobody looks.
 
 use overdue::domain::ids::ProjectId;
 use overdue::domain::ping::PingKind;
@@ -24,11 +25,22 @@ fn what_changes_is_noted_for_those_who_look_at_its_project() {
     engine.execute(other);
     let first = engine.create_check(1);
     let watch = engine.handle.subscribe_to_project(ProjectId(1));
-    assert_eq!(noted(&watch.take_changes()), (vec![], false), "what came before");
+    assert_eq!(
+        noted(&watch.take_changes()),
+        (vec![], false),
+        "what came before"
+    );
     let second = engine.create_check(2);
     engine.execute(create_check(ProjectId(2), 3, Default::default()));
-    engine.batch([ping(1, PingKind::Success, ""), ping(1, PingKind::Success, ""), ping(3, PingKind::Success, "")]);
-    assert_eq!(noted(&watch.take_changes()), (vec![first.0, second.0], false));
+    engine.batch([
+        ping(1, PingKind::Success, ""),
+        ping(1, PingKind::Success, ""),
+        ping(3, PingKind::Success, ""),
+    ]);
+    assert_eq!(
+        noted(&watch.take_changes()),
+        (vec![first.0, second.0], false)
+    );
     assert_eq!(noted(&watch.take_changes()), (vec![], false), "taken once");
     // By time: late alone writes nothing, down does.
     engine.clock.advance_secs(86_400 + 3601);
@@ -64,8 +76,17 @@ fn after_a_recovery_everything_may_be_other_than_it_was() {
     engine.create_check(1);
     let watch = engine.handle.subscribe_to_project(ProjectId(1));
     disk.fail_after(DiskOperation::Write, 0);
-    assert!(engine.batch([ping(1, PingKind::Success, "")]).remove(0).is_err());
-    assert_eq!(noted(&watch.take_changes()), (vec![], false), "nothing was published");
+    assert!(
+        engine
+            .batch([ping(1, PingKind::Success, "")])
+            .remove(0)
+            .is_err()
+    );
+    assert_eq!(
+        noted(&watch.take_changes()),
+        (vec![], false),
+        "nothing was published"
+    );
     disk.heal();
     for _ in 0..2 {
         assert_eq!(engine.writer.step(false), Ok(true));

@@ -13,11 +13,18 @@ fn row(field: &SettingField, out: &mut String) {
         Requirement::Required | Requirement::RequiredToDeliver => "required".into(),
         Requirement::Optional => "optional".into(),
         Requirement::Default(value) => format!("`{value}` if left out"),
-        Requirement::Derived { description: words, .. } => format!("{words}, if left out"),
+        Requirement::Derived {
+            description: words, ..
+        } => format!("{words}, if left out"),
     };
     let secret = if field.is_secret() { "; a secret" } else { "" };
     let placeholder = field.placeholder().replace('|', "\\|");
-    writeln!(out, "| `{}={placeholder}` | {need} | {}{secret} |", field.key, field.help).unwrap();
+    writeln!(
+        out,
+        "| `{}={placeholder}` | {need} | {}{secret} |",
+        field.key, field.help
+    )
+    .unwrap();
 }
 
 fn table<'a>(fields: impl IntoIterator<Item = &'a SettingField>, out: &mut String) {
@@ -29,7 +36,10 @@ fn list() -> String {
     let mut out = String::new();
     out.push_str("\n### Settings of many kinds\n\nEvery kind but a group has these:\n\n");
     let shared = |class: &'static str| {
-        ChannelKind::SHARED_FIELDS.into_iter().filter(move |(label, _)| *label == class).flat_map(|(_, fields)| fields)
+        ChannelKind::SHARED_FIELDS
+            .into_iter()
+            .filter(move |(label, _)| *label == class)
+            .flat_map(|(_, fields)| fields)
     };
     table(shared("(any)"), &mut out);
     out.push_str("\nKinds that people read have these as well:\n\n");
@@ -43,8 +53,19 @@ fn list() -> String {
             ChannelClass::Incident => "keeps incidents: each check has one, which opens and closes",
             ChannelClass::Group => "stands for other channels",
         };
-        let aliases: String = kind.aliases.iter().map(|alias| format!(", also `{alias}`")).collect();
-        writeln!(out, "\n### {}\n\nKind `{}`{aliases}; {class}.\n\n{}\n", kind.title, kind.name, wrapped(kind.guide)).unwrap();
+        let aliases: String = kind
+            .aliases
+            .iter()
+            .map(|alias| format!(", also `{alias}`"))
+            .collect();
+        writeln!(
+            out,
+            "\n### {}\n\nKind `{}`{aliases}; {class}.\n\n{}\n",
+            kind.title,
+            kind.name,
+            wrapped(kind.guide)
+        )
+        .unwrap();
         table(kind.fields, &mut out);
         writeln!(out, "\n```sh\n{}\n```", kind.example_command()).unwrap();
     }
@@ -83,6 +104,10 @@ fn kinds_of_channel_are_listed_as_their_tables_have_them() {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &wanted).unwrap();
     } else {
-        assert!(chapter == wanted, "src/docs/alerts.md is stale: UPDATE_DOCS=1 cargo test --test it kinds_of_channel writes it anew");
+        assert!(
+            chapter == wanted,
+            "src/docs/alerts.md is stale: UPDATE_DOCS=1 cargo test --test it kinds_of_channel \
+             writes it anew"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Long bodies are written, carried and removed in pieces, so that no commit is long and nothing of them is left behind.
+//! Long bodies are written, carried and removed in pieces, so that no commit is long and nothing of
+//! them is left behind.
 
 use bytes::Bytes;
 use overdue::clock::ManualClock;
@@ -20,11 +21,18 @@ use crate::support::seeded_rng::SeededRng;
 const LARGE: usize = 33_000_000;
 
 fn body(bytes: usize) -> Bytes {
-    (0..bytes).map(|at| (at % 251) as u8).collect::<Vec<_>>().into()
+    (0..bytes)
+        .map(|at| (at % 251) as u8)
+        .collect::<Vec<_>>()
+        .into()
 }
 
 fn mail(checks: std::ops::RangeInclusive<u128>, body: &Bytes) -> Command {
-    Command::Mail(checks.map(|uuid| email_ping(uuid, "", None, body.clone())).collect())
+    Command::Mail(
+        checks
+            .map(|uuid| email_ping(uuid, "", None, body.clone()))
+            .collect(),
+    )
 }
 
 fn engine(disk: &Disk, thresholds: HousekeepingLimits) -> TestEngine {
@@ -41,13 +49,28 @@ fn is_waiting(reply: &mut Receiver<CommandReply>) -> bool {
     reply.try_recv() == Err(TryRecvError::Empty)
 }
 
-/// Rows of the tables `pieces`, `uploads` and `unreferred`, in the file of an engine that has stopped.
+/// Rows of the tables `pieces`, `uploads` and `unreferred`, in the file of an engine that has
+/// stopped.
 fn leftover_rows(disk: &Disk) -> [u64; 3] {
-    let database = redb::Builder::new().create_with_backend(disk.clone()).unwrap();
+    let database = redb::Builder::new()
+        .create_with_backend(disk.clone())
+        .unwrap();
     let transaction = database.begin_read().unwrap();
-    let pieces = transaction.open_table(TableDefinition::<(u64, u64), &[u8]>::new("pieces")).unwrap().len().unwrap();
-    let uploads = transaction.open_table(TableDefinition::<u64, u64>::new("uploads")).unwrap().len().unwrap();
-    let unreferred = transaction.open_table(TableDefinition::<u64, ()>::new("unreferred")).unwrap().len().unwrap();
+    let pieces = transaction
+        .open_table(TableDefinition::<(u64, u64), &[u8]>::new("pieces"))
+        .unwrap()
+        .len()
+        .unwrap();
+    let uploads = transaction
+        .open_table(TableDefinition::<u64, u64>::new("uploads"))
+        .unwrap()
+        .len()
+        .unwrap();
+    let unreferred = transaction
+        .open_table(TableDefinition::<u64, ()>::new("unreferred"))
+        .unwrap()
+        .len()
+        .unwrap();
     [pieces, uploads, unreferred]
 }
 
@@ -59,8 +82,12 @@ fn pings_are_answered_between_the_pieces_of_a_large_mail() {
     let mut sent = [(); 2].map(|()| engine.handle.submit(mail(8..=8, &body(LARGE))).unwrap());
     let mut most = 0;
     for _ in 0..20 {
-        let (synced, written) = (disk.sync_count(), disk.written_bytes());
-        let mut small = engine.handle.submit(ping(7, PingKind::Success, "")).unwrap();
+        let synced = disk.sync_count();
+        let written = disk.written_bytes();
+        let mut small = engine
+            .handle
+            .submit(ping(7, PingKind::Success, ""))
+            .unwrap();
         step(&mut engine);
         assert_eq!(small.try_recv().unwrap(), Ok(Ok(CommandOutcome::Pinged)));
         // One commit; another sync when the file grows.
@@ -68,10 +95,16 @@ fn pings_are_answered_between_the_pieces_of_a_large_mail() {
         most = most.max(disk.written_bytes() - written);
     }
     assert!(most < 2_500_000, "{most} bytes were written in a commit");
-    assert!(sent.iter_mut().all(is_waiting) && engine.read_check(large).state.n_pings == 0, "it is there whole or not at all");
+    assert!(
+        sent.iter_mut().all(is_waiting) && engine.read_check(large).state.n_pings == 0,
+        "it is there whole or not at all"
+    );
     (0..50).for_each(|_| step(&mut engine));
     // They come in order.
-    assert_eq!(sent[0].try_recv().unwrap(), Ok(Ok(CommandOutcome::Completed)));
+    assert_eq!(
+        sent[0].try_recv().unwrap(),
+        Ok(Ok(CommandOutcome::Completed))
+    );
     let whole = engine.handle.body(&engine.read_check(large), 1).unwrap();
     assert!(whole.is_some_and(|whole| whole == body(LARGE)));
 }
@@ -85,8 +118,18 @@ fn a_mail_to_many_checks_is_stored_once_and_stays_until_the_last_of_its_pings_is
     let sent = body(5_000_000);
     engine.execute(mail(1..=20, &sent));
     let written = disk.written_bytes() - before;
-    assert!(written < 8_000_000, "{written} bytes were written for a body of 5 MB");
-    let reads = |engine: &TestEngine, id: CheckId| engine.handle.body(&engine.read_check(id), 1).unwrap().unwrap() == sent;
+    assert!(
+        written < 8_000_000,
+        "{written} bytes were written for a body of 5 MB"
+    );
+    let reads = |engine: &TestEngine, id: CheckId| {
+        engine
+            .handle
+            .body(&engine.read_check(id), 1)
+            .unwrap()
+            .unwrap()
+            == sent
+    };
     assert!(ids.iter().all(|id| reads(&engine, *id)));
     for id in &ids[1..] {
         engine.execute(Command::DeleteCheck(*id));
@@ -105,7 +148,10 @@ fn a_mail_to_many_checks_is_stored_once_and_stays_until_the_last_of_its_pings_is
         step(&mut engine);
         most = most.max(disk.written_bytes() - removed);
     }
-    assert!(most < 1_000_000, "{most} bytes were written in a commit that removes");
+    assert!(
+        most < 1_000_000,
+        "{most} bytes were written in a commit that removes"
+    );
     drop(engine);
     assert_eq!(leftover_rows(&disk), [0, 0, 0]);
 }
@@ -115,7 +161,13 @@ fn bodies_in_pieces_go_with_their_pings_and_the_sweep_does_not_move_them() {
     let disk = Disk::default();
     let mut engine = engine(
         &disk,
-        HousekeepingLimits { slice_rows: 10, min_tail: 1, tail_per_check: 0, slack_entries: 2, ..HousekeepingLimits::default() },
+        HousekeepingLimits {
+            slice_rows: 10,
+            min_tail: 1,
+            tail_per_check: 0,
+            slack_entries: 2,
+            ..HousekeepingLimits::default()
+        },
     );
     let id = engine.create_check(7);
     let before = disk.written_bytes();
@@ -126,10 +178,17 @@ fn bodies_in_pieces_go_with_their_pings_and_the_sweep_does_not_move_them() {
     }
     (0..100).for_each(|_| step(&mut engine));
     let written = disk.written_bytes() - before;
-    assert!(written < 12 * 3_500_000, "{written} bytes were written for 36 MB of bodies");
+    assert!(
+        written < 12 * 3_500_000,
+        "{written} bytes were written for 36 MB of bodies"
+    );
     let check = engine.read_check(id);
     assert!((11..=12).all(|n| engine.handle.body(&check, n).unwrap().unwrap()[16] == n as u8 - 1));
-    assert!(disk.len() < 64_000_000, "{} bytes for 6 MB that are kept", disk.len());
+    assert!(
+        disk.len() < 64_000_000,
+        "{} bytes for 6 MB that are kept",
+        disk.len()
+    );
     engine.execute(Command::DeleteProject(ProjectId(1)));
     drop(engine);
     let clock = ManualClock::at(Timestamp::from_secs(1_900_000_000));
@@ -141,7 +200,11 @@ fn bodies_in_pieces_go_with_their_pings_and_the_sweep_does_not_move_them() {
 
 #[test]
 fn what_was_half_written_leaves_nothing_behind() {
-    let small = HousekeepingLimits { large_body_bytes: 1000, chunk_bytes: 1000, ..HousekeepingLimits::default() };
+    let small = HousekeepingLimits {
+        large_body_bytes: 1000,
+        chunk_bytes: 1000,
+        ..HousekeepingLimits::default()
+    };
     for operations in 0..60 {
         let disk = Disk::default();
         let mut engine = engine(&disk, small);
@@ -153,15 +216,34 @@ fn what_was_half_written_leaves_nothing_behind() {
         disk.power_off();
         drop(engine);
         disk.power_on(&SeededRng::seeded(operations.into()));
-        let (handle, mut writer) = open(disk.medium(), &ManualClock::at(Timestamp::from_secs(1_800_000_000)), |_| {}).unwrap();
+        let (handle, mut writer) = open(
+            disk.medium(),
+            &ManualClock::at(Timestamp::from_secs(1_800_000_000)),
+            |_| {},
+        )
+        .unwrap();
         (0..20).for_each(|_| assert_eq!(writer.step(false), Ok(true)));
         let check = handle.with_state(|state| state.check(id).unwrap().clone());
         let found = handle.body(&check, 1).unwrap();
-        assert!(found.as_ref().is_none_or(|found| *found == body(6000)), "half of it is there");
-        assert!(found.is_some() || answer == Err(Unavailable::StorageFailed), "what was answered is there");
+        assert!(
+            found.as_ref().is_none_or(|found| *found == body(6000)),
+            "half of it is there"
+        );
+        assert!(
+            found.is_some() || answer == Err(Unavailable::StorageFailed),
+            "what was answered is there"
+        );
         let pings = handle.pings(&check).unwrap().len();
         drop((handle, writer));
-        assert_eq!((pings, leftover_rows(&disk)), if found.is_some() { (1, [6, 1, 0]) } else { (0, [0, 0, 0]) }, "after {operations}");
+        assert_eq!(
+            (pings, leftover_rows(&disk)),
+            if found.is_some() {
+                (1, [6, 1, 0])
+            } else {
+                (0, [0, 0, 0])
+            },
+            "after {operations}"
+        );
     }
 }
 
@@ -189,11 +271,16 @@ fn a_stop_finishes_what_was_begun() {
     let disk = Disk::default();
     let mut engine = engine(&disk, HousekeepingLimits::default());
     engine.create_check(7);
-    let mut replies = [(); 2].map(|()| engine.handle.submit(mail(7..=7, &body(3_000_000))).unwrap());
+    let mut replies =
+        [(); 2].map(|()| engine.handle.submit(mail(7..=7, &body(3_000_000))).unwrap());
     step(&mut engine);
     engine.handle.close();
     while engine.writer.step(false).unwrap() {}
-    assert!(replies.iter_mut().all(|reply| reply.try_recv().unwrap() == Ok(Ok(CommandOutcome::Completed))));
+    assert!(
+        replies
+            .iter_mut()
+            .all(|reply| reply.try_recv().unwrap() == Ok(Ok(CommandOutcome::Completed)))
+    );
 }
 
 #[test]
@@ -204,17 +291,30 @@ fn a_body_of_pieces_that_was_altered_is_told_not_served() {
     engine.execute(mail(7..=7, &body(3_000_000)));
     let alter = |engine: TestEngine, to: &[u8]| {
         drop(engine);
-        let database = redb::Builder::new().create_with_backend(disk.clone()).unwrap();
+        let database = redb::Builder::new()
+            .create_with_backend(disk.clone())
+            .unwrap();
         let transaction = database.begin_write().unwrap();
-        transaction.open_table(TableDefinition::<(u64, u64), &[u8]>::new("pieces")).unwrap().insert((1, 1), to).unwrap();
+        transaction
+            .open_table(TableDefinition::<(u64, u64), &[u8]>::new("pieces"))
+            .unwrap()
+            .insert((1, 1), to)
+            .unwrap();
         transaction.commit().unwrap();
         drop(database);
         TestEngine::open(disk.medium(), HousekeepingLimits::default())
     };
     for altered in [vec![1; (1 << 20) - 1024], vec![], vec![1; 3_000_000]] {
         engine = alter(engine, &altered);
-        let error = engine.handle.body(&engine.read_check(id), 1).unwrap_err().to_string();
-        assert!(error.ends_with("the body of ping 1 has been altered"), "{error}");
+        let error = engine
+            .handle
+            .body(&engine.read_check(id), 1)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.ends_with("the body of ping 1 has been altered"),
+            "{error}"
+        );
     }
 }
 
@@ -228,9 +328,15 @@ fn a_row_that_could_not_be_read_holds_no_long_body_after_a_compaction() {
     engine.handle.close();
     while engine.writer.step(false) == Ok(true) {}
     drop(engine);
-    let database = redb::Builder::new().create_with_backend(disk.clone()).unwrap();
+    let database = redb::Builder::new()
+        .create_with_backend(disk.clone())
+        .unwrap();
     let transaction = database.begin_write().unwrap();
-    transaction.open_table(TableDefinition::<u64, &[u8]>::new("pings")).unwrap().insert(1, &[99][..]).unwrap();
+    transaction
+        .open_table(TableDefinition::<u64, &[u8]>::new("pings"))
+        .unwrap()
+        .insert(1, &[99][..])
+        .unwrap();
     transaction.commit().unwrap();
     drop(database);
     let compact = || {
@@ -242,8 +348,15 @@ fn a_row_that_could_not_be_read_holds_no_long_body_after_a_compaction() {
     // The other check has it still.
     assert_eq!(compact(), [3, 1, 0]);
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
-    assert!(engine.handle.body(&engine.read_check(ids[1]), 1).unwrap().is_some_and(|found| found == body(3_000_000)));
-    ids.into_iter().for_each(|id| drop(engine.execute(Command::DeleteCheck(id))));
+    assert!(
+        engine
+            .handle
+            .body(&engine.read_check(ids[1]), 1)
+            .unwrap()
+            .is_some_and(|found| found == body(3_000_000))
+    );
+    ids.into_iter()
+        .for_each(|id| drop(engine.execute(Command::DeleteCheck(id))));
     drop(engine);
     assert_eq!(compact(), [0, 0, 0]);
 }
@@ -254,11 +367,20 @@ fn pieces_that_cannot_be_read_keep_no_others_from_going() {
     let mut engine = engine(&disk, HousekeepingLimits::default());
     let [deleted, left_alone] = [7, 8].map(|uuid| engine.create_check(uuid));
     for n in 1..=3_u8 {
-        engine.execute(Command::Mail(vec![email_ping(7, "", None, vec![n; 30_000_000])]));
+        engine.execute(Command::Mail(vec![email_ping(
+            7,
+            "",
+            None,
+            vec![n; 30_000_000],
+        )]));
     }
     engine.execute(ping(8, PingKind::Success, ""));
     // More than redb's cache holds is to be read from the disk, of which this is one page.
-    let bad = disk.bytes().windows(4096).position(|bytes| bytes == [2; 4096]).unwrap();
+    let bad = disk
+        .bytes()
+        .windows(4096)
+        .position(|bytes| bytes == [2; 4096])
+        .unwrap();
     engine = TestEngine::open(
         {
             drop(engine);
@@ -270,7 +392,10 @@ fn pieces_that_cannot_be_read_keep_no_others_from_going() {
     engine.execute(Command::DeleteCheck(deleted));
     engine.clock.advance_secs(3601);
     for _ in 0..200 {
-        assert_eq!(engine.execute(ping(8, PingKind::Success, "")), CommandOutcome::Pinged);
+        assert_eq!(
+            engine.execute(ping(8, PingKind::Success, "")),
+            CommandOutcome::Pinged
+        );
         engine.clock.advance_secs(1);
     }
     assert!(disk.failed_reads() > 0 && engine.handle.is_writable());
@@ -279,5 +404,8 @@ fn pieces_that_cannot_be_read_keep_no_others_from_going() {
     disk.make_unreadable(Vec::new());
     // To remove the one before, its neighbour is needed.
     let [_, uploads, unreferred] = leftover_rows(&disk);
-    assert!(uploads == 0 && (1..=2).contains(&unreferred), "{uploads}, {unreferred}");
+    assert!(
+        uploads == 0 && (1..=2).contains(&unreferred),
+        "{uploads}, {unreferred}"
+    );
 }

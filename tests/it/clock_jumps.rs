@@ -1,4 +1,5 @@
-//! What happens when somebody sets the clock: forward, back, by little and by much, with restarts in between.
+//! What happens when somebody sets the clock: forward, back, by little and by much, with restarts
+//! in between.
 
 use std::sync::Arc;
 
@@ -29,7 +30,11 @@ const DAY: i64 = 24 * HOUR;
 
 fn start(medium: Medium, clock: &Arc<ManualClock>) -> TestEngine {
     let (handle, writer) = engine::open(medium, clock, |_| {}).unwrap();
-    TestEngine { handle, writer, clock: Arc::clone(clock) }
+    TestEngine {
+        handle,
+        writer,
+        clock: Arc::clone(clock),
+    }
 }
 
 /// Stops as at SIGTERM, or as at a crash, and starts again.
@@ -51,14 +56,18 @@ fn idle(engine: &mut TestEngine) {
 fn wait(engine: &mut TestEngine, secs: i64) {
     let end = engine.handle.now().plus_secs(secs);
     while engine.handle.now() < end {
-        engine.clock.set(engine.handle.now().plus_secs(MINUTE).min(end));
+        engine
+            .clock
+            .set(engine.handle.now().plus_secs(MINUTE).min(end));
         idle(engine);
     }
 }
 
 /// Makes the clock stand that much ahead of what it shows, or behind.
 fn step_clock(engine: &mut TestEngine, micros: i64) {
-    engine.clock.jump_to(engine.handle.now().plus_micros(micros));
+    engine
+        .clock
+        .jump_to(engine.handle.now().plus_micros(micros));
     idle(engine);
 }
 
@@ -68,14 +77,20 @@ fn check_state(engine: &TestEngine, id: CheckId) -> CheckState {
 
 /// Newest first.
 fn flips(engine: &TestEngine, id: CheckId) -> Vec<Flip> {
-    engine.handle.flips(&engine.read_check(id), Timestamp::from_micros(i64::MIN)).unwrap()
+    engine
+        .handle
+        .flips(&engine.read_check(id), Timestamp::from_micros(i64::MIN))
+        .unwrap()
 }
 
 #[test]
 fn a_check_that_is_pinged_after_the_clock_was_put_right_is_watched_as_ever() {
     for (restarts, cleanly) in [(false, false), (true, false), (true, true)] {
         let disk = Disk::default();
-        let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING.plus_secs(120 * DAY)));
+        let mut engine = start(
+            disk.medium(),
+            &ManualClock::at(BEGINNING.plus_secs(120 * DAY)),
+        );
         engine.create_project(100);
         let id = engine.create_check(7);
         engine.execute(ping(7, PingKind::Success, ""));
@@ -86,19 +101,46 @@ fn a_check_that_is_pinged_after_the_clock_was_put_right_is_watched_as_ever() {
         wait(&mut engine, 10);
         engine.execute(ping(7, PingKind::Success, ""));
         let pinged = BEGINNING.plus_secs(10);
-        assert_eq!(check_state(&engine, id).last_ping, Some(pinged), "{restarts} {cleanly}");
-        let times: Vec<_> = engine.handle.pings(&engine.read_check(id)).unwrap().iter().map(|ping| (ping.n, ping.at)).collect();
+        assert_eq!(
+            check_state(&engine, id).last_ping,
+            Some(pinged),
+            "{restarts} {cleanly}"
+        );
+        let times: Vec<_> = engine
+            .handle
+            .pings(&engine.read_check(id))
+            .unwrap()
+            .iter()
+            .map(|ping| (ping.n, ping.at))
+            .collect();
         assert_eq!(times, [(2, pinged), (1, BEGINNING.plus_secs(120 * DAY))]);
         if restarts {
             engine = restart(engine, disk.medium(), cleanly);
         }
         wait(&mut engine, DAY + HOUR - 1);
-        assert_eq!(check_state(&engine, id).status, Status::Up, "{restarts} {cleanly}");
+        assert_eq!(
+            check_state(&engine, id).status,
+            Status::Up,
+            "{restarts} {cleanly}"
+        );
         wait(&mut engine, 2);
-        assert_eq!(check_state(&engine, id).status, Status::Down, "{restarts} {cleanly}");
+        assert_eq!(
+            check_state(&engine, id).status,
+            Status::Down,
+            "{restarts} {cleanly}"
+        );
         let deadline = pinged.plus_secs(DAY + HOUR);
-        let Flip { at, from, to, cause, awaited_since: _ } = flips(&engine, id)[0];
-        assert_eq!((at, from, to, cause), (deadline, Status::Up, Status::Down, FlipCause::Late));
+        let Flip {
+            at,
+            from,
+            to,
+            cause,
+            awaited_since: _,
+        } = flips(&engine, id)[0];
+        assert_eq!(
+            (at, from, to, cause),
+            (deadline, Status::Up, Status::Down, FlipCause::Late)
+        );
         assert!(engine.writer.covers_all_deadlines());
     }
 }
@@ -106,41 +148,62 @@ fn a_check_that_is_pinged_after_the_clock_was_put_right_is_watched_as_ever() {
 #[test]
 fn a_check_that_was_pinged_before_its_clock_was_put_right_alone_is_watched_again_after_an_hour() {
     let disk = Disk::default();
-    let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING.plus_secs(120 * DAY)));
+    let mut engine = start(
+        disk.medium(),
+        &ManualClock::at(BEGINNING.plus_secs(120 * DAY)),
+    );
     engine.create_project(100);
-    let (pinged, started, other) = (engine.create_check(7), engine.create_check(8), engine.create_check(9));
+    let pinged = engine.create_check(7);
+    let started = engine.create_check(8);
+    let other = engine.create_check(9);
     engine.execute(ping(7, PingKind::Success, ""));
     engine.execute(ping(8, PingKind::Start, ""));
     engine.clock.jump_to(BEGINNING);
     engine.execute(ping(9, PingKind::Success, ""));
     wait(&mut engine, HOUR - 1);
-    // The clock may have been set back wrongly: nothing is given up before it has shown the same time for an hour.
-    assert_eq!(check_state(&engine, pinged).last_ping, Some(BEGINNING.plus_secs(120 * DAY)));
+    // The clock may have been set back wrongly: nothing is given up before it has shown the same
+    // time for an hour.
+    assert_eq!(
+        check_state(&engine, pinged).last_ping,
+        Some(BEGINNING.plus_secs(120 * DAY))
+    );
     wait(&mut engine, 1);
     let brought_back = BEGINNING.plus_secs(HOUR);
     for _ in 0..2 {
         assert_eq!(check_state(&engine, pinged).last_ping, Some(brought_back));
-        assert_eq!(check_state(&engine, started).run.unwrap().start, brought_back);
+        assert_eq!(
+            check_state(&engine, started).run.unwrap().start,
+            brought_back
+        );
         assert_eq!(check_state(&engine, other).last_ping, Some(BEGINNING));
         assert!(engine.writer.covers_all_deadlines());
         engine = restart(engine, disk.medium(), false);
     }
     wait(&mut engine, DAY + HOUR + 1);
-    assert_eq!(flips(&engine, pinged)[0].at, brought_back.plus_secs(DAY + HOUR));
+    assert_eq!(
+        flips(&engine, pinged)[0].at,
+        brought_back.plus_secs(DAY + HOUR)
+    );
     assert_eq!(flips(&engine, started)[0].at, brought_back.plus_secs(HOUR));
 }
 
 #[test]
 fn what_a_start_finds_ahead_is_brought_back_after_an_hour_too() {
     let disk = Disk::default();
-    let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING.plus_secs(120 * DAY)));
+    let mut engine = start(
+        disk.medium(),
+        &ManualClock::at(BEGINNING.plus_secs(120 * DAY)),
+    );
     engine.create_project(100);
     let id = engine.create_check(7);
     engine.execute(ping(7, PingKind::Success, ""));
     engine.clock.jump_to(BEGINNING);
     engine = restart(engine, disk.medium(), true);
     wait(&mut engine, HOUR);
-    assert_eq!(check_state(&engine, id).last_ping, Some(BEGINNING.plus_secs(HOUR)));
+    assert_eq!(
+        check_state(&engine, id).last_ping,
+        Some(BEGINNING.plus_secs(HOUR))
+    );
     wait(&mut engine, DAY + HOUR + 1);
     assert_eq!(check_state(&engine, id).status, Status::Down);
 }
@@ -158,7 +221,9 @@ fn no_step_of_the_clock_prunes_flips() {
         }
         let count = flips(&engine, id).len();
         // A server that is started again and again under the wrong clock believes it no sooner.
-        engine.clock.jump_to(engine.handle.now().plus_secs(120 * DAY));
+        engine
+            .clock
+            .jump_to(engine.handle.now().plus_secs(120 * DAY));
         for _ in 0..3 {
             if restarts {
                 engine = restart(engine, disk.medium(), true);
@@ -180,12 +245,17 @@ fn no_step_of_the_clock_prunes_flips() {
         engine.clock.advance_secs(95 * DAY);
         idle(&mut engine);
         let left = flips(&engine, id);
-        assert!(left.iter().all(|flip| flip.at > BEGINNING.plus_secs(2 * DAY)), "{left:?}");
+        assert!(
+            left.iter()
+                .all(|flip| flip.at > BEGINNING.plus_secs(2 * DAY)),
+            "{left:?}"
+        );
     }
 }
 
 #[test]
-fn a_new_time_that_has_been_shown_for_an_hour_prunes_also_if_the_server_is_restarted_all_the_time() {
+fn a_new_time_that_has_been_shown_for_an_hour_prunes_also_if_the_server_is_restarted_all_the_time()
+{
     let disk = Disk::default();
     let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
     engine.create_project(100);
@@ -202,7 +272,11 @@ fn a_new_time_that_has_been_shown_for_an_hour_prunes_also_if_the_server_is_resta
     wait(&mut engine, 3 * MINUTE);
     engine = restart(engine, disk.medium(), false);
     idle(&mut engine);
-    assert!(flips(&engine, id).iter().all(|flip| flip.at > BEGINNING.plus_secs(DAY)));
+    assert!(
+        flips(&engine, id)
+            .iter()
+            .all(|flip| flip.at > BEGINNING.plus_secs(DAY))
+    );
 }
 
 #[test]
@@ -212,9 +286,20 @@ fn steps_back_under_five_seconds_never_make_times_run_backwards() {
     engine.create_project(1000);
     let id = engine.create_check(7);
     for round in 0..30 {
-        engine.execute(ping(7, [PingKind::Success, PingKind::Fail, PingKind::Start, PingKind::Log][round % 4], ""));
+        engine.execute(ping(
+            7,
+            [
+                PingKind::Success,
+                PingKind::Fail,
+                PingKind::Start,
+                PingKind::Log,
+            ][round % 4],
+            "",
+        ));
         if round % 5 == 0 {
-            engine.clock.jump_to(engine.handle.now().plus_micros(-4_999_999));
+            engine
+                .clock
+                .jump_to(engine.handle.now().plus_micros(-4_999_999));
             engine = restart(engine, disk.medium(), round % 2 == 0);
         } else if round % 5 == 2 {
             step_clock(&mut engine, -4_999_999);
@@ -222,10 +307,22 @@ fn steps_back_under_five_seconds_never_make_times_run_backwards() {
             engine.clock.set(engine.handle.now().plus_secs(6));
         }
     }
-    let mut times: Vec<_> = engine.handle.pings(&engine.read_check(id)).unwrap().iter().map(|ping| ping.at).collect();
-    assert!(times.is_sorted_by(|newer, older| newer >= older), "{times:?}");
+    let mut times: Vec<_> = engine
+        .handle
+        .pings(&engine.read_check(id))
+        .unwrap()
+        .iter()
+        .map(|ping| ping.at)
+        .collect();
+    assert!(
+        times.is_sorted_by(|newer, older| newer >= older),
+        "{times:?}"
+    );
     let changes = flips(&engine, id);
-    assert!(changes.is_sorted_by(|newer, older| newer.at >= older.at), "{changes:?}");
+    assert!(
+        changes.is_sorted_by(|newer, older| newer.at >= older.at),
+        "{changes:?}"
+    );
     // The larger ones count at once.
     engine.clock.set(times.remove(0).plus_secs(10));
     engine.execute(ping(7, PingKind::Success, ""));
@@ -248,7 +345,13 @@ fn flips_are_found_by_their_times_in_whatever_order_they_came() {
     engine.execute(ping(7, PingKind::Success, ""));
     let counts = |engine: &TestEngine| {
         let times = [0, HOUR, -200 * DAY].map(|secs| BEGINNING.plus_secs(secs));
-        times.map(|from| engine.handle.flips(&engine.read_check(id), from).unwrap().len())
+        times.map(|from| {
+            engine
+                .handle
+                .flips(&engine.read_check(id), from)
+                .unwrap()
+                .len()
+        })
     };
     assert_eq!(counts(&engine), [3, 1, 5]);
     // Those that are far too old lead to others that are not.
@@ -264,12 +367,18 @@ fn flips_are_read_no_further_back_than_is_asked_unless_the_clock_was_set_back() 
     engine.create_project(100);
     let id = engine.create_check(7);
     for _ in 0..12 {
-        engine.batch((0..100).flat_map(|_| [PingKind::Success, PingKind::Fail].map(|kind| ping(7, kind, ""))));
+        engine.batch(
+            (0..100)
+                .flat_map(|_| [PingKind::Success, PingKind::Fail].map(|kind| ping(7, kind, ""))),
+        );
     }
     // Whether older ones are looked at when none is asked for.
     let goes_on = |engine: &TestEngine| {
         let check = engine.read_check(id);
-        let (flips, older) = engine.handle.flips_page(&check, check.state.last_flip, BEGINNING.plus_secs(DAY)).unwrap();
+        let (flips, older) = engine
+            .handle
+            .flips_page(&check, check.state.last_flip, BEGINNING.plus_secs(DAY))
+            .unwrap();
         assert_eq!(flips.len(), 0);
         older.is_some()
     };
@@ -292,7 +401,13 @@ fn a_run_that_a_step_of_the_clock_ends_before_its_start_has_no_duration() {
     engine.execute(ping(7, PingKind::Start, ""));
     step_clock(&mut engine, -MINUTE * 1_000_000);
     engine.execute(ping(7, PingKind::Success, ""));
-    assert_eq!((check_state(&engine, id).last_duration, check_state(&engine, id).run), (None, None));
+    assert_eq!(
+        (
+            check_state(&engine, id).last_duration,
+            check_state(&engine, id).run
+        ),
+        (None, None)
+    );
     let pings = engine.handle.pings(&engine.read_check(id)).unwrap();
     assert_eq!(overdue::domain::ping::run_durations(&pings), [None, None]);
 }
@@ -303,8 +418,13 @@ fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
     let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
     engine.create_project(100);
     let id = engine.create_check(7);
-    engine
-        .execute(Command::UpdateCheck(id, Box::new(CheckEdit { timeout: Some(Seconds::parse(MINUTE).unwrap()), ..CheckEdit::default() })));
+    engine.execute(Command::UpdateCheck(
+        id,
+        Box::new(CheckEdit {
+            timeout: Some(Seconds::parse(MINUTE).unwrap()),
+            ..CheckEdit::default()
+        }),
+    ));
     for (step, words) in [
         (4_999_999, None),
         (-4_999_999, None),
@@ -318,12 +438,22 @@ fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
             engine.execute(ping(7, PingKind::Success, ""));
             wait(&mut engine, 2 * HOUR);
         });
-        assert_eq!(lines.len(), usize::from(words.is_some()), "{step}: {lines:?}");
-        assert!(lines.iter().all(|line| line.contains(words.unwrap())), "{lines:?}");
+        assert_eq!(
+            lines.len(),
+            usize::from(words.is_some()),
+            "{step}: {lines:?}"
+        );
+        assert!(
+            lines.iter().all(|line| line.contains(words.unwrap())),
+            "{lines:?}"
+        );
         engine.execute(ping(7, PingKind::Success, ""));
     }
     // Time that passes is no step.
-    assert_eq!(log_lines_with("clock", || wait(&mut engine, DAY)), <[&str; 0]>::default());
+    assert_eq!(
+        log_lines_with("clock", || wait(&mut engine, DAY)),
+        <[&str; 0]>::default()
+    );
     engine.execute(ping(7, PingKind::Success, ""));
     let clock = Arc::clone(&engine.clock);
     let now = engine.handle.now();
@@ -331,16 +461,33 @@ fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
     clock.jump_to(now.plus_secs(-100));
     let mut started = None;
     let lines = log_lines_with("clock", || started = Some(start(disk.medium(), &clock)));
-    assert!(matches!(lines.as_slice(), [line] if line.contains("100 s ahead")), "{lines:?}");
+    assert!(
+        matches!(lines.as_slice(), [line] if line.contains("100 s ahead")),
+        "{lines:?}"
+    );
     let mut engine = started.unwrap();
-    assert_eq!(log_lines_with("clock", || wait(&mut engine, 10)), <[&str; 0]>::default());
+    assert_eq!(
+        log_lines_with("clock", || wait(&mut engine, 10)),
+        <[&str; 0]>::default()
+    );
 }
 
 fn webhook(engine: &mut TestEngine) -> ChannelId {
     let pairs = [("down-url", "http://a/down"), ("up-url", "http://a/up")];
-    let settings = ChannelSettings::parse(ChannelKind::from_name("webhook").unwrap(), pairs.iter().copied()).unwrap();
-    let (uuid, name) = (Uuid::from_u128(1), ChannelName::parse("").unwrap());
-    let channel = NewChannel { uuid, project: ProjectId(1), name, settings, is_by_operator: true };
+    let settings = ChannelSettings::parse(
+        ChannelKind::from_name("webhook").unwrap(),
+        pairs.iter().copied(),
+    )
+    .unwrap();
+    let uuid = Uuid::from_u128(1);
+    let name = ChannelName::parse("").unwrap();
+    let channel = NewChannel {
+        uuid,
+        project: ProjectId(1),
+        name,
+        settings,
+        is_by_operator: true,
+    };
     match engine.execute(Command::CreateChannel(Box::new(channel))) {
         CommandOutcome::Channel(channel) => channel.id,
         outcome => panic!("{outcome:?}"),
@@ -350,7 +497,12 @@ fn webhook(engine: &mut TestEngine) -> ChannelId {
 /// A check that is expected every five minutes, with a minute of grace, and told to all channels.
 fn create_watched_check(engine: &mut TestEngine, uuid: u128) -> CheckId {
     let seconds = |number| Some(Seconds::parse(number).unwrap());
-    let edit = CheckEdit { channels: Some(ChannelSelection::All), timeout: seconds(300), grace: seconds(60), ..CheckEdit::default() };
+    let edit = CheckEdit {
+        channels: Some(ChannelSelection::All),
+        timeout: seconds(300),
+        grace: seconds(60),
+        ..CheckEdit::default()
+    };
     match engine.execute(create_check(ProjectId(1), uuid, edit)) {
         CommandOutcome::CheckCreated(check) => check.id,
         outcome => panic!("{outcome:?}"),
@@ -358,7 +510,9 @@ fn create_watched_check(engine: &mut TestEngine, uuid: u128) -> CheckId {
 }
 
 fn waiting(engine: &TestEngine) -> Vec<AlertEvent> {
-    engine.handle.with_state(|state| state.outbox.rows().map(|row| row.event).collect())
+    engine
+        .handle
+        .with_state(|state| state.outbox.rows().map(|row| row.event).collect())
 }
 
 #[test]
@@ -372,19 +526,30 @@ fn a_check_that_falls_silent_after_the_clock_once_stood_ahead_is_told_in_time() 
         engine.execute(ping(7, PingKind::Success, ""));
         step_clock(&mut engine, 120 * DAY * 1_000_000);
         wait(&mut engine, MINUTE);
-        engine.clock.jump_to(engine.handle.now().plus_secs(-120 * DAY));
+        engine
+            .clock
+            .jump_to(engine.handle.now().plus_secs(-120 * DAY));
         if restarts {
             engine = restart(engine, disk.medium(), false);
         }
         idle(&mut engine);
         let now = engine.handle.now();
-        assert!(engine.handle.with_state(|state| state.outages.iter().all(|away| away.from <= away.to && away.to <= now)), "{restarts}");
+        assert!(
+            engine.handle.with_state(|state| state
+                .outages
+                .iter()
+                .all(|away| away.from <= away.to && away.to <= now)),
+            "{restarts}"
+        );
         wait(&mut engine, 3 * HOUR);
         engine.execute(ping(7, PingKind::Success, ""));
         let before = waiting(&engine).len();
         wait(&mut engine, 362);
         assert_eq!(waiting(&engine)[before..], [AlertEvent::Down], "{restarts}");
-        assert_eq!(check_state(&engine, id).notification, NotificationState::Notified);
+        assert_eq!(
+            check_state(&engine, id).notification,
+            NotificationState::Notified
+        );
     }
 }
 
@@ -409,8 +574,13 @@ fn an_outage_is_known_although_the_file_was_once_told_a_time_ahead() {
         let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING.plus_secs(1800)));
         idle(&mut engine);
         assert_eq!(
-            engine.handle.with_state(|state| state.outages.last().cloned()),
-            Some(Outage { from: BEGINNING, to: BEGINNING.plus_secs(1800) }),
+            engine
+                .handle
+                .with_state(|state| state.outages.last().cloned()),
+            Some(Outage {
+                from: BEGINNING,
+                to: BEGINNING.plus_secs(1800)
+            }),
             "{cleanly}"
         );
         assert_eq!(waiting(&engine), [], "{cleanly}");
@@ -423,21 +593,39 @@ fn a_downtime_that_was_held_back_under_a_clock_that_stood_ahead_is_told_in_time(
     engine.create_project(100);
     webhook(&mut engine);
     let id = create_watched_check(&mut engine, 7);
-    engine.execute(Command::SetAlerting { check: id, after: Some(FailureThreshold::parse(4).unwrap()), parents: None });
+    engine.execute(Command::SetAlerting {
+        check: id,
+        after: Some(FailureThreshold::parse(4).unwrap()),
+        parents: None,
+    });
     engine.execute(ping(7, PingKind::Fail, ""));
     wait(&mut engine, MINUTE);
     step_clock(&mut engine, 120 * DAY * 1_000_000);
-    let NotificationState::Pending { at, reason: HoldReason::BelowThreshold } = check_state(&engine, id).notification else {
+    let NotificationState::Pending {
+        at,
+        reason: HoldReason::BelowThreshold,
+    } = check_state(&engine, id).notification
+    else {
         panic!("{:?}", check_state(&engine, id).notification)
     };
     assert!(at > BEGINNING.plus_secs(120 * DAY));
     step_clock(&mut engine, -120 * DAY * 1_000_000);
     wait(&mut engine, HOUR);
     // Nothing that it missed is counted for the time of the other clock, nor twice.
-    let CheckState { notification: telling, failures, .. } = check_state(&engine, id);
+    let CheckState {
+        notification: telling,
+        failures,
+        ..
+    } = check_state(&engine, id);
     let now = engine.handle.now();
-    assert!(matches!(telling, NotificationState::Pending { at, .. } if at > now && at <= now.plus_secs(360)), "{telling:?}");
+    assert!(
+        matches!(telling, NotificationState::Pending { at, .. } if at > now && at <= now.plus_secs(360)),
+        "{telling:?}"
+    );
     assert!(failures < 4, "{failures}");
     wait(&mut engine, 4 * 300 + 60);
-    assert_eq!((waiting(&engine), check_state(&engine, id).notification), (vec![AlertEvent::Down], NotificationState::Notified));
+    assert_eq!(
+        (waiting(&engine), check_state(&engine, id).notification),
+        (vec![AlertEvent::Down], NotificationState::Notified)
+    );
 }

@@ -1,4 +1,5 @@
-//! Configuration as files, against a real engine: what is applied is so, is so once, and is written as it was declared.
+//! Configuration as files, against a real engine: what is applied is so, is so once, and is written
+//! as it was declared.
 
 mod documents;
 mod ownership;
@@ -13,9 +14,15 @@ use overdue::store::Medium;
 use crate::support::engine::open;
 
 /// Whatever may be done is.
-pub(crate) const ALLOW_ALL: ApplyOptions = ApplyOptions { prune_limit: Some(10_000), adopt_unmanaged: true };
+pub(crate) const ALLOW_ALL: ApplyOptions = ApplyOptions {
+    prune_limit: Some(10_000),
+    adopt_unmanaged: true,
+};
 /// Nothing is deleted, and what is nobody's is left alone.
-pub(crate) const ALLOW_NONE: ApplyOptions = ApplyOptions { prune_limit: None, adopt_unmanaged: false };
+pub(crate) const ALLOW_NONE: ApplyOptions = ApplyOptions {
+    prune_limit: None,
+    adopt_unmanaged: false,
+};
 
 /// An engine with a writer of its own.
 pub(crate) struct ConfigTestEngine {
@@ -28,7 +35,12 @@ impl ConfigTestEngine {
         let clock = ManualClock::at(Timestamp::from_secs(1_800_000_000));
         let (handle, writer) = open(Medium::memory(), &clock, |_| {}).unwrap();
         std::thread::spawn(|| writer.run());
-        Self { handle, runtime: tokio::runtime::Builder::new_current_thread().build().unwrap() }
+        Self {
+            handle,
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .build()
+                .unwrap(),
+        }
     }
 
     pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> T {
@@ -36,11 +48,23 @@ impl ConfigTestEngine {
     }
 
     pub(crate) fn apply(&self, text: &str, manner: ApplyOptions) -> Result<Vec<String>, String> {
-        self.run(declare::apply_config(&self.handle, parse_document(text), manner)).map(change_lines).map_err(conflict_text)
+        self.run(declare::apply_config(
+            &self.handle,
+            parse_document(text),
+            manner,
+        ))
+        .map(change_lines)
+        .map_err(conflict_text)
     }
 
     pub(crate) fn diff(&self, text: &str, manner: ApplyOptions) -> Result<Vec<String>, String> {
-        self.run(declare::diff_config(&self.handle, &parse_document(text), manner)).map(change_lines).map_err(conflict_text)
+        self.run(declare::diff_config(
+            &self.handle,
+            &parse_document(text),
+            manner,
+        ))
+        .map(change_lines)
+        .map_err(conflict_text)
     }
 
     pub(crate) fn export(&self) -> Vec<ExportedObject> {
@@ -58,15 +82,26 @@ impl Drop for ConfigTestEngine {
 pub(crate) fn parse_document(text: &str) -> DeclaredConfig {
     let mut document = ConfigDocument::empty();
     let problems = document.add_file("test", text.into());
-    assert!(problems.is_empty(), "{}\n{text}", document.render_problems(&problems));
-    declare::read_config(&document).unwrap_or_else(|problems| panic!("{}\n{text}", document.render_problems(&problems)))
+    assert!(
+        problems.is_empty(),
+        "{}\n{text}",
+        document.render_problems(&problems)
+    );
+    declare::read_config(&document)
+        .unwrap_or_else(|problems| panic!("{}\n{text}", document.render_problems(&problems)))
 }
 
 fn conflict_text(error: ConfigApplyError) -> String {
     match error {
         ConfigApplyError::Conflicts(conflicts) => {
-            let told =
-                conflicts.iter().map(|conflict| format!("{} {}: {}", conflict.object.kind.name(), conflict.object.name, conflict.reason));
+            let told = conflicts.iter().map(|conflict| {
+                format!(
+                    "{} {}: {}",
+                    conflict.object.kind.name(),
+                    conflict.object.name,
+                    conflict.reason
+                )
+            });
             told.collect::<Vec<_>>().join("\n")
         }
         error => error.to_string(),
@@ -84,13 +119,20 @@ fn change_lines(changes: Vec<PlannedChange>) -> Vec<String> {
             ChangeOperation::Delete => '-',
             ChangeOperation::Keep => '?',
         };
-        let fields = change.fields.into_iter().map(|(name, from, to)| format!("{name} {} -> {}", value(from), value(to)));
+        let fields = change
+            .fields
+            .into_iter()
+            .map(|(name, from, to)| format!("{name} {} -> {}", value(from), value(to)));
         let fields = fields.collect::<Vec<_>>().join(", ");
         format!(
             "{sign} {} {}: {}",
             change.object.kind.name(),
             change.object.name,
-            if change.operation == ChangeOperation::Add { String::new() } else { fields }
+            if change.operation == ChangeOperation::Add {
+                String::new()
+            } else {
+                fields
+            }
         )
         .trim_end_matches([' ', ':'])
         .to_owned()

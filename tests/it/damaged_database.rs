@@ -1,4 +1,5 @@
-//! Pages that cannot be read or make no sense, disks that hang, files that vanish: each costs what it touches, as long as it lasts.
+//! Pages that cannot be read or make no sense, disks that hang, files that vanish: each costs what
+//! it touches, as long as it lasts.
 
 use std::ops::Range;
 
@@ -26,28 +27,41 @@ fn body(number: usize) -> Bytes {
     format!("body {number:03} ").repeat(10_000).into()
 }
 
-/// The pages where a leaf of redb's trees begins for which `chosen` holds. Its first byte is 1, its third and fourth tell how many rows
-/// it has.
+/// The pages where a leaf of redb's trees begins for which `chosen` holds. Its first byte is 1, its
+/// third and fourth tell how many rows it has.
 fn leaf_pages(disk: &Disk, chosen: impl Fn(&[u8]) -> bool) -> Vec<Range<usize>> {
     let bytes = disk.bytes();
-    let pages = bytes.chunks(PAGE).enumerate().filter(|(_, page)| page.len() == PAGE && page[0] == 1 && chosen(page));
-    pages.map(|(number, _)| number * PAGE..(number + 1) * PAGE).collect()
+    let pages = bytes
+        .chunks(PAGE)
+        .enumerate()
+        .filter(|(_, page)| page.len() == PAGE && page[0] == 1 && chosen(page));
+    pages
+        .map(|(number, _)| number * PAGE..(number + 1) * PAGE)
+        .collect()
 }
 
 /// The leaves in which bodies with these numbers lie.
 fn body_leaf_pages(disk: &Disk, numbers: Range<usize>) -> Vec<Range<usize>> {
     leaf_pages(disk, |page| {
         let at = page[..100].windows(5).position(|window| window == b"body ");
-        at.is_some_and(|at| std::str::from_utf8(&page[at + 5..at + 8]).is_ok_and(|text| text.parse().is_ok_and(|n| numbers.contains(&n))))
+        at.is_some_and(|at| {
+            std::str::from_utf8(&page[at + 5..at + 8])
+                .is_ok_and(|text| text.parse().is_ok_and(|n| numbers.contains(&n)))
+        })
     })
 }
 
-/// The leaves of the log of pings whose first arrival is one of these: after the ends of all values come the keys, in 8 bytes each.
+/// The leaves of the log of pings whose first arrival is one of these: after the ends of all values
+/// come the keys, in 8 bytes each.
 fn ping_leaf_pages(disk: &Disk, arrivals: Range<u64>) -> Vec<Range<usize>> {
     leaf_pages(disk, |page| {
         let rows = usize::from(u16::from_le_bytes([page[2], page[3]]));
-        let key = page.get(4 + 4 * rows..12 + 4 * rows).map(|key| u64::from_le_bytes(key.try_into().unwrap()));
-        rows > 10 && key.is_some_and(|key| arrivals.contains(&key)) && page.windows(4).any(|window| window == b"test")
+        let key = page
+            .get(4 + 4 * rows..12 + 4 * rows)
+            .map(|key| u64::from_le_bytes(key.try_into().unwrap()));
+        rows > 10
+            && key.is_some_and(|key| arrivals.contains(&key))
+            && page.windows(4).any(|window| window == b"test")
     })
 }
 
@@ -57,7 +71,10 @@ const OLD: usize = 300;
 /// An engine that has just been started, with more pings than the cache of redb holds.
 fn filled_engine(disk: &Disk) -> (TestEngine, CheckId) {
     // Nothing is swept meanwhile.
-    let thresholds = HousekeepingLimits { slack_bytes: 1 << 30, ..HousekeepingLimits::default() };
+    let thresholds = HousekeepingLimits {
+        slack_bytes: 1 << 30,
+        ..HousekeepingLimits::default()
+    };
     let mut engine = TestEngine::open(disk.medium(), thresholds);
     engine.create_project(10_000);
     let id = engine.create_check(7);
@@ -78,10 +95,20 @@ fn stop(mut engine: TestEngine) {
 /// The bodies that cannot be read.
 fn unreadable_bodies(engine: &TestEngine, id: CheckId) -> Vec<usize> {
     let check = engine.read_check(id);
-    (1..=PINGS).filter(|n| engine.handle.body(&check, *n as u64).map(|found| found.map(Bytes::from)).ok() != Some(Some(body(*n)))).collect()
+    (1..=PINGS)
+        .filter(|n| {
+            engine
+                .handle
+                .body(&check, *n as u64)
+                .map(|found| found.map(Bytes::from))
+                .ok()
+                != Some(Some(body(*n)))
+        })
+        .collect()
 }
 
-/// More bodies than redb's cache has room for: whatever it holds, some of them have to be read from the disk.
+/// More bodies than redb's cache has room for: whatever it holds, some of them have to be read from
+/// the disk.
 const DAMAGED_PAGES: Range<usize> = 50..250;
 const PINGS: usize = 300;
 
@@ -92,27 +119,56 @@ fn a_page_that_cannot_be_read_costs_its_own_answer_until_it_can() {
     disk.make_unreadable(body_leaf_pages(&disk, DAMAGED_PAGES));
     let before = disk.written_bytes();
     let first = unreadable_bodies(&engine, id);
-    assert!(!first.is_empty() && first.iter().all(|n| DAMAGED_PAGES.contains(n)), "{first:?}");
+    assert!(
+        !first.is_empty() && first.iter().all(|n| DAMAGED_PAGES.contains(n)),
+        "{first:?}"
+    );
     let told = engine.handle.body(&engine.read_check(id), first[0] as u64);
-    assert!(matches!(told, Err(StoreError::Damaged { panicked: false, .. })));
+    assert!(matches!(
+        told,
+        Err(StoreError::Damaged {
+            panicked: false,
+            ..
+        })
+    ));
     for _ in 0..20 {
-        // Nothing else knows of it: pings are taken, other bodies are read, and the file is not written again.
-        assert_eq!(engine.execute(ping(7, PingKind::Success, "more")), CommandOutcome::Pinged);
+        // Nothing else knows of it: pings are taken, other bodies are read, and the file is not
+        // written again.
+        assert_eq!(
+            engine.execute(ping(7, PingKind::Success, "more")),
+            CommandOutcome::Pinged
+        );
         engine.handle.check_writer();
         engine.clock.advance_secs(1);
         assert!(engine.handle.is_writable());
     }
     let now = unreadable_bodies(&engine, id);
-    assert!(!now.is_empty() && now.iter().all(|n| DAMAGED_PAGES.contains(n)), "{now:?}");
-    assert!(disk.written_bytes() - before < 2_000_000, "{} bytes were written", disk.written_bytes() - before);
+    assert!(
+        !now.is_empty() && now.iter().all(|n| DAMAGED_PAGES.contains(n)),
+        "{now:?}"
+    );
+    assert!(
+        disk.written_bytes() - before < 2_000_000,
+        "{} bytes were written",
+        disk.written_bytes() - before
+    );
     disk.make_unreadable(Vec::new());
     engine.handle.check_writer();
     engine.clock.advance_secs(1);
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(unreadable_bodies(&engine, id), [0; 0]);
-    assert_eq!(engine.execute(ping(7, PingKind::Success, "more")), CommandOutcome::Pinged);
+    assert_eq!(
+        engine.execute(ping(7, PingKind::Success, "more")),
+        CommandOutcome::Pinged
+    );
     stop(engine);
-    assert_eq!(unreadable_bodies(&TestEngine::open(disk.medium(), HousekeepingLimits::default()), id), [0; 0]);
+    assert_eq!(
+        unreadable_bodies(
+            &TestEngine::open(disk.medium(), HousekeepingLimits::default()),
+            id
+        ),
+        [0; 0]
+    );
 }
 
 #[test]
@@ -120,8 +176,13 @@ fn the_sweep_goes_round_what_cannot_be_read() {
     let disk = Disk::default();
     let (engine, id) = filled_engine(&disk);
     stop(engine);
-    let thresholds =
-        HousekeepingLimits { slice_rows: 16, min_tail: 1, tail_per_check: 0, slack_entries: 2, ..HousekeepingLimits::default() };
+    let thresholds = HousekeepingLimits {
+        slice_rows: 16,
+        min_tail: 1,
+        tail_per_check: 0,
+        slack_entries: 2,
+        ..HousekeepingLimits::default()
+    };
     let mut engine = TestEngine::open(disk.medium(), thresholds);
     // The cache holds the newest.
     unreadable_bodies(&engine, id);
@@ -129,17 +190,30 @@ fn the_sweep_goes_round_what_cannot_be_read() {
     assert!(!spoiled.is_empty());
     disk.make_unreadable(spoiled);
     let project = ProjectId(1);
-    engine.execute(Command::UpdateProject { project, name: None, check_limit: None, ping_log_limit: Some(2) });
+    engine.execute(Command::UpdateProject {
+        project,
+        name: None,
+        check_limit: None,
+        ping_log_limit: Some(2),
+    });
     for _ in 0..200 {
-        assert_eq!(engine.execute(ping(7, PingKind::Success, "")), CommandOutcome::Pinged);
+        assert_eq!(
+            engine.execute(ping(7, PingKind::Success, "")),
+            CommandOutcome::Pinged
+        );
         engine.clock.advance_secs(11);
     }
     assert!(disk.failed_reads() > 0 && engine.handle.is_writable());
-    assert_eq!(engine.handle.pings(&engine.read_check(id)).unwrap().len(), 2);
+    assert_eq!(
+        engine.handle.pings(&engine.read_check(id)).unwrap().len(),
+        2
+    );
     drop(engine);
     disk.make_unreadable(Vec::new());
     let database = redb::Builder::new().create_with_backend(disk).unwrap();
-    let table = redb::ReadableDatabase::begin_read(&database).unwrap().open_table(redb::TableDefinition::<u64, &[u8]>::new("pings"));
+    let table = redb::ReadableDatabase::begin_read(&database)
+        .unwrap()
+        .open_table(redb::TableDefinition::<u64, &[u8]>::new("pings"));
     let left = redb::ReadableTableMetadata::len(&table.unwrap()).unwrap();
     assert!(left < 200, "{left} of 800 pings are still in the log");
 }
@@ -152,17 +226,38 @@ fn a_recovery_writes_again_what_can_be_read() {
     engine.create_check(7);
     engine.execute(ping(7, PingKind::Success, "kept"));
     // A page that has never held anything cannot be read either.
-    let empty = disk.bytes().chunks(PAGE).rposition(|page| page.iter().all(|byte| *byte == 0)).unwrap() * PAGE;
-    disk.make_unreadable(Vec::from([Range { start: empty, end: empty + PAGE }]));
+    let empty = disk
+        .bytes()
+        .chunks(PAGE)
+        .rposition(|page| page.iter().all(|byte| *byte == 0))
+        .unwrap()
+        * PAGE;
+    disk.make_unreadable(Vec::from([Range {
+        start: empty,
+        end: empty + PAGE,
+    }]));
     disk.fail_after(DiskOperation::Sync, 0);
-    assert_eq!(engine.batch([ping(7, PingKind::Success, "")]), [Err(Unavailable::StorageFailed)]);
+    assert_eq!(
+        engine.batch([ping(7, PingKind::Success, "")]),
+        [Err(Unavailable::StorageFailed)]
+    );
     disk.heal();
     let before = disk.written_bytes();
     for _ in 0..2 {
         assert_eq!(engine.writer.step(false), Ok(true));
     }
-    assert_eq!((engine.handle.is_writable(), disk.written_bytes() > before, disk.failed_reads() > 0), (true, true, true));
-    assert_eq!(engine.execute(ping(7, PingKind::Success, "")), CommandOutcome::Pinged);
+    assert_eq!(
+        (
+            engine.handle.is_writable(),
+            disk.written_bytes() > before,
+            disk.failed_reads() > 0
+        ),
+        (true, true, true)
+    );
+    assert_eq!(
+        engine.execute(ping(7, PingKind::Success, "")),
+        CommandOutcome::Pinged
+    );
 }
 
 #[test]
@@ -173,11 +268,21 @@ fn a_page_that_makes_no_sense_costs_its_own_answer() {
         disk.flip_bits(page.start..page.start + 64);
     }
     let damaged = unreadable_bodies(&engine, id);
-    assert!(!damaged.is_empty() && damaged.iter().all(|n| DAMAGED_PAGES.contains(n)), "{damaged:?}");
-    let panicked =
-        |n: &usize| matches!(engine.handle.body(&engine.read_check(id), *n as u64), Err(StoreError::Damaged { panicked: true, .. }));
+    assert!(
+        !damaged.is_empty() && damaged.iter().all(|n| DAMAGED_PAGES.contains(n)),
+        "{damaged:?}"
+    );
+    let panicked = |n: &usize| {
+        matches!(
+            engine.handle.body(&engine.read_check(id), *n as u64),
+            Err(StoreError::Damaged { panicked: true, .. })
+        )
+    };
     assert!(damaged.iter().any(panicked));
-    assert_eq!(engine.execute(ping(7, PingKind::Success, "more")), CommandOutcome::Pinged);
+    assert_eq!(
+        engine.execute(ping(7, PingKind::Success, "more")),
+        CommandOutcome::Pinged
+    );
     assert!(engine.handle.is_writable());
 }
 
@@ -185,13 +290,18 @@ fn a_page_that_makes_no_sense_costs_its_own_answer() {
 async fn a_disk_that_hangs_is_told_within_seconds_and_forgotten_when_it_answers() {
     let disk = Disk::default();
     let server = TestServer::start_on(disk.medium(), |_| {}).await;
-    let check = server.create_check(serde_json::json!({"name": "one"})).await;
+    let check = server
+        .create_check(serde_json::json!({"name": "one"}))
+        .await;
     let path = format!("/ping/{}", check["uuid"].as_str().unwrap());
     assert_eq!(server.get(&path).await.status, 200);
     let hanging = disk.hang_syncs();
     let waiting = async {
         let answer = server.get(&path).await;
-        (answer.status, answer.header("retry-after").map(str::to_owned))
+        (
+            answer.status,
+            answer.header("retry-after").map(str::to_owned),
+        )
     };
     let told = async {
         assert_eq!(server.get("/healthz").await.status, 200);
@@ -217,7 +327,8 @@ fn a_jump_of_the_time_during_a_step_is_no_disk_that_hangs() {
         let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
         engine.create_project(2);
         let id = engine.create_check(7);
-        let (handle, clock) = (engine.handle.clone(), engine.clock.clone());
+        let handle = engine.handle.clone();
+        let clock = engine.clock.clone();
         let mut reply = handle.submit(ping(7, PingKind::Success, "")).unwrap();
         let hanging = disk.hang_syncs();
         let step = std::thread::spawn(move || {
@@ -243,7 +354,14 @@ fn a_jump_of_the_time_during_a_step_is_no_disk_that_hangs() {
         handle.check_writer();
         assert!(handle.is_writable());
         let answer = answer.unwrap_or_else(|| reply.try_recv().unwrap());
-        assert_eq!(answer, if hangs { Err(Unavailable::StorageFailed) } else { Ok(Ok(CommandOutcome::Pinged)) });
+        assert_eq!(
+            answer,
+            if hangs {
+                Err(Unavailable::StorageFailed)
+            } else {
+                Ok(Ok(CommandOutcome::Pinged))
+            }
+        );
         assert_eq!(engine.read_check(id).state.n_pings, 1);
     }
 }
@@ -252,8 +370,12 @@ fn a_jump_of_the_time_during_a_step_is_no_disk_that_hangs() {
 fn a_file_that_is_gone_changed_or_cut_takes_no_pings() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
-    let (file, aside) = (data.join(FILE_NAME), data.join("aside"));
-    let mut engine = TestEngine::open(Medium::Directory(data.clone()), HousekeepingLimits::default());
+    let file = data.join(FILE_NAME);
+    let aside = data.join("aside");
+    let mut engine = TestEngine::open(
+        Medium::Directory(data.clone()),
+        HousekeepingLimits::default(),
+    );
     engine.create_project(10);
     engine.create_check(7);
     let look = |engine: &mut TestEngine| {
@@ -277,12 +399,19 @@ fn a_file_that_is_gone_changed_or_cut_takes_no_pings() {
         taken += 1;
     }
     let len = std::fs::metadata(&file).unwrap().len();
-    std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(len / 2).unwrap();
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&file)
+        .unwrap()
+        .set_len(len / 2)
+        .unwrap();
     for _ in 0..3 {
         assert_eq!(look(&mut engine), Err(Unavailable::StorageFailed));
         assert!(!engine.handle.is_writable());
     }
-    let id = engine.handle.with_state(|state| state.checks().next().unwrap().id);
+    let id = engine
+        .handle
+        .with_state(|state| state.checks().next().unwrap().id);
     assert_eq!(engine.read_check(id).state.n_pings, taken);
 }
 
@@ -296,9 +425,14 @@ fn a_recovery_opens_nothing_but_the_same_database_with_all_that_was_acknowledged
     let earlier = disk.bytes();
     engine.execute(ping(7, PingKind::Success, ""));
     let other = Disk::default();
-    let (clock, random) = (ManualClock::at(START), Random::seeded(2));
+    let clock = ManualClock::at(START);
+    let random = Random::seeded(2);
     let (handle, writer) = open(other.medium(), &clock, |config| config.random = random).unwrap();
-    let mut second = TestEngine { handle, writer, clock };
+    let mut second = TestEngine {
+        handle,
+        writer,
+        clock,
+    };
     second.create_project(10);
     second.create_check(7);
     (0..10).for_each(|_| drop(second.execute(ping(7, PingKind::Success, ""))));
@@ -318,11 +452,19 @@ fn a_recovery_opens_nothing_but_the_same_database_with_all_that_was_acknowledged
 
 /// Puts bytes in place of a row. The version byte of every row is 1 or 2.
 pub(crate) fn put_row(disk: &Disk, table: &str, key: u64, change: impl Fn(Vec<u8>) -> Vec<u8>) {
-    let database = redb::Builder::new().create_with_backend(disk.clone()).unwrap();
+    let database = redb::Builder::new()
+        .create_with_backend(disk.clone())
+        .unwrap();
     let transaction = database.begin_write().unwrap();
     {
-        let mut rows = transaction.open_table(redb::TableDefinition::<u64, &[u8]>::new(table)).unwrap();
-        let row = redb::ReadableTable::get(&rows, key).unwrap().expect("the row is there").value().to_vec();
+        let mut rows = transaction
+            .open_table(redb::TableDefinition::<u64, &[u8]>::new(table))
+            .unwrap();
+        let row = redb::ReadableTable::get(&rows, key)
+            .unwrap()
+            .expect("the row is there")
+            .value()
+            .to_vec();
         rows.insert(key, change(row).as_slice()).unwrap();
     }
     transaction.commit().unwrap();
@@ -336,7 +478,14 @@ fn rows_that_cannot_be_read_are_put_aside_and_the_rest_works() {
     let random = engine.handle.random().clone();
     engine.execute(commands::create_project(&random, "second", 10));
     let schedule = Schedule::parse("5 4 * * *").ok().map(std::sync::Arc::new);
-    let id = match engine.execute(commands::create_check(ProjectId(1), 7, CheckEdit { schedule, ..CheckEdit::default() })) {
+    let id = match engine.execute(commands::create_check(
+        ProjectId(1),
+        7,
+        CheckEdit {
+            schedule,
+            ..CheckEdit::default()
+        },
+    )) {
         CommandOutcome::CheckCreated(check) => check.id,
         outcome => panic!("{outcome:?}"),
     };
@@ -344,9 +493,13 @@ fn rows_that_cannot_be_read_are_put_aside_and_the_rest_works() {
     (0..3).for_each(|_| drop(engine.execute(ping(7, PingKind::Success, "kept"))));
     // It is killed: the newest pings are not in the rows of their checks.
     drop(engine);
-    // A release whose schedules have no such moment, a project's row of a newer release, and a damaged entry of the log.
+    // A release whose schedules have no such moment, a project's row of a newer release, and a
+    // damaged entry of the log.
     put_row(&disk, "checks", id.0, |row| {
-        let at = row.windows(9).position(|window| window == b"5 4 * * *").unwrap();
+        let at = row
+            .windows(9)
+            .position(|window| window == b"5 4 * * *")
+            .unwrap();
         [&row[..at], b"5 4 * * X", &row[at + 9..]].concat()
     });
     put_row(&disk, "projects", 2, |row| [&[99], &row[1..]].concat());
@@ -354,21 +507,51 @@ fn rows_that_cannot_be_read_are_put_aside_and_the_rest_works() {
     for _ in 0..2 {
         let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
         let check = engine.read_check(id);
-        assert!(check.settings.desc.as_str().starts_with("This check is paused: this release cannot read its schedule."));
+        assert!(
+            check
+                .settings
+                .desc
+                .as_str()
+                .starts_with("This check is paused: this release cannot read its schedule.")
+        );
         assert_eq!(check.uuid, uuid::Uuid::from_u128(7));
-        assert_eq!(engine.handle.with_state(|state| state.projects().count()), 2);
-        assert_eq!(engine.handle.body(&check, check.state.n_pings).unwrap().as_deref(), Some(&b"kept"[..]));
+        assert_eq!(
+            engine.handle.with_state(|state| state.projects().count()),
+            2
+        );
+        assert_eq!(
+            engine
+                .handle
+                .body(&check, check.state.n_pings)
+                .unwrap()
+                .as_deref(),
+            Some(&b"kept"[..])
+        );
         // It waits for its owner, and takes pings meanwhile; the other goes on.
-        assert_eq!(engine.execute(ping(7, PingKind::Success, "kept")), CommandOutcome::Pinged);
-        assert_eq!(engine.execute(ping(8, PingKind::Success, "")), CommandOutcome::Pinged);
+        assert_eq!(
+            engine.execute(ping(7, PingKind::Success, "kept")),
+            CommandOutcome::Pinged
+        );
+        assert_eq!(
+            engine.execute(ping(8, PingKind::Success, "")),
+            CommandOutcome::Pinged
+        );
         assert_eq!(engine.read_check(id).state.status, Status::Paused);
         assert_eq!(engine.read_check(other).state.status, Status::Up);
     }
     // What was found is still there.
     let database = redb::Builder::new().create_with_backend(disk).unwrap();
-    let aside =
-        redb::ReadableDatabase::begin_read(&database).unwrap().open_table(redb::TableDefinition::<(&str, u64), &[u8]>::new("aside"));
+    let aside = redb::ReadableDatabase::begin_read(&database)
+        .unwrap()
+        .open_table(redb::TableDefinition::<(&str, u64), &[u8]>::new("aside"));
     let aside = aside.unwrap();
     assert_eq!(redb::ReadableTableMetadata::len(&aside).unwrap(), 3);
-    assert_eq!(aside.get(("pings", 2)).unwrap().expect("the entry of the log").value(), [99]);
+    assert_eq!(
+        aside
+            .get(("pings", 2))
+            .unwrap()
+            .expect("the entry of the log")
+            .value(),
+        [99]
+    );
 }

@@ -1,4 +1,5 @@
-//! Disks that fail and disks that are full: callers are told, what was acknowledged stays, and the service recovers with its disk.
+//! Disks that fail and disks that are full: callers are told, what was acknowledged stays, and the
+//! service recovers with its disk.
 
 use std::io;
 use std::path::Path;
@@ -33,7 +34,10 @@ fn body(kib: usize) -> Bytes {
 /// What the check shows in memory, and what its log holds if it can be read.
 fn counts(engine: &TestEngine, id: CheckId) -> (u64, Option<usize>) {
     let check = engine.read_check(id);
-    (check.state.n_pings, engine.handle.pings(&check).ok().map(|pings| pings.len()))
+    (
+        check.state.n_pings,
+        engine.handle.pings(&check).ok().map(|pings| pings.len()),
+    )
 }
 
 /// Steps until the engine can write again.
@@ -52,15 +56,27 @@ fn whatever_operation_fails_callers_are_told_and_nothing_is_half_done() {
             let disk = Disk::default();
             drop(engine_with_pings(disk.medium(), 20));
             let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
-            let id = engine.handle.with_state(|state| state.checks().next().unwrap().id);
+            let id = engine
+                .handle
+                .with_state(|state| state.checks().next().unwrap().id);
             disk.fail_after(operation, after);
-            let batch = [ping(7, PingKind::Fail, body(8)), create_check_command(9), ping(9, PingKind::Start, body(200))];
+            let batch = [
+                ping(7, PingKind::Fail, body(8)),
+                create_check_command(9),
+                ping(9, PingKind::Start, body(200)),
+            ];
             let read = counts(&engine, id);
             let answers = engine.batch(batch);
-            let refused = answers.iter().filter(|answer| matches!(answer, Err(Unavailable::StorageFailed))).count();
+            let refused = answers
+                .iter()
+                .filter(|answer| matches!(answer, Err(Unavailable::StorageFailed)))
+                .count();
             if refused == 0 {
                 // The batch, and the reading before it, take fewer operations than that.
-                assert!(answers.iter().all(|answer| matches!(answer, Ok(Ok(_)))) && read == (20, Some(20)));
+                assert!(
+                    answers.iter().all(|answer| matches!(answer, Ok(Ok(_))))
+                        && read == (20, Some(20))
+                );
                 let certain = matches!(operation, DiskOperation::Write | DiskOperation::Sync);
                 assert!(after > 0 || !certain, "{operation:?} was never asked for");
                 break;
@@ -69,15 +85,38 @@ fn whatever_operation_fails_callers_are_told_and_nothing_is_half_done() {
             assert!(!engine.handle.is_writable());
             // Memory is not ahead of the file, and the file is what it was or cannot be read.
             let (seen, logged) = counts(&engine, id);
-            assert!(seen == 20 && logged.is_none_or(|logged| logged == 20), "{operation:?} {after}: {seen} {logged:?}");
-            assert!(engine.handle.with_state(|state| state.check_by_uuid(uuid::Uuid::from_u128(9)).is_none()));
-            assert_eq!(engine.batch([ping(7, PingKind::Success, "")]), [Err(Unavailable::StorageFailed)]);
+            assert!(
+                seen == 20 && logged.is_none_or(|logged| logged == 20),
+                "{operation:?} {after}: {seen} {logged:?}"
+            );
+            assert!(
+                engine
+                    .handle
+                    .with_state(|state| state.check_by_uuid(uuid::Uuid::from_u128(9)).is_none())
+            );
+            assert_eq!(
+                engine.batch([ping(7, PingKind::Success, "")]),
+                [Err(Unavailable::StorageFailed)]
+            );
             disk.heal();
             recover(&mut engine);
             // All of the batch or nothing.
-            let whole = engine.handle.with_state(|state| state.check_by_uuid(uuid::Uuid::from_u128(9)).is_some());
-            assert_eq!(counts(&engine, id), if whole { (21, Some(21)) } else { (20, Some(20)) }, "{operation:?} {after}");
-            assert_eq!(engine.execute(ping(7, PingKind::Success, "")), CommandOutcome::Pinged);
+            let whole = engine
+                .handle
+                .with_state(|state| state.check_by_uuid(uuid::Uuid::from_u128(9)).is_some());
+            assert_eq!(
+                counts(&engine, id),
+                if whole {
+                    (21, Some(21))
+                } else {
+                    (20, Some(20))
+                },
+                "{operation:?} {after}"
+            );
+            assert_eq!(
+                engine.execute(ping(7, PingKind::Success, "")),
+                CommandOutcome::Pinged
+            );
         }
     }
 }
@@ -98,7 +137,10 @@ fn a_database_that_cannot_be_read_any_more_is_reopened() {
     // Nobody has to ping for that.
     engine.handle.check_writer();
     recover(&mut engine);
-    assert_eq!((counts(&engine, id), wrong(&engine)), ((300, Some(300)), None));
+    assert_eq!(
+        (counts(&engine, id), wrong(&engine)),
+        ((300, Some(300)), None)
+    );
 }
 
 #[test]
@@ -111,17 +153,34 @@ fn an_old_row_that_cannot_be_read_keeps_nobody_from_pinging() {
     engine.handle.close();
     while engine.writer.step(false) == Ok(true) {}
     drop(engine);
-    let database = redb::Builder::new().create_with_backend(disk.clone()).unwrap();
+    let database = redb::Builder::new()
+        .create_with_backend(disk.clone())
+        .unwrap();
     let transaction = database.begin_write().unwrap();
-    transaction.open_table(redb::TableDefinition::<u64, &[u8]>::new("pings")).unwrap().insert(5, &[99][..]).unwrap();
+    transaction
+        .open_table(redb::TableDefinition::<u64, &[u8]>::new("pings"))
+        .unwrap()
+        .insert(5, &[99][..])
+        .unwrap();
     transaction.commit().unwrap();
     drop(database);
     // The sweep meets it at once.
     let mut engine = TestEngine::open(
         disk.medium(),
-        HousekeepingLimits { slice_rows: 10, min_tail: 1, tail_per_check: 0, slack_entries: 2, ..HousekeepingLimits::default() },
+        HousekeepingLimits {
+            slice_rows: 10,
+            min_tail: 1,
+            tail_per_check: 0,
+            slack_entries: 2,
+            ..HousekeepingLimits::default()
+        },
     );
-    (0..50).for_each(|_| assert_eq!(engine.execute(ping(7, PingKind::Success, "")), CommandOutcome::Pinged));
+    (0..50).for_each(|_| {
+        assert_eq!(
+            engine.execute(ping(7, PingKind::Success, "")),
+            CommandOutcome::Pinged
+        )
+    });
     assert_eq!(counts(&engine, id), (100, Some(2)));
 }
 
@@ -132,17 +191,26 @@ fn a_full_disk_refuses_pings_until_there_is_room() {
     disk.set_capacity(Some(disk.len() + 100_000));
     let acknowledged = fill(&mut engine);
     let (seen, logged) = counts(&engine, id);
-    assert_eq!((seen, logged), (5 + acknowledged, Some(5 + acknowledged as usize)));
+    assert_eq!(
+        (seen, logged),
+        (5 + acknowledged, Some(5 + acknowledged as usize))
+    );
     disk.set_capacity(None);
     recover(&mut engine);
     assert!(counts(&engine, id).0 >= 5 + acknowledged);
-    assert_eq!(engine.execute(ping(7, PingKind::Success, body(90))), CommandOutcome::Pinged);
+    assert_eq!(
+        engine.execute(ping(7, PingKind::Success, body(90))),
+        CommandOutcome::Pinged
+    );
 }
 
 /// Pings with large bodies until one is refused; how many were acknowledged.
 fn fill(engine: &mut TestEngine) -> u64 {
     (0..10_000)
-        .find(|_| engine.batch([ping(7, PingKind::Success, body(90))]) == [Err(Unavailable::StorageFailed)])
+        .find(|_| {
+            engine.batch([ping(7, PingKind::Success, body(90))])
+                == [Err(Unavailable::StorageFailed)]
+        })
         .expect("the disk fills up")
 }
 
@@ -153,8 +221,16 @@ impl SmallFileSystem {
     fn mount(size: &str) -> Result<Self, String> {
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
         let arguments = ["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"];
-        let output = Program::new("mount").args(arguments).arg(directory.path()).output().map_err(|error| error.to_string())?;
-        if output.status.success() { Ok(Self(directory)) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
+        let output = Program::new("mount")
+            .args(arguments)
+            .arg(directory.path())
+            .output()
+            .map_err(|error| error.to_string())?;
+        if output.status.success() {
+            Ok(Self(directory))
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+        }
     }
 
     fn path(&self) -> &Path {
@@ -173,7 +249,9 @@ fn a_full_file_system_refuses_pings_until_there_is_room() -> io::Result<()> {
     let file_system = match SmallFileSystem::mount("12m") {
         Ok(file_system) => file_system,
         Err(reason) => {
-            eprintln!("skipped: a file system that can be filled needs the right to mount one: {reason}");
+            eprintln!(
+                "skipped: a file system that can be filled needs the right to mount one: {reason}"
+            );
             return Ok(());
         }
     };
@@ -183,17 +261,29 @@ fn a_full_file_system_refuses_pings_until_there_is_room() -> io::Result<()> {
     let medium = || Medium::Directory(data.clone());
     let (mut engine, id) = engine_with_pings(medium(), 5);
     let mut acknowledged = fill(&mut engine);
-    // There was no space for the next doubling of the file, and nothing dead. What is left of the disk is used up then.
+    // There was no space for the next doubling of the file, and nothing dead. What is left of the
+    // disk is used up then.
     recover(&mut engine);
     acknowledged += fill(&mut engine);
-    println!("{acknowledged} pings of 90 KiB until {} was full", data.join(FILE_NAME).display());
-    // It stays refused, what was acknowledged can be read all the while, and nothing more is written in between.
-    let refused =
-        |engine: &mut TestEngine| assert_eq!(engine.batch([ping(7, PingKind::Success, body(90))]), [Err(Unavailable::StorageFailed)]);
+    println!(
+        "{acknowledged} pings of 90 KiB until {} was full",
+        data.join(FILE_NAME).display()
+    );
+    // It stays refused, what was acknowledged can be read all the while, and nothing more is
+    // written in between.
+    let refused = |engine: &mut TestEngine| {
+        assert_eq!(
+            engine.batch([ping(7, PingKind::Success, body(90))]),
+            [Err(Unavailable::StorageFailed)]
+        )
+    };
     refused(&mut engine);
     let (seen, logged) = counts(&engine, id);
     // A ping that was refused at its last step may be there.
-    assert!(seen >= 5 + acknowledged && logged == Some(seen as usize), "{seen} {logged:?} {acknowledged}");
+    assert!(
+        seen >= 5 + acknowledged && logged == Some(seen as usize),
+        "{seen} {logged:?} {acknowledged}"
+    );
     for _ in 0..3 {
         refused(&mut engine);
         assert_eq!(counts(&engine, id), (seen, logged));
@@ -214,11 +304,20 @@ fn a_full_file_system_refuses_pings_until_there_is_room() -> io::Result<()> {
         answer == [Ok(Ok(CommandOutcome::Pinged))]
     });
     assert!(taken);
-    assert_eq!(engine.execute(Command::PauseCheck(id)), CommandOutcome::Check(Box::new(engine.read_check(id))));
+    assert_eq!(
+        engine.execute(Command::PauseCheck(id)),
+        CommandOutcome::Check(Box::new(engine.read_check(id)))
+    );
     drop(engine);
     let engine = TestEngine::open(medium(), HousekeepingLimits::default());
-    assert_eq!(counts(&engine, id), (recovered + 1, Some(recovered as usize + 1)));
-    let newest = engine.handle.body(&engine.read_check(id), recovered + 1).unwrap();
+    assert_eq!(
+        counts(&engine, id),
+        (recovered + 1, Some(recovered as usize + 1))
+    );
+    let newest = engine
+        .handle
+        .body(&engine.read_check(id), recovered + 1)
+        .unwrap();
     assert_eq!(newest.map(Bytes::from), Some(body(90)));
     Ok(())
 }
@@ -228,16 +327,31 @@ fn a_full_file_system_heals_by_itself_when_something_is_dead() {
     let file_system = match SmallFileSystem::mount("14m") {
         Ok(file_system) => file_system,
         Err(reason) => {
-            eprintln!("skipped: a file system that can be filled needs the right to mount one: {reason}");
+            eprintln!(
+                "skipped: a file system that can be filled needs the right to mount one: {reason}"
+            );
             return;
         }
     };
-    let mut engine = TestEngine::open(Medium::Directory(file_system.path().join("data")), HousekeepingLimits::default());
+    let mut engine = TestEngine::open(
+        Medium::Directory(file_system.path().join("data")),
+        HousekeepingLimits::default(),
+    );
     engine.create_project(2);
     let id = engine.create_check(7);
-    let taken = (0..400).filter(|_| engine.batch([ping(7, PingKind::Success, body(90))]).remove(0).is_ok()).count();
+    let taken = (0..400)
+        .filter(|_| {
+            engine
+                .batch([ping(7, PingKind::Success, body(90))])
+                .remove(0)
+                .is_ok()
+        })
+        .count();
     assert!((300..400).contains(&taken), "{taken} of 400 pings taken");
-    assert_eq!(engine.handle.pings(&engine.read_check(id)).unwrap().len(), 2);
+    assert_eq!(
+        engine.handle.pings(&engine.read_check(id)).unwrap().len(),
+        2
+    );
     // Space that is asked for in vain is not kept.
     let rest = std::fs::write(file_system.path().join("rest"), [1; 100_000]);
     assert!(rest.is_ok(), "{rest:?}");

@@ -1,4 +1,5 @@
-//! What documents say of the repository holds: links, paths, tests and constants that they name are there.
+//! What documents say of the repository holds: links, paths, tests and constants that they name are
+//! there.
 
 use std::path::{Path, PathBuf};
 
@@ -8,20 +9,34 @@ use crate::tidy::{expect_none, sources};
 
 /// A file of the repository.
 fn file(path: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
+        .unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// The documents: their paths and texts.
 fn documents() -> Vec<(String, String)> {
-    let chapters = CHAPTERS.iter().map(|chapter| (format!("src/docs/{}.md", chapter.slug), chapter.text.to_owned()));
+    let chapters = CHAPTERS.iter().map(|chapter| {
+        (
+            format!("src/docs/{}.md", chapter.slug),
+            chapter.text.to_owned(),
+        )
+    });
     let others = ["README.md", "packaging/CHANGELOG.md"].map(|path| (path.to_owned(), file(path)));
     chapters.chain(others).collect()
 }
 
 /// Where the links of a document lead: what stands behind `](` and behind `]: `.
 fn links(text: &str) -> Vec<&str> {
-    let inline = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
-    let references = text.lines().filter(|line| line.starts_with('[')).filter_map(|line| line.split_once("]: ")).map(|(_, target)| target);
+    let inline = text
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')'))
+        .map(|(target, _)| target);
+    let references = text
+        .lines()
+        .filter(|line| line.starts_with('['))
+        .filter_map(|line| line.split_once("]: "))
+        .map(|(_, target)| target);
     inline.chain(references).collect()
 }
 
@@ -29,19 +44,35 @@ fn links(text: &str) -> Vec<&str> {
 fn every_chapter_is_reached_from_a_short_readme() {
     let readme = file("README.md");
     let lines = readme.lines().count();
-    assert!(lines < 200, "README.md has {lines} lines; long tables belong into a chapter");
+    assert!(
+        lines < 200,
+        "README.md has {lines} lines; long tables belong into a chapter"
+    );
     for Chapter { slug, title, text } in CHAPTERS {
-        assert!(text.starts_with(&format!("# {title}\n")), "the chapter {slug} does not begin with its title");
-        assert!(links(&readme).contains(&format!("src/docs/{slug}.md").as_str()), "README.md has no link to the chapter {slug}");
+        assert!(
+            text.starts_with(&format!("# {title}\n")),
+            "the chapter {slug} does not begin with its title"
+        );
+        assert!(
+            links(&readme).contains(&format!("src/docs/{slug}.md").as_str()),
+            "README.md has no link to the chapter {slug}"
+        );
     }
-    let entries = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/docs")).unwrap();
+    let entries =
+        std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/docs")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let (pictures, chapters): (Vec<_>, Vec<_>) = names.partition(|name| name.ends_with(".png"));
-    assert_eq!(chapters.len(), CHAPTERS.len(), "src/docs holds a file that is no chapter");
+    assert_eq!(
+        chapters.len(),
+        CHAPTERS.len(),
+        "src/docs holds a file that is no chapter"
+    );
     for name in pictures {
         let path = format!("src/docs/{name}");
         assert!(readme.contains(&path), "README.md does not show {path}");
-        let bytes = std::fs::metadata(Path::new(env!("CARGO_MANIFEST_DIR")).join(&path)).unwrap().len();
+        let bytes = std::fs::metadata(Path::new(env!("CARGO_MANIFEST_DIR")).join(&path))
+            .unwrap()
+            .len();
         assert!(bytes <= 150_000, "{path} has {bytes} bytes");
     }
 }
@@ -52,7 +83,10 @@ fn links_of_documents_lead_to_files() {
     let mut wrong = Vec::new();
     for (path, text) in documents() {
         let directory = root.join(&path).parent().unwrap().to_owned();
-        for link in links(&text).into_iter().filter(|link| !link.starts_with("https://") && !link.starts_with('#')) {
+        for link in links(&text)
+            .into_iter()
+            .filter(|link| !link.starts_with("https://") && !link.starts_with('#'))
+        {
             if !directory.join(link.split('#').next().unwrap()).exists() {
                 wrong.push(format!("{path} links to {link}, which is not there"));
             }
@@ -66,7 +100,10 @@ fn promises_name_tests_that_are_there() {
     let mut directories = vec!["src".into(), "tests".into()];
     let mut code = String::new();
     while let Some(directory) = directories.pop() {
-        for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join::<PathBuf>(directory)).unwrap() {
+        for entry in
+            std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join::<PathBuf>(directory))
+                .unwrap()
+        {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 directories.push(path);
@@ -76,7 +113,9 @@ fn promises_name_tests_that_are_there() {
         }
     }
     let promises = file("src/docs/promises.md");
-    let rows = promises.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| promise ") && !line.starts_with("| --- "));
+    let rows = promises.lines().filter(|line| {
+        line.starts_with("| ") && !line.starts_with("| promise ") && !line.starts_with("| --- ")
+    });
     let mut wrong = Vec::new();
     for row in rows {
         let test = row.trim_end_matches("` |").rsplit("::").next().unwrap();
@@ -90,14 +129,19 @@ fn promises_name_tests_that_are_there() {
 #[test]
 fn limits_name_constants_that_are_there() {
     let mut wrong = Vec::new();
-    for row in file("src/docs/limits.md").lines().filter(|line| line.starts_with("| ")) {
+    for row in file("src/docs/limits.md")
+        .lines()
+        .filter(|line| line.starts_with("| "))
+    {
         let place = row.split(" | ").nth(2).unwrap_or_default();
         let mut names = place.split('`').skip(1).step_by(2);
         let mut code = None;
         for name in names.by_ref() {
             if name.ends_with(".rs") {
                 code = Some(file(&format!("src/{name}")));
-            } else if !name.starts_with("--") && !code.as_ref().is_some_and(|code| code.contains(name)) {
+            } else if !name.starts_with("--")
+                && !code.as_ref().is_some_and(|code| code.contains(name))
+            {
                 wrong.push(format!("`{name}` is not where this says: {row}"));
             }
         }
@@ -112,22 +156,41 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn the_map_says_where_to_look() {
-    let (root, map, sources) = (Path::new(env!("CARGO_MANIFEST_DIR")), file("src/lib.rs"), sources());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let map = file("src/lib.rs");
+    let sources = sources();
     let defined = |name: &str| {
         let definitions = ["fn", "struct", "enum"].map(|word| format!("{word} {name}"));
-        sources.iter().any(|source| definitions.iter().any(|definition| source.code.contains(definition)))
+        sources.iter().any(|source| {
+            definitions
+                .iter()
+                .any(|definition| source.code.contains(definition))
+        })
     };
-    let section = map.lines().skip_while(|line| *line != "//! # Where to look").skip(1);
-    let section: Vec<_> =
-        section.take_while(|line| !line.starts_with("//! # ")).map(|line| line.trim_start_matches("//!").trim()).collect();
+    let section = map
+        .lines()
+        .skip_while(|line| *line != "//! # Where to look")
+        .skip(1);
+    let section: Vec<_> = section
+        .take_while(|line| !line.starts_with("//! # "))
+        .map(|line| line.trim_start_matches("//!").trim())
+        .collect();
     let section = section.join(" ");
     let mut rows = 0;
     for row in section.split(" - ").skip(1) {
-        let (_, places) = row.split_once(": ").unwrap_or_else(|| panic!("an entry without a place: {row}"));
+        let (_, places) = row
+            .split_once(": ")
+            .unwrap_or_else(|| panic!("an entry without a place: {row}"));
         for place in quoted(places) {
             let module = root.join(format!("src/{}.rs", place.replace("::", "/")));
             let is_item = place.split("::").any(&defined);
-            assert!(module.exists() || root.join(place).exists() || is_item || place.starts_with("docs::"), "{place} is not there: {row}");
+            assert!(
+                module.exists()
+                    || root.join(place).exists()
+                    || is_item
+                    || place.starts_with("docs::"),
+                "{place} is not there: {row}"
+            );
         }
         rows += 1;
     }
@@ -139,8 +202,15 @@ fn chapters_name_paths_that_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut wrong = Vec::new();
     for (path, text) in documents() {
-        let in_repository = |name: &&str| ["src/", "tests/", "benches/", "packaging/"].iter().any(|top| name.starts_with(top));
-        for name in quoted(&text.replace("```", "")).filter(in_repository).filter(|name| !name.contains(['<', ' '])) {
+        let in_repository = |name: &&str| {
+            ["src/", "tests/", "benches/", "packaging/"]
+                .iter()
+                .any(|top| name.starts_with(top))
+        };
+        for name in quoted(&text.replace("```", ""))
+            .filter(in_repository)
+            .filter(|name| !name.contains(['<', ' ']))
+        {
             if !root.join(name).exists() {
                 wrong.push(format!("{path} names {name}, which is not there"));
             }

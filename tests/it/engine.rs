@@ -12,7 +12,9 @@ use overdue::domain::status::{Status, VisibleStatus};
 use overdue::domain::text::{Description, Keywords, Seconds};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::HousekeepingLimits;
-use overdue::engine::command::{Command, CommandError, CommandOutcome, NewChannel, PrecomputedMeaning};
+use overdue::engine::command::{
+    Command, CommandError, CommandOutcome, NewChannel, PrecomputedMeaning,
+};
 use overdue::store::{Medium, Store};
 
 use crate::support::commands::{email_ping, ping};
@@ -23,11 +25,18 @@ use crate::support::engine::TestEngine;
 fn a_deadline_counts_from_its_microsecond_whether_or_not_it_has_been_noticed() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
-    // A run on a paused check that does not resume by itself: pings are ignored until it is overdue, and count from then on.
+    // A run on a paused check that does not resume by itself: pings are ignored until it is
+    // overdue, and count from then on.
     let id = engine.create_check(7);
     engine.execute(Command::PauseCheck(id));
     engine.execute(ping(7, PingKind::Start, ""));
-    engine.execute(Command::UpdateCheck(id, Box::new(CheckEdit { manual_resume: Some(true), ..CheckEdit::default() })));
+    engine.execute(Command::UpdateCheck(
+        id,
+        Box::new(CheckEdit {
+            manual_resume: Some(true),
+            ..CheckEdit::default()
+        }),
+    ));
     let deadline = engine.handle.now().plus_secs(Seconds::HOUR.get());
     engine.clock.set(deadline.plus_micros(-1));
     engine.execute(ping(7, PingKind::Success, ""));
@@ -35,18 +44,44 @@ fn a_deadline_counts_from_its_microsecond_whether_or_not_it_has_been_noticed() {
     engine.clock.set(deadline);
     engine.execute(ping(7, PingKind::Success, ""));
     let check = engine.read_check(id);
-    assert_eq!(check.state.visible_status(&check.settings, deadline), VisibleStatus::Up);
-    let kinds: Vec<_> = engine.handle.pings(&check).unwrap().iter().map(|ping| ping.kind).collect();
-    assert_eq!(kinds, [PingKind::Success, PingKind::Ignored, PingKind::Start]);
-    let flips: Vec<_> = engine.handle.flips(&check, Timestamp::default()).unwrap().iter().map(|flip| (flip.at, flip.to)).collect();
-    assert_eq!(flips[..2], [(deadline, Status::Up), (deadline, Status::Down)]);
+    assert_eq!(
+        check.state.visible_status(&check.settings, deadline),
+        VisibleStatus::Up
+    );
+    let kinds: Vec<_> = engine
+        .handle
+        .pings(&check)
+        .unwrap()
+        .iter()
+        .map(|ping| ping.kind)
+        .collect();
+    assert_eq!(
+        kinds,
+        [PingKind::Success, PingKind::Ignored, PingKind::Start]
+    );
+    let flips: Vec<_> = engine
+        .handle
+        .flips(&check, Timestamp::default())
+        .unwrap()
+        .iter()
+        .map(|flip| (flip.at, flip.to))
+        .collect();
+    assert_eq!(
+        flips[..2],
+        [(deadline, Status::Up), (deadline, Status::Down)]
+    );
 }
 
 #[test]
 fn a_writer_that_stops_waits_for_no_housekeeping() {
     let disk = Disk::default();
-    let one_at_a_time =
-        HousekeepingLimits { slice_rows: 1, min_tail: 1, tail_per_check: 0, slack_entries: 8, ..HousekeepingLimits::default() };
+    let one_at_a_time = HousekeepingLimits {
+        slice_rows: 1,
+        min_tail: 1,
+        tail_per_check: 0,
+        slack_entries: 8,
+        ..HousekeepingLimits::default()
+    };
     let mut engine = TestEngine::open(disk.medium(), one_at_a_time);
     engine.create_project(2);
     let ids: Vec<_> = (7..27).map(|uuid| engine.create_check(uuid)).collect();
@@ -59,28 +94,56 @@ fn a_writer_that_stops_waits_for_no_housekeeping() {
     let mut engine = TestEngine::open(disk.medium(), one_at_a_time);
     engine.clock.advance_secs(10 * 86_400);
     assert_eq!(engine.writer.step(false), Ok(true));
-    let checks = ids.iter().map(|id| engine.read_check(*id).state).map(|state| (state.n_pings, state.status));
+    let checks = ids
+        .iter()
+        .map(|id| engine.read_check(*id).state)
+        .map(|state| (state.n_pings, state.status));
     assert!(checks.eq([(1, Status::Down); 20]));
 }
 
 #[test]
 fn a_raised_log_limit_brings_nothing_back_beyond_a_gap() {
-    let sweep_at_once =
-        HousekeepingLimits { slice_rows: 100, min_tail: 1, tail_per_check: 0, slack_entries: 8, ..HousekeepingLimits::default() };
+    let sweep_at_once = HousekeepingLimits {
+        slice_rows: 100,
+        min_tail: 1,
+        tail_per_check: 0,
+        slack_entries: 8,
+        ..HousekeepingLimits::default()
+    };
     let mut engine = TestEngine::open(Medium::memory(), sweep_at_once);
     engine.create_project(2);
-    let (id, other) = (engine.create_check(7), engine.create_check(8));
+    let id = engine.create_check(7);
+    let other = engine.create_check(8);
     engine.execute(ping(7, PingKind::Success, "first"));
     // The two pings of the first check stay while the log is swept behind those of the other.
     engine.execute(ping(7, PingKind::Success, "second"));
     (0..50).for_each(|_| drop(engine.execute(ping(8, PingKind::Success, ""))));
-    assert_eq!(engine.handle.body(&engine.read_check(id), 1).unwrap().as_deref(), Some(&b"first"[..]));
-    // Nothing of the other's is kept, so what is kept of the first is not looked at, although its pings are beyond the limit now.
+    assert_eq!(
+        engine
+            .handle
+            .body(&engine.read_check(id), 1)
+            .unwrap()
+            .as_deref(),
+        Some(&b"first"[..])
+    );
+    // Nothing of the other's is kept, so what is kept of the first is not looked at, although its
+    // pings are beyond the limit now.
     engine.execute(Command::DeleteCheck(other));
     engine.batch((0..50).map(|_| ping(7, PingKind::Success, "")));
     let ping_log_limit = Some(1000);
-    engine.execute(Command::UpdateProject { project: ProjectId(1), name: None, check_limit: None, ping_log_limit });
-    let numbers: Vec<_> = engine.handle.pings(&engine.read_check(id)).unwrap().iter().map(|ping| ping.n).collect();
+    engine.execute(Command::UpdateProject {
+        project: ProjectId(1),
+        name: None,
+        check_limit: None,
+        ping_log_limit,
+    });
+    let numbers: Vec<_> = engine
+        .handle
+        .pings(&engine.read_check(id))
+        .unwrap()
+        .iter()
+        .map(|ping| ping.n)
+        .collect();
     let without_gap: Vec<_> = (1..=52).rev().take(numbers.len()).collect();
     assert_eq!(numbers, without_gap);
     assert!((2..52).contains(&numbers.len()), "{} pings", numbers.len());
@@ -93,7 +156,14 @@ fn a_mail_is_searched_again_only_if_its_check_has_other_keywords_by_now() {
     let id = engine.create_check(7);
     let edit = |success: &str| {
         let success_kw = Some(Keywords::parse(success).unwrap());
-        Command::UpdateCheck(id, Box::new(CheckEdit { success_kw, filter_subject: Some(true), ..CheckEdit::default() }))
+        Command::UpdateCheck(
+            id,
+            Box::new(CheckEdit {
+                success_kw,
+                filter_subject: Some(true),
+                ..CheckEdit::default()
+            }),
+        )
     };
     engine.execute(edit("OK"));
     let by = Arc::clone(&engine.read_check(id).settings);
@@ -102,19 +172,43 @@ fn a_mail_is_searched_again_only_if_its_check_has_other_keywords_by_now() {
         Command::Mail(vec![email_ping(
             7,
             "beginning",
-            Some(PrecomputedMeaning { meaning: PingMeaning::Success, settings: Arc::clone(&by) }),
+            Some(PrecomputedMeaning {
+                meaning: PingMeaning::Success,
+                settings: Arc::clone(&by),
+            }),
             "",
         )])
     };
     engine.execute(mail());
-    engine.execute(Command::UpdateCheck(id, Box::new(CheckEdit { desc: Some(Description::from_stored("new")), ..CheckEdit::default() })));
+    engine.execute(Command::UpdateCheck(
+        id,
+        Box::new(CheckEdit {
+            desc: Some(Description::from_stored("new")),
+            ..CheckEdit::default()
+        }),
+    ));
     engine.execute(mail());
     engine.execute(edit("fine"));
     engine.execute(mail());
     engine.execute(edit("beginning"));
     engine.execute(mail());
-    let kinds: Vec<_> = engine.handle.pings(&engine.read_check(id)).unwrap().iter().rev().map(|ping| ping.kind).collect();
-    assert_eq!(kinds, [PingKind::Success, PingKind::Success, PingKind::Ignored, PingKind::Success]);
+    let kinds: Vec<_> = engine
+        .handle
+        .pings(&engine.read_check(id))
+        .unwrap()
+        .iter()
+        .rev()
+        .map(|ping| ping.kind)
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            PingKind::Success,
+            PingKind::Success,
+            PingKind::Ignored,
+            PingKind::Success
+        ]
+    );
 }
 
 #[test]
@@ -126,10 +220,18 @@ fn a_start_takes_the_log_as_it_is_and_decides_nothing_anew() {
     engine.execute(ping(7, PingKind::Success, ""));
     engine.clock.advance_secs(3600);
     engine.execute(ping(7, PingKind::Log, ""));
-    // The process ends without a word. Under the rules that hold at the next start the check had been due before its last ping.
+    // The process ends without a word. Under the rules that hold at the next start the check had
+    // been due before its last ping.
     drop(engine);
     let store = Store::open(&disk.medium()).unwrap();
-    let mut check = store.snapshot().unwrap().checks().unwrap().next().unwrap().unwrap();
+    let mut check = store
+        .snapshot()
+        .unwrap()
+        .checks()
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
     assert_eq!(check.state.n_pings, 0);
     let settings = Arc::make_mut(&mut check.settings);
     (settings.timeout, settings.grace) = (Seconds::parse(60).unwrap(), Seconds::parse(60).unwrap());
@@ -141,14 +243,30 @@ fn a_start_takes_the_log_as_it_is_and_decides_nothing_anew() {
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.clock.advance_secs(3600);
     let flips = |engine: &TestEngine| {
-        let flips = engine.handle.flips(&engine.read_check(id), Timestamp::default()).unwrap();
-        flips.iter().map(|flip| (flip.to, flip.cause)).collect::<Vec<_>>()
+        let flips = engine
+            .handle
+            .flips(&engine.read_check(id), Timestamp::default())
+            .unwrap();
+        flips
+            .iter()
+            .map(|flip| (flip.to, flip.cause))
+            .collect::<Vec<_>>()
     };
     let up = (Status::Up, FlipCause::Success);
-    assert_eq!((engine.read_check(id).state.status, engine.read_check(id).state.n_pings, flips(&engine)), (Status::Up, 2, vec![up]));
+    assert_eq!(
+        (
+            engine.read_check(id).state.status,
+            engine.read_check(id).state.n_pings,
+            flips(&engine)
+        ),
+        (Status::Up, 2, vec![up])
+    );
     // The deadline that has passed is noticed as always, with a flip that is logged.
     assert_eq!(engine.writer.step(false), Ok(true));
-    assert_eq!((engine.read_check(id).state.status, flips(&engine)), (Status::Down, vec![(Status::Down, FlipCause::Late), up]));
+    assert_eq!(
+        (engine.read_check(id).state.status, flips(&engine)),
+        (Status::Down, vec![(Status::Down, FlipCause::Late), up])
+    );
 }
 
 #[test]
@@ -165,7 +283,10 @@ fn whoever_looks_at_every_check_holds_no_ping_up() {
             engine.execute(ping(7, PingKind::Success, ""));
             tell.send(engine.read_check(id).state.n_pings)
         });
-        assert_eq!(pinged.recv_timeout(std::time::Duration::from_secs(20)), Ok(1));
+        assert_eq!(
+            pinged.recv_timeout(std::time::Duration::from_secs(20)),
+            Ok(1)
+        );
     });
     assert!(engine.is_none(), "no check was shown");
 }
@@ -175,17 +296,35 @@ fn a_mask_keeps_the_secret_that_a_channel_has_when_it_is_changed() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let kind = ChannelKind::from_name("webhook").unwrap();
-    let (url, name) = (("up-url", "http://a/"), ChannelName::parse("hook").unwrap());
+    let url = ("up-url", "http://a/");
+    let name = ChannelName::parse("hook").unwrap();
     let settings = ChannelSettings::parse(kind, [url, ("header.key", "first")]).unwrap();
-    let (uuid, project) = (uuid::Uuid::from_u128(9), ProjectId(1));
+    let uuid = uuid::Uuid::from_u128(9);
+    let project = ProjectId(1);
     let CommandOutcome::Channel(channel) =
-        engine.execute(Command::CreateChannel(Box::new(NewChannel { uuid, project, name, settings, is_by_operator: false })))
+        engine.execute(Command::CreateChannel(Box::new(NewChannel {
+            uuid,
+            project,
+            name,
+            settings,
+            is_by_operator: false,
+        })))
     else {
         panic!("a channel was to be made")
     };
     let set = |pairs: &[(&str, &str)]| {
-        let given = SettingsUpdate::replace_all(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
-        Command::UpdateChannel { channel: channel.id, name: None, settings: Some(given), maker: SettingsAuthor::Api }
+        let given = SettingsUpdate::replace_all(
+            pairs
+                .iter()
+                .map(|(key, value)| ((*key).into(), (*value).into()))
+                .collect(),
+        );
+        Command::UpdateChannel {
+            channel: channel.id,
+            name: None,
+            settings: Some(given),
+            maker: SettingsAuthor::Api,
+        }
     };
     // Both were asked for while the first secret was stored.
     let answers = engine.batch([
@@ -199,7 +338,10 @@ fn a_mask_keeps_the_secret_that_a_channel_has_when_it_is_changed() {
     );
     engine.handle.with_state(|state| {
         let settings = &state.channel(channel.id).unwrap().settings;
-        assert_eq!(settings.pairs().collect::<Vec<_>>(), [("header.key", "second"), ("method", "PUT"), url]);
+        assert_eq!(
+            settings.pairs().collect::<Vec<_>>(),
+            [("header.key", "second"), ("method", "PUT"), url]
+        );
     });
 }
 
@@ -209,11 +351,16 @@ fn reading_the_state_twice_at_a_time_by_one_thread_panics_in_debug_builds() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let handle = engine.handle.clone();
-    let count = |handle: &overdue::engine::Handle| handle.with_state(|state| state.projects().count());
+    let count =
+        |handle: &overdue::engine::Handle| handle.with_state(|state| state.projects().count());
     let twice = || handle.with_state(|_| count(&handle));
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(twice)).is_err());
-    // One after the other is allowed, as are two threads at the same time, and the panic has left no mark.
+    // One after the other is allowed, as are two threads at the same time, and the panic has left
+    // no mark.
     assert_eq!((count(&handle), count(&handle)), (1, 1));
     let other = handle.clone();
-    assert_eq!(handle.with_state(|_| std::thread::spawn(move || count(&other)).join().unwrap()), 1);
+    assert_eq!(
+        handle.with_state(|_| std::thread::spawn(move || count(&other)).join().unwrap()),
+        1
+    );
 }

@@ -5,7 +5,9 @@ use overdue::domain::ping::PingKind;
 use overdue::domain::project::{KeyLabel, KeySecret, PingKey};
 use overdue::domain::text::Slug;
 use overdue::domain::timestamp::Timestamp;
-use overdue::engine::command::{CheckUuids, Command, CommandError, CommandOutcome, NewKey, PingRequest, PingTarget, Unavailable};
+use overdue::engine::command::{
+    CheckUuids, Command, CommandError, CommandOutcome, NewKey, PingRequest, PingTarget, Unavailable,
+};
 use overdue::engine::{self, EngineConfig, HousekeepingLimits};
 use overdue::store::{FILE_NAME, Medium, MetaKey, Store};
 use uuid::Uuid;
@@ -35,18 +37,36 @@ fn entries(medium: &Medium) -> (u64, u64) {
 #[test]
 fn large_bodies_take_a_few_times_the_space_of_those_that_are_kept() {
     let directory = tempfile::tempdir().unwrap();
-    let mut engine = TestEngine::open(Medium::Directory(directory.path().into()), HousekeepingLimits::default());
+    let mut engine = TestEngine::open(
+        Medium::Directory(directory.path().into()),
+        HousekeepingLimits::default(),
+    );
     engine.create_project(100);
     let id = engine.create_check(7);
-    let size = || std::fs::metadata(directory.path().join(FILE_NAME)).unwrap().len();
+    let size = || {
+        std::fs::metadata(directory.path().join(FILE_NAME))
+            .unwrap()
+            .len()
+    };
     let mut most = 0;
     for _ in 0..300 {
         engine.batch((0..10).map(|_| ping(7, PingKind::Success, body(100_000))));
         most = most.max(size());
     }
     assert!(most <= 180_000_000, "{most} bytes for 10 MB that are kept");
-    assert_eq!(engine.handle.pings(&engine.read_check(id)).unwrap().len(), 100);
-    assert_eq!(engine.handle.body(&engine.read_check(id), 2901).unwrap().unwrap().len(), 100_000);
+    assert_eq!(
+        engine.handle.pings(&engine.read_check(id)).unwrap().len(),
+        100
+    );
+    assert_eq!(
+        engine
+            .handle
+            .body(&engine.read_check(id), 2901)
+            .unwrap()
+            .unwrap()
+            .len(),
+        100_000
+    );
 }
 
 #[test]
@@ -66,8 +86,16 @@ fn a_quiet_file_loses_what_is_dead_within_an_hour_and_is_left_alone_after_that()
     let synced = disk.sync_count();
     engine.clock.advance_secs(HOUR + 1);
     idle(&mut engine);
-    assert_eq!(disk.sync_count(), synced + 1, "an hour in which nothing died writes only that pings were taken");
-    let left = engine.handle.pings(&engine.read_check(ids[2])).unwrap().len();
+    assert_eq!(
+        disk.sync_count(),
+        synced + 1,
+        "an hour in which nothing died writes only that pings were taken"
+    );
+    let left = engine
+        .handle
+        .pings(&engine.read_check(ids[2]))
+        .unwrap()
+        .len();
     drop(engine);
     assert_eq!((left, entries(&disk.medium())), (3, (1, 5)));
     // Those of the last check go too, but for the newest of all, from which a start takes the time.
@@ -100,7 +128,19 @@ fn a_tidied_file_has_nothing_dead() {
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.execute(Command::DeleteProject(ProjectId(1)));
     engine.writer.run_all_housekeeping().unwrap();
-    assert_eq!((entries(&disk.medium()), Store::open(&disk.medium()).unwrap().snapshot().unwrap().checks().unwrap().count()), ((1, 0), 0));
+    assert_eq!(
+        (
+            entries(&disk.medium()),
+            Store::open(&disk.medium())
+                .unwrap()
+                .snapshot()
+                .unwrap()
+                .checks()
+                .unwrap()
+                .count()
+        ),
+        ((1, 0), 0)
+    );
 }
 
 #[test]
@@ -113,7 +153,10 @@ fn a_full_disk_heals_by_itself_when_something_is_dead() {
     disk.set_capacity(Some(disk.len() + 4_000_000));
     let mut refused = 0;
     for _ in 0..400 {
-        match engine.batch([ping(7, PingKind::Success, body(90_000))]).remove(0) {
+        match engine
+            .batch([ping(7, PingKind::Success, body(90_000))])
+            .remove(0)
+        {
             Ok(answer) => assert_eq!(answer, Ok(CommandOutcome::Pinged)),
             Err(unavailable) => {
                 assert_eq!(unavailable, Unavailable::StorageFailed);
@@ -121,10 +164,17 @@ fn a_full_disk_heals_by_itself_when_something_is_dead() {
             }
         }
     }
-    // Each time that the file is full costs the ping that finds it so, and at most one that comes during the recovery.
-    assert!((1..100).contains(&refused), "{refused} of 400 pings refused");
+    // Each time that the file is full costs the ping that finds it so, and at most one that comes
+    // during the recovery.
+    assert!(
+        (1..100).contains(&refused),
+        "{refused} of 400 pings refused"
+    );
     assert!(engine.handle.is_writable() || engine.writer.step(false) == Ok(true));
-    assert_eq!(engine.handle.pings(&engine.read_check(id)).unwrap().len(), 2);
+    assert_eq!(
+        engine.handle.pings(&engine.read_check(id)).unwrap().len(),
+        2
+    );
 }
 
 #[test]
@@ -142,24 +192,44 @@ fn flips_of_three_months_are_all_kept_and_older_ones_go_whatever_stands_before_t
     };
     flap(&mut engine, 7, 1000);
     flap(&mut engine, 8, 10);
-    // A row with a time that has not come, as it is left by a clock that stood ahead, before all others.
+    // A row with a time that has not come, as it is left by a clock that stood ahead, before all
+    // others.
     drop(engine);
     let store = Store::open(&disk.medium()).unwrap();
     let batch = store.batch().unwrap();
-    let mut ahead = store.snapshot().unwrap().flips_after(FlipNumber(0)).unwrap().next().unwrap().unwrap();
+    let mut ahead = store
+        .snapshot()
+        .unwrap()
+        .flips_after(FlipNumber(0))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
     ahead.1.flip.at = ahead.1.flip.at.plus_secs(1000 * DAY);
     batch.append_flips(&[ahead]).unwrap();
-    batch.set_meta_value(MetaKey::FlipsOutOfOrder, ahead.0.0).unwrap();
+    batch
+        .set_meta_value(MetaKey::FlipsOutOfOrder, ahead.0.0)
+        .unwrap();
     batch.commit().unwrap();
     drop(store);
 
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.clock.advance_secs(35 * DAY);
     flap(&mut engine, 7, 1000);
-    let count = |engine: &TestEngine, from: Timestamp| engine.handle.flips(&engine.read_check(id), from).unwrap().len();
+    let count = |engine: &TestEngine, from: Timestamp| {
+        engine
+            .handle
+            .flips(&engine.read_check(id), from)
+            .unwrap()
+            .len()
+    };
     let middle = engine.handle.now();
-    // The second part began with a check that had gone down in silence; the row with a time that has not come is later than all.
-    assert_eq!((count(&engine, Timestamp::default()), count(&engine, middle)), (4000, 2000));
+    // The second part began with a check that had gone down in silence; the row with a time that
+    // has not come is later than all.
+    assert_eq!(
+        (count(&engine, Timestamp::default()), count(&engine, middle)),
+        (4000, 2000)
+    );
     engine.execute(Command::DeleteCheck(deleted));
     engine.clock.advance_secs(HOUR + 1);
     idle(&mut engine);
@@ -170,8 +240,17 @@ fn flips_of_three_months_are_all_kept_and_older_ones_go_whatever_stands_before_t
     assert_eq!(count(&engine, Timestamp::default()), 2000);
     drop(engine);
     let store = Store::open(&disk.medium()).unwrap();
-    let left: Vec<_> = store.snapshot().unwrap().flips_after(FlipNumber(0)).unwrap().map(|row| row.unwrap().1).collect();
-    assert!(left.iter().all(|logged| logged.check == id), "flips of a deleted check are left");
+    let left: Vec<_> = store
+        .snapshot()
+        .unwrap()
+        .flips_after(FlipNumber(0))
+        .unwrap()
+        .map(|row| row.unwrap().1)
+        .collect();
+    assert!(
+        left.iter().all(|logged| logged.check == id),
+        "flips of a deleted check are left"
+    );
     assert_eq!(left.len(), 2001);
 }
 
@@ -180,31 +259,55 @@ fn pings_make_ten_thousand_checks_in_a_project_without_a_limit() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(3);
     let key = PingKey::parse("aZ09-_aZ09-_aZ09-_aZ09").unwrap();
-    let ping_key = NewKey { project: ProjectId(1), secret: KeySecret::Ping(key.clone()), label: KeyLabel::default(), hint: "".into() };
+    let ping_key = NewKey {
+        project: ProjectId(1),
+        secret: KeySecret::Ping(key.clone()),
+        label: KeyLabel::default(),
+        hint: "".into(),
+    };
     engine.execute(Command::CreateKey(Box::new(ping_key)));
     let create = |number: u128| {
-        let names = CheckUuids { uuid: Uuid::from_u128(number), badge: Uuid::from_u128(number) };
+        let names = CheckUuids {
+            uuid: Uuid::from_u128(number),
+            badge: Uuid::from_u128(number),
+        };
         let slug = Slug::parse(&format!("s{number}")).unwrap();
         match ping(0, PingKind::Success, "") {
             Command::Ping(request) => {
-                let target = PingTarget::Slug { key: key.clone(), slug, create: Some(names) };
+                let target = PingTarget::Slug {
+                    key: key.clone(),
+                    slug,
+                    create: Some(names),
+                };
                 Command::Ping(Box::new(PingRequest { target, ..*request }))
             }
             other => other,
         }
     };
-    let set = |limit| Command::UpdateProject { project: ProjectId(1), name: None, check_limit: Some(limit), ping_log_limit: None };
+    let set = |limit| Command::UpdateProject {
+        project: ProjectId(1),
+        name: None,
+        check_limit: Some(limit),
+        ping_log_limit: None,
+    };
     engine.create_check(1 << 100);
     for numbers in [1..6000, 6000..10_000] {
         let answers = engine.batch(numbers.map(create));
-        assert!(answers.iter().all(|answer| *answer == Ok(Ok(CommandOutcome::PingedNewCheck))));
+        assert!(
+            answers
+                .iter()
+                .all(|answer| *answer == Ok(Ok(CommandOutcome::PingedNewCheck)))
+        );
     }
     let full = vec![Ok(Err(CommandError::NotFound)); 2];
     assert_eq!(engine.batch([create(10_001), create(10_002)]), full);
     // The API goes on, and a limit counts in place of this one.
     engine.create_check(1 << 101);
     engine.execute(set(Some(6000)));
-    assert_eq!(engine.execute(create(10_003)), CommandOutcome::PingedNewCheck);
+    assert_eq!(
+        engine.execute(create(10_003)),
+        CommandOutcome::PingedNewCheck
+    );
     engine.execute(set(Some(5000)));
     assert_eq!(engine.batch([create(10_004), create(10_005)]), full);
 }
@@ -213,20 +316,38 @@ fn pings_make_ten_thousand_checks_in_a_project_without_a_limit() {
 fn a_large_body_is_read_again_by_nobody_who_does_not_ask_for_it() {
     const LARGE: usize = 20 << 20;
     let disk = Disk::default();
-    let often = HousekeepingLimits { slice_rows: 50, min_tail: 10, tail_per_check: 0, slack_entries: 20, ..HousekeepingLimits::default() };
+    let often = HousekeepingLimits {
+        slice_rows: 50,
+        min_tail: 10,
+        tail_per_check: 0,
+        slack_entries: 20,
+        ..HousekeepingLimits::default()
+    };
     let mut engine = TestEngine::open(disk.medium(), often);
     engine.create_project(30);
     let id = engine.create_check(7);
     engine.create_check(8);
     engine.execute(Command::Mail(vec![email_ping(8, "", None, body(LARGE))]));
     let before = disk.read_bytes();
-    // They are logged, swept, kept and pruned beside it; it does not fit into what redb keeps in memory.
+    // They are logged, swept, kept and pruned beside it; it does not fit into what redb keeps in
+    // memory.
     (0..400).for_each(|_| drop(engine.execute(ping(7, PingKind::Success, ""))));
     idle(&mut engine);
     let read = disk.read_bytes() - before;
-    assert!(read < 5 * LARGE as u64, "{read} bytes were read for 400 pings");
-    assert_eq!(engine.handle.pings(&engine.read_check(id)).unwrap().len(), 30);
-    let large = engine.handle.with_state(|state| state.check_by_uuid(uuid::Uuid::from_u128(8)).unwrap().clone());
+    assert!(
+        read < 5 * LARGE as u64,
+        "{read} bytes were read for 400 pings"
+    );
+    assert_eq!(
+        engine.handle.pings(&engine.read_check(id)).unwrap().len(),
+        30
+    );
+    let large = engine.handle.with_state(|state| {
+        state
+            .check_by_uuid(uuid::Uuid::from_u128(8))
+            .unwrap()
+            .clone()
+    });
     assert_eq!(engine.handle.body(&large, 1).unwrap().unwrap().len(), LARGE);
 }
 
@@ -237,18 +358,47 @@ fn a_large_body_is_not_written_again_with_what_comes_after_it() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(30);
-    let (small, large) = (engine.create_check(7), engine.create_check(8));
+    let small = engine.create_check(7);
+    let large = engine.create_check(8);
     let before = disk.written_bytes();
     let mail = || Command::Mail(vec![email_ping(8, "", None, body(LARGE))]);
     let few = || ping(7, PingKind::Success, body(3));
-    for batch in [vec![few()], vec![mail()], vec![few(), mail(), few()], vec![few(), few()]] {
-        assert!(engine.batch(batch).iter().all(|answer| matches!(answer, Ok(Ok(_)))));
+    for batch in [
+        vec![few()],
+        vec![mail()],
+        vec![few(), mail(), few()],
+        vec![few(), few()],
+    ] {
+        assert!(
+            engine
+                .batch(batch)
+                .iter()
+                .all(|answer| matches!(answer, Ok(Ok(_))))
+        );
     }
     // redb writes a page twice that is longer than half of its cache.
     let written = disk.written_bytes() - before;
-    assert!(written < (35 << 20), "{written} bytes were written for two bodies");
+    assert!(
+        written < (35 << 20),
+        "{written} bytes were written for two bodies"
+    );
     for n in 1..=2 {
-        assert_eq!(engine.handle.body(&engine.read_check(large), n).unwrap().unwrap().len(), LARGE);
+        assert_eq!(
+            engine
+                .handle
+                .body(&engine.read_check(large), n)
+                .unwrap()
+                .unwrap()
+                .len(),
+            LARGE
+        );
     }
-    assert!((1..=5).all(|n| engine.handle.body(&engine.read_check(small), n).unwrap().unwrap() == body(3)));
+    assert!((1..=5).all(|n| {
+        engine
+            .handle
+            .body(&engine.read_check(small), n)
+            .unwrap()
+            .unwrap()
+            == body(3)
+    }));
 }

@@ -13,7 +13,9 @@ use overdue::domain::text::Seconds;
 use overdue::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use overdue::import::api::{ApiSource, fetch_project};
 use overdue::import::environment::ServerEnvironment;
-use overdue::import::{ImportLogEntry, ImportOptions, PingLogSelection, ProjectSelection, SourceReader, dry_run};
+use overdue::import::{
+    ImportLogEntry, ImportOptions, PingLogSelection, ProjectSelection, SourceReader, dry_run,
+};
 use overdue::manage::channel;
 use overdue::outbound::{Outbound, OutboundConfig, ProxyChoice};
 use overdue::random::Random;
@@ -26,16 +28,43 @@ const KEY: &str = "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww";
 
 fn api(url: &str, key: &str, logs: PingLogSelection) -> ApiSource {
     let project = ProjectName::parse("Moved").unwrap();
-    ApiSource { url: url.into(), key: key.into(), read_only_key: None, ping_key: None, project, logs }
+    ApiSource {
+        url: url.into(),
+        key: key.into(),
+        read_only_key: None,
+        ping_key: None,
+        project,
+        logs,
+    }
 }
 
 async fn looked(api: &ApiSource, clock: &Clock) -> Result<(ImportContents, Value), String> {
-    let config = OutboundConfig { proxy: ProxyChoice::None, ..OutboundConfig::default() };
+    let config = OutboundConfig {
+        proxy: ProxyChoice::None,
+        ..OutboundConfig::default()
+    };
     let outbound = Outbound::new(config, clock, Random::seeded(7)).unwrap();
     let mut told = Vec::new();
-    let mut source = fetch_project(api, &outbound, clock, &Random::System, &mut |done, total| told.push((done, total))).await?;
-    assert!(told.iter().enumerate().all(|(place, (done, total))| *done == place as u64 && done <= total), "{told:?}");
-    let (projects, skip, zones) = (vec![ProjectSelection { source_name: "Moved".into(), new_name: None }], Vec::new(), Vec::new());
+    let mut source = fetch_project(
+        api,
+        &outbound,
+        clock,
+        &Random::System,
+        &mut |done, total| told.push((done, total)),
+    )
+    .await?;
+    assert!(
+        told.iter()
+            .enumerate()
+            .all(|(place, (done, total))| *done == place as u64 && done <= total),
+        "{told:?}"
+    );
+    let projects = vec![ProjectSelection {
+        source_name: "Moved".into(),
+        new_name: None,
+    }];
+    let skip = Vec::new();
+    let zones = Vec::new();
     let options = ImportOptions {
         projects,
         skipped_checks: skip,
@@ -44,15 +73,27 @@ async fn looked(api: &ApiSource, clock: &Clock) -> Result<(ImportContents, Value
         with_users: false,
         environment: ServerEnvironment::default(),
     };
-    let looked = dry_run(&mut source, &options, clock.now(), &mut |_| {}).map_err(|error| error.to_string());
+    let looked =
+        dry_run(&mut source, &options, clock.now(), &mut |_| {}).map_err(|error| error.to_string());
     looked.map(|(imported, report)| (imported, serde_json::to_value(&report).unwrap()))
 }
 
 /// A server with checks of every kind, with and without a past.
 async fn filled() -> TestServer {
     let server = TestServer::start().await;
-    let settings = ChannelSettings::from_stored(ChannelKind::from_name("email").unwrap(), vec![("to", "ops@example.org")]).unwrap();
-    channel::create(&server.handle, server.main.id, ChannelName::parse("ops").unwrap(), settings).await.unwrap();
+    let settings = ChannelSettings::from_stored(
+        ChannelKind::from_name("email").unwrap(),
+        vec![("to", "ops@example.org")],
+    )
+    .unwrap();
+    channel::create(
+        &server.handle,
+        server.main.id,
+        ChannelName::parse("ops").unwrap(),
+        settings,
+    )
+    .await
+    .unwrap();
     let mut uuids = Vec::new();
     for body in [
         json!({ "name": "Ünïcode", "slug": "one", "tags": "a b/c", "desc": "two\nlines", "timeout": 120, "grace": 60, "channels": "*" }),
@@ -64,18 +105,44 @@ async fn filled() -> TestServer {
         json!({ "slug": "running" }),
         json!({}),
     ] {
-        uuids.push(server.create_check(body).await["uuid"].as_str().unwrap().to_owned());
+        uuids.push(
+            server.create_check(body).await["uuid"]
+                .as_str()
+                .unwrap()
+                .to_owned(),
+        );
         server.clock.advance_secs(1);
     }
     let rid = "123e4567-e89b-42d3-a456-426614174000";
-    for (check, action) in
-        [(0, "/start"), (0, ""), (0, "/fail"), (0, ""), (1, ""), (2, "/log"), (4, ""), (6, ""), (6, &format!("/start?rid={rid}"))]
-    {
+    for (check, action) in [
+        (0, "/start"),
+        (0, ""),
+        (0, "/fail"),
+        (0, ""),
+        (1, ""),
+        (2, "/log"),
+        (4, ""),
+        (6, ""),
+        (6, &format!("/start?rid={rid}")),
+    ] {
         server.clock.advance_secs(3);
-        let answer = server.send("POST", &format!("/ping/{}{action}", uuids[check]), &[], b"some output").await;
+        let answer = server
+            .send(
+                "POST",
+                &format!("/ping/{}{action}", uuids[check]),
+                &[],
+                b"some output",
+            )
+            .await;
         assert_eq!(answer.status, 200);
     }
-    assert_eq!(server.api("POST", &format!("/checks/{}/pause", uuids[5]), "").await.status, 200);
+    assert_eq!(
+        server
+            .api("POST", &format!("/checks/{}/pause", uuids[5]), "")
+            .await
+            .status,
+        200
+    );
     server.get(&format!("/ping/{}/fail", uuids[4])).await;
     server
 }
@@ -84,15 +151,25 @@ async fn filled() -> TestServer {
 async fn a_project_is_the_same_when_it_is_read_through_the_api() {
     let server = filled().await;
     let clock = Clock::Manual(Arc::clone(&server.clock));
-    for logs in [PingLogSelection::All, PingLogSelection::WithoutBodies, PingLogSelection::None] {
+    for logs in [
+        PingLogSelection::All,
+        PingLogSelection::WithoutBodies,
+        PingLogSelection::None,
+    ] {
         let api = ApiSource {
             read_only_key: Some(server.main.read_only_key.clone()),
             ping_key: Some(server.main.ping_key.clone()),
-            ..api(&format!("{}/", server.base), &server.main.read_write_key, logs)
+            ..api(
+                &format!("{}/", server.base),
+                &server.main.read_write_key,
+                logs,
+            )
         };
         let (imported, report) = looked(&api, &clock).await.unwrap();
         assert_eq!(report["source"]["form"], "api");
-        let [project] = &imported.projects[..] else { panic!("one project") };
+        let [project] = &imported.projects[..] else {
+            panic!("one project")
+        };
         let hash = |key: &str| KeyHash::of_key(key.as_bytes());
         let keys: Vec<_> = project.keys.iter().map(|key| key.secret.clone()).collect();
         let own = [
@@ -103,29 +180,77 @@ async fn a_project_is_the_same_when_it_is_read_through_the_api() {
         assert_eq!(keys, own.map(ImportedKeySecret::Native));
         server.handle.with_state(|state| {
             let there = state.project(server.main.id).unwrap();
-            assert_eq!((project.name.as_str(), &project.badge_key), ("Moved", &there.project.badge_key));
-            let channels: Vec<_> = there.channels.values().map(|channel| (channel.uuid, channel.name.clone())).collect();
-            assert_eq!(project.channels.iter().map(|channel| (channel.uuid, channel.name.clone())).collect::<Vec<_>>(), channels);
-            assert!(project.channels.iter().all(|channel| channel.health.disabled.is_some()));
+            assert_eq!(
+                (project.name.as_str(), &project.badge_key),
+                ("Moved", &there.project.badge_key)
+            );
+            let channels: Vec<_> = there
+                .channels
+                .values()
+                .map(|channel| (channel.uuid, channel.name.clone()))
+                .collect();
+            assert_eq!(
+                project
+                    .channels
+                    .iter()
+                    .map(|channel| (channel.uuid, channel.name.clone()))
+                    .collect::<Vec<_>>(),
+                channels
+            );
+            assert!(
+                project
+                    .channels
+                    .iter()
+                    .all(|channel| channel.health.disabled.is_some())
+            );
             assert_eq!(project.checks.len(), there.checks.len());
             for (own, check) in project.checks.iter().zip(state.checks_of(server.main.id)) {
                 let name = check.settings.slug.as_str();
-                assert_eq!((own.uuid, own.badge), (check.uuid, Some(check.badge)), "{name}");
+                assert_eq!(
+                    (own.uuid, own.badge),
+                    (check.uuid, Some(check.badge)),
+                    "{name}"
+                );
                 // What is not shown has its default, and channels are named by their UUIDs.
-                let mut settings = CheckSettings { channels: Box::default(), ..(*check.settings).clone() };
+                let mut settings = CheckSettings {
+                    channels: Box::default(),
+                    ..(*check.settings).clone()
+                };
                 match &settings.schedule {
                     Some(_) => settings.timeout = Seconds::DAY,
                     None => settings.tz = own.settings.tz.clone(),
                 }
                 assert_eq!(own.settings, settings, "{name}");
-                let assigned: Vec<_> = state.channels_of(check).map(|channel| channel.uuid).collect();
+                let assigned: Vec<_> = state
+                    .channels_of(check)
+                    .map(|channel| channel.uuid)
+                    .collect();
                 assert_eq!(own.channels.to_vec(), assigned, "{name}");
-                let (found, wanted) = (&own.state, &check.state);
-                assert_eq!((found.status, found.n_pings), (wanted.status, wanted.n_pings), "{name}");
-                assert_eq!(found.last_duration, wanted.last_duration.map(|micros| micros / MICROS_PER_SEC * MICROS_PER_SEC), "{name}");
-                assert_eq!(found.last_ping.map(|at| at.secs()), wanted.last_ping.map(|at| at.secs()), "{name}");
+                let found = &own.state;
+                let wanted = &check.state;
+                assert_eq!(
+                    (found.status, found.n_pings),
+                    (wanted.status, wanted.n_pings),
+                    "{name}"
+                );
+                assert_eq!(
+                    found.last_duration,
+                    wanted
+                        .last_duration
+                        .map(|micros| micros / MICROS_PER_SEC * MICROS_PER_SEC),
+                    "{name}"
+                );
+                assert_eq!(
+                    found.last_ping.map(|at| at.secs()),
+                    wanted.last_ping.map(|at| at.secs()),
+                    "{name}"
+                );
                 if logs != PingLogSelection::None {
-                    assert_eq!((found.last_ping, found.run), (wanted.last_ping, wanted.run), "{name}");
+                    assert_eq!(
+                        (found.last_ping, found.run),
+                        (wanted.last_ping, wanted.run),
+                        "{name}"
+                    );
                 }
             }
             let count = |what: &str| report["counts"][what]["carried"].as_u64().unwrap_or(0);
@@ -134,18 +259,48 @@ async fn a_project_is_the_same_when_it_is_read_through_the_api() {
                 PingLogSelection::WithoutBodies => (10, 0),
                 PingLogSelection::None => (0, 0),
             };
-            assert_eq!((count("pings"), count("bodies"), count("checks")), (pings, bodies, 8), "{report}");
+            assert_eq!(
+                (count("pings"), count("bodies"), count("checks")),
+                (pings, bodies, 8),
+                "{report}"
+            );
         });
     }
-    let refused = looked(&api(&server.base, &server.main.read_only_key, PingLogSelection::WithoutBodies), &clock).await.unwrap_err();
-    assert_eq!(refused, "the server shows no UUIDs: give a key that may write with --key-file");
-    let refused = looked(&api(&server.base, KEY, PingLogSelection::WithoutBodies), &clock).await.unwrap_err();
-    assert!(refused.contains("/api/v3/checks/: the server refuses the key: 401") && !refused.contains(KEY), "{refused}");
+    let refused = looked(
+        &api(
+            &server.base,
+            &server.main.read_only_key,
+            PingLogSelection::WithoutBodies,
+        ),
+        &clock,
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(
+        refused,
+        "the server shows no UUIDs: give a key that may write with --key-file"
+    );
+    let refused = looked(
+        &api(&server.base, KEY, PingLogSelection::WithoutBodies),
+        &clock,
+    )
+    .await
+    .unwrap_err();
+    assert!(
+        refused.contains("/api/v3/checks/: the server refuses the key: 401")
+            && !refused.contains(KEY),
+        "{refused}"
+    );
     server.stop().await;
 }
 
 fn answer(status: u16, headers: Vec<(&'static str, String)>, body: &Value) -> ResponseAction {
-    ResponseAction::Answer(Reply { status, headers, body: body.to_string().into_bytes(), ..Reply::default() })
+    ResponseAction::Answer(Reply {
+        status,
+        headers,
+        body: body.to_string().into_bytes(),
+        ..Reply::default()
+    })
 }
 
 #[tokio::test]
@@ -162,14 +317,27 @@ async fn a_server_that_asks_to_wait_is_asked_again() {
         answer(200, Vec::new(), &badges),
     ])
     .await;
-    let (imported, _) = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock).await.unwrap();
-    assert_eq!((imported.projects.len(), imported.projects[0].checks.len()), (1, 0));
+    let (imported, _) = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock)
+        .await
+        .unwrap();
+    assert_eq!(
+        (imported.projects.len(), imported.projects[0].checks.len()),
+        (1, 0)
+    );
     let seen = server.seen();
     assert_eq!(seen.len(), 6);
-    assert!(seen.iter().all(|seen| seen.method == "GET" && seen.header("x-api-key") == Some(KEY)));
+    assert!(
+        seen.iter()
+            .all(|seen| seen.method == "GET" && seen.header("x-api-key") == Some(KEY))
+    );
     let server = Receiver::start([wait()]).await;
-    let refused = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock).await.unwrap_err();
-    assert!(refused.ends_with("the server goes on asking to wait: 429"), "{refused}");
+    let refused = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock)
+        .await
+        .unwrap_err();
+    assert!(
+        refused.ends_with("the server goes on asking to wait: 429"),
+        "{refused}"
+    );
     assert_eq!(server.seen().len(), 21);
 }
 
@@ -177,28 +345,64 @@ async fn a_server_that_asks_to_wait_is_asked_again() {
 async fn what_is_no_such_api_is_told_at_once() {
     let clock = Clock::Manual(ManualClock::at(START));
     let server = Receiver::start([ResponseAction::status(404)]).await;
-    let refused = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock).await.unwrap_err();
-    assert!(refused.ends_with("/api/v3/checks/: it is not there: 404"), "{refused}");
+    let refused = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock)
+        .await
+        .unwrap_err();
+    assert!(
+        refused.ends_with("/api/v3/checks/: it is not there: 404"),
+        "{refused}"
+    );
     let targets: Vec<_> = server.seen().into_iter().map(|seen| seen.target).collect();
-    assert_eq!(targets, ["v3", "v2", "v1"].map(|version| format!("/api/{version}/checks/")));
+    assert_eq!(
+        targets,
+        ["v3", "v2", "v1"].map(|version| format!("/api/{version}/checks/"))
+    );
     for (act, part) in [
-        (ResponseAction::redirect(301, "https://elsewhere.example/"), "the server answers 301, as if it were elsewhere"),
+        (
+            ResponseAction::redirect(301, "https://elsewhere.example/"),
+            "the server answers 301, as if it were elsewhere",
+        ),
         (ResponseAction::status(418), "the server answers 418"),
         (answer(200, Vec::new(), &json!([1])), "no list of checks"),
-        (ResponseAction::Answer(Reply { status: 200, body: b"<html>".to_vec(), ..Reply::default() }), "the answer is not JSON"),
+        (
+            ResponseAction::Answer(Reply {
+                status: 200,
+                body: b"<html>".to_vec(),
+                ..Reply::default()
+            }),
+            "the answer is not JSON",
+        ),
     ] {
         let server = Receiver::start([act]).await;
-        let refused = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock).await.unwrap_err();
-        assert!(refused.contains(part) && !refused.contains(KEY), "{refused}");
+        let refused = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock)
+            .await
+            .unwrap_err();
+        assert!(
+            refused.contains(part) && !refused.contains(KEY),
+            "{refused}"
+        );
         assert_eq!(server.seen().len(), 1);
     }
     for (url, key, part) in [
         ("ftp://h", KEY, "--api: "),
-        ("https://me:secret@h", KEY, "--api: give the address of the server alone"),
-        ("https://h", "short", "--key-file: an API key has 32 characters"),
+        (
+            "https://me:secret@h",
+            KEY,
+            "--api: give the address of the server alone",
+        ),
+        (
+            "https://h",
+            "short",
+            "--key-file: an API key has 32 characters",
+        ),
     ] {
-        let refused = looked(&api(url, key, PingLogSelection::All), &clock).await.unwrap_err();
-        assert!(refused.contains(part) && !refused.contains("secret"), "{refused}");
+        let refused = looked(&api(url, key, PingLogSelection::All), &clock)
+            .await
+            .unwrap_err();
+        assert!(
+            refused.contains(part) && !refused.contains("secret"),
+            "{refused}"
+        );
     }
 }
 
@@ -207,7 +411,11 @@ async fn stand_in(recorded: &str) -> Receiver {
     let recorded: BTreeMap<String, (u16, Value)> = serde_json::from_str(recorded).unwrap();
     Receiver::answering(move |seen| match recorded.get(&seen.target) {
         Some((status, body)) => answer(*status, Vec::new(), body),
-        None if seen.target.ends_with("/body") => ResponseAction::Answer(Reply { status: 200, body: b"done".to_vec(), ..Reply::default() }),
+        None if seen.target.ends_with("/body") => ResponseAction::Answer(Reply {
+            status: 200,
+            body: b"done".to_vec(),
+            ..Reply::default()
+        }),
         None => ResponseAction::status(404),
     })
     .await
@@ -216,10 +424,20 @@ async fn stand_in(recorded: &str) -> Receiver {
 #[tokio::test]
 async fn releases_of_healthchecks_are_read_as_they_answer() {
     let clock = Clock::Manual(ManualClock::at(Timestamp::from_secs(1_795_420_800)));
-    let old: [&str; 4] =
-        ["Job 2 ž up 1: new-up", "Job 3 ž new 3: ", "Job 30 ž down 9: new-up up-down down-up up-down", "Job 6 ž paused 3: new-up up-down"];
+    let old: [&str; 4] = [
+        "Job 2 ž up 1: new-up",
+        "Job 3 ž new 3: ",
+        "Job 30 ž down 9: new-up up-down down-up up-down",
+        "Job 6 ž paused 3: new-up up-down",
+    ];
     let cases: [(&str, &str, &[&str], u64, u64); 4] = [
-        (include_str!("../healthchecks/api/1.20.json"), "v1", &old, 0, 3),
+        (
+            include_str!("../healthchecks/api/1.20.json"),
+            "v1",
+            &old,
+            0,
+            3,
+        ),
         (
             include_str!("../healthchecks/api/2.10.json"),
             "v1",
@@ -263,10 +481,20 @@ async fn releases_of_healthchecks_are_read_as_they_answer() {
     for (recorded, version, wanted, guessed, badges) in cases {
         let server = stand_in(recorded).await;
         let api = api(&server.url(""), KEY, PingLogSelection::All);
-        let config = OutboundConfig { proxy: ProxyChoice::None, ..OutboundConfig::default() };
+        let config = OutboundConfig {
+            proxy: ProxyChoice::None,
+            ..OutboundConfig::default()
+        };
         let outbound = Outbound::new(config, &clock, Random::seeded(7)).unwrap();
-        let mut source = fetch_project(&api, &outbound, &clock, &Random::System, &mut |_, _| {}).await.unwrap();
-        let (projects, skip, zones) = (vec![ProjectSelection { source_name: "Moved".into(), new_name: None }], Vec::new(), Vec::new());
+        let mut source = fetch_project(&api, &outbound, &clock, &Random::System, &mut |_, _| {})
+            .await
+            .unwrap();
+        let projects = vec![ProjectSelection {
+            source_name: "Moved".into(),
+            new_name: None,
+        }];
+        let skip = Vec::new();
+        let zones = Vec::new();
         let options = ImportOptions {
             projects,
             skipped_checks: skip,
@@ -275,11 +503,16 @@ async fn releases_of_healthchecks_are_read_as_they_answer() {
             with_users: false,
             environment: ServerEnvironment::default(),
         };
-        let mut reading = SourceReader::read_objects(&mut source, &options, clock.now(), &mut |_| {}).unwrap();
+        let mut reading =
+            SourceReader::read_objects(&mut source, &options, clock.now(), &mut |_| {}).unwrap();
         let mut flips: BTreeMap<_, Vec<String>> = BTreeMap::new();
         let mut take = |entry| {
             if let ImportLogEntry::Flip(own, _) = entry {
-                flips.entry(own.check).or_default().push(format!("{}-{}", own.flip.from.name(), own.flip.to.name()));
+                flips.entry(own.check).or_default().push(format!(
+                    "{}-{}",
+                    own.flip.from.name(),
+                    own.flip.to.name()
+                ));
             }
             ControlFlow::Continue(())
         };
@@ -288,27 +521,61 @@ async fn releases_of_healthchecks_are_read_as_they_answer() {
         let report = serde_json::to_value(&report).unwrap();
         let project = &imported.projects[0];
         let checks = project.checks.iter().map(|check| {
-            let own = flips.get(&check.uuid).map(|flips| flips.join(" ")).unwrap_or_default();
-            format!("{} {} {}: {own}", check.settings.name.as_str(), check.state.status.name(), check.state.n_pings)
+            let own = flips
+                .get(&check.uuid)
+                .map(|flips| flips.join(" "))
+                .unwrap_or_default();
+            format!(
+                "{} {} {}: {own}",
+                check.settings.name.as_str(),
+                check.state.status.name(),
+                check.state.n_pings
+            )
         });
         let mut checks: Vec<_> = checks.collect();
         checks.sort();
         assert_eq!(checks, wanted);
-        let notes = report["counts"]["flips"]["notes"].as_array().cloned().unwrap_or_default();
-        let pauses: u64 =
-            notes.iter().filter(|note| note["text"].as_str().unwrap().contains("pauses")).map(|note| note["count"].as_u64().unwrap()).sum();
+        let notes = report["counts"]["flips"]["notes"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let pauses: u64 = notes
+            .iter()
+            .filter(|note| note["text"].as_str().unwrap().contains("pauses"))
+            .map(|note| note["count"].as_u64().unwrap())
+            .sum();
         assert_eq!(pauses, guessed, "{report}");
         // All channels come, but for kinds that are gone.
-        assert!(project.channels.iter().all(|channel| channel.health.disabled.is_some()));
-        assert_eq!(report["counts"]["channels"]["dropped"].as_u64().unwrap(), u64::from(version == "v1"), "{report}");
+        assert!(
+            project
+                .channels
+                .iter()
+                .all(|channel| channel.health.disabled.is_some())
+        );
+        assert_eq!(
+            report["counts"]["channels"]["dropped"].as_u64().unwrap(),
+            u64::from(version == "v1"),
+            "{report}"
+        );
         // Project and tag badges are signed with a secret that no API tells.
-        assert_eq!(report["counts"]["badges"]["dropped"].as_u64().unwrap_or(0), badges, "{report}");
+        assert_eq!(
+            report["counts"]["badges"]["dropped"].as_u64().unwrap_or(0),
+            badges,
+            "{report}"
+        );
         assert!(
             project
                 .checks
                 .iter()
-                .all(|check| check.settings.slug.is_within_limit() && !check.settings.slug.as_str().is_empty() || version == "v3")
+                .all(|check| check.settings.slug.is_within_limit()
+                    && !check.settings.slug.as_str().is_empty()
+                    || version == "v3")
         );
-        assert!(server.seen().iter().any(|seen| seen.target == format!("/api/{version}/badges/")));
+        assert!(
+            server
+                .seen()
+                .iter()
+                .any(|seen| seen.target == format!("/api/{version}/badges/"))
+        );
     }
 }

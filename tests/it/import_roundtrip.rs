@@ -1,4 +1,5 @@
-//! What one server exports as lines, another one that imports them has: every answer of the API is the same, and so is every line.
+//! What one server exports as lines, another one that imports them has: every answer of the API is
+//! the same, and so is every line.
 
 mod simulated_databases;
 
@@ -12,14 +13,16 @@ use overdue::domain::declared::ConfigSource;
 use overdue::domain::flip::{Flip, FlipCause};
 use overdue::domain::ids::CheckId;
 use overdue::domain::import_contents::{
-    ImportContents, ImportedChannel, ImportedCheck, ImportedFlip, ImportedKey, ImportedKeySecret, ImportedPing, ImportedProject,
-    ImportedSettings, ImportedUser, ImportedWindow,
+    ImportContents, ImportedChannel, ImportedCheck, ImportedFlip, ImportedKey, ImportedKeySecret,
+    ImportedPing, ImportedProject, ImportedSettings, ImportedUser, ImportedWindow,
 };
 use overdue::domain::import_item::{ImportId, ImportItemCounts, ImportMode, NumberedFlip};
 use overdue::domain::legacy_keys::{LegacyBadgeKey, LegacySecret};
 use overdue::domain::maintenance_window::WindowTimes;
 use overdue::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme};
-use overdue::domain::project::{BadgeSecret, ChannelName, KeyAccess, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, ProjectName};
+use overdue::domain::project::{
+    BadgeSecret, ChannelName, KeyAccess, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, ProjectName,
+};
 use overdue::domain::recent_outcomes::{RecentOutcomes, RunOutcome};
 use overdue::domain::schedule::Schedule;
 use overdue::domain::status::Status;
@@ -46,33 +49,63 @@ use crate::support::server::{START, TestServer};
 const RW: &str = "imported-key-of-thirty-two-chars";
 
 async fn step(handle: &Handle, command: ImportStep) -> Result<CommandOutcome, CommandError> {
-    handle.call(Command::Import(Box::new(command))).await.unwrap()
+    handle
+        .call(Command::Import(Box::new(command)))
+        .await
+        .unwrap()
 }
 
 /// Brings everything to a server.
-async fn import_all(handle: &Handle, imported: ImportContents, entries: Vec<ImportLogEntry>) -> Result<usize, CommandError> {
-    let CommandOutcome::Import(ImportStepOutcome::Begun(import)) =
-        step(handle, ImportStep::Begin { ids: numbering::count_ids(&imported), checks: 0 }).await?
+async fn import_all(
+    handle: &Handle,
+    imported: ImportContents,
+    entries: Vec<ImportLogEntry>,
+) -> Result<usize, CommandError> {
+    let CommandOutcome::Import(ImportStepOutcome::Begun(import)) = step(
+        handle,
+        ImportStep::Begin {
+            ids: numbering::count_ids(&imported),
+            checks: 0,
+        },
+    )
+    .await?
     else {
         panic!("it has not begun");
     };
     let checks = numbering::check_ids(&imported, import.0);
     let mut expected = ImportItemCounts::default();
     for entry in entries {
-        let (mut pings, mut flips) = (Vec::new(), Vec::new());
+        let mut pings = Vec::new();
+        let mut flips = Vec::new();
         match entry {
             ImportLogEntry::Ping(ping) => {
                 let check = checks[&ping.check];
                 pings.push(ping.with_check(check));
             }
             ImportLogEntry::Flip(flip, _) | ImportLogEntry::OrderedFlip(flip) => {
-                flips.push(NumberedFlip { check: checks[&flip.check], flip: flip.flip });
+                flips.push(NumberedFlip {
+                    check: checks[&flip.check],
+                    flip: flip.flip,
+                });
             }
         }
-        (expected.pings, expected.flips) = (expected.pings + pings.len() as u64, expected.flips + flips.len() as u64);
-        step(handle, ImportStep::Log { import, pings, flips }).await?;
+        (expected.pings, expected.flips) = (
+            expected.pings + pings.len() as u64,
+            expected.flips + flips.len() as u64,
+        );
+        step(
+            handle,
+            ImportStep::Log {
+                import,
+                pings,
+                flips,
+            },
+        )
+        .await?;
     }
-    let (secrets, signing, newest) = (imported.secrets.clone(), imported.badge_secret, imported.newest);
+    let secrets = imported.secrets.clone();
+    let signing = imported.badge_secret;
+    let newest = imported.newest;
     let objects = numbering::number_items(imported, import.0, handle.random());
     objects.iter().for_each(|object| expected.count(object));
     step(handle, ImportStep::Objects { import, objects }).await?;
@@ -86,7 +119,11 @@ async fn import_all(handle: &Handle, imported: ImportContents, entries: Vec<Impo
     finish(handle, import, ending).await
 }
 
-async fn finish(handle: &Handle, import: ImportId, ending: ImportFinishOptions) -> Result<usize, CommandError> {
+async fn finish(
+    handle: &Handle,
+    import: ImportId,
+    ending: ImportFinishOptions,
+) -> Result<usize, CommandError> {
     match step(handle, ImportStep::Finish { import, ending }).await {
         Ok(CommandOutcome::Import(ImportStepOutcome::Finished { replaced, .. })) => Ok(replaced),
         Ok(outcome) => panic!("{outcome:?}"),
@@ -104,13 +141,18 @@ fn exported(handle: &Handle, logs: bool) -> String {
 }
 
 /// What is in these lines, or why it is refused.
-fn read(handle: &Handle, lines: &[u8], chosen: &[ProjectSelection]) -> Result<(ImportContents, Vec<ImportLogEntry>), String> {
+fn read(
+    handle: &Handle,
+    lines: &[u8],
+    chosen: &[ProjectSelection],
+) -> Result<(ImportContents, Vec<ImportLogEntry>), String> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("all.jsonl");
     std::fs::write(&path, lines).unwrap();
     let told = |problem: String| problem.replace(&format!("{}: ", path.display()), "");
     let mut entries = Vec::new();
-    let mut reading = ExportReader::open(&path, chosen, handle.random(), &mut |_| {}).map_err(told)?;
+    let mut reading =
+        ExportReader::open(&path, chosen, handle.random(), &mut |_| {}).map_err(told)?;
     let mut take = |entry| {
         entries.push(entry);
         ControlFlow::Continue(())
@@ -137,7 +179,12 @@ async fn empty_server() -> TestServer {
 
 async fn empty_server_at(now: Timestamp) -> TestServer {
     let server = TestServer::start_at(Medium::memory(), now).await;
-    server.handle.call(Command::DeleteProject(server.main.id)).await.unwrap().unwrap();
+    server
+        .handle
+        .call(Command::DeleteProject(server.main.id))
+        .await
+        .unwrap()
+        .unwrap();
     server
 }
 
@@ -156,50 +203,108 @@ fn check(uuid: u128, status: Status) -> ImportedCheck {
         tags: Tags::from_stored("prod db"),
         ..CheckSettings::default()
     };
-    let mut state = CheckState { status, changed: moment(3600), n_pings: 9, ..CheckState::new(moment(90_000)) };
+    let mut state = CheckState {
+        status,
+        changed: moment(3600),
+        n_pings: 9,
+        ..CheckState::new(moment(90_000))
+    };
     if status != Status::New {
         state.last_ping = Some(moment(1200));
     }
     let channels = Box::new([Uuid::from_u128(900)]);
-    let (uuid, badge) = (Uuid::from_u128(uuid), Some(Uuid::from_u128(uuid + (1 << 64))));
-    let (parents, behind, managed) = (Box::default(), None, None);
-    ImportedCheck { uuid, badge, created: state.changed, settings, channels, parents, state, down_parent: behind, managed_by: managed }
+    let (uuid, badge) = (
+        Uuid::from_u128(uuid),
+        Some(Uuid::from_u128(uuid + (1 << 64))),
+    );
+    let parents = Box::default();
+    let behind = None;
+    let managed = None;
+    ImportedCheck {
+        uuid,
+        badge,
+        created: state.changed,
+        settings,
+        channels,
+        parents,
+        state,
+        down_parent: behind,
+        managed_by: managed,
+    }
 }
 
 fn key(secret: ImportedKeySecret, label: &str) -> ImportedKey {
-    let (hint, label) = ("hint".into(), KeyLabel::parse(label).unwrap());
-    let used = (!label.as_str().is_empty()).then(|| KeyUse { at: moment(5), from: [192, 0, 2, 7].into() });
-    ImportedKey { secret, hint, label, created: Some(moment(50_000)), last_use: used, managed_by: None }
+    let hint = "hint".into();
+    let label = KeyLabel::parse(label).unwrap();
+    let used = (!label.as_str().is_empty()).then(|| KeyUse {
+        at: moment(5),
+        from: [192, 0, 2, 7].into(),
+    });
+    ImportedKey {
+        secret,
+        hint,
+        label,
+        created: Some(moment(50_000)),
+        last_use: used,
+        managed_by: None,
+    }
 }
 
 /// What the API alone cannot make.
 fn imported_of_every_kind() -> ImportContents {
-    let secrets: Vec<_> = ["one", "two"].map(|text| LegacySecret::parse(text).unwrap()).into();
+    let secrets: Vec<_> = ["one", "two"]
+        .map(|text| LegacySecret::parse(text).unwrap())
+        .into();
     let hashed = |secret: u8, access, text: &str| ImportedKeySecret::Legacy {
         access,
         secret_index: secret,
         digest: secrets[usize::from(secret)].digest_key(text.as_bytes()),
     };
     let mut late = check(21, Status::Down);
-    late.state.notification = NotificationState::Pending { at: moment(-600), reason: HoldReason::ParentDown(CheckId(0)) };
-    (late.parents, late.down_parent) = (Box::new([Uuid::from_u128(23), Uuid::from_u128(22)]), Some(Uuid::from_u128(23)));
-    (late.settings.failure_threshold, late.managed_by) = (FailureThreshold::parse(3).unwrap(), owner("homelab"));
-    [RunOutcome::Success, RunOutcome::Missed, RunOutcome::Fail].into_iter().for_each(|outcome| late.state.outcomes.push(outcome));
+    late.state.notification = NotificationState::Pending {
+        at: moment(-600),
+        reason: HoldReason::ParentDown(CheckId(0)),
+    };
+    (late.parents, late.down_parent) = (
+        Box::new([Uuid::from_u128(23), Uuid::from_u128(22)]),
+        Some(Uuid::from_u128(23)),
+    );
+    (late.settings.failure_threshold, late.managed_by) =
+        (FailureThreshold::parse(3).unwrap(), owner("homelab"));
+    [RunOutcome::Success, RunOutcome::Missed, RunOutcome::Fail]
+        .into_iter()
+        .for_each(|outcome| late.state.outcomes.push(outcome));
     late.state.failures = 2;
     let mut router = check(22, Status::Down);
     router.state.notification = NotificationState::Undelivered;
     let mut root = check(23, Status::Down);
     root.state.notification = NotificationState::Notified;
     let mut running = check(24, Status::Up);
-    running.state.run = Some(OngoingRun { start: moment(60), rid: Some(Uuid::from_u128(7)) });
+    running.state.run = Some(OngoingRun {
+        start: moment(60),
+        rid: Some(Uuid::from_u128(7)),
+    });
     running.state.last_duration = Some(1_234_567);
     running.state.outcomes = RecentOutcomes::from_bits(u64::MAX / 3);
     let schedule = Schedule::parse("Mon..Fri *-*-* 03:30").unwrap();
-    (running.settings.schedule, running.settings.tz) = (Some(Arc::new(schedule)), Timezone::parse("Europe/Riga").unwrap());
+    (running.settings.schedule, running.settings.tz) = (
+        Some(Arc::new(schedule)),
+        Timezone::parse("Europe/Riga").unwrap(),
+    );
     let webhook = |url: &str| {
-        ImportedSettings::Complete(ChannelSettings::parse(ChannelKind::from_name("webhook").unwrap(), [("down-url", url)]).unwrap())
+        ImportedSettings::Complete(
+            ChannelSettings::parse(
+                ChannelKind::from_name("webhook").unwrap(),
+                [("down-url", url)],
+            )
+            .unwrap(),
+        )
     };
-    let lacking = ChannelSettings::from_incomplete(ChannelKind::from_name("telegram").unwrap(), [("chat", "12")]).unwrap();
+    let lacking = ChannelSettings::from_incomplete(
+        ChannelKind::from_name("telegram").unwrap(),
+        [("chat", "12")],
+    )
+    .unwrap();
     let trouble = |reason: &str| Some((moment(70), reason.into()));
     let name = |text: &str| ChannelName::parse(text).unwrap();
     let channels = vec![
@@ -208,7 +313,10 @@ fn imported_of_every_kind() -> ImportContents {
             name: name("hook"),
             settings: webhook("http://192.0.2.1/"),
             set_by_operator: false,
-            health: ChannelHealth { failing: trouble("no answer"), ..ChannelHealth::default() },
+            health: ChannelHealth {
+                failing: trouble("no answer"),
+                ..ChannelHealth::default()
+            },
             managed_by: owner("homelab"),
         },
         ImportedChannel {
@@ -216,7 +324,10 @@ fn imported_of_every_kind() -> ImportContents {
             name: name(""),
             settings: ImportedSettings::Complete(lacking),
             set_by_operator: true,
-            health: ChannelHealth { disabled: trouble("imported without token"), ..ChannelHealth::default() },
+            health: ChannelHealth {
+                disabled: trouble("imported without token"),
+                ..ChannelHealth::default()
+            },
             managed_by: None,
         },
     ];
@@ -229,8 +340,21 @@ fn imported_of_every_kind() -> ImportContents {
     };
     let weekly = Arc::new(Schedule::parse("0 2 * * 6").unwrap());
     let windows = vec![
-        window(950, WindowTimes::Once { from: moment(100), to: moment(-100) }),
-        window(951, WindowTimes::Recurring { schedule: weekly, tz: Timezone::utc(), minutes: 90 }),
+        window(
+            950,
+            WindowTimes::Once {
+                from: moment(100),
+                to: moment(-100),
+            },
+        ),
+        window(
+            951,
+            WindowTimes::Recurring {
+                schedule: weekly,
+                tz: Timezone::utc(),
+                minutes: 90,
+            },
+        ),
     ];
     let project = ImportedProject {
         uuid: Uuid::from_u128(500),
@@ -240,16 +364,32 @@ fn imported_of_every_kind() -> ImportContents {
         check_limit: Some(33),
         ping_log_limit: 7,
         keys: vec![
-            key(ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash::of_key(RW.as_bytes()))), ""),
+            key(
+                ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash::of_key(RW.as_bytes()))),
+                "",
+            ),
             key(hashed(1, KeyAccess::ReadOnly, "hcr_x"), "grafana"),
             key(hashed(0, KeyAccess::ReadWrite, "hcw_x"), ""),
-            key(ImportedKeySecret::Native(KeySecret::Ping(PingKey::parse("ping-me").unwrap())), "cron"),
+            key(
+                ImportedKeySecret::Native(KeySecret::Ping(PingKey::parse("ping-me").unwrap())),
+                "cron",
+            ),
         ],
         channels,
         windows,
-        checks: vec![late, router, root, running, check(25, Status::Paused), check(26, Status::New)],
+        checks: vec![
+            late,
+            router,
+            root,
+            running,
+            check(25, Status::Paused),
+            check(26, Status::New),
+        ],
     };
-    let password = password::parse("$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzYWx0$2oSx7cEOGJ+v3lWXcKk2XKwJ0rn5tPnKcRo4ZZK7Bno");
+    let password = password::parse(
+        "$argon2id$v=19$m=19456,t=2,\
+         p=1$c29tZXNhbHRzYWx0$2oSx7cEOGJ+v3lWXcKk2XKwJ0rn5tPnKcRo4ZZK7Bno",
+    );
     let user = |name: &str, uuid| ImportedUser {
         uuid: Some(Uuid::from_u128(uuid)),
         name: UserName::parse(name).unwrap(),
@@ -262,10 +402,22 @@ fn imported_of_every_kind() -> ImportContents {
         created: moment(70_000),
         managed_by: None,
     };
-    let list = ListPreferences { order: SortOrder::parse("-name").unwrap(), page_size: 1000 };
-    let taste = UserPreferences { zone: Some(Timezone::parse("Asia/Tokyo").unwrap()), theme: Theme::Dark, shortcuts: false, list };
+    let list = ListPreferences {
+        order: SortOrder::parse("-name").unwrap(),
+        page_size: 1000,
+    };
+    let taste = UserPreferences {
+        zone: Some(Timezone::parse("Asia/Tokyo").unwrap()),
+        theme: Theme::Dark,
+        shortcuts: false,
+        list,
+    };
     let recovery = Box::new([KeyHash([3; 32]), KeyHash([4; 32])]);
-    let second = Some(SecondFactor { secret: TotpSecret::new([5; 20]), last_used_step: 77, recovery_hashes: recovery });
+    let second = Some(SecondFactor {
+        secret: TotpSecret::new([5; 20]),
+        last_used_step: 77,
+        recovery_hashes: recovery,
+    });
     let member = vec![(Uuid::from_u128(500), Membership::ReadOnly)];
     let bob = ImportedUser {
         owner: false,
@@ -278,7 +430,13 @@ fn imported_of_every_kind() -> ImportContents {
     };
     let users = vec![user("ann", 61), bob];
     assert!(users[0].password.is_some());
-    ImportContents { projects: vec![project], users, secrets, badge_secret: None, newest: Some(moment(1)) }
+    ImportContents {
+        projects: vec![project],
+        users,
+        secrets,
+        badge_secret: None,
+        newest: Some(moment(1)),
+    }
 }
 
 fn log() -> Vec<ImportLogEntry> {
@@ -291,25 +449,51 @@ fn log() -> Vec<ImportLogEntry> {
         FlipCause::NoKeyword,
         FlipCause::Unknown,
     ];
-    let causes = cause.into_iter().chain([FlipCause::ExitStatus(9.try_into().unwrap())]);
+    let causes = cause
+        .into_iter()
+        .chain([FlipCause::ExitStatus(9.try_into().unwrap())]);
     let mut entries = Vec::new();
     for (place, cause) in (0_i64..).zip(causes) {
         // The clock was set back once.
         let at = moment(20_000 - 2_000 * place + if place == 4 { 9_000 } else { 0 });
-        for (from, to, cause) in [(Status::Up, Status::Down, cause), (Status::Down, Status::Up, FlipCause::Success)] {
+        for (from, to, cause) in [
+            (Status::Up, Status::Down, cause),
+            (Status::Down, Status::Up, FlipCause::Success),
+        ] {
             entries.push(ImportLogEntry::OrderedFlip(ImportedFlip {
                 check: Uuid::from_u128(21),
-                flip: Flip { at, from, to, cause, awaited_since: None },
+                flip: Flip {
+                    at,
+                    from,
+                    to,
+                    cause,
+                    awaited_since: None,
+                },
             }));
         }
     }
     let bodies: [&[u8]; 4] = [b"", b"\xff\x00binary", b"text", &[b'x'; 700_000]];
-    let kinds = [PingKind::Success, PingKind::Start, PingKind::Fail, PingKind::Log, PingKind::Ignored];
+    let kinds = [
+        PingKind::Success,
+        PingKind::Start,
+        PingKind::Fail,
+        PingKind::Log,
+        PingKind::Ignored,
+    ];
     // There is no ping 4: what lies before is not seen.
     for n in (1..=9_u64).filter(|n| *n != 4) {
         let method = PingMethod::ALL[n as usize % 8];
-        let (scheme, addr) = if n % 2 == 0 { (PingScheme::Https, Some([192, 0, 2, n as u8].into())) } else { (PingScheme::Email, None) };
-        let origin = PingOrigin { scheme, method, remote_addr: addr, user_agent: format!("agent \"{n}\"").into() };
+        let (scheme, addr) = if n % 2 == 0 {
+            (PingScheme::Https, Some([192, 0, 2, n as u8].into()))
+        } else {
+            (PingScheme::Email, None)
+        };
+        let origin = PingOrigin {
+            scheme,
+            method,
+            remote_addr: addr,
+            user_agent: format!("agent \"{n}\"").into(),
+        };
         entries.push(ImportLogEntry::Ping(ImportedPing {
             check: Uuid::from_u128(21),
             n,
@@ -328,28 +512,60 @@ fn log() -> Vec<ImportLogEntry> {
 async fn full_server() -> TestServer {
     let server = TestServer::start_storing(1_000_000).await;
     let handle = &server.handle;
-    handle.call(Command::SetBadgeSecret(BadgeSecret([9; 32]))).await.unwrap().unwrap();
-    import_all(handle, imported_of_every_kind(), log()).await.unwrap();
+    handle
+        .call(Command::SetBadgeSecret(BadgeSecret([9; 32])))
+        .await
+        .unwrap()
+        .unwrap();
+    import_all(handle, imported_of_every_kind(), log())
+        .await
+        .unwrap();
     let posted = json!({
         "name": "Nightly \"backup\"\n", "slug": "nightly", "tags": "a b", "desc": "ž\u{1}\\", "schedule": "30 3 * * *", "tz": "Asia/Tokyo", "grace": 7200,
         "manual_resume": true, "methods": "POST", "start_kw": "begin", "success_kw": "ok, fine", "failure_kw": "error",
         "filter_subject": true, "filter_body": true, "filter_http_body": true, "filter_default_fail": true,
     });
-    let (cron, simple) = (server.create_check(posted).await, server.create_check(json!({ "slug": "simple", "timeout": 90 })).await);
+    let cron = server.create_check(posted).await;
+    let simple = server
+        .create_check(json!({ "slug": "simple", "timeout": 90 }))
+        .await;
     let uuid = |check: &Value| check["uuid"].as_str().unwrap().to_owned();
     for (path, body) in [
         (format!("/ping/{}", uuid(&cron)), &b"begin"[..]),
         (format!("/ping/{}", uuid(&cron)), b"all ok"),
-        (format!("/ping/{}/start?rid=6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f", uuid(&simple)), b""),
-        (format!("/ping/{}/0?rid=6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f", uuid(&simple)), b"\xfe"),
+        (
+            format!(
+                "/ping/{}/start?rid=6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f",
+                uuid(&simple)
+            ),
+            b"",
+        ),
+        (
+            format!(
+                "/ping/{}/0?rid=6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f",
+                uuid(&simple)
+            ),
+            b"\xfe",
+        ),
         (format!("/ping/{}/3", uuid(&simple)), &[b'y'; 600_000]),
         (format!("/ping/{}/log", uuid(&simple)), b"note"),
-        (format!("/ping/{}/new-one?create=1", server.main.ping_key), b"made"),
+        (
+            format!("/ping/{}/new-one?create=1", server.main.ping_key),
+            b"made",
+        ),
     ] {
-        let answer = server.send("POST", &path, &[("User-Agent", "curl/8")], body).await;
+        let answer = server
+            .send("POST", &path, &[("User-Agent", "curl/8")], body)
+            .await;
         assert!([200, 201].contains(&answer.status), "{path}: {answer:?}");
     }
-    assert_eq!(server.api("POST", &format!("/checks/{}/pause", uuid(&cron)), "").await.status, 200);
+    assert_eq!(
+        server
+            .api("POST", &format!("/checks/{}/pause", uuid(&cron)), "")
+            .await
+            .status,
+        200
+    );
     server
 }
 
@@ -357,24 +573,45 @@ async fn full_server() -> TestServer {
 async fn answers(server: &TestServer, keys: &[&str]) -> Vec<(String, u16, String)> {
     let mut all = Vec::new();
     for &key in keys {
-        let mut paths: Vec<String> =
-            ["/api/v3/checks/", "/api/v3/channels/", "/api/v3/badges/", "/api/overdue/v1/channels", "/api/overdue/v1/windows"]
-                .map(Into::into)
-                .into();
+        let mut paths: Vec<String> = [
+            "/api/v3/checks/",
+            "/api/v3/channels/",
+            "/api/v3/badges/",
+            "/api/overdue/v1/channels",
+            "/api/overdue/v1/windows",
+        ]
+        .map(Into::into)
+        .into();
         while let Some(path) = paths.pop() {
             let answer = server.send("GET", &path, &[("X-Api-Key", key)], b"").await;
             let text = String::from_utf8_lossy(&answer.body).replace(&server.base, "");
             if let Ok(found) = serde_json::from_str::<Value>(&text) {
                 for check in found["checks"].as_array().into_iter().flatten() {
-                    let name = check["uuid"].as_str().or(check["unique_key"].as_str()).unwrap();
+                    let name = check["uuid"]
+                        .as_str()
+                        .or(check["unique_key"].as_str())
+                        .unwrap();
                     paths.push(format!("/api/v3/checks/{name}"));
-                    paths.extend(["flips/", "pings/"].map(|log| format!("/api/v3/checks/{name}/{log}")));
+                    paths.extend(
+                        ["flips/", "pings/"].map(|log| format!("/api/v3/checks/{name}/{log}")),
+                    );
                     paths.push(format!("/api/overdue/v1/checks/{name}/alerting"));
-                    paths.extend(["svg", "json", "shields"].map(|format| format!("/b/2/{name}.{format}")));
+                    paths.extend(
+                        ["svg", "json", "shields"].map(|format| format!("/b/2/{name}.{format}")),
+                    );
                 }
                 let pings = found["pings"].as_array().into_iter().flatten();
-                paths.extend(pings.filter_map(|ping| Some(format!("{path}{}/body", ping["body_url"].as_str().and(ping["n"].as_u64())?))));
-                let badges = found["badges"].as_object().into_iter().flatten().flat_map(|(_, urls)| urls.as_object().unwrap().values());
+                paths.extend(pings.filter_map(|ping| {
+                    Some(format!(
+                        "{path}{}/body",
+                        ping["body_url"].as_str().and(ping["n"].as_u64())?
+                    ))
+                }));
+                let badges = found["badges"]
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .flat_map(|(_, urls)| urls.as_object().unwrap().values());
                 paths.extend(badges.map(|url| url.as_str().unwrap().to_owned()));
             }
             all.push((path, answer.status, text));
@@ -394,11 +631,27 @@ fn assert_same<T: PartialEq + std::fmt::Debug>(one: &[T], other: &[T]) {
 #[tokio::test]
 async fn another_server_has_everything() {
     let one = full_server().await;
-    let keys = &[one.main.read_write_key.as_str(), one.main.read_only_key.as_str(), RW];
+    let keys = &[
+        one.main.read_write_key.as_str(),
+        one.main.read_only_key.as_str(),
+        RW,
+    ];
     // Before it is exported: a key notes its first use within the hour.
     let asked = answers(&one, keys).await;
-    for part in ["/pings/5/body", "/alerting", "/b/2/", "/badges/", "overdue/v1/windows", "\"behind\""] {
-        assert!(asked.iter().any(|(path, _, text)| path.contains(part) || text.contains(part)), "{part}");
+    for part in [
+        "/pings/5/body",
+        "/alerting",
+        "/b/2/",
+        "/badges/",
+        "overdue/v1/windows",
+        "\"behind\"",
+    ] {
+        assert!(
+            asked
+                .iter()
+                .any(|(path, _, text)| path.contains(part) || text.contains(part)),
+            "{part}"
+        );
     }
     let lines = exported(&one.handle, true);
     assert!(lines.lines().all(|line| line.len() < 1 << 20) && lines.contains("{\"body\":{"));
@@ -409,7 +662,10 @@ async fn another_server_has_everything() {
     assert_same(&lines_between(&again), &lines_between(&lines));
     // Once more is no more.
     assert_eq!(import(&other.handle, &lines).await, Ok(2));
-    assert_same(&lines_between(&exported(&other.handle, true)), &lines_between(&lines));
+    assert_same(
+        &lines_between(&exported(&other.handle, true)),
+        &lines_between(&lines),
+    );
     assert_same(&answers(&other, keys).await, &asked);
     one.stop().await;
     other.stop().await;
@@ -418,13 +674,27 @@ async fn another_server_has_everything() {
 #[tokio::test]
 async fn without_logs_the_rest_is_the_same() {
     let one = full_server().await;
-    let (lines, whole) = (exported(&one.handle, false), exported(&one.handle, true));
-    let is_log = |line: &&str| ["{\"flip\"", "{\"ping\"", "{\"body\""].iter().any(|kind| line.starts_with(kind));
+    let lines = exported(&one.handle, false);
+    let whole = exported(&one.handle, true);
+    let is_log = |line: &&str| {
+        ["{\"flip\"", "{\"ping\"", "{\"body\""]
+            .iter()
+            .any(|kind| line.starts_with(kind))
+    };
     assert!(!lines.lines().any(|line| is_log(&line)) && whole.lines().any(|line| is_log(&line)));
-    assert_same(&lines_between(&lines), &lines_between(&whole).into_iter().filter(|line| !is_log(line)).collect::<Vec<_>>());
+    assert_same(
+        &lines_between(&lines),
+        &lines_between(&whole)
+            .into_iter()
+            .filter(|line| !is_log(line))
+            .collect::<Vec<_>>(),
+    );
     let other = empty_server().await;
     import(&other.handle, &lines).await.unwrap();
-    assert_same(&lines_between(&exported(&other.handle, true)), &lines_between(&lines));
+    assert_same(
+        &lines_between(&exported(&other.handle, true)),
+        &lines_between(&lines),
+    );
     one.stop().await;
     other.stop().await;
 }
@@ -440,19 +710,32 @@ async fn some_projects_come_under_other_names_and_without_users() {
     };
     let missing = read(&other.handle, lines.as_bytes(), &[chosen("Other", None)]).unwrap_err();
     assert_eq!(missing, "there is no project \"Other\" in it");
-    let (imported, entries) = read(&other.handle, lines.as_bytes(), &[chosen("Old ž", Some("New"))]).unwrap();
+    let (imported, entries) = read(
+        &other.handle,
+        lines.as_bytes(),
+        &[chosen("Old ž", Some("New"))],
+    )
+    .unwrap();
     // Three pings lie before the gap.
     assert_eq!((imported.users.len(), entries.len()), (0, log().len() - 3));
     import_all(&other.handle, imported, entries).await.unwrap();
     let names: Vec<_> = other.handle.with_state(|state| {
         assert_eq!(state.users.len(), 0);
-        state.projects().map(|project_state| project_state.project.name.as_str().to_owned()).collect()
+        state
+            .projects()
+            .map(|project_state| project_state.project.name.as_str().to_owned())
+            .collect()
     });
     assert_eq!(names, ["main", "New"]);
     // A server with checks of its own goes on signing badges as it did.
     other.create_check(json!({ "name": "own" })).await;
     let before = other.handle.badge_secret();
-    let (mut imported, entries) = read(&other.handle, lines.as_bytes(), &[chosen("Old ž", Some("New"))]).unwrap();
+    let (mut imported, entries) = read(
+        &other.handle,
+        lines.as_bytes(),
+        &[chosen("Old ž", Some("New"))],
+    )
+    .unwrap();
     imported.badge_secret = Some(BadgeSecret([7; 32]));
     assert_eq!(import_all(&other.handle, imported, entries).await, Ok(1));
     assert_eq!(other.handle.badge_secret(), before);
@@ -464,8 +747,14 @@ async fn some_projects_come_under_other_names_and_without_users() {
 fn with_matching_end(lines: &[&str]) -> String {
     use sha2::Digest as _;
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    let hash: String = sha2::Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{text}{{\"end\":{{\"lines\":{},\"sha256\":\"{hash}\"}}}}\n", lines.len())
+    let hash: String = sha2::Sha256::digest(&text)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!(
+        "{text}{{\"end\":{{\"lines\":{},\"sha256\":\"{hash}\"}}}}\n",
+        lines.len()
+    )
 }
 
 #[tokio::test]
@@ -475,7 +764,10 @@ async fn what_was_cut_or_altered_is_refused() {
     let refused = |lines: &[u8]| read(&server.handle, lines, &[]).err();
     assert_eq!(refused(lines.as_bytes()), None);
     let all: Vec<_> = lines.lines().collect();
-    assert_eq!(refused(with_matching_end(&all[..all.len() - 1]).as_bytes()), None);
+    assert_eq!(
+        refused(with_matching_end(&all[..all.len() - 1]).as_bytes()),
+        None
+    );
     let said = |text: &str, part: &str| {
         let refused = refused(text.as_bytes()).unwrap_or_else(|| panic!("{part}: it is taken"));
         assert!(refused.contains(part), "{part}: {refused}");
@@ -483,44 +775,104 @@ async fn what_was_cut_or_altered_is_refused() {
     // Cut at every line, within the first and the last lines, and everywhere by the way.
     let mut length = 0;
     for line in &all {
-        said(&lines[..length], if length == 0 { "it is empty" } else { "it has no end" });
+        said(
+            &lines[..length],
+            if length == 0 {
+                "it is empty"
+            } else {
+                "it has no end"
+            },
+        );
         length += line.len() + 1;
         if length < 5000 || length == lines.len() {
-            said(&lines[..length - 2], if length < all[0].len() + 2 { "line 1: it has no end" } else { "it has no end" });
+            said(
+                &lines[..length - 2],
+                if length < all[0].len() + 2 {
+                    "line 1: it has no end"
+                } else {
+                    "it has no end"
+                },
+            );
         }
     }
     // Two lines in another order, one twice, one missing, one byte.
     let swapped: Vec<_> = [&all[..4], &[all[5], all[4]], &all[6..]].concat();
-    for other in [swapped, [&all[..5], &all[4..]].concat(), [&all[..4], &all[5..]].concat()] {
+    for other in [
+        swapped,
+        [&all[..5], &all[4..]].concat(),
+        [&all[..4], &all[5..]].concat(),
+    ] {
         assert!(refused((other.join("\n") + "\n").as_bytes()).is_some());
     }
-    said(&lines.replacen("\"n_pings\":9", "\"n_pings\":8", 1), "its end does not fit");
+    said(
+        &lines.replacen("\"n_pings\":9", "\"n_pings\":8", 1),
+        "its end does not fit",
+    );
     said(&(lines.clone() + "\n"), "something follows its end");
-    said(&lines.replacen("\"overdue\":1", "\"overdue\":2", 1), "it is of the form 2");
+    said(
+        &lines.replacen("\"overdue\":1", "\"overdue\":2", 1),
+        "it is of the form 2",
+    );
     said("{\"a\":1}\n", "it is no export of overdue");
     let with = |line: &str| with_matching_end(&[&all[..3], &[line]].concat());
-    said(&with("{\"planet\":{}}"), "line 4: \"planet\" is no kind of line");
-    said(&with("[]"), "line 4: \"\" is no kind of line");
-    said(&with(&all[2].replacen("{\"", "{\"moon\":1,\"", 1)), "line 4: \"moon\" is no kind of line");
-    let project = *all.iter().find(|line| line.starts_with("{\"project\"")).unwrap();
     said(
-        &with_matching_end(&[&all[..1], &[&project.replacen("\"name\"", "\"moon\":1,\"name\"", 1)]].concat()),
+        &with("{\"planet\":{}}"),
+        "line 4: \"planet\" is no kind of line",
+    );
+    said(&with("[]"), "line 4: \"\" is no kind of line");
+    said(
+        &with(&all[2].replacen("{\"", "{\"moon\":1,\"", 1)),
+        "line 4: \"moon\" is no kind of line",
+    );
+    let project = *all
+        .iter()
+        .find(|line| line.starts_with("{\"project\""))
+        .unwrap();
+    said(
+        &with_matching_end(
+            &[
+                &all[..1],
+                &[&project.replacen("\"name\"", "\"moon\":1,\"name\"", 1)],
+            ]
+            .concat(),
+        ),
         "line 2: unknown field `moon`",
     );
-    said(&with_matching_end(&[&all[..1], &[project, project]].concat()), "line 3: another project has the number 1");
     said(
-        &with_matching_end(&[all[0], *all.iter().find(|line| line.starts_with("{\"check\"")).unwrap()]),
+        &with_matching_end(&[&all[..1], &[project, project]].concat()),
+        "line 3: another project has the number 1",
+    );
+    said(
+        &with_matching_end(&[
+            all[0],
+            *all.iter()
+                .find(|line| line.starts_with("{\"check\""))
+                .unwrap(),
+        ]),
         "line 2: no project before it has the number",
     );
     said(
-        &with_matching_end(&[all[0], *all.iter().find(|line| line.starts_with("{\"ping\"")).unwrap()]),
+        &with_matching_end(&[
+            all[0],
+            *all.iter()
+                .find(|line| line.starts_with("{\"ping\""))
+                .unwrap(),
+        ]),
         "line 2: no check before it has the number",
     );
     said(
-        &with_matching_end(&[all[0], *all.iter().find(|line| line.starts_with("{\"body\"")).unwrap()]),
+        &with_matching_end(&[
+            all[0],
+            *all.iter()
+                .find(|line| line.starts_with("{\"body\""))
+                .unwrap(),
+        ]),
         "line 2: it goes on with a body, but not",
     );
-    said(&with(&format!("{{\"signing\":\"{}\"}}", "A".repeat(3 << 20))), "line 4: it is longer than a line may be");
+    said(
+        &with(&format!("{{\"signing\":\"{}\"}}", "A".repeat(3 << 20))),
+        "line 4: it is longer than a line may be",
+    );
     server.stop().await;
 }
 
@@ -533,10 +885,15 @@ async fn what_makes_no_sense_leaves_nothing() {
     let lines = exported(&one.handle, true);
     let other = empty_server().await;
     let before = lines_between(&exported(&other.handle, true)).join("\n");
-    let circle = |imported: &mut ImportContents| imported.projects[0].checks[2].parents = Box::new([Uuid::from_u128(21)]);
+    let circle = |imported: &mut ImportContents| {
+        imported.projects[0].checks[2].parents = Box::new([Uuid::from_u128(21)])
+    };
     let windows = |imported: &mut ImportContents| {
         let window = imported.projects[0].windows[0].clone();
-        let more = (0..200).map(|number| ImportedWindow { uuid: Uuid::from_u128(10_000 + number), ..window.clone() });
+        let more = (0..200).map(|number| ImportedWindow {
+            uuid: Uuid::from_u128(10_000 + number),
+            ..window.clone()
+        });
         imported.projects[0].windows.extend(more);
     };
     let secrets = |imported: &mut ImportContents| imported.secrets.truncate(1);
@@ -550,12 +907,28 @@ async fn what_makes_no_sense_leaves_nothing() {
     for (change, part) in refusals {
         let (mut imported, entries) = read(&other.handle, lines.as_bytes(), &[]).unwrap();
         imported.projects.sort_by_key(|project| project.uuid);
-        let place = imported.projects.iter().position(|project| project.uuid == Uuid::from_u128(500)).unwrap();
+        let place = imported
+            .projects
+            .iter()
+            .position(|project| project.uuid == Uuid::from_u128(500))
+            .unwrap();
         imported.projects.swap(0, place);
         change(&mut imported);
-        let refused = format!("{:?}", import_all(&other.handle, imported, entries).await.unwrap_err());
-        assert!(refused.contains(part) || refused.replace("\\\"", "\"").contains(part), "{part}: {refused}");
-        assert_eq!(lines_between(&exported(&other.handle, true)).join("\n"), before, "{part}");
+        let refused = format!(
+            "{:?}",
+            import_all(&other.handle, imported, entries)
+                .await
+                .unwrap_err()
+        );
+        assert!(
+            refused.contains(part) || refused.replace("\\\"", "\"").contains(part),
+            "{part}: {refused}"
+        );
+        assert_eq!(
+            lines_between(&exported(&other.handle, true)).join("\n"),
+            before,
+            "{part}"
+        );
     }
     import(&other.handle, &lines).await.unwrap();
     one.stop().await;
@@ -566,7 +939,10 @@ async fn what_makes_no_sense_leaves_nothing() {
 fn with_changed(lines: &str, kind: &str, change: impl FnOnce(&mut Value)) -> String {
     let mut all: Vec<_> = lines.lines().map(str::to_owned).collect();
     all.pop();
-    let line = all.iter_mut().find(|line| line.starts_with(&format!("{{\"{kind}\""))).unwrap();
+    let line = all
+        .iter_mut()
+        .find(|line| line.starts_with(&format!("{{\"{kind}\"")))
+        .unwrap();
     let mut value: Value = serde_json::from_str(line).unwrap();
     change(&mut value[kind]);
     *line = value.to_string();
@@ -579,17 +955,51 @@ async fn what_no_server_would_have_written_is_refused() {
     let lines = exported(&server.handle, false);
     type LineChange = fn(&mut Value);
     let refusals: [(&str, LineChange, &str); 5] = [
-        ("check", |row| row["check"]["n_pings"] = u64::MAX.into(), "the n_pings of a check"),
-        ("window", |row| row["times"] = json!({ "once": { "from": 2, "to": 2 } }), "does not end after it begins"),
-        ("window", |row| row["times"] = json!({ "once": { "from": 0, "to": 40_000_000_000_000_u64 } }), "366 days"),
-        ("window", |row| row["times"] = json!({ "recurring": { "schedule": "* * * * *", "tz": "UTC", "minutes": 20_000 } }), "1 to 10080"),
-        ("project", |row| row["badge_key"] = "a/b".into(), "none of them a slash"),
+        (
+            "check",
+            |row| row["check"]["n_pings"] = u64::MAX.into(),
+            "the n_pings of a check",
+        ),
+        (
+            "window",
+            |row| row["times"] = json!({ "once": { "from": 2, "to": 2 } }),
+            "does not end after it begins",
+        ),
+        (
+            "window",
+            |row| row["times"] = json!({ "once": { "from": 0, "to": 40_000_000_000_000_u64 } }),
+            "366 days",
+        ),
+        (
+            "window",
+            |row| {
+                row["times"] = json!({ "recurring": { "schedule": "* * * * *", "tz": "UTC", "minutes": 20_000 } })
+            },
+            "1 to 10080",
+        ),
+        (
+            "project",
+            |row| row["badge_key"] = "a/b".into(),
+            "none of them a slash",
+        ),
     ];
     for (kind, alter, part) in refusals {
-        let refused = read(&server.handle, with_changed(&lines, kind, alter).as_bytes(), &[]).unwrap_err();
+        let refused = read(
+            &server.handle,
+            with_changed(&lines, kind, alter).as_bytes(),
+            &[],
+        )
+        .unwrap_err();
         assert!(refused.contains(part), "{part}: {refused}");
     }
-    assert!(read(&server.handle, with_changed(&lines, "window", |_| {}).as_bytes(), &[]).is_ok());
+    assert!(
+        read(
+            &server.handle,
+            with_changed(&lines, "window", |_| {}).as_bytes(),
+            &[]
+        )
+        .is_ok()
+    );
     server.stop().await;
 }
 
@@ -601,8 +1011,13 @@ async fn a_file_that_is_written_anew_between_two_readings_is_noticed() {
     std::fs::write(&path, exported(&server.handle, true)).unwrap();
     let mut reading = ExportReader::open(&path, &[], server.handle.random(), &mut |_| {}).unwrap();
     std::fs::write(&path, exported(&server.handle, false)).unwrap();
-    let refused = reading.read_logs(&mut |_| {}, &mut |_| ControlFlow::Continue(())).unwrap_err();
-    assert!(refused.contains("it was written anew while it was read"), "{refused}");
+    let refused = reading
+        .read_logs(&mut |_| {}, &mut |_| ControlFlow::Continue(()))
+        .unwrap_err();
+    assert!(
+        refused.contains("it was written anew while it was read"),
+        "{refused}"
+    );
     server.stop().await;
 }
 
@@ -612,22 +1027,42 @@ async fn an_import_speaks_for_no_project_that_it_does_not_bring() {
     let lines = exported(&one.handle, false);
     let other = TestServer::start().await;
     let (mut imported, _) = read(&other.handle, lines.as_bytes(), &[]).unwrap();
-    imported.projects.retain(|project| project.uuid == Uuid::from_u128(500));
+    imported
+        .projects
+        .retain(|project| project.uuid == Uuid::from_u128(500));
     let member = imported.users.iter_mut().find(|user| !user.owner).unwrap();
-    member.projects.retain(|(uuid, _)| *uuid == Uuid::from_u128(500));
-    let (name, brought) = (member.name.clone(), member.projects.len());
-    let main = other.handle.with_state(|state| state.project(other.main.id).unwrap().project.uuid);
+    member
+        .projects
+        .retain(|(uuid, _)| *uuid == Uuid::from_u128(500));
+    let name = member.name.clone();
+    let brought = member.projects.len();
+    let main = other
+        .handle
+        .with_state(|state| state.project(other.main.id).unwrap().project.uuid);
     member.projects.push((main, Membership::Member));
-    import_all(&other.handle, imported, Vec::new()).await.unwrap();
-    let grant = { other.handle.with_state(|state| state.users.by_name(&name).unwrap().grant.clone()) };
+    import_all(&other.handle, imported, Vec::new())
+        .await
+        .unwrap();
+    let grant = {
+        other
+            .handle
+            .with_state(|state| state.users.by_name(&name).unwrap().grant.clone())
+    };
     assert_eq!(grant.membership_in(other.main.id), None);
-    let Grant::Projects(granted) = grant else { panic!("it may do everything") };
+    let Grant::Projects(granted) = grant else {
+        panic!("it may do everything")
+    };
     assert_eq!((granted.iter().count(), brought), (1, 1));
     // Nor does it take away what signs badges for all.
-    let project = one.handle.with_state(|state| state.projects().next().unwrap().project.id);
+    let project = one
+        .handle
+        .with_state(|state| state.projects().next().unwrap().project.id);
     let mut alone = Vec::new();
     write_export(&one.handle, Some(project), false, &mut alone).unwrap();
-    assert!(lines.contains("{\"signing\"") && !String::from_utf8(alone).unwrap().contains("{\"signing\""));
+    assert!(
+        lines.contains("{\"signing\"")
+            && !String::from_utf8(alone).unwrap().contains("{\"signing\"")
+    );
     one.stop().await;
     other.stop().await;
 }
@@ -635,16 +1070,29 @@ async fn an_import_speaks_for_no_project_that_it_does_not_bring() {
 #[tokio::test]
 async fn things_are_no_longer_as_rows_than_a_request_has_room_for() {
     let server = full_server().await;
-    let (mut imported, _) = read(&server.handle, exported(&server.handle, false).as_bytes(), &[]).unwrap();
+    let (mut imported, _) = read(
+        &server.handle,
+        exported(&server.handle, false).as_bytes(),
+        &[],
+    )
+    .unwrap();
     let many: Box<[Uuid]> = (0..1_000).map(|_| server.handle.random().uuid()).collect();
     imported.projects[0].checks[0].channels = many.clone();
     imported.projects[0].checks[1].parents = many.clone();
-    imported.users[0].projects = many.iter().map(|uuid| (*uuid, Membership::ReadOnly)).collect();
+    imported.users[0].projects = many
+        .iter()
+        .map(|uuid| (*uuid, Membership::ReadOnly))
+        .collect();
     for thing in numbering::number_items(imported, 1, server.handle.random()) {
         let bytes = thing.approximate_bytes();
         let row = serde_json::to_string(&ImportItemRow::from(thing)).unwrap();
         // As many bytes go in one request as an eighth of what it may have.
-        assert!(row.len() <= bytes * 6, "{} bytes are counted as {bytes}: {:.100}", row.len(), row);
+        assert!(
+            row.len() <= bytes * 6,
+            "{} bytes are counted as {bytes}: {:.100}",
+            row.len(),
+            row
+        );
     }
     server.stop().await;
 }

@@ -1,4 +1,5 @@
-//! What is imported is seen when all of it is there, and takes the place of what was imported before.
+//! What is imported is seen when all of it is there, and takes the place of what was imported
+//! before.
 
 mod long_bodies;
 mod power_cuts;
@@ -13,15 +14,22 @@ use overdue::domain::check::{Check, CheckSettings, CheckState};
 use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::flip::{Flip, FlipCause};
 use overdue::domain::ids::{ChannelId, CheckId, FlipNumber, KeyId, ProjectId};
-use overdue::domain::import_contents::{ImportedChannel, ImportedCheck, ImportedKey, ImportedKeySecret, ImportedProject, ImportedSettings};
-use overdue::domain::import_item::{ImportId, ImportItem, ImportItemCounts, ImportMode, NumberedFlip, NumberedPing};
+use overdue::domain::import_contents::{
+    ImportedChannel, ImportedCheck, ImportedKey, ImportedKeySecret, ImportedProject,
+    ImportedSettings,
+};
+use overdue::domain::import_item::{
+    ImportId, ImportItem, ImportItemCounts, ImportMode, NumberedFlip, NumberedPing,
+};
 use overdue::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme};
 use overdue::domain::project::{ChannelName, KeyHash, KeyLabel, KeySecret, ProjectName};
 use overdue::domain::status::Status;
 use overdue::domain::text::{Name, Slug};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::HousekeepingLimits;
-use overdue::engine::command::import::{ImportFinishOptions, ImportStep, ImportStepError, ImportStepOutcome};
+use overdue::engine::command::import::{
+    ImportFinishOptions, ImportStep, ImportStepError, ImportStepOutcome,
+};
 use overdue::engine::command::{Command, CommandError, CommandOutcome, NewChannel, NewKey};
 use overdue::store::{Medium, Store};
 use uuid::Uuid;
@@ -32,7 +40,9 @@ use crate::support::engine::TestEngine;
 
 /// What the engines here begin with.
 const NOW: i64 = 1_800_000_000;
-const LIVE: ImportMode = ImportMode::Live { newest: Some(Timestamp::from_secs(NOW - 60)) };
+const LIVE: ImportMode = ImportMode::Live {
+    newest: Some(Timestamp::from_secs(NOW - 60)),
+};
 
 fn stage(command: ImportStep) -> Command {
     Command::Import(Box::new(command))
@@ -40,7 +50,11 @@ fn stage(command: ImportStep) -> Command {
 
 /// Has a step of an import carried out.
 fn step(engine: &mut TestEngine, command: ImportStep) -> Result<CommandOutcome, ImportStepError> {
-    match engine.batch([stage(command)]).remove(0).expect("the disk is sound") {
+    match engine
+        .batch([stage(command)])
+        .remove(0)
+        .expect("the disk is sound")
+    {
         Ok(outcome) => Ok(outcome),
         Err(CommandError::Import(refusal)) => Err(refusal),
         Err(refusal) => panic!("{refusal:?}"),
@@ -72,23 +86,54 @@ fn imported_check(uuid: u128, status: Status) -> ImportedCheck {
         slug: Slug::parse(&format!("check-{uuid}")).unwrap(),
         ..CheckSettings::default()
     };
-    let mut state = CheckState { status, changed: Timestamp::from_secs(NOW - 1800), n_pings: 7, ..CheckState::new(created) };
+    let mut state = CheckState {
+        status,
+        changed: Timestamp::from_secs(NOW - 1800),
+        n_pings: 7,
+        ..CheckState::new(created)
+    };
     if status != Status::New {
         state.last_ping = Some(Timestamp::from_secs(NOW - 60));
     }
     if status == Status::Down {
-        (state.failures, state.notification) = (1, overdue::domain::alert::NotificationState::Notified);
+        (state.failures, state.notification) =
+            (1, overdue::domain::alert::NotificationState::Notified);
     }
     let channels = Box::new([Uuid::from_u128(900)]);
-    let (uuid, badge) = (Uuid::from_u128(uuid), Some(Uuid::from_u128(uuid + (1 << 64))));
-    let (parents, behind, managed) = (Box::default(), None, None);
-    ImportedCheck { uuid, badge, created, settings, channels, parents, state, down_parent: behind, managed_by: managed }
+    let (uuid, badge) = (
+        Uuid::from_u128(uuid),
+        Some(Uuid::from_u128(uuid + (1 << 64))),
+    );
+    let parents = Box::default();
+    let behind = None;
+    let managed = None;
+    ImportedCheck {
+        uuid,
+        badge,
+        created,
+        settings,
+        channels,
+        parents,
+        state,
+        down_parent: behind,
+        managed_by: managed,
+    }
 }
 
 impl ImportFixture {
     fn new() -> Self {
-        let checks = vec![imported_check(21, Status::Up), imported_check(22, Status::Down)];
-        Self { uuid: 500, name: "Homelab", key: 1, channel: 900, checks, pings: 7 }
+        let checks = vec![
+            imported_check(21, Status::Up),
+            imported_check(22, Status::Down),
+        ];
+        Self {
+            uuid: 500,
+            name: "Homelab",
+            key: 1,
+            channel: 900,
+            checks,
+            pings: 7,
+        }
     }
 
     fn number_count(&self) -> u64 {
@@ -109,35 +154,82 @@ impl ImportFixture {
             checks: Vec::new(),
         };
         let pairs = [("down-url", "http://a/down"), ("up-url", "http://a/up")];
-        let settings = ImportedSettings::Complete(ChannelSettings::parse(ChannelKind::from_name("webhook").unwrap(), pairs).unwrap());
-        let (uuid, name) = (Uuid::from_u128(self.channel), ChannelName::parse("hook").unwrap());
-        let channel = ImportedChannel { uuid, name, settings, set_by_operator: true, health: ChannelHealth::default(), managed_by: None };
-        let (secret, label) = (ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash([self.key; 32]))), KeyLabel::default());
-        let key = ImportedKey { secret, hint: "abcd".into(), label, created: None, last_use: None, managed_by: None };
+        let settings = ImportedSettings::Complete(
+            ChannelSettings::parse(ChannelKind::from_name("webhook").unwrap(), pairs).unwrap(),
+        );
+        let uuid = Uuid::from_u128(self.channel);
+        let name = ChannelName::parse("hook").unwrap();
+        let channel = ImportedChannel {
+            uuid,
+            name,
+            settings,
+            set_by_operator: true,
+            health: ChannelHealth::default(),
+            managed_by: None,
+        };
+        let secret = ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash([self.key; 32])));
+        let label = KeyLabel::default();
+        let key = ImportedKey {
+            secret,
+            hint: "abcd".into(),
+            label,
+            created: None,
+            last_use: None,
+            managed_by: None,
+        };
         let id = ProjectId(first);
         let mut things = vec![
-            ImportItem::Project { id, project: Box::new(project) },
-            ImportItem::Key { id: KeyId(first + 1), project: id, key },
-            ImportItem::Channel { id: ChannelId(first + 2), project: id, channel: Box::new(channel) },
+            ImportItem::Project {
+                id,
+                project: Box::new(project),
+            },
+            ImportItem::Key {
+                id: KeyId(first + 1),
+                project: id,
+                key,
+            },
+            ImportItem::Channel {
+                id: ChannelId(first + 2),
+                project: id,
+                channel: Box::new(channel),
+            },
         ];
         for (number, check) in (first + 3..).zip(&self.checks) {
             let mut check = Box::new(check.clone());
             check.channels = Box::new([uuid]);
-            things.push(ImportItem::Check { id: CheckId(number), project: id, badge: Uuid::from_u128(u128::from(number)), check });
+            things.push(ImportItem::Check {
+                id: CheckId(number),
+                project: id,
+                badge: Uuid::from_u128(u128::from(number)),
+                check,
+            });
         }
         things
     }
 
     fn logs(&self, first: u64) -> (Vec<NumberedPing>, Vec<NumberedFlip>) {
-        let (mut pings, mut flips) = (Vec::new(), Vec::new());
+        let mut pings = Vec::new();
+        let mut flips = Vec::new();
         for (number, check) in (first + 3..).zip(&self.checks) {
             let id = CheckId(number);
             // In any order.
             pings.extend((1..=self.pings).rev().map(|n| staged_ping(id, n)));
-            let flip = |before: i64, from, to, cause| Flip { at: Timestamp::from_secs(NOW - before), from, to, cause, awaited_since: None };
-            flips.push(NumberedFlip { check: id, flip: flip(3600, Status::New, Status::Up, FlipCause::Unknown) });
+            let flip = |before: i64, from, to, cause| Flip {
+                at: Timestamp::from_secs(NOW - before),
+                from,
+                to,
+                cause,
+                awaited_since: None,
+            };
+            flips.push(NumberedFlip {
+                check: id,
+                flip: flip(3600, Status::New, Status::Up, FlipCause::Unknown),
+            });
             if check.state.status == Status::Down {
-                flips.push(NumberedFlip { check: id, flip: flip(1800, Status::Up, Status::Down, FlipCause::Late) });
+                flips.push(NumberedFlip {
+                    check: id,
+                    flip: flip(1800, Status::Up, Status::Down, FlipCause::Late),
+                });
             }
         }
         (pings, flips)
@@ -145,8 +237,14 @@ impl ImportFixture {
 
     fn counts(&self, first: u64) -> ImportItemCounts {
         let (pings, flips) = self.logs(first);
-        let mut counts = ImportItemCounts { pings: pings.len() as u64, flips: flips.len() as u64, ..ImportItemCounts::default() };
-        self.objects(first).iter().for_each(|thing| counts.count(thing));
+        let mut counts = ImportItemCounts {
+            pings: pings.len() as u64,
+            flips: flips.len() as u64,
+            ..ImportItemCounts::default()
+        };
+        self.objects(first)
+            .iter()
+            .for_each(|thing| counts.count(thing));
         counts
     }
 
@@ -155,19 +253,61 @@ impl ImportFixture {
         let first = begin(engine, self.number_count());
         let import = ImportId(first);
         let (pings, flips) = self.logs(first);
-        step(engine, ImportStep::Log { import, pings, flips }).unwrap();
-        step(engine, ImportStep::Objects { import, objects: self.objects(first) }).unwrap();
+        step(
+            engine,
+            ImportStep::Log {
+                import,
+                pings,
+                flips,
+            },
+        )
+        .unwrap();
+        step(
+            engine,
+            ImportStep::Objects {
+                import,
+                objects: self.objects(first),
+            },
+        )
+        .unwrap();
         first
     }
 
-    fn finish(&self, engine: &mut TestEngine, first: u64, mode: ImportMode, replace: bool) -> Result<usize, ImportStepError> {
-        let (import, expected) = (ImportId(first), self.counts(first));
-        let ending = ImportFinishOptions { mode, legacy_secrets: Vec::new(), badge_secret: None, expected_counts: expected, replace };
+    fn finish(
+        &self,
+        engine: &mut TestEngine,
+        first: u64,
+        mode: ImportMode,
+        replace: bool,
+    ) -> Result<usize, ImportStepError> {
+        let import = ImportId(first);
+        let expected = self.counts(first);
+        let ending = ImportFinishOptions {
+            mode,
+            legacy_secrets: Vec::new(),
+            badge_secret: None,
+            expected_counts: expected,
+            replace,
+        };
         let before = visible_state(engine);
-        let looked = step(engine, ImportStep::Preview { import, ending: ending.clone() });
-        assert_eq!(visible_state(engine), before, "whoever looks changes nothing");
+        let looked = step(
+            engine,
+            ImportStep::Preview {
+                import,
+                ending: ending.clone(),
+            },
+        );
+        assert_eq!(
+            visible_state(engine),
+            before,
+            "whoever looks changes nothing"
+        );
         let finished = step(engine, ImportStep::Finish { import, ending });
-        assert_eq!(format!("{looked:?}"), format!("{finished:?}"), "and is told what comes of it");
+        assert_eq!(
+            format!("{looked:?}"),
+            format!("{finished:?}"),
+            "and is told what comes of it"
+        );
         match finished? {
             CommandOutcome::Import(ImportStepOutcome::Finished { replaced, .. }) => Ok(replaced),
             outcome => panic!("{outcome:?}"),
@@ -181,7 +321,12 @@ impl ImportFixture {
 }
 
 fn staged_ping(check: CheckId, n: u64) -> NumberedPing {
-    let origin = PingOrigin { scheme: PingScheme::Https, method: PingMethod::Post, remote_addr: None, user_agent: "curl".into() };
+    let origin = PingOrigin {
+        scheme: PingScheme::Https,
+        method: PingMethod::Post,
+        remote_addr: None,
+        user_agent: "curl".into(),
+    };
     let body = format!("body {n}").into_bytes().into();
     NumberedPing {
         check,
@@ -196,7 +341,12 @@ fn staged_ping(check: CheckId, n: u64) -> NumberedPing {
 }
 
 fn check_by_uuid(engine: &TestEngine, uuid: u128) -> Check {
-    engine.handle.with_state(|state| state.check_by_uuid(Uuid::from_u128(uuid)).expect("the check").clone())
+    engine.handle.with_state(|state| {
+        state
+            .check_by_uuid(Uuid::from_u128(uuid))
+            .expect("the check")
+            .clone()
+    })
 }
 
 /// All that can be seen, but for numbers.
@@ -204,12 +354,32 @@ fn visible_state(engine: &TestEngine) -> Vec<String> {
     let projects = engine.handle.with_state(|state| {
         let projects = state.projects().map(|project_state| {
             let project = &project_state.project;
-            let mut lines = vec![format!("{} {:?} {} {}", project.uuid, project.name, project.badge_key, project.ping_log_limit)];
-            lines.extend(project_state.keys().filter_map(|id| state.key(id)).map(|key| format!("key {:?} {}", key.secret, key.hint)));
+            let mut lines = vec![format!(
+                "{} {:?} {} {}",
+                project.uuid, project.name, project.badge_key, project.ping_log_limit
+            )];
+            lines.extend(
+                project_state
+                    .keys()
+                    .filter_map(|id| state.key(id))
+                    .map(|key| format!("key {:?} {}", key.secret, key.hint)),
+            );
             let channels = project_state.channels.values();
-            lines.extend(channels.map(|channel| format!("channel {} {:?} {:?}", channel.uuid, channel.settings, channel.health.disabled)));
-            let channels = |check| state.channels_of(check).map(|channel| channel.uuid).collect::<Vec<_>>();
-            let checks = state.checks_of(project.id).map(|check| (check.clone(), channels(check)));
+            lines.extend(channels.map(|channel| {
+                format!(
+                    "channel {} {:?} {:?}",
+                    channel.uuid, channel.settings, channel.health.disabled
+                )
+            }));
+            let channels = |check| {
+                state
+                    .channels_of(check)
+                    .map(|channel| channel.uuid)
+                    .collect::<Vec<_>>()
+            };
+            let checks = state
+                .checks_of(project.id)
+                .map(|check| (check.clone(), channels(check)));
             (lines, checks.collect::<Vec<_>>())
         });
         projects.collect::<Vec<_>>()
@@ -218,13 +388,29 @@ fn visible_state(engine: &TestEngine) -> Vec<String> {
     for (lines, checks) in projects {
         all.extend(lines);
         for (check, channels) in &checks {
-            let settings = CheckSettings { channels: Box::default(), ..CheckSettings::clone(&check.settings) };
-            let state = CheckState { last_flip: FlipNumber(0), ..check.state };
-            all.push(format!("check {} {} {settings:?} {channels:?} {state:?}", check.uuid, check.badge));
+            let settings = CheckSettings {
+                channels: Box::default(),
+                ..CheckSettings::clone(&check.settings)
+            };
+            let state = CheckState {
+                last_flip: FlipNumber(0),
+                ..check.state
+            };
+            all.push(format!(
+                "check {} {} {settings:?} {channels:?} {state:?}",
+                check.uuid, check.badge
+            ));
             let pings = engine.handle.pings(check).unwrap();
-            let bodies = pings.iter().map(|ping| engine.handle.body(check, ping.n).unwrap());
-            all.extend(pings.iter().zip(bodies).map(|(ping, body)| format!("ping {} {:?} {:?} {body:?}", ping.n, ping.at, ping.kind)));
-            let flips = engine.handle.flips(check, Timestamp::from_micros(i64::MIN)).unwrap();
+            let bodies = pings
+                .iter()
+                .map(|ping| engine.handle.body(check, ping.n).unwrap());
+            all.extend(pings.iter().zip(bodies).map(|(ping, body)| {
+                format!("ping {} {:?} {:?} {body:?}", ping.n, ping.at, ping.kind)
+            }));
+            let flips = engine
+                .handle
+                .flips(check, Timestamp::from_micros(i64::MIN))
+                .unwrap();
             all.extend(flips.iter().map(|flip| format!("{flip:?}")));
         }
     }
@@ -239,33 +425,68 @@ fn idle(engine: &mut TestEngine) {
 fn kept_row_counts(medium: &Medium) -> (u64, usize) {
     let store = Store::open(medium).unwrap();
     let snapshot = store.snapshot().unwrap();
-    (snapshot.kept_len().unwrap(), snapshot.flips_after(FlipNumber(0)).unwrap().count())
+    (
+        snapshot.kept_len().unwrap(),
+        snapshot.flips_after(FlipNumber(0)).unwrap().count(),
+    )
 }
 
 #[test]
 fn nothing_is_seen_before_all_of_it_is_there() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
-    let (source, before) = (ImportFixture::new(), visible_state(&engine));
+    let source = ImportFixture::new();
+    let before = visible_state(&engine);
     let first = source.upload(&mut engine);
     idle(&mut engine);
     assert_eq!(visible_state(&engine), before);
     assert_eq!(source.finish(&mut engine, first, LIVE, false), Ok(0));
     let check = check_by_uuid(&engine, 21);
     let pings = engine.handle.pings(&check).unwrap();
-    assert_eq!(pings.iter().map(|ping| ping.n).collect::<Vec<_>>(), [7, 6, 5, 4, 3], "as many as the log limit allows");
+    assert_eq!(
+        pings.iter().map(|ping| ping.n).collect::<Vec<_>>(),
+        [7, 6, 5, 4, 3],
+        "as many as the log limit allows"
+    );
     assert_eq!(engine.handle.body(&check, 4).unwrap().unwrap(), b"body 4");
     // What comes now goes on where the old server stopped.
     engine.execute(ping(21, PingKind::Success, "new"));
     let check = check_by_uuid(&engine, 21);
     let pings = engine.handle.pings(&check).unwrap();
-    assert_eq!(pings.iter().map(|ping| ping.n).collect::<Vec<_>>(), [8, 7, 6, 5, 4]);
-    let flips = engine.handle.flips(&check_by_uuid(&engine, 22), Timestamp::from_micros(i64::MIN)).unwrap();
-    let turns: Vec<_> = flips.iter().map(|flip| (flip.from, flip.to, flip.cause)).collect();
-    assert_eq!(turns, [(Status::Up, Status::Down, FlipCause::Late), (Status::New, Status::Up, FlipCause::Unknown)]);
+    assert_eq!(
+        pings.iter().map(|ping| ping.n).collect::<Vec<_>>(),
+        [8, 7, 6, 5, 4]
+    );
+    let flips = engine
+        .handle
+        .flips(
+            &check_by_uuid(&engine, 22),
+            Timestamp::from_micros(i64::MIN),
+        )
+        .unwrap();
+    let turns: Vec<_> = flips
+        .iter()
+        .map(|flip| (flip.from, flip.to, flip.cause))
+        .collect();
+    assert_eq!(
+        turns,
+        [
+            (Status::Up, Status::Down, FlipCause::Late),
+            (Status::New, Status::Up, FlipCause::Unknown)
+        ]
+    );
     engine.handle.with_state(|state| {
         let key = state.key_by_hash(&KeyHash([1; 32])).unwrap();
-        assert_eq!(state.project(key.project).unwrap().project.name.as_str(), "Homelab");
-        assert_eq!(state.channels_of(&check).map(|channel| channel.uuid).collect::<Vec<_>>(), [Uuid::from_u128(900)]);
+        assert_eq!(
+            state.project(key.project).unwrap().project.name.as_str(),
+            "Homelab"
+        );
+        assert_eq!(
+            state
+                .channels_of(&check)
+                .map(|channel| channel.uuid)
+                .collect::<Vec<_>>(),
+            [Uuid::from_u128(900)]
+        );
     });
 }
 
@@ -276,7 +497,13 @@ fn what_is_imported_is_there_after_a_start() {
     ImportFixture::new().import(&mut engine, LIVE).unwrap();
     let before = visible_state(&engine);
     drop(engine);
-    assert_eq!(visible_state(&TestEngine::open(disk.medium(), HousekeepingLimits::default())), before);
+    assert_eq!(
+        visible_state(&TestEngine::open(
+            disk.medium(),
+            HousekeepingLimits::default()
+        )),
+        before
+    );
 }
 
 #[test]
@@ -285,7 +512,8 @@ fn twice_is_once() {
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     let source = ImportFixture::new();
     source.import(&mut engine, LIVE).unwrap();
-    let (once, id) = (visible_state(&engine), check_by_uuid(&engine, 21).id);
+    let once = visible_state(&engine);
+    let id = check_by_uuid(&engine, 21).id;
     assert_eq!(source.import(&mut engine, LIVE), Ok(1));
     assert_eq!(visible_state(&engine), once);
     assert!(check_by_uuid(&engine, 21).id > id);
@@ -295,7 +523,13 @@ fn twice_is_once() {
     drop(engine);
     // Those within the log limit.
     assert_eq!(kept_row_counts(&disk.medium()), (10, 3));
-    assert_eq!(visible_state(&TestEngine::open(disk.medium(), HousekeepingLimits::default())), once);
+    assert_eq!(
+        visible_state(&TestEngine::open(
+            disk.medium(),
+            HousekeepingLimits::default()
+        )),
+        once
+    );
 }
 
 #[test]
@@ -308,9 +542,18 @@ fn a_check_that_is_no_longer_in_the_source_goes_and_a_project_keeps_its_number()
     source.name = "Renamed";
     assert_eq!(source.import(&mut engine, LIVE), Ok(1));
     engine.handle.with_state(|state| {
-        assert_eq!(state.checks().map(|check| (check.uuid.as_u128(), check.project)).collect::<Vec<_>>(), [(21, id)]);
+        assert_eq!(
+            state
+                .checks()
+                .map(|check| (check.uuid.as_u128(), check.project))
+                .collect::<Vec<_>>(),
+            [(21, id)]
+        );
         assert_eq!(state.project(id).unwrap().project.name.as_str(), "Renamed");
-        assert_eq!(state.checks_by_slug(id, &Slug::parse("check-22").unwrap()), []);
+        assert_eq!(
+            state.checks_by_slug(id, &Slug::parse("check-22").unwrap()),
+            []
+        );
     });
 }
 
@@ -318,7 +561,10 @@ fn a_check_that_is_no_longer_in_the_source_goes_and_a_project_keeps_its_number()
 fn an_import_that_has_no_badge_of_a_check_keeps_the_one_it_got() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let mut source = ImportFixture::new();
-    source.checks.iter_mut().for_each(|check| check.badge = None);
+    source
+        .checks
+        .iter_mut()
+        .for_each(|check| check.badge = None);
     source.import(&mut engine, LIVE).unwrap();
     let badge = check_by_uuid(&engine, 21).badge;
     source.import(&mut engine, LIVE).unwrap();
@@ -331,15 +577,36 @@ fn what_was_made_here_stays_when_an_import_takes_the_place_of_another() {
     let source = ImportFixture::new();
     source.import(&mut engine, LIVE).unwrap();
     let project = check_by_uuid(&engine, 21).project;
-    let (secret, label) = (KeySecret::ReadOnly(KeyHash([9; 32])), KeyLabel::default());
-    engine.execute(Command::CreateKey(Box::new(NewKey { project, secret, label, hint: "mine".into() })));
-    let settings = ChannelSettings::parse(ChannelKind::from_name("webhook").unwrap(), [("down-url", "http://b/")]).unwrap();
-    let (uuid, name) = (Uuid::from_u128(77), ChannelName::parse("mine").unwrap());
-    engine.execute(Command::CreateChannel(Box::new(NewChannel { uuid, project, name, settings, is_by_operator: true })));
+    let secret = KeySecret::ReadOnly(KeyHash([9; 32]));
+    let label = KeyLabel::default();
+    engine.execute(Command::CreateKey(Box::new(NewKey {
+        project,
+        secret,
+        label,
+        hint: "mine".into(),
+    })));
+    let settings = ChannelSettings::parse(
+        ChannelKind::from_name("webhook").unwrap(),
+        [("down-url", "http://b/")],
+    )
+    .unwrap();
+    let uuid = Uuid::from_u128(77);
+    let name = ChannelName::parse("mine").unwrap();
+    engine.execute(Command::CreateChannel(Box::new(NewChannel {
+        uuid,
+        project,
+        name,
+        settings,
+        is_by_operator: true,
+    })));
     assert_eq!(source.import(&mut engine, LIVE), Ok(1));
     engine.handle.with_state(|state| {
         let project_state = state.project(project).unwrap();
-        let uuids: Vec<_> = project_state.channels.values().map(|channel| channel.uuid.as_u128()).collect();
+        let uuids: Vec<_> = project_state
+            .channels
+            .values()
+            .map(|channel| channel.uuid.as_u128())
+            .collect();
         assert_eq!((uuids, project_state.keys().count()), (vec![77, 900], 2));
     });
 }
@@ -351,18 +618,38 @@ fn a_channel_that_came_incomplete_keeps_what_it_was_given_here() {
     let things = |first: u64| {
         let mut things = source.objects(first);
         if let Some(ImportItem::Channel { channel, .. }) = things.get_mut(2) {
-            let (kind, given) =
-                (ChannelKind::from_name("telegram").unwrap(), SettingsUpdate::replace_all(vec![("chat".into(), "12".into())]));
-            channel.settings = ImportedSettings::Incomplete { kind, settings: given, missing: Box::new(["token"]) };
-            channel.health.disabled = Some((Timestamp::from_secs(NOW), "imported without token".into()));
+            let kind = ChannelKind::from_name("telegram").unwrap();
+            let given = SettingsUpdate::replace_all(vec![("chat".into(), "12".into())]);
+            channel.settings = ImportedSettings::Incomplete {
+                kind,
+                settings: given,
+                missing: Box::new(["token"]),
+            };
+            channel.health.disabled =
+                Some((Timestamp::from_secs(NOW), "imported without token".into()));
         }
         things
     };
     let import = |engine: &mut TestEngine| {
         let first = begin(engine, source.number_count());
         let (pings, flips) = source.logs(first);
-        step(engine, ImportStep::Log { import: ImportId(first), pings, flips }).unwrap();
-        step(engine, ImportStep::Objects { import: ImportId(first), objects: things(first) }).unwrap();
+        step(
+            engine,
+            ImportStep::Log {
+                import: ImportId(first),
+                pings,
+                flips,
+            },
+        )
+        .unwrap();
+        step(
+            engine,
+            ImportStep::Objects {
+                import: ImportId(first),
+                objects: things(first),
+            },
+        )
+        .unwrap();
         source.finish(engine, first, LIVE, false).unwrap();
     };
     let channel = |engine: &TestEngine| {
@@ -373,16 +660,36 @@ fn a_channel_that_came_incomplete_keeps_what_it_was_given_here() {
     };
     import(&mut engine);
     let before = channel(&engine);
-    assert_eq!(before.settings.missing_setting().as_deref(), Some("token is missing; give token=SECRET"));
-    assert_eq!(before.health.disabled.as_ref().map(|(_, reason)| &**reason), Some("imported without token"));
+    assert_eq!(
+        before.settings.missing_setting().as_deref(),
+        Some("token is missing; give token=SECRET")
+    );
+    assert_eq!(
+        before.health.disabled.as_ref().map(|(_, reason)| &**reason),
+        Some("imported without token")
+    );
     let given = SettingsUpdate::merge(vec![("token".into(), "1:a".into())]);
     let maker = overdue::domain::channel::SettingsAuthor::Operator;
-    engine.execute(Command::UpdateChannel { channel: before.id, name: None, settings: Some(given), maker });
+    engine.execute(Command::UpdateChannel {
+        channel: before.id,
+        name: None,
+        settings: Some(given),
+        maker,
+    });
     let completed = channel(&engine);
-    assert_eq!((completed.settings.missing_setting(), &completed.health.disabled), (None, &None));
+    assert_eq!(
+        (
+            completed.settings.missing_setting(),
+            &completed.health.disabled
+        ),
+        (None, &None)
+    );
     import(&mut engine);
     let after = channel(&engine);
-    assert_eq!((&after.settings, &after.health.disabled), (&completed.settings, &None));
+    assert_eq!(
+        (&after.settings, &after.health.disabled),
+        (&completed.settings, &None)
+    );
 }
 
 #[test]
@@ -397,7 +704,10 @@ fn an_import_of_which_nothing_comes_for_an_hour_leaves_nothing() {
     engine.clock.advance_secs(2);
     idle(&mut engine);
     assert!(engine.handle.with_state(|state| state.imports.is_empty()));
-    assert_eq!(source.finish(&mut engine, first, LIVE, false), Err(ImportStepError::UnknownImport));
+    assert_eq!(
+        source.finish(&mut engine, first, LIVE, false),
+        Err(ImportStepError::UnknownImport)
+    );
     drop(engine);
     assert_eq!(kept_row_counts(&disk.medium()), (0, 0));
 }
@@ -409,13 +719,34 @@ fn an_import_that_is_abandoned_or_ends_with_the_server_leaves_nothing() {
     // Another one goes on, and a check that is there keeps what it has.
     ImportFixture::new().import(&mut engine, LIVE).unwrap();
     let before = visible_state(&engine);
-    let other = ImportFixture { uuid: 501, name: "Other", key: 2, channel: 901, checks: vec![imported_check(31, Status::Up)], pings: 7 };
-    let (gone, stays) = (other.upload(&mut engine), other.upload(&mut engine));
-    step(&mut engine, ImportStep::Abandon { import: ImportId(gone) }).unwrap();
+    let other = ImportFixture {
+        uuid: 501,
+        name: "Other",
+        key: 2,
+        channel: 901,
+        checks: vec![imported_check(31, Status::Up)],
+        pings: 7,
+    };
+    let gone = other.upload(&mut engine);
+    let stays = other.upload(&mut engine);
+    step(
+        &mut engine,
+        ImportStep::Abandon {
+            import: ImportId(gone),
+        },
+    )
+    .unwrap();
     idle(&mut engine);
     assert_eq!(visible_state(&engine), before);
     other.finish(&mut engine, stays, LIVE, false).unwrap();
-    assert_eq!(engine.handle.pings(&check_by_uuid(&engine, 31)).unwrap().len(), 5);
+    assert_eq!(
+        engine
+            .handle
+            .pings(&check_by_uuid(&engine, 31))
+            .unwrap()
+            .len(),
+        5
+    );
     let before = visible_state(&engine);
     other.upload(&mut engine);
     drop(engine);
@@ -436,18 +767,33 @@ fn a_full_disk_refuses_and_has_its_space_again() {
     engine.execute(ping(7, PingKind::Success, ""));
     disk.set_capacity(Some(disk.len() + (1 << 20)));
     let first = begin(&mut engine, 10);
-    let body = |n| NumberedPing { body: vec![7; 100_000].into(), ..staged_ping(CheckId(first + 3), n) };
+    let body = |n| NumberedPing {
+        body: vec![7; 100_000].into(),
+        ..staged_ping(CheckId(first + 3), n)
+    };
     let fill = |engine: &mut TestEngine| {
         (1..1000).find_map(|n| {
-            let (import, pings) = (ImportId(first), (10 * n..10 * n + 10).map(body).collect());
-            let answer = engine.batch([stage(ImportStep::Log { import, pings, flips: Vec::new() })]).remove(0);
+            let import = ImportId(first);
+            let pings = (10 * n..10 * n + 10).map(body).collect();
+            let answer = engine
+                .batch([stage(ImportStep::Log {
+                    import,
+                    pings,
+                    flips: Vec::new(),
+                })])
+                .remove(0);
             (!matches!(answer, Ok(Ok(_)))).then_some(answer)
         })
     };
-    assert_eq!(fill(&mut engine), Some(Err(overdue::engine::command::Unavailable::StorageFailed)));
+    assert_eq!(
+        fill(&mut engine),
+        Some(Err(overdue::engine::command::Unavailable::StorageFailed))
+    );
     // It is over: what it left is what makes room.
     idle(&mut engine);
-    assert!(engine.handle.is_writable() && engine.handle.with_state(|state| state.imports.is_empty()));
+    assert!(
+        engine.handle.is_writable() && engine.handle.with_state(|state| state.imports.is_empty())
+    );
     engine.execute(ping(7, PingKind::Success, ""));
     drop(engine);
     assert_eq!(kept_row_counts(&disk.medium()).0, 0);

@@ -1,4 +1,5 @@
-//! Database files as earlier releases wrote them: each is opened in every run and has to answer as it did then.
+//! Database files as earlier releases wrote them: each is opened in every run and has to answer as
+//! it did then.
 
 mod imported_data;
 
@@ -22,7 +23,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use crate::support::engine::open;
-use crate::support::server::{START, TestProject, TestResponse, blocking_threads, http_config, new_project, read_response};
+use crate::support::server::{
+    START, TestProject, TestResponse, blocking_threads, http_config, new_project, read_response,
+};
 
 pub(crate) const LAYOUTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/layouts");
 const RUN: &str = "123e4567-e89b-42d3-a456-426614174000";
@@ -38,39 +41,89 @@ impl LayoutServer {
         let clock = ManualClock::at(now);
         let (handle, writer) = open(Medium::Directory(directory.into()), &clock, |config| {
             config.ping_body_limit = 200;
-            config.housekeeping =
-                HousekeepingLimits { slice_rows: 8, min_tail: 40, tail_per_check: 0, slack_entries: 8, ..HousekeepingLimits::default() };
+            config.housekeeping = HousekeepingLimits {
+                slice_rows: 8,
+                min_tail: 40,
+                tail_per_check: 0,
+                slack_entries: 8,
+                ..HousekeepingLimits::default()
+            };
         })
         .unwrap();
         std::thread::spawn(|| writer.run());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         // The answers are of the name that a server has unless it is given another.
-        let config = http::HttpConfig { site_name: "overdue".into(), ..http_config("http://overdue.test") };
+        let config = http::HttpConfig {
+            site_name: "overdue".into(),
+            ..http_config("http://overdue.test")
+        };
         let (stop, stopped) = watch::channel(false);
         std::mem::forget(stop);
-        tokio::spawn(http::HttpServer::new(handle.clone(), blocking_threads(), config).serve(listener, None, Default::default(), stopped));
-        Self { handle, clock, address }
+        tokio::spawn(
+            http::HttpServer::new(handle.clone(), blocking_threads(), config).serve(
+                listener,
+                None,
+                Default::default(),
+                stopped,
+            ),
+        );
+        Self {
+            handle,
+            clock,
+            address,
+        }
     }
 
-    async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> TestResponse {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
-        headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
+    async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> TestResponse {
+        let mut head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        headers
+            .iter()
+            .for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        stream.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();
+        stream
+            .write_all(format!("{head}\r\n{body}").as_bytes())
+            .await
+            .unwrap();
         read_response(stream).await
     }
 
     async fn api(&self, key: &str, method: &str, path: &str, body: Value) -> Value {
-        let answer = self.send(method, &format!("/api/v3{path}"), &[("X-Api-Key", key)], &body.to_string()).await;
+        let answer = self
+            .send(
+                method,
+                &format!("/api/v3{path}"),
+                &[("X-Api-Key", key)],
+                &body.to_string(),
+            )
+            .await;
         assert!(answer.status < 300, "{path}: {answer:?}");
         answer.json()
     }
 
     async fn ping(&self, path: &str, body: &str) {
-        let proxy = [("X-Forwarded-For", "192.0.2.7"), ("X-Forwarded-Proto", "https"), ("User-Agent", "curl/8.5.0")];
-        let answer =
-            self.send(if body.is_empty() { "GET" } else { "POST" }, path, &proxy[..if body.is_empty() { 0 } else { 3 }], body).await;
+        let proxy = [
+            ("X-Forwarded-For", "192.0.2.7"),
+            ("X-Forwarded-Proto", "https"),
+            ("User-Agent", "curl/8.5.0"),
+        ];
+        let answer = self
+            .send(
+                if body.is_empty() { "GET" } else { "POST" },
+                path,
+                &proxy[..if body.is_empty() { 0 } else { 3 }],
+                body,
+            )
+            .await;
         assert!(answer.status < 300, "{path}: {answer:?}");
     }
 
@@ -84,8 +137,14 @@ impl LayoutServer {
 }
 
 pub(crate) async fn fill(site: &LayoutServer) -> (TestProject, TestProject, Vec<String>) {
-    let (main, other) = (new_project(&site.handle, "main").await, new_project(&site.handle, "Ünïcode & more").await);
-    let set = Command::UpdateProject { project: main.id, name: None, check_limit: Some(Some(50)), ping_log_limit: Some(10) };
+    let main = new_project(&site.handle, "main").await;
+    let other = new_project(&site.handle, "Ünïcode & more").await;
+    let set = Command::UpdateProject {
+        project: main.id,
+        name: None,
+        check_limit: Some(Some(50)),
+        ping_log_limit: Some(10),
+    };
     site.handle.call(set).await.unwrap().unwrap();
     for (name, kind, settings) in [
         ("ops", "email", vec![("to", "ops@example.org")]),
@@ -93,12 +152,29 @@ pub(crate) async fn fill(site: &LayoutServer) -> (TestProject, TestProject, Vec<
         (
             "hook",
             "webhook",
-            vec![("body", "{\"check\": \"ž\"}"), ("down-url", "http://127.0.0.1:9/$NAME"), ("header.x-key", "a b"), ("method", "POST")],
+            vec![
+                ("body", "{\"check\": \"ž\"}"),
+                ("down-url", "http://127.0.0.1:9/$NAME"),
+                ("header.x-key", "a b"),
+                ("method", "POST"),
+            ],
         ),
-        ("", "webhook", vec![("method", "GET"), ("up-url", "https://example.org/")]),
+        (
+            "",
+            "webhook",
+            vec![("method", "GET"), ("up-url", "https://example.org/")],
+        ),
     ] {
-        let settings = ChannelSettings::from_stored(ChannelKind::from_name(kind).unwrap(), settings).unwrap();
-        channel::create(&site.handle, main.id, ChannelName::parse(name).unwrap(), settings).await.unwrap();
+        let settings =
+            ChannelSettings::from_stored(ChannelKind::from_name(kind).unwrap(), settings).unwrap();
+        channel::create(
+            &site.handle,
+            main.id,
+            ChannelName::parse(name).unwrap(),
+            settings,
+        )
+        .await
+        .unwrap();
     }
     let mut uuids = Vec::new();
     for body in [
@@ -114,43 +190,121 @@ pub(crate) async fn fill(site: &LayoutServer) -> (TestProject, TestProject, Vec<
         json!({"name": "Gone", "slug": "gone"}),
         json!({"name": "Running", "slug": "running", "timeout": 7200, "grace": 60}),
     ] {
-        uuids.push(site.api(&main.read_write_key, "POST", "/checks/", body).await["uuid"].as_str().unwrap().to_owned());
+        uuids.push(
+            site.api(&main.read_write_key, "POST", "/checks/", body)
+                .await["uuid"]
+                .as_str()
+                .unwrap()
+                .to_owned(),
+        );
     }
-    let second = site.api(&other.read_write_key, "POST", "/checks/", json!({"name": "Elsewhere", "slug": "backup"})).await;
+    let second = site
+        .api(
+            &other.read_write_key,
+            "POST",
+            "/checks/",
+            json!({"name": "Elsewhere", "slug": "backup"}),
+        )
+        .await;
     uuids.push(second["uuid"].as_str().unwrap().to_owned());
     // Enough for a checkpoint, a sweep, and pings that are kept.
     for round in 0..12 {
-        for path in ["backup/start", "backup", "report", "report/log", "sync/3", "posts/0"] {
+        for path in [
+            "backup/start",
+            "backup",
+            "report",
+            "report/log",
+            "sync/3",
+            "posts/0",
+        ] {
             site.clock.advance_secs(7);
-            site.ping(&format!("/ping/{}/{path}", main.ping_key), if round % 3 == 0 { "some output\nof a job" } else { "" }).await;
+            site.ping(
+                &format!("/ping/{}/{path}", main.ping_key),
+                if round % 3 == 0 {
+                    "some output\nof a job"
+                } else {
+                    ""
+                },
+            )
+            .await;
         }
     }
-    site.ping(&format!("/ping/{}/words", main.ping_key), "all ok").await;
-    site.ping(&format!("/ping/{}/words", main.ping_key), "an error").await;
-    site.ping(&format!("/ping/{}/words", main.ping_key), "nothing").await;
-    site.ping(&format!("/ping/{}/made-by-ping?create=1", main.ping_key), &"x".repeat(300)).await;
-    site.api(&main.read_write_key, "POST", &format!("/checks/{}/pause", uuids[5]), json!({})).await;
-    site.ping(&format!("/ping/{}/paused", main.ping_key), "").await;
-    site.ping(&format!("/ping/{}/gone", main.ping_key), "").await;
-    site.api(&main.read_write_key, "DELETE", &format!("/checks/{}", uuids[9]), json!({})).await;
-    site.ping(&format!("/ping/{}/running/start?rid={RUN}", main.ping_key), "").await;
+    site.ping(&format!("/ping/{}/words", main.ping_key), "all ok")
+        .await;
+    site.ping(&format!("/ping/{}/words", main.ping_key), "an error")
+        .await;
+    site.ping(&format!("/ping/{}/words", main.ping_key), "nothing")
+        .await;
+    site.ping(
+        &format!("/ping/{}/made-by-ping?create=1", main.ping_key),
+        &"x".repeat(300),
+    )
+    .await;
+    site.api(
+        &main.read_write_key,
+        "POST",
+        &format!("/checks/{}/pause", uuids[5]),
+        json!({}),
+    )
+    .await;
+    site.ping(&format!("/ping/{}/paused", main.ping_key), "")
+        .await;
+    site.ping(&format!("/ping/{}/gone", main.ping_key), "")
+        .await;
+    site.api(
+        &main.read_write_key,
+        "DELETE",
+        &format!("/checks/{}", uuids[9]),
+        json!({}),
+    )
+    .await;
+    site.ping(
+        &format!("/ping/{}/running/start?rid={RUN}", main.ping_key),
+        "",
+    )
+    .await;
     // Some deadlines pass, and the housekeeping of an hour is done.
     site.clock.advance_secs(4300);
     site.settle().await;
     for path in ["backup", "posts", "running/fail"] {
-        site.ping(&format!("/ping/{}/{path}", main.ping_key), "").await;
+        site.ping(&format!("/ping/{}/{path}", main.ping_key), "")
+            .await;
     }
     site.settle().await;
-    // The tail of the log, which no check's row holds yet: with a deadline that a ping notices, and runs that go on.
-    let set = site.api(&main.read_write_key, "POST", &format!("/checks/{}", uuids[6]), json!({"timeout": 60, "grace": 60})).await;
+    // The tail of the log, which no check's row holds yet: with a deadline that a ping notices, and
+    // runs that go on.
+    let set = site
+        .api(
+            &main.read_write_key,
+            "POST",
+            &format!("/checks/{}", uuids[6]),
+            json!({"timeout": 60, "grace": 60}),
+        )
+        .await;
     assert_eq!(set["timeout"], 60);
-    for path in ["backup/start", "backup/fail", "backup", "sync/0", "report/fail", "running", "running/start"] {
+    for path in [
+        "backup/start",
+        "backup/fail",
+        "backup",
+        "sync/0",
+        "report/fail",
+        "running",
+        "running/start",
+    ] {
         site.clock.advance_secs(3);
-        site.ping(&format!("/ping/{}/{path}?rid={RUN}", main.ping_key), "the end of the log").await;
+        site.ping(
+            &format!("/ping/{}/{path}?rid={RUN}", main.ping_key),
+            "the end of the log",
+        )
+        .await;
     }
     let mail = PingRequest {
         target: PingTarget::Uuid(uuids[3].parse().unwrap()),
-        signal: PingSignal::Email { subject: "backup done".into(), text: "ok".into(), precomputed: None },
+        signal: PingSignal::Email {
+            subject: "backup done".into(),
+            text: "ok".into(),
+            precomputed: None,
+        },
         origin: PingOrigin {
             scheme: PingScheme::Email,
             method: PingMethod::None,
@@ -160,17 +314,38 @@ pub(crate) async fn fill(site: &LayoutServer) -> (TestProject, TestProject, Vec<
         rid: None,
         body: b"Subject: backup done\r\n\r\nok\r\n".as_slice().into(),
     };
-    site.handle.call(Command::Ping(Box::new(mail))).await.unwrap().unwrap();
+    site.handle
+        .call(Command::Ping(Box::new(mail)))
+        .await
+        .unwrap()
+        .unwrap();
     site.ping(&format!("/ping/{}", uuids[6]), "").await;
-    site.ping(&format!("/ping/{}", uuids[11]), "elsewhere").await;
+    site.ping(&format!("/ping/{}", uuids[11]), "elsewhere")
+        .await;
     (main, other, uuids)
 }
 
 /// Every GET that a layout is asked, with the key it is asked with.
-pub(crate) async fn request_paths(site: &LayoutServer, main: &TestProject, other: &TestProject, uuids: &[String]) -> Vec<(String, String)> {
+pub(crate) async fn request_paths(
+    site: &LayoutServer,
+    main: &TestProject,
+    other: &TestProject,
+    uuids: &[String],
+) -> Vec<(String, String)> {
     let mut asked = Vec::new();
-    for key in [&main.read_write_key, &main.read_only_key, &other.read_write_key] {
-        for path in ["checks/", "channels/", "badges/", "checks/?slug=twin", "checks/?tag=prod", "status/"] {
+    for key in [
+        &main.read_write_key,
+        &main.read_only_key,
+        &other.read_write_key,
+    ] {
+        for path in [
+            "checks/",
+            "channels/",
+            "badges/",
+            "checks/?slug=twin",
+            "checks/?tag=prod",
+            "status/",
+        ] {
             asked.push((key.clone(), format!("/api/v3/{path}")));
         }
         for version in ["v1", "v2"] {
@@ -179,26 +354,70 @@ pub(crate) async fn request_paths(site: &LayoutServer, main: &TestProject, other
     }
     for uuid in uuids {
         for path in ["", "/pings/", "/flips/"] {
-            asked.push((main.read_write_key.clone(), format!("/api/v3/checks/{uuid}{path}")));
+            asked.push((
+                main.read_write_key.clone(),
+                format!("/api/v3/checks/{uuid}{path}"),
+            ));
         }
-        asked.extend((1..40).map(|n| (main.read_write_key.clone(), format!("/api/v3/checks/{uuid}/pings/{n}/body"))));
+        asked.extend((1..40).map(|n| {
+            (
+                main.read_write_key.clone(),
+                format!("/api/v3/checks/{uuid}/pings/{n}/body"),
+            )
+        }));
     }
     let own = |answer: TestResponse, member: &str| answer.json()[member].clone();
-    let checks = own(site.send("GET", "/api/v3/checks/", &[("X-Api-Key", &main.read_only_key)], "").await, "checks");
+    let checks = own(
+        site.send(
+            "GET",
+            "/api/v3/checks/",
+            &[("X-Api-Key", &main.read_only_key)],
+            "",
+        )
+        .await,
+        "checks",
+    );
     for check in checks.as_array().unwrap() {
         let key = check["unique_key"].as_str().unwrap();
         asked.push((main.read_only_key.clone(), format!("/api/v3/checks/{key}")));
-        asked.push((main.read_only_key.clone(), format!("/api/v3/checks/{key}/flips/")));
+        asked.push((
+            main.read_only_key.clone(),
+            format!("/api/v3/checks/{key}/flips/"),
+        ));
     }
-    let badges = own(site.send("GET", "/api/v3/badges/", &[("X-Api-Key", &main.read_only_key)], "").await, "badges");
+    let badges = own(
+        site.send(
+            "GET",
+            "/api/v3/badges/",
+            &[("X-Api-Key", &main.read_only_key)],
+            "",
+        )
+        .await,
+        "badges",
+    );
     for urls in badges.as_object().unwrap().values() {
-        asked.extend(
-            urls.as_object().unwrap().values().map(|url| (String::new(), url.as_str().unwrap().replace("http://overdue.test", ""))),
-        );
+        asked.extend(urls.as_object().unwrap().values().map(|url| {
+            (
+                String::new(),
+                url.as_str().unwrap().replace("http://overdue.test", ""),
+            )
+        }));
     }
-    let checks = own(site.send("GET", "/api/v3/checks/", &[("X-Api-Key", &main.read_write_key)], "").await, "checks");
+    let checks = own(
+        site.send(
+            "GET",
+            "/api/v3/checks/",
+            &[("X-Api-Key", &main.read_write_key)],
+            "",
+        )
+        .await,
+        "checks",
+    );
     for check in checks.as_array().unwrap() {
-        let badge = check["badge_url"].as_str().unwrap().replace("http://overdue.test", "");
+        let badge = check["badge_url"]
+            .as_str()
+            .unwrap()
+            .replace("http://overdue.test", "");
         asked.push((String::new(), badge.replace(".svg", ".json")));
         asked.push((String::new(), badge));
     }
@@ -207,7 +426,9 @@ pub(crate) async fn request_paths(site: &LayoutServer, main: &TestProject, other
 
 pub(crate) async fn get(site: &LayoutServer, key: &str, path: &str) -> (u16, String) {
     let header = [("X-Api-Key", key)];
-    let answer = site.send("GET", path, if key.is_empty() { &[] } else { &header }, "").await;
+    let answer = site
+        .send("GET", path, if key.is_empty() { &[] } else { &header }, "")
+        .await;
     (answer.status, answer.text().to_owned())
 }
 
@@ -218,11 +439,17 @@ async fn write_the_layout_of_this_release() {
     let site = LayoutServer::open(directory.path(), START).await;
     let (main, other, uuids) = fill(&site).await;
     imported_data::fill(&site).await;
-    let target = Path::new(LAYOUTS).join(std::env::var("LAYOUT").expect("LAYOUT names the directory to write"));
+    let target = Path::new(LAYOUTS)
+        .join(std::env::var("LAYOUT").expect("LAYOUT names the directory to write"));
     std::fs::create_dir_all(&target).unwrap();
-    // Taken while it is open, as after a crash: there is a tail to replay. Taken before it is asked: a key is stored anew at its first use.
+    // Taken while it is open, as after a crash: there is a tail to replay. Taken before it is
+    // asked: a key is stored anew at its first use.
     std::fs::copy(directory.path().join(FILE_NAME), target.join(FILE_NAME)).unwrap();
-    let asked = [request_paths(&site, &main, &other, &uuids).await, imported_data::request_paths()].concat();
+    let asked = [
+        request_paths(&site, &main, &other, &uuids).await,
+        imported_data::request_paths(),
+    ]
+    .concat();
     let mut answers = Vec::new();
     for (key, path) in &asked {
         let (status, body) = get(&site, key, path).await;
@@ -230,7 +457,11 @@ async fn write_the_layout_of_this_release() {
     }
     let lines: Vec<_> = answers.iter().map(Value::to_string).collect();
     let now = site.handle.now().micros();
-    std::fs::write(target.join("answers.jsonl"), format!("{now}\n{}\n", lines.join("\n"))).unwrap();
+    std::fs::write(
+        target.join("answers.jsonl"),
+        format!("{now}\n{}\n", lines.join("\n")),
+    )
+    .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -242,20 +473,42 @@ async fn every_layout_answers_as_it_did() {
         std::fs::copy(layout.join(FILE_NAME), directory.path().join(FILE_NAME)).unwrap();
         let text = std::fs::read_to_string(layout.join("answers.jsonl")).unwrap();
         let (now, lines) = text.split_once('\n').unwrap();
-        let site = LayoutServer::open(directory.path(), overdue::domain::timestamp::Timestamp::from_micros(now.parse().unwrap())).await;
+        let site = LayoutServer::open(
+            directory.path(),
+            overdue::domain::timestamp::Timestamp::from_micros(now.parse().unwrap()),
+        )
+        .await;
         for line in lines.lines() {
-            let (key, path, status, body): (String, String, u16, String) = serde_json::from_str(line).unwrap();
-            assert_eq!(get(&site, &key, &path).await, (status, body), "{}: {path}", layout.display());
+            let (key, path, status, body): (String, String, u16, String) =
+                serde_json::from_str(line).unwrap();
+            assert_eq!(
+                get(&site, &key, &path).await,
+                (status, body),
+                "{}: {path}",
+                layout.display()
+            );
         }
-        if imported_data::LAYOUTS_WITH_IMPORTS.iter().any(|with| layout.ends_with(with)) {
+        if imported_data::LAYOUTS_WITH_IMPORTS
+            .iter()
+            .any(|with| layout.ends_with(with))
+        {
             site.handle.with_state(imported_data::expect);
         }
         if layout.ends_with("1") {
             // It was written by a release that told nobody, and nobody is told of it now.
             site.handle.with_state(|state| {
-                let down: Vec<_> =
-                    state.checks().filter(|check| check.state.status == Status::Down).map(|check| check.state.notification).collect();
-                assert!(!down.is_empty() && down.iter().all(|telling| *telling == NotificationState::NotNeeded), "{down:?}");
+                let down: Vec<_> = state
+                    .checks()
+                    .filter(|check| check.state.status == Status::Down)
+                    .map(|check| check.state.notification)
+                    .collect();
+                assert!(
+                    !down.is_empty()
+                        && down
+                            .iter()
+                            .all(|telling| *telling == NotificationState::NotNeeded),
+                    "{down:?}"
+                );
                 assert!(state.outbox.is_empty());
             });
         }

@@ -1,10 +1,13 @@
-//! Keys and badge URLs that another server made with its secret: they go on working, and the secret is forgotten when no key needs it.
+//! Keys and badge URLs that another server made with its secret: they go on working, and the secret
+//! is forgotten when no key needs it.
 
 use std::collections::BTreeSet;
 
 use overdue::domain::ids::{KeyId, ProjectId};
 use overdue::domain::legacy_keys::{LegacyBadgeKey, LegacyKey, LegacySecret, LegacySecrets};
-use overdue::domain::project::{KeyAccess, KeyHash, KeyLabel, KeySecret, Project, ProjectKey, ProjectName};
+use overdue::domain::project::{
+    KeyAccess, KeyHash, KeyLabel, KeySecret, Project, ProjectKey, ProjectName,
+};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::HousekeepingLimits;
 use overdue::engine::command::{Command, NewKey};
@@ -40,17 +43,30 @@ enum KeyLookup {
 
 /// A key as another server kept it.
 fn hashed_key(text: &str, made_with: &str, number: u8, read_only: bool) -> KeySecret {
-    KeySecret::Legacy(LegacyKey { read_only, secret_number: number, digest: legacy_secret(made_with).digest_key(text.as_bytes()) })
+    KeySecret::Legacy(LegacyKey {
+        read_only,
+        secret_number: number,
+        digest: legacy_secret(made_with).digest_key(text.as_bytes()),
+    })
 }
 
 /// Makes a database with project 1, these secrets, and these keys with numbers from 2 on.
 fn fill(medium: &Medium, secrets: &[&str], keys: &[KeySecret]) {
     let store = Store::open(medium).unwrap();
     let batch = store.batch().unwrap();
-    let adopted = secrets.iter().fold(LegacySecrets::default(), |adopted, text| adopted.with_secret(&legacy_secret(text)).unwrap().0);
+    let adopted = secrets
+        .iter()
+        .fold(LegacySecrets::default(), |adopted, text| {
+            adopted.with_secret(&legacy_secret(text)).unwrap().0
+        });
     batch.set_legacy_secrets(&adopted).unwrap();
-    let (id, name, badge_key) = (ProjectId(1), ProjectName::parse("moved").unwrap(), "bk-1");
-    let old_badge = Some(LegacyBadgeKey::for_project(badge_key, &legacy_secret(SECRET)));
+    let id = ProjectId(1);
+    let name = ProjectName::parse("moved").unwrap();
+    let badge_key = "bk-1";
+    let old_badge = Some(LegacyBadgeKey::for_project(
+        badge_key,
+        &legacy_secret(SECRET),
+    ));
     let project = Project {
         id,
         uuid: Uuid::nil(),
@@ -63,8 +79,21 @@ fn fill(medium: &Medium, secrets: &[&str], keys: &[KeySecret]) {
     };
     batch.put_project(&project).unwrap();
     for (number, secret) in keys.iter().cloned().enumerate() {
-        let (id, label, hint, created) = (KeyId(2 + number as u64), KeyLabel::default(), "hcw_".into(), Timestamp::from_secs(1));
-        batch.put_key(&ProjectKey { id, project: ProjectId(1), secret, label, hint, created, last_use: None }).unwrap();
+        let id = KeyId(2 + number as u64);
+        let label = KeyLabel::default();
+        let hint = "hcw_".into();
+        let created = Timestamp::from_secs(1);
+        batch
+            .put_key(&ProjectKey {
+                id,
+                project: ProjectId(1),
+                secret,
+                label,
+                hint,
+                created,
+                last_use: None,
+            })
+            .unwrap();
     }
     batch.set_meta_value(MetaKey::NextId, 100).unwrap();
     batch.commit().unwrap();
@@ -75,12 +104,21 @@ fn step(engine: &mut TestEngine) {
 }
 
 fn key_access(engine: &TestEngine, text: &str) -> Option<(KeyId, KeyAccess)> {
-    engine.handle.find_api_key(text.as_bytes()).map(|key| (key.id, key.secret.access()))
+    engine
+        .handle
+        .find_api_key(text.as_bytes())
+        .map(|key| (key.id, key.secret.access()))
 }
 
 /// The numbers of the secrets that are kept.
 fn kept_secret_numbers(engine: &TestEngine) -> Vec<u8> {
-    engine.handle.with_state(|state| state.legacy_secrets.iter().map(|(number, _)| number).collect())
+    engine.handle.with_state(|state| {
+        state
+            .legacy_secrets
+            .iter()
+            .map(|(number, _)| number)
+            .collect()
+    })
 }
 
 #[tokio::test]
@@ -101,10 +139,24 @@ async fn keys_of_another_server_open_what_they_opened_there() {
         ],
     );
     let server = TestServer::start_on(medium, |_| {}).await;
-    let page = format!("GET /projects/{}/settings/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", Uuid::nil());
-    let unused = async || server.raw(page.as_bytes()).await.text().matches("not used since the import").count();
+    let page = format!(
+        "GET /projects/{}/settings/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        Uuid::nil()
+    );
+    let unused = async || {
+        server
+            .raw(page.as_bytes())
+            .await
+            .text()
+            .matches("not used since the import")
+            .count()
+    };
     assert_eq!(unused().await, 5);
-    let is_new = |id: u64| server.handle.with_state(|state| state.key(KeyId(id)).unwrap().is_unused_since_import());
+    let is_new = |id: u64| {
+        server
+            .handle
+            .with_state(|state| state.key(KeyId(id)).unwrap().is_unused_since_import())
+    };
     // At first by their digests, then by their own hashes.
     for round in 0..2 {
         for (key, method, status) in [
@@ -131,20 +183,42 @@ async fn keys_of_another_server_open_what_they_opened_there() {
     }
     assert_eq!([4, 5, 6].map(is_new), [true; 3]);
     assert_eq!(unused().await, 3);
-    server.handle.call(Command::RevokeKey(KeyId(2))).await.unwrap().unwrap();
-    assert_eq!(server.keyed(WRITES, "GET", "/api/v3/checks/", "").await.status, 401);
-    assert_eq!(server.keyed(READS, "GET", "/api/v3/checks/", "").await.status, 200);
+    server
+        .handle
+        .call(Command::RevokeKey(KeyId(2)))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        server
+            .keyed(WRITES, "GET", "/api/v3/checks/", "")
+            .await
+            .status,
+        401
+    );
+    assert_eq!(
+        server
+            .keyed(READS, "GET", "/api/v3/checks/", "")
+            .await
+            .status,
+        200
+    );
     server.stop().await;
 }
 
 #[test]
 fn a_secret_goes_when_the_last_key_that_needs_it_was_used_or_revoked() {
     let medium = Medium::memory();
-    let (two, three) = ("hcw_2222222222222222222222222222", "hcr_3333333333333333333333333333");
+    let two = "hcw_2222222222222222222222222222";
+    let three = "hcr_3333333333333333333333333333";
     fill(
         &medium,
         &[SECRET, "another"],
-        &[hashed_key(WRITES, SECRET, 1, false), hashed_key(two, "another", 2, false), hashed_key(three, "another", 2, true)],
+        &[
+            hashed_key(WRITES, SECRET, 1, false),
+            hashed_key(two, "another", 2, false),
+            hashed_key(three, "another", 2, true),
+        ],
     );
     let mut engine = TestEngine::open(medium.clone(), HousekeepingLimits::default());
     let hour = |engine: &mut TestEngine| {
@@ -154,30 +228,53 @@ fn a_secret_goes_when_the_last_key_that_needs_it_was_used_or_revoked() {
     };
     hour(&mut engine);
     assert_eq!(kept_secret_numbers(&engine), [1, 2]);
-    assert_eq!(key_access(&engine, three), Some((KeyId(4), KeyAccess::ReadOnly)));
+    assert_eq!(
+        key_access(&engine, three),
+        Some((KeyId(4), KeyAccess::ReadOnly))
+    );
     hour(&mut engine);
     assert_eq!(kept_secret_numbers(&engine), [1, 2], "another key needs it");
     engine.execute(Command::RevokeKey(KeyId(3)));
     hour(&mut engine);
-    assert_eq!((kept_secret_numbers(&engine), key_access(&engine, two)), (vec![1], None));
-    assert_eq!(key_access(&engine, WRITES), Some((KeyId(2), KeyAccess::ReadWrite)));
+    assert_eq!(
+        (kept_secret_numbers(&engine), key_access(&engine, two)),
+        (vec![1], None)
+    );
+    assert_eq!(
+        key_access(&engine, WRITES),
+        Some((KeyId(2), KeyAccess::ReadWrite))
+    );
     hour(&mut engine);
     assert!(kept_secret_numbers(&engine).is_empty());
     drop(engine);
     let store = Store::open(&medium).unwrap();
-    assert!(store.snapshot().unwrap().legacy_secrets().unwrap().is_empty());
+    assert!(
+        store
+            .snapshot()
+            .unwrap()
+            .legacy_secrets()
+            .unwrap()
+            .is_empty()
+    );
     drop(store);
     let engine = TestEngine::open(medium, HousekeepingLimits::default());
     assert_eq!(
         (key_access(&engine, WRITES), key_access(&engine, three)),
-        (Some((KeyId(2), KeyAccess::ReadWrite)), Some((KeyId(4), KeyAccess::ReadOnly)))
+        (
+            Some((KeyId(2), KeyAccess::ReadWrite)),
+            Some((KeyId(4), KeyAccess::ReadOnly))
+        )
     );
 }
 
 #[test]
 fn a_first_use_that_is_not_written_leaves_the_key_as_it_was() {
     let disk = Disk::default();
-    fill(&disk.medium(), &[SECRET], &[hashed_key(WRITES, SECRET, 1, false)]);
+    fill(
+        &disk.medium(),
+        &[SECRET],
+        &[hashed_key(WRITES, SECRET, 1, false)],
+    );
     for power in [false, true] {
         for after in 0.. {
             let disk = disk.copy();
@@ -188,7 +285,10 @@ fn a_first_use_that_is_not_written_leaves_the_key_as_it_was() {
             } else {
                 disk.fail_after(DiskOperation::Write, after);
             }
-            assert!(key_access(&engine, WRITES).is_some(), "whoever asks does not wait for it");
+            assert!(
+                key_access(&engine, WRITES).is_some(),
+                "whoever asks does not wait for it"
+            );
             step(&mut engine);
             let is_written = engine.handle.is_writable();
             assert!(key_access(&engine, WRITES).is_some());
@@ -196,8 +296,13 @@ fn a_first_use_that_is_not_written_leaves_the_key_as_it_was() {
             drop(engine);
             disk.power_on(&SeededRng::seeded(u64::from(after)));
             let engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
-            let key = engine.handle.with_state(|state| state.key(KeyId(2)).unwrap().clone());
-            assert!(key.is_unused_since_import() || key.secret == KeySecret::ReadWrite(KeyHash::of_key(WRITES.as_bytes())));
+            let key = engine
+                .handle
+                .with_state(|state| state.key(KeyId(2)).unwrap().clone());
+            assert!(
+                key.is_unused_since_import()
+                    || key.secret == KeySecret::ReadWrite(KeyHash::of_key(WRITES.as_bytes()))
+            );
             assert!(key_access(&engine, WRITES).is_some());
             if is_written {
                 assert!(after > 0 && !key.is_unused_since_import());
@@ -210,7 +315,14 @@ fn a_first_use_that_is_not_written_leaves_the_key_as_it_was() {
 #[test]
 fn a_key_is_known_anew_once_and_only_by_a_hash_that_no_other_key_has() {
     let medium = Medium::memory();
-    fill(&medium, &[SECRET], &[hashed_key(WRITES, SECRET, 1, false), hashed_key(READS, SECRET, 1, true)]);
+    fill(
+        &medium,
+        &[SECRET],
+        &[
+            hashed_key(WRITES, SECRET, 1, false),
+            hashed_key(READS, SECRET, 1, true),
+        ],
+    );
     let mut engine = TestEngine::open(medium, HousekeepingLimits::default());
     let hash = |text: &str| KeyHash::of_key(text.as_bytes());
     let own = KeySecret::ReadWrite(hash(READS));
@@ -220,12 +332,24 @@ fn a_key_is_known_anew_once_and_only_by_a_hash_that_no_other_key_has() {
         label: KeyLabel::default(),
         hint: "".into(),
     })));
-    for (key, text) in [(2, WRITES), (2, "something else"), (3, READS), (100, WRITES), (77, WRITES)] {
+    for (key, text) in [
+        (2, WRITES),
+        (2, "something else"),
+        (3, READS),
+        (100, WRITES),
+        (77, WRITES),
+    ] {
         engine.execute(Command::RehashKey(KeyId(key), hash(text)));
     }
     engine.handle.with_state(|state| {
         let secret = |id: u64| state.key(KeyId(id)).unwrap().secret.clone();
-        assert_eq!((secret(2), secret(100)), (KeySecret::ReadWrite(hash(WRITES)), KeySecret::ReadWrite(hash(READS))));
+        assert_eq!(
+            (secret(2), secret(100)),
+            (
+                KeySecret::ReadWrite(hash(WRITES)),
+                KeySecret::ReadWrite(hash(READS))
+            )
+        );
         assert_eq!(secret(3), hashed_key(READS, SECRET, 1, true));
     });
 }
@@ -236,22 +360,59 @@ async fn badge_urls_of_another_server_show_what_ours_show() {
     fill(&medium, &[SECRET], &[hashed_key(WRITES, SECRET, 1, false)]);
     let server = TestServer::start_on(medium, |_| {}).await;
     let body = json!({ "tags": "x", "timeout": 60, "grace": 60 }).to_string();
-    let made = server.keyed(WRITES, "POST", "/api/v3/checks/", &body).await.json();
-    assert_eq!(server.get(&format!("/ping/{}", made["uuid"].as_str().unwrap())).await.status, 200);
+    let made = server
+        .keyed(WRITES, "POST", "/api/v3/checks/", &body)
+        .await
+        .json();
+    assert_eq!(
+        server
+            .get(&format!("/ping/{}", made["uuid"].as_str().unwrap()))
+            .await
+            .status,
+        200
+    );
     server.clock.advance_secs(90);
-    let listed = server.keyed(WRITES, "GET", "/api/v3/badges/", "").await.json();
+    let listed = server
+        .keyed(WRITES, "GET", "/api/v3/badges/", "")
+        .await
+        .json();
     for (tag, signature, end) in [("x", "Wv_yDCgl", "/x"), ("*", "KWG_fXEJ", "")] {
-        for (format, states) in [("svg", ""), ("svg", "-2"), ("json", ""), ("json", "-2"), ("shields", ""), ("shields", "-2")] {
+        for (format, states) in [
+            ("svg", ""),
+            ("svg", "-2"),
+            ("json", ""),
+            ("json", "-2"),
+            ("shields", ""),
+            ("shields", "-2"),
+        ] {
             let name = format!("{format}{}", if states.is_empty() { "3" } else { "" });
-            let ours = listed["badges"][tag][&name].as_str().and_then(|url| url.strip_prefix(&server.base)).unwrap();
+            let ours = listed["badges"][tag][&name]
+                .as_str()
+                .and_then(|url| url.strip_prefix(&server.base))
+                .unwrap();
             let old = format!("/badge/bk-1/{signature}{states}{end}.{format}");
             assert!(ours != old && !ours.contains(signature));
-            let (ours, old) = (server.get(ours).await, server.get(&old).await);
-            assert_eq!((ours.status, &ours.body, ours.header("content-type")), (200, &old.body, old.header("content-type")), "{name}");
+            let ours = server.get(ours).await;
+            let old = server.get(&old).await;
+            assert_eq!(
+                (ours.status, &ours.body, ours.header("content-type")),
+                (200, &old.body, old.header("content-type")),
+                "{name}"
+            );
         }
     }
-    for wrong in ["bk-1/Wv_yDCgl/y.svg", "bk-1/Wv_yDCgl.svg", "bk-1/Wv_yDCgk/x.svg", "bk-1/KWG_fXEJ/x.json", "bk-2/Wv_yDCgl/x.svg"] {
-        assert_eq!(server.get(&format!("/badge/{wrong}")).await.status, 404, "{wrong}");
+    for wrong in [
+        "bk-1/Wv_yDCgl/y.svg",
+        "bk-1/Wv_yDCgl.svg",
+        "bk-1/Wv_yDCgk/x.svg",
+        "bk-1/KWG_fXEJ/x.json",
+        "bk-2/Wv_yDCgl/x.svg",
+    ] {
+        assert_eq!(
+            server.get(&format!("/badge/{wrong}")).await.status,
+            404,
+            "{wrong}"
+        );
     }
     server.stop().await;
 }

@@ -1,7 +1,8 @@
-//! Tests of the library: its server on port 0 with a clock moved by hand, one file per resource and verb; its engine on disks that fail.
+//! Tests of the library: its server on port 0 with a clock moved by hand, one file per resource and
+//! verb; its engine on disks that fail.
 //!
-//! `support` holds what is no test. `simulation` opens with a tour of itself. `tidy` keeps the rules of the house, `documents` what its
-//! documents say.
+//! `support` holds what is no test. `simulation` opens with a tour of itself. `tidy` keeps the
+//! rules of the house, `documents` what its documents say.
 
 #![allow(
     clippy::expect_used,

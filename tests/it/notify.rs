@@ -1,4 +1,5 @@
-//! From a flip to a receiver: real servers on loopback, an engine whose clock is moved by hand, and the notifier between them.
+//! From a flip to a receiver: real servers on loopback, an engine whose clock is moved by hand, and
+//! the notifier between them.
 
 mod commands;
 mod long_outage;
@@ -49,8 +50,13 @@ struct NotifierFixture {
 
 impl NotifierFixture {
     async fn start() -> Self {
-        let site = Self::start_on(Medium::memory(), Timestamp::from_secs(1_800_000_000), |_| ());
-        site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
+        let site = Self::start_on(
+            Medium::memory(),
+            Timestamp::from_secs(1_800_000_000),
+            |_| (),
+        );
+        site.execute(create_project(&Random::seeded(2), "Home", 100))
+            .await;
         site
     }
 
@@ -58,7 +64,12 @@ impl NotifierFixture {
         Self::start_with(medium, now, change, None)
     }
 
-    fn start_with(medium: Medium, now: Timestamp, change: impl FnOnce(&mut OutboundConfig), heartbeat: Option<notify::Heartbeat>) -> Self {
+    fn start_with(
+        medium: Medium,
+        now: Timestamp,
+        change: impl FnOnce(&mut OutboundConfig),
+        heartbeat: Option<notify::Heartbeat>,
+    ) -> Self {
         let clock = ManualClock::at(now);
         let (handle, writer) = open(medium, &clock, |_| ()).unwrap();
         std::thread::spawn(|| writer.run());
@@ -70,13 +81,22 @@ impl NotifierFixture {
             zone: Timezone::utc(),
             host: "overdue.test".into(),
             pages_url: Some("https://overdue.test/sub".into()),
-            unsubscribe_links: Some(Box::new(|_, recipient| Some(format!("https://overdue.test/unsubscribe/{recipient}")))),
+            unsubscribe_links: Some(Box::new(|_, recipient| {
+                Some(format!("https://overdue.test/unsubscribe/{recipient}"))
+            })),
             heartbeat,
             last_round: Default::default(),
-            render_check: Box::new(|check| format!("{{\"name\": {:?}}}", check.settings.name.as_str())),
+            render_check: Box::new(|check| {
+                format!("{{\"name\": {:?}}}", check.settings.name.as_str())
+            }),
         };
         let ended = Some(notify::start(handle.clone(), config, stopped).unwrap());
-        Self { handle, clock, stop, ended }
+        Self {
+            handle,
+            clock,
+            stop,
+            ended,
+        }
     }
 
     async fn execute(&self, command: Command) -> CommandOutcome {
@@ -87,11 +107,28 @@ impl NotifierFixture {
         self.create_channel_as(kind, pairs, true).await
     }
 
-    async fn create_channel_as(&self, kind: &str, pairs: &[(&str, &str)], operator: bool) -> ChannelId {
-        let settings = ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied()).unwrap();
-        let (uuid, name) = (self.handle.random().uuid(), ChannelName::parse(kind).unwrap());
-        let channel = NewChannel { uuid, project: MAIN, name, settings, is_by_operator: operator };
-        match self.execute(Command::CreateChannel(Box::new(channel))).await {
+    async fn create_channel_as(
+        &self,
+        kind: &str,
+        pairs: &[(&str, &str)],
+        operator: bool,
+    ) -> ChannelId {
+        let settings =
+            ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied())
+                .unwrap();
+        let uuid = self.handle.random().uuid();
+        let name = ChannelName::parse(kind).unwrap();
+        let channel = NewChannel {
+            uuid,
+            project: MAIN,
+            name,
+            settings,
+            is_by_operator: operator,
+        };
+        match self
+            .execute(Command::CreateChannel(Box::new(channel)))
+            .await
+        {
             CommandOutcome::Channel(channel) => channel.id,
             outcome => panic!("{outcome:?}"),
         }
@@ -100,24 +137,43 @@ impl NotifierFixture {
     /// A check that all channels are told of.
     async fn create_check(&self, uuid: u128, name: &str) {
         let name = Some(Name::parse(name).unwrap());
-        self.execute(create_check(MAIN, uuid, CheckEdit { name, channels: Some(ChannelSelection::All), ..CheckEdit::default() })).await;
+        self.execute(create_check(
+            MAIN,
+            uuid,
+            CheckEdit {
+                name,
+                channels: Some(ChannelSelection::All),
+                ..CheckEdit::default()
+            },
+        ))
+        .await;
     }
 
-    /// If the clock is moved while something is written, that looks like a disk that hangs, and all that waits is refused. A ping may come
-    /// twice.
+    /// If the clock is moved while something is written, that looks like a disk that hangs, and all
+    /// that waits is refused. A ping may come twice.
     async fn ping(&self, uuid: u128, kind: PingKind, body: &'static str) {
-        while let Err(unavailable) = self.handle.call(ping(uuid, kind, body)).await.map(Result::unwrap) {
+        while let Err(unavailable) = self
+            .handle
+            .call(ping(uuid, kind, body))
+            .await
+            .map(Result::unwrap)
+        {
             assert_eq!(unavailable, Unavailable::StorageFailed);
         }
     }
 
     fn channel_now(&self, id: ChannelId) -> Arc<Channel> {
-        self.handle.with_state(|state| Arc::clone(state.channel(id).unwrap()))
+        self.handle
+            .with_state(|state| Arc::clone(state.channel(id).unwrap()))
     }
 
     /// What has become of what was to be told, oldest first, once it is so many.
     async fn deliveries(&self, count: usize) -> Vec<DeliveryRecord> {
-        let all = || self.handle.deliveries(DeliveryNumber(u64::MAX), 10_000, |_| true).unwrap();
+        let all = || {
+            self.handle
+                .deliveries(DeliveryNumber(u64::MAX), 10_000, |_| true)
+                .unwrap()
+        };
         self.wait_until(|| all().len() >= count).await;
         let mut found = all();
         found.reverse();
@@ -130,13 +186,22 @@ impl NotifierFixture {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(WAIT_TIMEOUT, waiting).await.expect("it comes in time");
+        tokio::time::timeout(WAIT_TIMEOUT, waiting)
+            .await
+            .expect("it comes in time");
     }
 
     /// Waits until the channel has failed, and until that is forgotten.
     async fn wait_for_failure(&self, channel: ChannelId) -> String {
-        self.wait_until(|| self.channel_now(channel).health.failing.is_some()).await;
-        self.channel_now(channel).health.failing.clone().unwrap().1.into()
+        self.wait_until(|| self.channel_now(channel).health.failing.is_some())
+            .await;
+        self.channel_now(channel)
+            .health
+            .failing
+            .clone()
+            .unwrap()
+            .1
+            .into()
     }
 
     /// Stops the notifier alone.
@@ -160,37 +225,58 @@ impl Drop for NotifierFixture {
 }
 
 fn webhook_settings(receiver: &Receiver) -> Vec<(&'static str, String)> {
-    vec![("down-url", receiver.url("/down/$NAME")), ("up-url", receiver.url("/up")), ("body", "$EVENT_JSON".to_owned())]
+    vec![
+        ("down-url", receiver.url("/down/$NAME")),
+        ("up-url", receiver.url("/up")),
+        ("body", "$EVENT_JSON".to_owned()),
+    ]
 }
 
 async fn webhook(site: &NotifierFixture, receiver: &Receiver) -> ChannelId {
     let pairs = webhook_settings(receiver);
-    let pairs: Vec<_> = pairs.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    let pairs: Vec<_> = pairs
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
     site.create_channel("webhook", &pairs).await
 }
 
 #[tokio::test]
 async fn a_failure_and_its_end_reach_a_webhook_in_order() {
-    let (site, receiver) = (NotifierFixture::start().await, Receiver::start([ResponseAction::status(200)]).await);
+    let site = NotifierFixture::start().await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
     webhook(&site, &receiver).await;
     site.create_check(7, "Nightly backup").await;
     site.ping(7, PingKind::Fail, "disk full").await;
     site.clock.advance_secs(60);
     site.ping(7, PingKind::Success, "").await;
     let seen = receiver.wait_for(2).await;
-    let told: Vec<_> = seen.iter().map(|seen| (seen.method.as_str(), seen.target.as_str())).collect();
+    let told: Vec<_> = seen
+        .iter()
+        .map(|seen| (seen.method.as_str(), seen.target.as_str()))
+        .collect();
     assert_eq!(told, [("POST", "/down/Nightly%20backup"), ("POST", "/up")]);
     let event: serde_json::Value = serde_json::from_str(seen[0].text()).unwrap();
     assert_eq!(
-        (&event["event"], &event["check"]["name"], &event["possible_duplicate"]),
+        (
+            &event["event"],
+            &event["check"]["name"],
+            &event["possible_duplicate"]
+        ),
         (&"down".into(), &"Nightly backup".into(), &false.into())
     );
-    let page = format!("https://overdue.test/sub/cloaked/{}/", UniqueKey::of_check(Uuid::from_u128(7)));
+    let page = format!(
+        "https://overdue.test/sub/cloaked/{}/",
+        UniqueKey::of_check(Uuid::from_u128(7))
+    );
     assert_eq!(event["link"], page);
     assert_eq!(seen[0].header("overdue-attempt"), Some("1"));
     assert_eq!(seen[0].header("overdue-possible-duplicate"), None);
     let deliveries = site.deliveries(2).await;
-    let outcomes: Vec<_> = deliveries.iter().map(|delivery| (delivery.result, delivery.status, delivery.attempts)).collect();
+    let outcomes: Vec<_> = deliveries
+        .iter()
+        .map(|delivery| (delivery.result, delivery.status, delivery.attempts))
+        .collect();
     assert_eq!(outcomes, [(DeliveryResult::Delivered, 200, 1); 2]);
     assert!(site.handle.with_state(|state| state.outbox.is_empty()));
     let id = format!("-{}", deliveries[0].number.0);
@@ -200,10 +286,13 @@ async fn a_failure_and_its_end_reach_a_webhook_in_order() {
 
 #[tokio::test]
 async fn a_receiver_that_fails_is_tried_again_until_it_takes_it() {
-    let (site, receiver) = (
-        NotifierFixture::start().await,
-        Receiver::start([ResponseAction::status(503), ResponseAction::Reset, ResponseAction::status(204)]).await,
-    );
+    let site = NotifierFixture::start().await;
+    let receiver = Receiver::start([
+        ResponseAction::status(503),
+        ResponseAction::Reset,
+        ResponseAction::status(204),
+    ])
+    .await;
     let channel = webhook(&site, &receiver).await;
     site.create_check(7, "a").await;
     site.ping(7, PingKind::Fail, "").await;
@@ -217,30 +306,53 @@ async fn a_receiver_that_fails_is_tried_again_until_it_takes_it() {
         receiver.wait_for(count).await;
     }
     let deliveries = site.deliveries(1).await;
-    assert_eq!((deliveries[0].result, deliveries[0].attempts), (DeliveryResult::Delivered, 3));
-    let attempts: Vec<_> = receiver.seen().iter().map(|seen| seen.header("overdue-attempt").unwrap().to_owned()).collect();
-    let marks: Vec<_> = receiver.seen().iter().map(|seen| seen.header("overdue-possible-duplicate").is_some()).collect();
+    assert_eq!(
+        (deliveries[0].result, deliveries[0].attempts),
+        (DeliveryResult::Delivered, 3)
+    );
+    let attempts: Vec<_> = receiver
+        .seen()
+        .iter()
+        .map(|seen| seen.header("overdue-attempt").unwrap().to_owned())
+        .collect();
+    let marks: Vec<_> = receiver
+        .seen()
+        .iter()
+        .map(|seen| seen.header("overdue-possible-duplicate").is_some())
+        .collect();
     // The second may have arrived: it had gone out whole.
-    assert_eq!((attempts, marks), (vec!["1".into(), "2".into(), "3".into()], vec![false, false, true]));
+    assert_eq!(
+        (attempts, marks),
+        (
+            vec!["1".into(), "2".into(), "3".into()],
+            vec![false, false, true]
+        )
+    );
     assert!(site.channel_now(channel).health.is_healthy());
 }
 
 #[tokio::test]
 async fn a_receiver_that_is_gone_for_good_is_told_nothing_more() {
-    let (site, receiver) = (NotifierFixture::start().await, Receiver::start([ResponseAction::status(410)]).await);
+    let site = NotifierFixture::start().await;
+    let receiver = Receiver::start([ResponseAction::status(410)]).await;
     let channel = webhook(&site, &receiver).await;
     site.create_check(7, "a").await;
     site.ping(7, PingKind::Fail, "").await;
-    site.wait_until(|| site.channel_now(channel).health.disabled.is_some()).await;
+    site.wait_until(|| site.channel_now(channel).health.disabled.is_some())
+        .await;
     site.ping(7, PingKind::Success, "").await;
     let deliveries = site.deliveries(2).await;
-    assert_eq!([deliveries[0].result, deliveries[1].result], [DeliveryResult::Failed, DeliveryResult::Skipped]);
+    assert_eq!(
+        [deliveries[0].result, deliveries[1].result],
+        [DeliveryResult::Failed, DeliveryResult::Skipped]
+    );
     assert_eq!(receiver.seen().len(), 1);
 }
 
 #[tokio::test]
 async fn a_dead_receiver_keeps_nobody_else_waiting() {
-    let (site, alive) = (NotifierFixture::start().await, Receiver::start([ResponseAction::status(200)]).await);
+    let site = NotifierFixture::start().await;
+    let alive = Receiver::start([ResponseAction::status(200)]).await;
     let dead = Receiver::start([ResponseAction::Silence]).await;
     for _ in 0..3 {
         webhook(&site, &dead).await;
@@ -253,15 +365,21 @@ async fn a_dead_receiver_keeps_nobody_else_waiting() {
         site.ping(uuid, PingKind::Fail, "").await;
     }
     assert_eq!(alive.wait_for(40).await.len(), 40);
-    assert!(dead.seen().len() <= 8, "{} requests to one host at once", dead.seen().len());
+    assert!(
+        dead.seen().len() <= 8,
+        "{} requests to one host at once",
+        dead.seen().len()
+    );
 }
 
 #[tokio::test]
 async fn what_was_under_way_when_the_process_ended_is_sent_again_and_says_so() {
     let disk = Disk::default();
     let silent = Receiver::start([ResponseAction::Silence, ResponseAction::status(200)]).await;
-    let site = NotifierFixture::start_on(disk.medium(), Timestamp::from_secs(1_800_000_000), |_| ());
-    site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
+    let site =
+        NotifierFixture::start_on(disk.medium(), Timestamp::from_secs(1_800_000_000), |_| ());
+    site.execute(create_project(&Random::seeded(2), "Home", 100))
+        .await;
     webhook(&site, &silent).await;
     site.create_check(7, "a").await;
     site.ping(7, PingKind::Fail, "").await;
@@ -269,42 +387,71 @@ async fn what_was_under_way_when_the_process_ended_is_sent_again_and_says_so() {
     // Nobody reports any more: the disk of this process is what another one opens.
     let copy = disk.copy();
     drop(site);
-    let site = NotifierFixture::start_on(copy.medium(), Timestamp::from_secs(1_800_000_010), |_| ());
+    let site =
+        NotifierFixture::start_on(copy.medium(), Timestamp::from_secs(1_800_000_010), |_| ());
     let seen = silent.wait_for(2).await;
     assert_eq!(seen[1].header("overdue-possible-duplicate"), Some("true"));
-    assert_eq!(seen[0].header("idempotency-key"), seen[1].header("idempotency-key"));
+    assert_eq!(
+        seen[0].header("idempotency-key"),
+        seen[1].header("idempotency-key")
+    );
     assert_eq!(site.deliveries(1).await[0].attempts, 2);
 }
 
 #[tokio::test]
 async fn many_at_once_are_one_message_to_people() {
-    let (site, receiver) = (NotifierFixture::start().await, Receiver::start([ResponseAction::status(200)]).await);
-    site.create_channel("ntfy", &[("url", &receiver.url("")), ("topic", "home")]).await;
+    let site = NotifierFixture::start().await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
+    site.create_channel("ntfy", &[("url", &receiver.url("")), ("topic", "home")])
+        .await;
     for uuid in 1..=30 {
         let name = Some(Name::parse(&format!("job {uuid}")).unwrap());
         let failure_kw = Some(Keywords::parse("ERR").unwrap());
-        let edit =
-            CheckEdit { name, failure_kw, filter_subject: Some(true), channels: Some(ChannelSelection::All), ..CheckEdit::default() };
+        let edit = CheckEdit {
+            name,
+            failure_kw,
+            filter_subject: Some(true),
+            channels: Some(ChannelSelection::All),
+            ..CheckEdit::default()
+        };
         site.execute(create_check(MAIN, uuid, edit)).await;
     }
     // One mail to all of them is one command.
-    site.execute(Command::Mail((1..=30).map(|uuid| email_ping(uuid, "ERR", None, "")).collect())).await;
+    site.execute(Command::Mail(
+        (1..=30)
+            .map(|uuid| email_ping(uuid, "ERR", None, ""))
+            .collect(),
+    ))
+    .await;
     // The rest of them could still come, until the clock says otherwise.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(receiver.seen().len(), 0);
     site.clock.advance_secs(1);
     let seen = receiver.wait_for(1).await;
     let message: serde_json::Value = serde_json::from_str(seen[0].text()).unwrap();
-    assert!(message["title"].as_str().unwrap().contains("30 checks"), "{message}");
-    assert_eq!(site.deliveries(30).await.iter().filter(|delivery| delivery.merged_into.is_some()).count(), 29);
+    assert!(
+        message["title"].as_str().unwrap().contains("30 checks"),
+        "{message}"
+    );
+    assert_eq!(
+        site.deliveries(30)
+            .await
+            .iter()
+            .filter(|delivery| delivery.merged_into.is_some())
+            .count(),
+        29
+    );
     assert_eq!(receiver.seen().len(), 1);
 }
 
 #[tokio::test]
 async fn a_downtime_that_is_over_before_anyone_could_be_told_is_one_message() {
-    let (site, receiver) =
-        (NotifierFixture::start().await, Receiver::start([ResponseAction::status(503), ResponseAction::status(200)]).await);
-    let channel = site.create_channel("ntfy", &[("url", &receiver.url("")), ("topic", "home")]).await;
+    let site = NotifierFixture::start().await;
+    let receiver =
+        Receiver::start([ResponseAction::status(503), ResponseAction::status(200)]).await;
+    let channel = site
+        .create_channel("ntfy", &[("url", &receiver.url("")), ("topic", "home")])
+        .await;
     site.create_check(7, "Nightly backup").await;
     site.ping(7, PingKind::Fail, "").await;
     site.wait_for_failure(channel).await;
@@ -313,17 +460,31 @@ async fn a_downtime_that_is_over_before_anyone_could_be_told_is_one_message() {
     site.clock.advance_secs(10);
     let seen = receiver.wait_for(2).await;
     let text = seen[1].text();
-    assert!(text.contains("up again") && text.contains("this could not be delivered earlier"), "{text}");
-    let outcomes: Vec<_> = site.deliveries(2).await.iter().map(|delivery| delivery.result).collect();
-    assert_eq!(outcomes, [DeliveryResult::Superseded, DeliveryResult::Delivered]);
+    assert!(
+        text.contains("up again") && text.contains("this could not be delivered earlier"),
+        "{text}"
+    );
+    let outcomes: Vec<_> = site
+        .deliveries(2)
+        .await
+        .iter()
+        .map(|delivery| delivery.result)
+        .collect();
+    assert_eq!(
+        outcomes,
+        [DeliveryResult::Superseded, DeliveryResult::Delivered]
+    );
 }
 
 #[tokio::test]
 async fn what_may_have_opened_an_incident_is_told_that_it_is_over() {
     // A gateway gave up waiting for what it had passed on.
-    let (site, receiver) =
-        (NotifierFixture::start().await, Receiver::start([ResponseAction::status(504), ResponseAction::status(202)]).await);
-    let channel = site.create_channel("victorops", &[("url", &receiver.url("/alert"))]).await;
+    let site = NotifierFixture::start().await;
+    let receiver =
+        Receiver::start([ResponseAction::status(504), ResponseAction::status(202)]).await;
+    let channel = site
+        .create_channel("victorops", &[("url", &receiver.url("/alert"))])
+        .await;
     site.create_check(7, "Nightly backup").await;
     site.ping(7, PingKind::Fail, "").await;
     site.wait_for_failure(channel).await;
@@ -331,17 +492,27 @@ async fn what_may_have_opened_an_incident_is_told_that_it_is_over() {
     site.ping(7, PingKind::Success, "").await;
     site.clock.advance_secs(10);
     receiver.wait_for(3).await;
-    let outcomes: Vec<_> = site.deliveries(2).await.iter().map(|delivery| delivery.result).collect();
+    let outcomes: Vec<_> = site
+        .deliveries(2)
+        .await
+        .iter()
+        .map(|delivery| delivery.result)
+        .collect();
     assert_eq!(outcomes, [DeliveryResult::Delivered; 2]);
 }
 
 #[tokio::test]
 async fn a_channel_that_refuses_everything_fails_and_gets_its_alert_when_it_works_again() {
-    let (site, receiver) = (
-        NotifierFixture::start().await,
-        Receiver::start([ResponseAction::status(400), ResponseAction::status(400), ResponseAction::status(200)]).await,
-    );
-    let channel = site.create_channel("ntfy", &[("url", &receiver.url("")), ("topic", "home")]).await;
+    let site = NotifierFixture::start().await;
+    let receiver = Receiver::start([
+        ResponseAction::status(400),
+        ResponseAction::status(400),
+        ResponseAction::status(200),
+    ])
+    .await;
+    let channel = site
+        .create_channel("ntfy", &[("url", &receiver.url("")), ("topic", "home")])
+        .await;
     site.create_check(7, "Nightly backup").await;
     site.ping(7, PingKind::Fail, "").await;
     // As it is, and in its plainest form.
@@ -350,15 +521,25 @@ async fn a_channel_that_refuses_everything_fails_and_gets_its_alert_when_it_work
     site.clock.advance_secs(7);
     receiver.wait_for(3).await;
     let deliveries = site.deliveries(1).await;
-    assert_eq!((deliveries[0].result, deliveries[0].attempts), (DeliveryResult::Delivered, 2));
-    site.wait_until(|| site.channel_now(channel).health.is_healthy()).await;
+    assert_eq!(
+        (deliveries[0].result, deliveries[0].attempts),
+        (DeliveryResult::Delivered, 2)
+    );
+    site.wait_until(|| site.channel_now(channel).health.is_healthy())
+        .await;
 }
 
 #[tokio::test]
 async fn an_alert_that_comes_late_tells_of_the_ping_that_caused_it() {
-    let (site, receiver) =
-        (NotifierFixture::start().await, Receiver::start([ResponseAction::status(503), ResponseAction::status(200)]).await);
-    let channel = site.create_channel("webhook", &[("down-url", &receiver.url("/")), ("body", "$BODY, $TEXT")]).await;
+    let site = NotifierFixture::start().await;
+    let receiver =
+        Receiver::start([ResponseAction::status(503), ResponseAction::status(200)]).await;
+    let channel = site
+        .create_channel(
+            "webhook",
+            &[("down-url", &receiver.url("/")), ("body", "$BODY, $TEXT")],
+        )
+        .await;
     site.create_check(7, "a").await;
     site.ping(7, PingKind::Fail, "disk full").await;
     site.wait_for_failure(channel).await;
@@ -369,76 +550,172 @@ async fn an_alert_that_comes_late_tells_of_the_ping_that_caused_it() {
     site.clock.advance_secs(6);
     let seen = receiver.wait_for(2).await;
     let text = seen[1].text();
-    assert!(text.starts_with("disk full, ") && !text.contains("Last ping: none"), "{text}");
+    assert!(
+        text.starts_with("disk full, ") && !text.contains("Last ping: none"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn a_mail_says_what_happened_and_what_the_job_sent() {
     let server = RecordingMailServer::start(MailScript::default()).await;
-    let site = NotifierFixture::start_on(Medium::memory(), Timestamp::from_secs(1_800_000_000), |config| {
-        let from = MailFrom::parse("overdue <alerts@example.net>").unwrap();
-        let url = format!("smtp+plain://{}", server.address);
-        config.relay = Some(MailRelay::new(MailServer::parse(&url).unwrap(), None, from).unwrap());
-    });
-    site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
-    site.create_channel("email", &[("to", "ann@example.org")]).await;
+    let site = NotifierFixture::start_on(
+        Medium::memory(),
+        Timestamp::from_secs(1_800_000_000),
+        |config| {
+            let from = MailFrom::parse("overdue <alerts@example.net>").unwrap();
+            let url = format!("smtp+plain://{}", server.address);
+            config.relay =
+                Some(MailRelay::new(MailServer::parse(&url).unwrap(), None, from).unwrap());
+        },
+    );
+    site.execute(create_project(&Random::seeded(2), "Home", 100))
+        .await;
+    site.create_channel("email", &[("to", "ann@example.org")])
+        .await;
     site.create_check(7, "Nightly backup").await;
-    site.ping(7, PingKind::Fail, "no space left on device").await;
+    site.ping(7, PingKind::Fail, "no space left on device")
+        .await;
     site.deliveries(1).await;
     site.clock.advance_secs(60);
     site.ping(7, PingKind::Success, "").await;
     site.deliveries(2).await;
-    for line in
-        ["Subject: DOWN | Nightly backup", "Subject: UP | Nightly backup", "RCPT TO:<ann@example.org>", "In-Reply-To:", "no space left"]
-    {
-        assert!(server.count(line) > 0, "{line}: {:#?}", server.received_lines());
+    for line in [
+        "Subject: DOWN | Nightly backup",
+        "Subject: UP | Nightly backup",
+        "RCPT TO:<ann@example.org>",
+        "In-Reply-To:",
+        "no space left",
+    ] {
+        assert!(
+            server.count(line) > 0,
+            "{line}: {:#?}",
+            server.received_lines()
+        );
     }
 }
 
 #[tokio::test]
 async fn a_channel_made_through_the_api_does_not_reach_this_machine() {
-    let (site, receiver) = (NotifierFixture::start().await, Receiver::start([ResponseAction::status(200)]).await);
-    let channel = site.create_channel_as("webhook", &[("down-url", &receiver.url("/secret-path"))], false).await;
+    let site = NotifierFixture::start().await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
+    let channel = site
+        .create_channel_as(
+            "webhook",
+            &[("down-url", &receiver.url("/secret-path"))],
+            false,
+        )
+        .await;
     site.create_check(7, "a").await;
     site.ping(7, PingKind::Fail, "").await;
     let error = site.wait_for_failure(channel).await;
-    assert!(error.contains("--outbound-allow") && !error.contains("secret-path"), "{error}");
+    assert!(
+        error.contains("--outbound-allow") && !error.contains("secret-path"),
+        "{error}"
+    );
     assert_eq!(receiver.seen().len(), 0);
 }
 
 #[tokio::test]
 async fn a_test_is_sent_at_once_and_logged() {
-    let refused = Reply { status: 401, body: b"the token tk_hidden is wrong".to_vec(), ..Reply::default() };
-    let (site, receiver) =
-        (NotifierFixture::start().await, Receiver::start([ResponseAction::status(200), ResponseAction::Answer(refused)]).await);
-    let channel = site.create_channel("ntfy", &[("url", &receiver.url("")), ("topic", "home"), ("token", "tk_hidden")]).await;
-    site.execute(Command::DisableChannel { channel, reason: "enough".into() }).await;
-    let ChannelTestResult { error, status, .. } = site.handle.request_channel_test(channel, false).unwrap().await.unwrap();
+    let refused = Reply {
+        status: 401,
+        body: b"the token tk_hidden is wrong".to_vec(),
+        ..Reply::default()
+    };
+    let site = NotifierFixture::start().await;
+    let receiver =
+        Receiver::start([ResponseAction::status(200), ResponseAction::Answer(refused)]).await;
+    let channel = site
+        .create_channel(
+            "ntfy",
+            &[
+                ("url", &receiver.url("")),
+                ("topic", "home"),
+                ("token", "tk_hidden"),
+            ],
+        )
+        .await;
+    site.execute(Command::DisableChannel {
+        channel,
+        reason: "enough".into(),
+    })
+    .await;
+    let ChannelTestResult { error, status, .. } = site
+        .handle
+        .request_channel_test(channel, false)
+        .unwrap()
+        .await
+        .unwrap();
     assert_eq!((error, status), (None, 200));
-    assert!(receiver.seen()[0].text().contains("test"), "{}", receiver.seen()[0].text());
-    site.wait_until(|| site.channel_now(channel).health.is_healthy()).await;
-    let ChannelTestResult { error, status, .. } = site.handle.request_channel_test(channel, true).unwrap().await.unwrap();
+    assert!(
+        receiver.seen()[0].text().contains("test"),
+        "{}",
+        receiver.seen()[0].text()
+    );
+    site.wait_until(|| site.channel_now(channel).health.is_healthy())
+        .await;
+    let ChannelTestResult { error, status, .. } = site
+        .handle
+        .request_channel_test(channel, true)
+        .unwrap()
+        .await
+        .unwrap();
     let error = error.unwrap();
-    assert!(status == 401 && error.contains("401") && !error.contains("tk_hidden"), "{error}");
-    let outcomes: Vec<_> = site.deliveries(2).await.iter().map(|delivery| delivery.result).collect();
-    assert_eq!(outcomes, [DeliveryResult::Delivered, DeliveryResult::Failed]);
-    assert_eq!(site.handle.request_channel_test(ChannelId(99), true).unwrap().await.ok(), None);
+    assert!(
+        status == 401 && error.contains("401") && !error.contains("tk_hidden"),
+        "{error}"
+    );
+    let outcomes: Vec<_> = site
+        .deliveries(2)
+        .await
+        .iter()
+        .map(|delivery| delivery.result)
+        .collect();
+    assert_eq!(
+        outcomes,
+        [DeliveryResult::Delivered, DeliveryResult::Failed]
+    );
+    assert_eq!(
+        site.handle
+            .request_channel_test(ChannelId(99), true)
+            .unwrap()
+            .await
+            .ok(),
+        None
+    );
 }
 
 #[tokio::test]
 async fn groups_and_channels_for_every_check_are_told() {
-    let (site, receiver) = (NotifierFixture::start().await, Receiver::start([ResponseAction::status(200)]).await);
+    let site = NotifierFixture::start().await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let url = receiver.url("/member");
     let member = site.create_channel("webhook", &[("down-url", &url)]).await;
     let uuid = site.channel_now(member).uuid.to_string();
     let group = site.create_channel("group", &[("channels", &uuid)]).await;
-    site.create_channel("webhook", &[("down-url", &receiver.url("/every")), ("every", "on")]).await;
+    site.create_channel(
+        "webhook",
+        &[("down-url", &receiver.url("/every")), ("every", "on")],
+    )
+    .await;
     let group = site.channel_now(group).uuid.to_string().into();
-    let edit = CheckEdit { channels: Some(ChannelSelection::Listed(vec![group])), ..CheckEdit::default() };
+    let edit = CheckEdit {
+        channels: Some(ChannelSelection::Listed(vec![group])),
+        ..CheckEdit::default()
+    };
     site.execute(create_check(MAIN, 7, edit)).await;
     site.ping(7, PingKind::Fail, "").await;
-    let mut told: Vec<_> = receiver.wait_for(2).await.into_iter().map(|seen| seen.target).collect();
+    let mut told: Vec<_> = receiver
+        .wait_for(2)
+        .await
+        .into_iter()
+        .map(|seen| seen.target)
+        .collect();
     told.sort();
-    assert_eq!((told, site.deliveries(2).await.len()), (vec!["/every".to_owned(), "/member".to_owned()], 2));
+    assert_eq!(
+        (told, site.deliveries(2).await.len()),
+        (vec!["/every".to_owned(), "/member".to_owned()], 2)
+    );
     assert_ne!(Uuid::nil(), site.channel_now(member).uuid);
 }

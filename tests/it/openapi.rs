@@ -1,4 +1,5 @@
-//! The OpenAPI description against real answers: every operation, its status codes, headers and bodies.
+//! The OpenAPI description against real answers: every operation, its status codes, headers and
+//! bodies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,32 +23,61 @@ struct OpenApiDocument {
 impl OpenApiDocument {
     async fn of(server: &TestServer) -> Self {
         let document = server.get("/api/v3/openapi.json").await.json();
-        assert_eq!(document["servers"][0]["url"], format!("{}/api/v3", server.base));
-        Self { document, seen: BTreeSet::new() }
+        assert_eq!(
+            document["servers"][0]["url"],
+            format!("{}/api/v3", server.base)
+        );
+        Self {
+            document,
+            seen: BTreeSet::new(),
+        }
     }
 
     fn resolved<'a>(&'a self, node: &'a Value) -> &'a Value {
-        let Some(reference) = node.get("$ref") else { return node };
+        let Some(reference) = node.get("$ref") else {
+            return node;
+        };
         let pointer = reference.as_str().unwrap().trim_start_matches('#');
-        self.document.pointer(pointer).unwrap_or_else(|| panic!("{pointer}"))
+        self.document
+            .pointer(pointer)
+            .unwrap_or_else(|| panic!("{pointer}"))
     }
 
     /// Fails unless the answer is one that the operation is described to give.
     fn assert_gives(&mut self, method: &str, path: &str, answer: &TestResponse) {
         let operation = &self.document["paths"][path][method.to_lowercase()];
         let status = answer.status.to_string();
-        let about = format!("{method} {path}: {status} {}", String::from_utf8_lossy(&answer.body));
-        let response = self.resolved(operation["responses"].get(&status).unwrap_or_else(|| panic!("undescribed: {about}")));
+        let about = format!(
+            "{method} {path}: {status} {}",
+            String::from_utf8_lossy(&answer.body)
+        );
+        let response = self.resolved(
+            operation["responses"]
+                .get(&status)
+                .unwrap_or_else(|| panic!("undescribed: {about}")),
+        );
         for (name, header) in response["headers"].as_object().into_iter().flatten() {
             let value = answer.header(name);
-            assert_eq!(value.is_some(), self.resolved(header)["required"] == true, "{name} of {about}");
+            assert_eq!(
+                value.is_some(),
+                self.resolved(header)["required"] == true,
+                "{name} of {about}"
+            );
         }
-        match response["content"].as_object().and_then(|content| content.iter().next()) {
+        match response["content"]
+            .as_object()
+            .and_then(|content| content.iter().next())
+        {
             None => assert!(answer.body.is_empty(), "{about}"),
             Some((media, content)) => {
-                assert_eq!(answer.header("content-type"), Some(media.as_str()), "{about}");
+                assert_eq!(
+                    answer.header("content-type"),
+                    Some(media.as_str()),
+                    "{about}"
+                );
                 if let Some(schema) = content.get("schema") {
-                    self.fits(schema, &answer.json()).unwrap_or_else(|error| panic!("{error} in {about}"));
+                    self.fits(schema, &answer.json())
+                        .unwrap_or_else(|error| panic!("{error} in {about}"));
                 }
             }
         }
@@ -56,8 +86,9 @@ impl OpenApiDocument {
         }
     }
 
-    /// Whether a value is what a schema says, as far as this description uses JSON Schema; patterns, formats and lengths are left
-    /// to others. Gives the members that the schema knows.
+    /// Whether a value is what a schema says, as far as this description uses JSON Schema;
+    /// patterns, formats and lengths are left to others. Gives the members that the schema
+    /// knows.
     fn fits<'a>(&'a self, schema: &'a Value, value: &Value) -> Result<BTreeSet<&'a str>, String> {
         let wrong = |what: &str| Err(format!("{value} {what}"));
         let mut known = BTreeSet::new();
@@ -66,38 +97,68 @@ impl OpenApiDocument {
                 "$ref" => known.extend(self.fits(self.resolved(schema), value)?),
                 "type" if !matches_type(says, value) => return wrong(&format!("is no {says}")),
                 "const" if says != value => return wrong(&format!("is not {says}")),
-                "enum" if !says.as_array().unwrap().contains(value) => return wrong(&format!("is not among {says}")),
+                "enum" if !says.as_array().unwrap().contains(value) => {
+                    return wrong(&format!("is not among {says}"));
+                }
                 "required" => {
-                    if let Some(name) = says.as_array().unwrap().iter().find(|name| value.get(name.as_str().unwrap()).is_none()) {
+                    if let Some(name) = says
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .find(|name| value.get(name.as_str().unwrap()).is_none())
+                    {
                         return wrong(&format!("has no {name}"));
                     }
                 }
                 "properties" => {
                     for (name, schema) in says.as_object().unwrap() {
                         known.insert(name.as_str());
-                        value.get(name).map(|value| self.fits(schema, value)).transpose()?;
+                        value
+                            .get(name)
+                            .map(|value| self.fits(schema, value))
+                            .transpose()?;
                     }
                 }
-                "items" => value.as_array().into_iter().flatten().try_for_each(|item| self.fits(says, item).map(drop))?,
+                "items" => value
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .try_for_each(|item| self.fits(says, item).map(drop))?,
                 "allOf" => {
                     for schema in says.as_array().unwrap() {
                         known.extend(self.fits(schema, value)?);
                     }
                 }
                 "oneOf" => {
-                    let fitting = says.as_array().unwrap().iter().map(|schema| self.fits(schema, value));
+                    let fitting = says
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .map(|schema| self.fits(schema, value));
                     let (fitting, others): (Vec<_>, Vec<_>) = fitting.partition(Result::is_ok);
                     match <[_; 1]>::try_from(fitting) {
                         Ok([only]) => known.extend(only?),
-                        Err(fitting) => return wrong(&format!("fits {} of {says}: {others:?}", fitting.len())),
+                        Err(fitting) => {
+                            return wrong(&format!("fits {} of {says}: {others:?}", fitting.len()));
+                        }
                     }
                 }
                 _ => {}
             }
         }
-        for (name, member) in value.as_object().into_iter().flatten().filter(|(name, _)| !known.contains(name.as_str())) {
-            match (schema.get("additionalProperties"), schema.get("unevaluatedProperties")) {
-                (Some(Value::Bool(false)), _) | (_, Some(Value::Bool(false))) => return wrong(&format!("has {name}")),
+        for (name, member) in value
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| !known.contains(name.as_str()))
+        {
+            match (
+                schema.get("additionalProperties"),
+                schema.get("unevaluatedProperties"),
+            ) {
+                (Some(Value::Bool(false)), _) | (_, Some(Value::Bool(false))) => {
+                    return wrong(&format!("has {name}"));
+                }
                 (Some(schema), _) => drop(self.fits(schema, member)?),
                 _ => {}
             }
@@ -107,7 +168,9 @@ impl OpenApiDocument {
 }
 
 fn matches_type(types: &Value, value: &Value) -> bool {
-    let types = types.as_array().map_or(std::slice::from_ref(types), Vec::as_slice);
+    let types = types
+        .as_array()
+        .map_or(std::slice::from_ref(types), Vec::as_slice);
     types.iter().any(|name| match name.as_str().unwrap() {
         "object" => value.is_object(),
         "array" => value.is_array(),
@@ -122,36 +185,103 @@ fn matches_type(types: &Value, value: &Value) -> bool {
 
 /// Whoever asks for a test is told this.
 fn test_result() -> ChannelTestResult {
-    ChannelTestResult { duration: Duration::from_millis(212), status: 200, error: None, missed: None }
+    ChannelTestResult {
+        duration: Duration::from_millis(212),
+        status: 200,
+        error: None,
+        missed: None,
+    }
 }
 
-/// A server with one check of every kind and in many states, and the names by which they are called.
+/// A server with one check of every kind and in many states, and the names by which they are
+/// called.
 async fn server_with_examples() -> (TestServer, BTreeMap<&'static str, String>) {
     let server = TestServer::start().await;
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let busy = server.create_check(json!({ "name": "busy", "slug": "busy", "tags": "a b", "timeout": 60, "grace": 60 })).await;
-    server.create_check(json!({ "schedule": "* * * * *", "tz": "Europe/Riga" })).await;
+    let busy = server
+        .create_check(
+            json!({ "name": "busy", "slug": "busy", "tags": "a b", "timeout": 60, "grace": 60 }),
+        )
+        .await;
+    server
+        .create_check(json!({ "schedule": "* * * * *", "tz": "Europe/Riga" }))
+        .await;
     let uuid = text(&busy["uuid"]);
-    for (action, body) in [("/start?rid=6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f", ""), ("?rid=6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f", "hello")]
-    {
+    for (action, body) in [
+        ("/start?rid=6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f", ""),
+        ("?rid=6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f", "hello"),
+    ] {
         server.clock.advance_secs(3);
-        assert_eq!(server.send("POST", &format!("/ping/{uuid}{action}"), &[], body.as_bytes()).await.status, 200);
+        assert_eq!(
+            server
+                .send(
+                    "POST",
+                    &format!("/ping/{uuid}{action}"),
+                    &[],
+                    body.as_bytes()
+                )
+                .await
+                .status,
+            200
+        );
     }
     for action in ["/fail", "/log", "", "/start"] {
-        assert_eq!(server.get(&format!("/ping/{uuid}{action}")).await.status, 200);
+        assert_eq!(
+            server.get(&format!("/ping/{uuid}{action}")).await.status,
+            200
+        );
     }
     let other = new_project(&server.handle, "other").await;
     let keys = [("X-Api-Key", other.read_write_key.as_str())];
-    let theirs = server.send("POST", "/api/v3/checks/", &keys, b"").await.json();
-    let settings = ChannelSettings::from_stored(ChannelKind::from_name("sms").unwrap(), [("to", "+37120000000")]).unwrap();
-    let channel = channel::create(&server.handle, server.main.id, ChannelName::parse("").unwrap(), settings).await.unwrap();
+    let theirs = server
+        .send("POST", "/api/v3/checks/", &keys, b"")
+        .await
+        .json();
+    let settings = ChannelSettings::from_stored(
+        ChannelKind::from_name("sms").unwrap(),
+        [("to", "+37120000000")],
+    )
+    .unwrap();
+    let channel = channel::create(
+        &server.handle,
+        server.main.id,
+        ChannelName::parse("").unwrap(),
+        settings,
+    )
+    .await
+    .unwrap();
     server.answer_tests(test_result());
-    for sent in [SendResult::Delivered, SendResult::Failed("no answer".into())] {
-        server.handle.call(Command::RecordChannelTest(DeliveryReport::of_test(channel.id, sent, 0))).await.unwrap().unwrap();
+    for sent in [
+        SendResult::Delivered,
+        SendResult::Failed("no answer".into()),
+    ] {
+        server
+            .handle
+            .call(Command::RecordChannelTest(DeliveryReport::of_test(
+                channel.id, sent, 0,
+            )))
+            .await
+            .unwrap()
+            .unwrap();
     }
-    let window =
-        server.send("POST", "/api/overdue/v1/windows", &[("X-Api-Key", &server.main.read_write_key)], br#"{"minutes": 5}"#).await.json();
-    let shown = server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &server.main.read_only_key)], b"").await.json();
+    let window = server
+        .send(
+            "POST",
+            "/api/overdue/v1/windows",
+            &[("X-Api-Key", &server.main.read_write_key)],
+            br#"{"minutes": 5}"#,
+        )
+        .await
+        .json();
+    let shown = server
+        .send(
+            "GET",
+            "/api/v3/checks/",
+            &[("X-Api-Key", &server.main.read_only_key)],
+            b"",
+        )
+        .await
+        .json();
     let names = BTreeMap::from([
         ("busy", uuid),
         ("theirs", text(&theirs["uuid"])),
@@ -167,7 +297,8 @@ async fn server_with_examples() -> (TestServer, BTreeMap<&'static str, String>) 
 async fn every_operation_answers_as_described() {
     let (server, names) = server_with_examples().await;
     let mut described = OpenApiDocument::of(&server).await;
-    let (rw, ro) = (server.main.read_write_key.as_str(), server.main.read_only_key.as_str());
+    let rw = server.main.read_write_key.as_str();
+    let ro = server.main.read_only_key.as_str();
     let tags = format!("?{}", "&tag=a".repeat(21));
     let huge = format!("{{\"desc\": \"{}\"}}", "x".repeat(1 << 20));
     for (method, path, name, query, key, body, status) in [
@@ -175,8 +306,24 @@ async fn every_operation_answers_as_described() {
         ("GET", "/checks/", "", "?tag=a&slug=busy", ro, "", 200),
         ("GET", "/checks/", "", &tags, rw, "", 400),
         ("GET", "/checks/", "", "", "", "", 401),
-        ("POST", "/checks/", "", "", rw, r#"{"name": "new", "unique": ["name"]}"#, 201),
-        ("POST", "/checks/", "", "", rw, r#"{"name": "new", "unique": ["name"], "schedule": "daily"}"#, 200),
+        (
+            "POST",
+            "/checks/",
+            "",
+            "",
+            rw,
+            r#"{"name": "new", "unique": ["name"]}"#,
+            201,
+        ),
+        (
+            "POST",
+            "/checks/",
+            "",
+            "",
+            rw,
+            r#"{"name": "new", "unique": ["name"], "schedule": "daily"}"#,
+            200,
+        ),
         ("POST", "/checks/", "", "", rw, r#"{"name": 1}"#, 400),
         ("POST", "/checks/", "", "", ro, "{}", 401),
         ("POST", "/checks/", "", "", rw, &huge, 413),
@@ -185,7 +332,15 @@ async fn every_operation_answers_as_described() {
         ("GET", "/checks/{uuid}", "unique", "", ro, "", 200),
         ("GET", "/checks/{uuid}", "theirs", "", rw, "", 403),
         ("GET", "/checks/{uuid}", "none", "", rw, "", 404),
-        ("POST", "/checks/{uuid}", "busy", "", rw, r#"{"desc": "text", "timeout": 90}"#, 200),
+        (
+            "POST",
+            "/checks/{uuid}",
+            "busy",
+            "",
+            rw,
+            r#"{"desc": "text", "timeout": 90}"#,
+            200,
+        ),
         ("POST", "/checks/{uuid}", "busy", "", rw, "[]", 400),
         ("POST", "/checks/{uuid}", "theirs", "", rw, "", 403),
         ("POST", "/checks/{uuid}", "none", "", rw, "", 404),
@@ -193,20 +348,84 @@ async fn every_operation_answers_as_described() {
         ("GET", "/checks/{uuid}/pings/", "busy", "", rw, "", 200),
         ("GET", "/checks/{uuid}/pings/", "busy", "", ro, "", 401),
         ("GET", "/checks/{uuid}/pings/", "theirs", "", rw, "", 403),
-        ("GET", "/checks/{uuid}/pings/{n}/body", "busy", "", rw, "", 200),
-        ("GET", "/checks/{uuid}/pings/{n}/body", "none", "", rw, "", 404),
+        (
+            "GET",
+            "/checks/{uuid}/pings/{n}/body",
+            "busy",
+            "",
+            rw,
+            "",
+            200,
+        ),
+        (
+            "GET",
+            "/checks/{uuid}/pings/{n}/body",
+            "none",
+            "",
+            rw,
+            "",
+            404,
+        ),
         ("GET", "/checks/{uuid}/flips/", "busy", "", rw, "", 200),
-        ("GET", "/checks/{uuid}/flips/", "unique", "?seconds=60&start=1&end=9999999999", ro, "", 200),
-        ("GET", "/checks/{uuid}/flips/", "busy", "?start=x", rw, "", 400),
+        (
+            "GET",
+            "/checks/{uuid}/flips/",
+            "unique",
+            "?seconds=60&start=1&end=9999999999",
+            ro,
+            "",
+            200,
+        ),
+        (
+            "GET",
+            "/checks/{uuid}/flips/",
+            "busy",
+            "?start=x",
+            rw,
+            "",
+            400,
+        ),
         ("POST", "/checks/{uuid}/pause", "busy", "", rw, "", 200),
         ("POST", "/checks/{uuid}/pause", "none", "", rw, "null", 404),
         ("POST", "/checks/{uuid}/resume", "busy", "", rw, "", 200),
-        ("GET", "/checks/{uuid}/deliveries", "busy", "?outcome=failed", rw, "", 200),
-        ("GET", "/checks/{uuid}/deliveries", "theirs", "", rw, "", 403),
+        (
+            "GET",
+            "/checks/{uuid}/deliveries",
+            "busy",
+            "?outcome=failed",
+            rw,
+            "",
+            200,
+        ),
+        (
+            "GET",
+            "/checks/{uuid}/deliveries",
+            "theirs",
+            "",
+            rw,
+            "",
+            403,
+        ),
         ("GET", "/checks/{uuid}/alerting", "busy", "", rw, "", 200),
         ("GET", "/checks/{uuid}/alerting", "none", "", rw, "", 404),
-        ("PUT", "/checks/{uuid}/alerting", "busy", "", rw, r#"{"after": 3}"#, 200),
-        ("PUT", "/checks/{uuid}/alerting", "busy", "", rw, r#"{"after": 0}"#, 400),
+        (
+            "PUT",
+            "/checks/{uuid}/alerting",
+            "busy",
+            "",
+            rw,
+            r#"{"after": 3}"#,
+            200,
+        ),
+        (
+            "PUT",
+            "/checks/{uuid}/alerting",
+            "busy",
+            "",
+            rw,
+            r#"{"after": 0}"#,
+            400,
+        ),
         ("PUT", "/checks/{uuid}/alerting", "theirs", "", rw, "", 403),
         ("DELETE", "/checks/{uuid}", "busy", "", rw, "", 200),
         ("DELETE", "/checks/{uuid}", "busy", "", rw, "", 404),
@@ -215,21 +434,85 @@ async fn every_operation_answers_as_described() {
         ("GET", "/kinds", "", "", rw, "", 200),
         ("GET", "/kinds", "", "", ro, "", 401),
         ("GET", "/channels", "", "", rw, "", 200),
-        ("POST", "/channels", "", "", rw, r#"{"kind": "ntfy", "name": "phone", "settings": {"topic": "a", "token": "tk_1"}}"#, 201),
+        (
+            "POST",
+            "/channels",
+            "",
+            "",
+            rw,
+            r#"{"kind": "ntfy", "name": "phone", "settings": {"topic": "a", "token": "tk_1"}}"#,
+            201,
+        ),
         ("POST", "/channels", "", "", rw, r#"{"kind": "ntfy"}"#, 400),
         ("POST", "/channels", "", "", rw, &huge, 413),
         ("GET", "/channels/{uuid}", "channel", "", rw, "", 200),
         ("GET", "/channels/{uuid}", "none", "", rw, "", 404),
-        ("PUT", "/channels/{uuid}", "channel", "", rw, r#"{"name": "text"}"#, 200),
-        ("PUT", "/channels/{uuid}", "channel", "", rw, r#"{"settings": {}}"#, 400),
+        (
+            "PUT",
+            "/channels/{uuid}",
+            "channel",
+            "",
+            rw,
+            r#"{"name": "text"}"#,
+            200,
+        ),
+        (
+            "PUT",
+            "/channels/{uuid}",
+            "channel",
+            "",
+            rw,
+            r#"{"settings": {}}"#,
+            400,
+        ),
         ("PUT", "/channels/{uuid}", "none", "", rw, "", 404),
-        ("POST", "/channels/{uuid}/test", "channel", "", rw, r#"{"event": "up"}"#, 200),
-        ("POST", "/channels/{uuid}/test", "channel", "", rw, r#"{"event": "closed"}"#, 400),
+        (
+            "POST",
+            "/channels/{uuid}/test",
+            "channel",
+            "",
+            rw,
+            r#"{"event": "up"}"#,
+            200,
+        ),
+        (
+            "POST",
+            "/channels/{uuid}/test",
+            "channel",
+            "",
+            rw,
+            r#"{"event": "closed"}"#,
+            400,
+        ),
         ("POST", "/channels/{uuid}/test", "none", "", rw, "", 404),
-        ("POST", "/channels/{uuid}/enable", "channel", "", rw, "", 200),
+        (
+            "POST",
+            "/channels/{uuid}/enable",
+            "channel",
+            "",
+            rw,
+            "",
+            200,
+        ),
         ("POST", "/channels/{uuid}/enable", "none", "", rw, "", 404),
-        ("GET", "/channels/{uuid}/deliveries", "channel", "?limit=1", rw, "", 200),
-        ("GET", "/channels/{uuid}/deliveries", "none", "", rw, "", 404),
+        (
+            "GET",
+            "/channels/{uuid}/deliveries",
+            "channel",
+            "?limit=1",
+            rw,
+            "",
+            200,
+        ),
+        (
+            "GET",
+            "/channels/{uuid}/deliveries",
+            "none",
+            "",
+            rw,
+            "",
+            404,
+        ),
         ("GET", "/deliveries", "", "", rw, "", 200),
         ("GET", "/deliveries", "", "?limit=501", rw, "", 400),
         ("GET", "/deliveries", "", "", ro, "", 401),
@@ -237,7 +520,15 @@ async fn every_operation_answers_as_described() {
         ("DELETE", "/channels/{uuid}", "channel", "", rw, "", 404),
         ("GET", "/windows", "", "", rw, "", 200),
         ("GET", "/windows", "", "", ro, "", 401),
-        ("POST", "/windows", "", "", rw, r#"{"schedule": "0 3 * * *", "minutes": 60, "tags": "a"}"#, 201),
+        (
+            "POST",
+            "/windows",
+            "",
+            "",
+            rw,
+            r#"{"schedule": "0 3 * * *", "minutes": 60, "tags": "a"}"#,
+            201,
+        ),
         ("POST", "/windows", "", "", rw, r#"{"minutes": 0}"#, 400),
         ("GET", "/windows/{uuid}", "window", "", rw, "", 200),
         ("GET", "/windows/{uuid}", "none", "", rw, "", 404),
@@ -250,38 +541,62 @@ async fn every_operation_answers_as_described() {
     ] {
         let uuid = names.get(name).map_or("", |name| name);
         let server_of_path = described.document["paths"][path]["servers"][0]["url"].as_str();
-        let prefix = server_of_path.map_or("/api/v3", |url| url.strip_prefix(&server.base).unwrap());
-        let address = format!("{prefix}{path}{query}").replace("{uuid}", uuid).replace("{n}", "2");
-        let headers = if key.is_empty() { vec![] } else { vec![("X-Api-Key", key)] };
-        let answer = server.send(method, &address, &headers, body.as_bytes()).await;
+        let prefix =
+            server_of_path.map_or("/api/v3", |url| url.strip_prefix(&server.base).unwrap());
+        let address = format!("{prefix}{path}{query}")
+            .replace("{uuid}", uuid)
+            .replace("{n}", "2");
+        let headers = if key.is_empty() {
+            vec![]
+        } else {
+            vec![("X-Api-Key", key)]
+        };
+        let answer = server
+            .send(method, &address, &headers, body.as_bytes())
+            .await;
         assert_eq!(answer.status, status, "{method} {address}: {answer:?}");
         described.assert_gives(method, path, &answer);
     }
-    let operations = described.document["paths"].as_object().unwrap().iter().flat_map(|(path, methods)| {
-        methods
-            .as_object()
-            .unwrap()
-            .keys()
-            .filter(|key| *key != "servers")
-            .map(|method| (method.to_uppercase(), path.clone()))
-            .collect::<Vec<_>>()
-    });
+    let operations = described.document["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(path, methods)| {
+            methods
+                .as_object()
+                .unwrap()
+                .keys()
+                .filter(|key| *key != "servers")
+                .map(|method| (method.to_uppercase(), path.clone()))
+                .collect::<Vec<_>>()
+        });
     assert_eq!(described.seen, operations.collect());
     server.stop().await;
 }
 
 #[tokio::test]
 async fn limits_and_entity_tags_are_described() {
-    let server = TestServer::start_with(|config| config.api_rate = ApiRate { per_minute: 1, burst: 2 }).await;
+    let server = TestServer::start_with(|config| {
+        config.api_rate = ApiRate {
+            per_minute: 1,
+            burst: 2,
+        }
+    })
+    .await;
     let mut described = OpenApiDocument::of(&server).await;
     let list = server.api("GET", "/badges/", "").await;
-    let headers = [("X-Api-Key", server.main.read_write_key.as_str()), ("If-None-Match", list.header("etag").unwrap())];
+    let headers = [
+        ("X-Api-Key", server.main.read_write_key.as_str()),
+        ("If-None-Match", list.header("etag").unwrap()),
+    ];
     for status in [304, 429] {
         let answer = server.send("GET", "/api/v3/badges/", &headers, b"").await;
         assert_eq!(answer.status, status);
         described.assert_gives("GET", "/badges/", &answer);
     }
-    let long = server.api("GET", &format!("/badges/?{}", "x".repeat(10_000)), "").await;
+    let long = server
+        .api("GET", &format!("/badges/?{}", "x".repeat(10_000)), "")
+        .await;
     assert_eq!(long.status, 414);
     described.assert_gives("GET", "/badges/", &long);
     server.stop().await;

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use overdue::clock::{Clock, ManualClock};
-use overdue::outbound::{HttpRequest, HttpResponse, NameSources, Outbound, OutboundConfig, ProxyChoice, RedirectPolicy, SendError, Trust};
+use overdue::outbound::{
+    HttpRequest, HttpResponse, NameSources, Outbound, OutboundConfig, ProxyChoice, RedirectPolicy,
+    SendError, Trust,
+};
 use overdue::random::Random;
 
 use crate::support::server::START;
@@ -19,11 +22,19 @@ mod tls;
 
 /// No file of this machine counts, and no proxy of its environment.
 fn config() -> OutboundConfig {
-    OutboundConfig { proxy: ProxyChoice::None, names: nowhere(), ..OutboundConfig::default() }
+    OutboundConfig {
+        proxy: ProxyChoice::None,
+        names: nowhere(),
+        ..OutboundConfig::default()
+    }
 }
 
 fn nowhere() -> NameSources {
-    NameSources { hosts: "/nowhere/hosts".into(), resolv_conf: "/nowhere/resolv.conf".into(), getent: "/nowhere/getent".into() }
+    NameSources {
+        hosts: "/nowhere/hosts".into(),
+        resolv_conf: "/nowhere/resolv.conf".into(),
+        getent: "/nowhere/getent".into(),
+    }
 }
 
 fn outbound(config: OutboundConfig) -> Outbound {
@@ -32,7 +43,15 @@ fn outbound(config: OutboundConfig) -> Outbound {
 
 fn with_clock(config: OutboundConfig) -> (Outbound, Arc<ManualClock>) {
     let clock = ManualClock::at(START);
-    (Outbound::new(config, &Clock::Manual(Arc::clone(&clock)), Random::seeded(7)).unwrap(), clock)
+    (
+        Outbound::new(
+            config,
+            &Clock::Manual(Arc::clone(&clock)),
+            Random::seeded(7),
+        )
+        .unwrap(),
+        clock,
+    )
 }
 
 fn post(url: &str, body: &'static str) -> HttpRequest {
@@ -48,7 +67,9 @@ fn post(url: &str, body: &'static str) -> HttpRequest {
 }
 
 async fn send(outbound: &Outbound, url: &str) -> Result<HttpResponse, SendError> {
-    outbound.send_http(post(url, "hello"), Trust::Operator).await
+    outbound
+        .send_http(post(url, "hello"), Trust::Operator)
+        .await
 }
 
 /// The sentence of an error. It may name the host alone.

@@ -9,7 +9,9 @@ mod windows;
 use std::sync::Arc;
 
 use overdue::clock::ManualClock;
-use overdue::domain::alert::{AlertEvent, DeliveryRecord, DeliveryResult, HoldReason, NotificationState};
+use overdue::domain::alert::{
+    AlertEvent, DeliveryRecord, DeliveryResult, HoldReason, NotificationState,
+};
 use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
@@ -20,7 +22,9 @@ use overdue::domain::status::Status;
 use overdue::domain::text::{FailureThreshold, Seconds};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::HousekeepingLimits;
-use overdue::engine::command::{Command, CommandOutcome, DeliveryReport, NewChannel, NewKey, SendResult, Unavailable};
+use overdue::engine::command::{
+    Command, CommandOutcome, DeliveryReport, NewChannel, NewKey, SendResult, Unavailable,
+};
 use overdue::store::Medium;
 use uuid::Uuid;
 
@@ -31,10 +35,24 @@ use crate::support::engine::{TestEngine, open};
 const MAIN: ProjectId = ProjectId(1);
 const HOOK: &[(&str, &str)] = &[("down-url", "http://a/down"), ("up-url", "http://a/up")];
 
-pub(crate) fn channel(engine: &mut TestEngine, uuid: u128, kind: &str, pairs: &[(&str, &str)]) -> ChannelId {
-    let settings = ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied()).unwrap();
-    let (uuid, name) = (Uuid::from_u128(uuid), ChannelName::parse("").unwrap());
-    let channel = NewChannel { uuid, project: MAIN, name, settings, is_by_operator: true };
+pub(crate) fn channel(
+    engine: &mut TestEngine,
+    uuid: u128,
+    kind: &str,
+    pairs: &[(&str, &str)],
+) -> ChannelId {
+    let settings =
+        ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied())
+            .unwrap();
+    let uuid = Uuid::from_u128(uuid);
+    let name = ChannelName::parse("").unwrap();
+    let channel = NewChannel {
+        uuid,
+        project: MAIN,
+        name,
+        settings,
+        is_by_operator: true,
+    };
     match engine.execute(Command::CreateChannel(Box::new(channel))) {
         CommandOutcome::Channel(channel) => channel.id,
         outcome => panic!("{outcome:?}"),
@@ -43,39 +61,68 @@ pub(crate) fn channel(engine: &mut TestEngine, uuid: u128, kind: &str, pairs: &[
 
 /// A check that is told to all channels that there are.
 fn check(engine: &mut TestEngine, uuid: u128) -> CheckId {
-    match engine.execute(create_check(MAIN, uuid, CheckEdit { channels: Some(ChannelSelection::All), ..CheckEdit::default() })) {
+    match engine.execute(create_check(
+        MAIN,
+        uuid,
+        CheckEdit {
+            channels: Some(ChannelSelection::All),
+            ..CheckEdit::default()
+        },
+    )) {
         CommandOutcome::CheckCreated(check) => check.id,
         outcome => panic!("{outcome:?}"),
     }
 }
 
 fn waiting(engine: &TestEngine) -> Vec<(ChannelId, CheckId, AlertEvent)> {
-    engine.handle.with_state(|state| state.outbox.rows().map(|row| (row.channel, row.check, row.event)).collect())
+    engine.handle.with_state(|state| {
+        state
+            .outbox
+            .rows()
+            .map(|row| (row.channel, row.check, row.event))
+            .collect()
+    })
 }
 
 fn numbers(engine: &TestEngine) -> Vec<DeliveryNumber> {
-    engine.handle.with_state(|state| state.outbox.rows().map(|row| row.number).collect())
+    engine
+        .handle
+        .with_state(|state| state.outbox.rows().map(|row| row.number).collect())
 }
 
 /// What has become of what waited, oldest first.
 fn finished(engine: &TestEngine) -> Vec<DeliveryRecord> {
-    let mut deliveries = engine.handle.deliveries(DeliveryNumber(u64::MAX), 1000, |_| true).unwrap();
+    let mut deliveries = engine
+        .handle
+        .deliveries(DeliveryNumber(u64::MAX), 1000, |_| true)
+        .unwrap();
     deliveries.reverse();
     deliveries
 }
 
 fn outcomes(engine: &TestEngine) -> Vec<(AlertEvent, DeliveryResult, String)> {
-    finished(engine).into_iter().map(|delivery| (delivery.event, delivery.result, delivery.reason.into())).collect()
+    finished(engine)
+        .into_iter()
+        .map(|delivery| (delivery.event, delivery.result, delivery.reason.into()))
+        .collect()
 }
 
 fn begin(engine: &mut TestEngine, numbers: Vec<DeliveryNumber>) -> Vec<(u16, bool)> {
     match engine.execute(Command::BeginDeliveries(numbers, None)) {
-        CommandOutcome::DeliveriesBegun(rows) => rows.iter().map(|row| (row.attempts, row.may_be_duplicate)).collect(),
+        CommandOutcome::DeliveriesBegun(rows) => rows
+            .iter()
+            .map(|row| (row.attempts, row.may_be_duplicate))
+            .collect(),
         outcome => panic!("{outcome:?}"),
     }
 }
 
-fn report(engine: &mut TestEngine, channel: ChannelId, rows: Vec<DeliveryNumber>, sent: SendResult) {
+fn report(
+    engine: &mut TestEngine,
+    channel: ChannelId,
+    rows: Vec<DeliveryNumber>,
+    sent: SendResult,
+) {
     engine.execute(Command::RecordDeliveryReports(vec![DeliveryReport {
         recipients: Default::default(),
         channel,
@@ -91,7 +138,8 @@ fn report(engine: &mut TestEngine, channel: ChannelId, rows: Vec<DeliveryNumber>
 fn down_is_told_to_every_channel_and_up_to_those_who_were_told() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
-    let (hook, only_up) = (channel(&mut engine, 1, "webhook", HOOK), channel(&mut engine, 2, "webhook", &[("up-url", "http://a/")]));
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    let only_up = channel(&mut engine, 2, "webhook", &[("up-url", "http://a/")]);
     let id = check(&mut engine, 7);
     engine.execute(ping(7, PingKind::Success, ""));
     assert_eq!(waiting(&engine), [], "new to up is told to nobody");
@@ -99,18 +147,31 @@ fn down_is_told_to_every_channel_and_up_to_those_who_were_told() {
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(
         (waiting(&engine), engine.read_check(id).state.notification),
-        (vec![(hook, id, AlertEvent::Down)], NotificationState::Notified)
+        (
+            vec![(hook, id, AlertEvent::Down)],
+            NotificationState::Notified
+        )
     );
     // Another failure of a check that is down is no news.
     engine.execute(ping(7, PingKind::Fail, ""));
     assert_eq!(waiting(&engine).len(), 1);
     engine.execute(ping(7, PingKind::Success, ""));
-    let all = vec![(hook, id, AlertEvent::Down), (hook, id, AlertEvent::Up), (only_up, id, AlertEvent::Up)];
-    assert_eq!((waiting(&engine), engine.read_check(id).state.notification), (all, NotificationState::NotNeeded));
+    let all = vec![
+        (hook, id, AlertEvent::Down),
+        (hook, id, AlertEvent::Up),
+        (only_up, id, AlertEvent::Up),
+    ];
+    assert_eq!(
+        (waiting(&engine), engine.read_check(id).state.notification),
+        (all, NotificationState::NotNeeded)
+    );
     engine.handle.with_state(|state| {
         let row = state.outbox.rows().next().unwrap();
         let flip = engine.handle.flip(row.flip).unwrap().unwrap();
-        assert_eq!((flip.check, flip.flip.at, row.queued), (id, row.at, row.at.plus_secs(1)));
+        assert_eq!(
+            (flip.check, flip.flip.at, row.queued),
+            (id, row.at, row.at.plus_secs(1))
+        );
     });
 }
 
@@ -122,10 +183,21 @@ fn pauses_are_told_to_nobody_and_failures_of_paused_checks_are() {
     let id = check(&mut engine, 7);
     engine.execute(ping(7, PingKind::Fail, ""));
     assert_eq!(waiting(&engine), [(hook, id, AlertEvent::Down)]);
-    for command in [Command::PauseCheck(id), Command::ResumeCheck(id), ping(7, PingKind::Success, ""), Command::PauseCheck(id)] {
+    for command in [
+        Command::PauseCheck(id),
+        Command::ResumeCheck(id),
+        ping(7, PingKind::Success, ""),
+        Command::PauseCheck(id),
+    ] {
         engine.execute(command);
     }
-    assert_eq!((waiting(&engine).len(), engine.read_check(id).state.notification), (1, NotificationState::NotNeeded));
+    assert_eq!(
+        (
+            waiting(&engine).len(),
+            engine.read_check(id).state.notification
+        ),
+        (1, NotificationState::NotNeeded)
+    );
     engine.execute(ping(7, PingKind::Fail, ""));
     assert_eq!(waiting(&engine), [(hook, id, AlertEvent::Down); 2]);
 }
@@ -134,9 +206,14 @@ fn pauses_are_told_to_nobody_and_failures_of_paused_checks_are() {
 fn incidents_end_when_their_channel_is_told_no_more_about_the_check() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
-    let (hook, pager) = (channel(&mut engine, 1, "webhook", HOOK), channel(&mut engine, 2, "pd", &[("key", &"k".repeat(32))]));
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    let pager = channel(&mut engine, 2, "pd", &[("key", &"k".repeat(32))]);
     let id = check(&mut engine, 7);
-    let assign = |channel, assigned| Command::AssignChannel { channel, checks: vec![id], assigned };
+    let assign = |channel, assigned| Command::AssignChannel {
+        channel,
+        checks: vec![id],
+        assigned,
+    };
     engine.execute(assign(pager, false));
     assert_eq!(waiting(&engine), [], "it was never told");
     engine.execute(assign(pager, true));
@@ -145,11 +222,23 @@ fn incidents_end_when_their_channel_is_told_no_more_about_the_check() {
     engine.execute(assign(pager, false));
     // The service was told that all is well.
     engine.execute(assign(pager, true));
-    let closed = CheckEdit { channels: Some(ChannelSelection::Listed(Vec::new())), ..CheckEdit::default() };
+    let closed = CheckEdit {
+        channels: Some(ChannelSelection::Listed(Vec::new())),
+        ..CheckEdit::default()
+    };
     engine.execute(Command::UpdateCheck(id, Box::new(closed)));
     let again = [(pager, AlertEvent::Down), (pager, AlertEvent::Closed)];
-    let told = [(hook, AlertEvent::Down)].into_iter().chain(again).chain(again).collect::<Vec<_>>();
-    assert_eq!(waiting(&engine), told.into_iter().map(|(channel, event)| (channel, id, event)).collect::<Vec<_>>());
+    let told = [(hook, AlertEvent::Down)]
+        .into_iter()
+        .chain(again)
+        .chain(again)
+        .collect::<Vec<_>>();
+    assert_eq!(
+        waiting(&engine),
+        told.into_iter()
+            .map(|(channel, event)| (channel, id, event))
+            .collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -161,20 +250,53 @@ fn attempts_are_counted_and_interrupted_ones_are_marked() {
     let id = check(&mut engine, 7);
     engine.execute(ping(7, PingKind::Fail, ""));
     let all = numbers(&engine);
-    assert_eq!(begin(&mut engine, vec![all[0], DeliveryNumber(99)]), [(1, false)], "what is not there is not begun");
-    report(&mut engine, hook, all.clone(), SendResult::Retry { reason: "no answer".into(), may_have_arrived: false });
-    let failing = |engine: &TestEngine| engine.handle.with_state(|state| state.channel(hook).unwrap().health.failing.clone());
-    assert_eq!(failing(&engine), Some((engine.handle.now(), "no answer".into())));
+    assert_eq!(
+        begin(&mut engine, vec![all[0], DeliveryNumber(99)]),
+        [(1, false)],
+        "what is not there is not begun"
+    );
+    report(
+        &mut engine,
+        hook,
+        all.clone(),
+        SendResult::Retry {
+            reason: "no answer".into(),
+            may_have_arrived: false,
+        },
+    );
+    let failing = |engine: &TestEngine| {
+        engine
+            .handle
+            .with_state(|state| state.channel(hook).unwrap().health.failing.clone())
+    };
+    assert_eq!(
+        failing(&engine),
+        Some((engine.handle.now(), "no answer".into()))
+    );
     assert_eq!(begin(&mut engine, all.clone()), [(2, false)]);
     for round in 1..=3 {
         // The process ends without a word.
         drop(engine);
         engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
         let begun = begin(&mut engine, all.clone());
-        assert_eq!(begun, if round < 3 { vec![(2 + round, true)] } else { vec![] });
+        assert_eq!(
+            begun,
+            if round < 3 {
+                vec![(2 + round, true)]
+            } else {
+                vec![]
+            }
+        );
     }
     assert_eq!(waiting(&engine), []);
-    assert_eq!(outcomes(&engine), [(AlertEvent::Down, DeliveryResult::Failed, "sending it ended the server three times".into())]);
+    assert_eq!(
+        outcomes(&engine),
+        [(
+            AlertEvent::Down,
+            DeliveryResult::Failed,
+            "sending it ended the server three times".into()
+        )]
+    );
     // The next one has its own number, after a start too.
     drop(engine);
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
@@ -194,21 +316,63 @@ fn a_delivery_is_logged_and_a_channel_that_refuses_is_told_nothing_more() {
     }
     let all = numbers(&engine);
     begin(&mut engine, all.clone());
-    report(&mut engine, hook, vec![all[2], all[0]], SendResult::Delivered);
+    report(
+        &mut engine,
+        hook,
+        vec![all[2], all[0]],
+        SendResult::Delivered,
+    );
     let found = finished(&engine);
-    let told: Vec<_> = found.iter().map(|delivery| (delivery.number, delivery.status, delivery.attempts, delivery.merged_into)).collect();
-    assert_eq!(told, [(all[0], 202, 1, Some(all[2])), (all[2], 202, 1, None)]);
-    assert!(found.iter().all(|delivery| (delivery.check, delivery.channel, delivery.finished) == (id, hook, engine.handle.now())));
-    report(&mut engine, hook, vec![all[1]], SendResult::ChannelRejected("410 Gone".into()));
-    let channel = |engine: &TestEngine| engine.handle.with_state(|state| state.channel(hook).unwrap().clone());
-    assert_eq!(channel(&engine).health.disabled, Some((engine.handle.now(), "410 Gone".into())));
+    let told: Vec<_> = found
+        .iter()
+        .map(|delivery| {
+            (
+                delivery.number,
+                delivery.status,
+                delivery.attempts,
+                delivery.merged_into,
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [(all[0], 202, 1, Some(all[2])), (all[2], 202, 1, None)]
+    );
+    assert!(found.iter().all(
+        |delivery| (delivery.check, delivery.channel, delivery.finished)
+            == (id, hook, engine.handle.now())
+    ));
+    report(
+        &mut engine,
+        hook,
+        vec![all[1]],
+        SendResult::ChannelRejected("410 Gone".into()),
+    );
+    let channel = |engine: &TestEngine| {
+        engine
+            .handle
+            .with_state(|state| state.channel(hook).unwrap().clone())
+    };
+    assert_eq!(
+        channel(&engine).health.disabled,
+        Some((engine.handle.now(), "410 Gone".into()))
+    );
     engine.execute(ping(7, PingKind::Success, ""));
-    assert_eq!((waiting(&engine), outcomes(&engine)[3].2.as_str()), (vec![], "the channel is disabled"));
+    assert_eq!(
+        (waiting(&engine), outcomes(&engine)[3].2.as_str()),
+        (vec![], "the channel is disabled")
+    );
     engine.execute(Command::EnableChannel(hook));
     engine.execute(ping(7, PingKind::Fail, ""));
-    assert_eq!((waiting(&engine), channel(&engine).health.is_healthy()), (vec![(hook, id, AlertEvent::Down)], true));
+    assert_eq!(
+        (waiting(&engine), channel(&engine).health.is_healthy()),
+        (vec![(hook, id, AlertEvent::Down)], true)
+    );
     // Disabled again: what waits is left out.
-    engine.execute(Command::DisableChannel { channel: hook, reason: "enough".into() });
+    engine.execute(Command::DisableChannel {
+        channel: hook,
+        reason: "enough".into(),
+    });
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(waiting(&engine), []);
 }
@@ -227,12 +391,30 @@ fn too_many_changes_of_a_check_leave_the_oldest_out_and_say_so() {
         engine.execute(ping(7, PingKind::Fail, ""));
     }
     engine.handle.with_state(|state| {
-        let rows: Vec<_> = state.outbox.rows_of_channel(hook).map(|row| (row.event, row.attempt_started.is_some())).collect();
-        assert!(rows.len() <= 8 && rows[0] == (AlertEvent::Down, true) && rows[rows.len() - 1].0 == AlertEvent::Down, "{rows:?}");
-        assert!(rows.windows(2).all(|pair| pair[0].0 != pair[1].0), "down and up take turns: {rows:?}");
+        let rows: Vec<_> = state
+            .outbox
+            .rows_of_channel(hook)
+            .map(|row| (row.event, row.attempt_started.is_some()))
+            .collect();
+        assert!(
+            rows.len() <= 8
+                && rows[0] == (AlertEvent::Down, true)
+                && rows[rows.len() - 1].0 == AlertEvent::Down,
+            "{rows:?}"
+        );
+        assert!(
+            rows.windows(2).all(|pair| pair[0].0 != pair[1].0),
+            "down and up take turns: {rows:?}"
+        );
         let skipped: u16 = state.outbox.rows().map(|row| row.dropped_before).sum();
-        let left_out = finished(&engine).iter().filter(|delivery| delivery.result == DeliveryResult::Superseded).count();
-        assert_eq!((usize::from(skipped), left_out + rows.len()), (left_out, 101));
+        let left_out = finished(&engine)
+            .iter()
+            .filter(|delivery| delivery.result == DeliveryResult::Superseded)
+            .count();
+        assert_eq!(
+            (usize::from(skipped), left_out + rows.len()),
+            (left_out, 101)
+        );
     });
 }
 
@@ -240,31 +422,63 @@ fn too_many_changes_of_a_check_leave_the_oldest_out_and_say_so() {
 fn what_waits_goes_with_its_check_its_channel_and_its_project() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
-    let (one, two) = (channel(&mut engine, 1, "webhook", HOOK), channel(&mut engine, 2, "webhook", HOOK));
+    let one = channel(&mut engine, 1, "webhook", HOOK);
+    let two = channel(&mut engine, 2, "webhook", HOOK);
     let ids = [7, 8].map(|uuid| check(&mut engine, uuid));
     for uuid in [7, 8] {
         engine.execute(ping(uuid, PingKind::Fail, ""));
     }
     engine.execute(Command::DeleteCheck(ids[0]));
-    assert_eq!(waiting(&engine), [(one, ids[1], AlertEvent::Down), (two, ids[1], AlertEvent::Down)]);
+    assert_eq!(
+        waiting(&engine),
+        [
+            (one, ids[1], AlertEvent::Down),
+            (two, ids[1], AlertEvent::Down)
+        ]
+    );
     engine.execute(Command::DeleteChannel(one));
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(waiting(&engine), [(two, ids[1], AlertEvent::Down)]);
     engine.execute(Command::DeleteProject(MAIN));
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(waiting(&engine), []);
-    let reasons: Vec<_> = outcomes(&engine).into_iter().map(|(.., reason)| reason).collect();
-    assert_eq!(reasons, ["the check was deleted", "the check was deleted", "the channel was deleted", "the channel was deleted"]);
+    let reasons: Vec<_> = outcomes(&engine)
+        .into_iter()
+        .map(|(.., reason)| reason)
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            "the check was deleted",
+            "the check was deleted",
+            "the channel was deleted",
+            "the channel was deleted"
+        ]
+    );
 }
 
 #[test]
 fn deliveries_are_kept_for_thirty_days() {
-    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits { slice_rows: 4, ..HousekeepingLimits::default() });
+    let mut engine = TestEngine::open(
+        Medium::memory(),
+        HousekeepingLimits {
+            slice_rows: 4,
+            ..HousekeepingLimits::default()
+        },
+    );
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
     check(&mut engine, 7);
     for day in 0..40 {
-        engine.execute(ping(7, if day % 2 == 0 { PingKind::Fail } else { PingKind::Success }, ""));
+        engine.execute(ping(
+            7,
+            if day % 2 == 0 {
+                PingKind::Fail
+            } else {
+                PingKind::Success
+            },
+            "",
+        ));
         let all = numbers(&engine);
         begin(&mut engine, all.clone());
         report(&mut engine, hook, all, SendResult::Delivered);
@@ -278,7 +492,11 @@ fn deliveries_are_kept_for_thirty_days() {
     }
     let from = engine.handle.now().plus_secs(-31 * 86_400);
     let found = finished(&engine);
-    assert!(found.len() >= 30 && found.iter().all(|delivery| delivery.finished >= from), "{}", found.len());
+    assert!(
+        found.len() >= 30 && found.iter().all(|delivery| delivery.finished >= from),
+        "{}",
+        found.len()
+    );
 }
 
 /// The machine sleeps for so many seconds.
@@ -289,7 +507,12 @@ fn sleep(engine: &mut TestEngine, secs: i64) {
 
 fn create_periodic_check(engine: &mut TestEngine, uuid: u128, period: i64, grace: i64) -> CheckId {
     let seconds = |number| Some(Seconds::parse(number).unwrap());
-    let edit = CheckEdit { channels: Some(ChannelSelection::All), timeout: seconds(period), grace: seconds(grace), ..CheckEdit::default() };
+    let edit = CheckEdit {
+        channels: Some(ChannelSelection::All),
+        timeout: seconds(period),
+        grace: seconds(grace),
+        ..CheckEdit::default()
+    };
     match engine.execute(create_check(MAIN, uuid, edit)) {
         CommandOutcome::CheckCreated(check) => check.id,
         outcome => panic!("{outcome:?}"),
@@ -303,8 +526,14 @@ fn wait(engine: &mut TestEngine, secs: i64) {
 
 #[test]
 fn checks_whose_pings_may_have_been_lost_get_the_chance_to_report_again() {
-    // Period and grace, seconds after the end of the outage at which the alert is due, whether that is for the outage.
-    for (period, grace, due) in [(300, 60, 360), (60, 60, 120), (3600, 60, 120), (600, 600, 120)] {
+    // Period and grace, seconds after the end of the outage at which the alert is due, whether that
+    // is for the outage.
+    for (period, grace, due) in [
+        (300, 60, 360),
+        (60, 60, 120),
+        (3600, 60, 120),
+        (600, 600, 120),
+    ] {
         let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
         engine.create_project(100);
         let hook = channel(&mut engine, 1, "webhook", HOOK);
@@ -314,19 +543,37 @@ fn checks_whose_pings_may_have_been_lost_get_the_chance_to_report_again() {
         wait(&mut engine, period - 20);
         sleep(&mut engine, grace + 30);
         let check = engine.read_check(id);
-        assert_eq!(check.state.status, Status::Down, "the status is as the contract says");
+        assert_eq!(
+            check.state.status,
+            Status::Down,
+            "the status is as the contract says"
+        );
         let at = engine.handle.now().plus_secs(due);
         assert_eq!(
             (check.state.notification, waiting(&engine)),
-            (NotificationState::Pending { at, reason: HoldReason::ServerOutage }, vec![]),
+            (
+                NotificationState::Pending {
+                    at,
+                    reason: HoldReason::ServerOutage
+                },
+                vec![]
+            ),
             "{period} {grace}"
         );
         wait(&mut engine, due - 1);
         assert_eq!(waiting(&engine), []);
         assert!(engine.writer.covers_all_deadlines());
         wait(&mut engine, 2);
-        assert_eq!(waiting(&engine), [(hook, id, AlertEvent::Down)], "{period} {grace}");
-        assert!(engine.handle.with_state(|state| state.outbox.rows().all(|row| row.during_outage)));
+        assert_eq!(
+            waiting(&engine),
+            [(hook, id, AlertEvent::Down)],
+            "{period} {grace}"
+        );
+        assert!(
+            engine
+                .handle
+                .with_state(|state| state.outbox.rows().all(|row| row.during_outage))
+        );
     }
 }
 
@@ -345,11 +592,21 @@ fn checks_that_report_after_an_outage_are_told_to_nobody_and_the_log_says_why() 
     engine.execute(ping(7, PingKind::Success, ""));
     // A failure is news of its own, outage or not.
     engine.execute(ping(8, PingKind::Fail, ""));
-    let told: Vec<_> = waiting(&engine).into_iter().map(|(_, check, event)| (check, event)).collect();
+    let told: Vec<_> = waiting(&engine)
+        .into_iter()
+        .map(|(_, check, event)| (check, event))
+        .collect();
     assert_eq!(told, [(ids[1], AlertEvent::Down)]);
-    assert!(engine.handle.with_state(|state| state.outbox.rows().all(|row| !row.during_outage)));
+    assert!(
+        engine
+            .handle
+            .with_state(|state| state.outbox.rows().all(|row| !row.during_outage))
+    );
     let reason = "it was up again soon after a time in which no pings could be taken".to_owned();
-    assert_eq!(outcomes(&engine), [(AlertEvent::Down, DeliveryResult::Skipped, reason)]);
+    assert_eq!(
+        outcomes(&engine),
+        [(AlertEvent::Down, DeliveryResult::Skipped, reason)]
+    );
     // Long after the outage its deadline counts again.
     wait(&mut engine, 3600);
     assert_eq!(waiting(&engine).len(), 3);
@@ -361,14 +618,21 @@ fn a_check_may_have_to_fail_several_times_until_that_is_told() {
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
     let id = create_periodic_check(&mut engine, 7, 300, 60);
-    engine.execute(Command::SetAlerting { check: id, after: Some(FailureThreshold::parse(3).unwrap()), parents: None });
+    engine.execute(Command::SetAlerting {
+        check: id,
+        after: Some(FailureThreshold::parse(3).unwrap()),
+        parents: None,
+    });
     // Reported failures count.
     for told in [0, 0, 1, 1] {
         engine.execute(ping(7, PingKind::Fail, ""));
         assert_eq!(waiting(&engine).len(), told);
     }
     engine.execute(ping(7, PingKind::Success, ""));
-    assert_eq!(waiting(&engine), [(hook, id, AlertEvent::Down), (hook, id, AlertEvent::Up)]);
+    assert_eq!(
+        waiting(&engine),
+        [(hook, id, AlertEvent::Down), (hook, id, AlertEvent::Up)]
+    );
     // Missed pings count, and so does every further one that would have been expected.
     for (secs, told) in [(361, 2), (299, 2), (2, 2), (300, 3)] {
         wait(&mut engine, secs);
@@ -377,12 +641,22 @@ fn a_check_may_have_to_fail_several_times_until_that_is_told() {
     engine.execute(ping(7, PingKind::Success, ""));
     // One that recovers before is told to nobody.
     wait(&mut engine, 400);
-    assert!(matches!(engine.read_check(id).state.notification, NotificationState::Pending { reason: HoldReason::BelowThreshold, .. }));
+    assert!(matches!(
+        engine.read_check(id).state.notification,
+        NotificationState::Pending {
+            reason: HoldReason::BelowThreshold,
+            ..
+        }
+    ));
     engine.execute(ping(7, PingKind::Success, ""));
     assert_eq!((waiting(&engine).len(), outcomes(&engine).len()), (4, 1));
     // Fewer are asked for while it is down: it is told.
     wait(&mut engine, 400);
-    engine.execute(Command::SetAlerting { check: id, after: Some(FailureThreshold::ONE), parents: None });
+    engine.execute(Command::SetAlerting {
+        check: id,
+        after: Some(FailureThreshold::ONE),
+        parents: None,
+    });
     assert_eq!(waiting(&engine).len(), 5);
 }
 
@@ -393,10 +667,20 @@ fn what_holds_the_telling_back_survives_a_start() {
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
     let id = create_periodic_check(&mut engine, 7, 300, 60);
-    engine.execute(Command::SetAlerting { check: id, after: Some(FailureThreshold::parse(2).unwrap()), parents: None });
+    engine.execute(Command::SetAlerting {
+        check: id,
+        after: Some(FailureThreshold::parse(2).unwrap()),
+        parents: None,
+    });
     engine.execute(ping(7, PingKind::Fail, ""));
     let telling = engine.read_check(id).state.notification;
-    assert_eq!(telling, NotificationState::Pending { at: engine.handle.now().plus_secs(360), reason: HoldReason::BelowThreshold });
+    assert_eq!(
+        telling,
+        NotificationState::Pending {
+            at: engine.handle.now().plus_secs(360),
+            reason: HoldReason::BelowThreshold
+        }
+    );
     let now = engine.handle.now();
     drop(engine);
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
@@ -410,7 +694,13 @@ fn what_holds_the_telling_back_survives_a_start() {
 fn known_outages(engine: &TestEngine) -> Vec<(i64, i64)> {
     let now = engine.handle.now();
     let ago = |at: Timestamp| now.micros_since(at) / 1_000_000;
-    engine.handle.with_state(|state| state.outages.iter().map(|away| (ago(away.from), ago(away.to))).collect())
+    engine.handle.with_state(|state| {
+        state
+            .outages
+            .iter()
+            .map(|away| (ago(away.from), ago(away.to)))
+            .collect()
+    })
 }
 
 #[test]
@@ -430,13 +720,26 @@ fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
     let reopen = |at: Timestamp| {
         let clock = ManualClock::at(at);
         let (handle, writer) = open(disk.medium(), &clock, |_| ()).unwrap();
-        TestEngine { handle, writer, clock }
+        TestEngine {
+            handle,
+            writer,
+            clock,
+        }
     };
     let mut engine = reopen(began);
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(known_outages(&engine), [(600, 0)]);
-    let held = NotificationState::Pending { at: began.plus_secs(360), reason: HoldReason::ServerOutage };
-    assert_eq!((engine.read_check(id).state.status, engine.read_check(id).state.notification), (Status::Down, held));
+    let held = NotificationState::Pending {
+        at: began.plus_secs(360),
+        reason: HoldReason::ServerOutage,
+    };
+    assert_eq!(
+        (
+            engine.read_check(id).state.status,
+            engine.read_check(id).state.notification
+        ),
+        (Status::Down, held)
+    );
     // A short restart is none; neither is one of a server that was idle for long.
     engine.execute(ping(7, PingKind::Success, ""));
     drop(engine);
@@ -461,7 +764,10 @@ fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
     // The disk takes nothing for a while.
     wait(&mut engine, 900);
     disk.fail_after(DiskOperation::Write, 0);
-    assert_eq!(engine.batch([ping(7, PingKind::Success, "")]), [Err(Unavailable::StorageFailed)]);
+    assert_eq!(
+        engine.batch([ping(7, PingKind::Success, "")]),
+        [Err(Unavailable::StorageFailed)]
+    );
     for _ in 0..5 {
         engine.clock.advance_secs(10);
         let _ = engine.writer.step(false);
@@ -479,7 +785,10 @@ fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
     }
     let known = known_outages(&engine);
     drop(engine);
-    assert_eq!((known.len(), known_outages(&reopen(stopped)).len()), (16, 16));
+    assert_eq!(
+        (known.len(), known_outages(&reopen(stopped)).len()),
+        (16, 16)
+    );
 }
 
 #[test]
@@ -492,17 +801,31 @@ fn whoever_wants_it_is_told_at_once_after_an_outage() {
     engine.execute(ping(7, PingKind::Success, ""));
     let clock = ManualClock::at(engine.handle.now().plus_secs(600));
     drop(engine);
-    let (handle, writer) = open(disk.medium(), &clock, |config| config.holds_alerts_after_outage = false).unwrap();
-    let mut engine = TestEngine { handle, writer, clock };
+    let (handle, writer) = open(disk.medium(), &clock, |config| {
+        config.holds_alerts_after_outage = false
+    })
+    .unwrap();
+    let mut engine = TestEngine {
+        handle,
+        writer,
+        clock,
+    };
     assert_eq!(engine.writer.step(false), Ok(true));
-    assert_eq!((known_outages(&engine), waiting(&engine)), (vec![], vec![(hook, id, AlertEvent::Down)]));
+    assert_eq!(
+        (known_outages(&engine), waiting(&engine)),
+        (vec![], vec![(hook, id, AlertEvent::Down)])
+    );
 }
 
 /// Another engine on the same disk, at this time.
 fn reopened(disk: &Disk, at: Timestamp) -> TestEngine {
     let clock = ManualClock::at(at);
     let (handle, writer) = open(disk.medium(), &clock, |_| ()).unwrap();
-    let mut engine = TestEngine { handle, writer, clock };
+    let mut engine = TestEngine {
+        handle,
+        writer,
+        clock,
+    };
     (0..3).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
     engine
 }
@@ -520,8 +843,15 @@ fn a_second_outage_gives_the_chance_to_report_once_more() {
         drop(engine);
         let now = began.plus_secs(secs);
         engine = reopened(&disk, now);
-        let held = NotificationState::Pending { at: now.plus_secs(360), reason: HoldReason::ServerOutage };
-        assert_eq!((engine.read_check(id).state.notification, waiting(&engine)), (held, vec![]), "{secs}");
+        let held = NotificationState::Pending {
+            at: now.plus_secs(360),
+            reason: HoldReason::ServerOutage,
+        };
+        assert_eq!(
+            (engine.read_check(id).state.notification, waiting(&engine)),
+            (held, vec![]),
+            "{secs}"
+        );
     }
     // There was no time to report between the two.
     assert_eq!(known_outages(&engine), [(3600, 0)]);
@@ -536,17 +866,31 @@ fn a_time_without_pings_is_no_further_failure() {
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
     let id = create_periodic_check(&mut engine, 7, 300, 60);
-    engine.execute(Command::SetAlerting { check: id, after: Some(FailureThreshold::parse(2).unwrap()), parents: None });
+    engine.execute(Command::SetAlerting {
+        check: id,
+        after: Some(FailureThreshold::parse(2).unwrap()),
+        parents: None,
+    });
     engine.execute(ping(7, PingKind::Fail, ""));
     let began = engine.handle.now();
     drop(engine);
     let mut engine = reopened(&disk, began.plus_secs(3600));
     let state = engine.read_check(id).state;
-    let held = NotificationState::Pending { at: began.plus_secs(3660), reason: HoldReason::BelowThreshold };
-    assert_eq!((state.notification, state.failures, waiting(&engine)), (held, 1, vec![]));
-    // The one that was expected when pings could be taken again may have been lost; the next one cannot.
+    let held = NotificationState::Pending {
+        at: began.plus_secs(3660),
+        reason: HoldReason::BelowThreshold,
+    };
+    assert_eq!(
+        (state.notification, state.failures, waiting(&engine)),
+        (held, 1, vec![])
+    );
+    // The one that was expected when pings could be taken again may have been lost; the next one
+    // cannot.
     wait(&mut engine, 61);
-    assert_eq!((engine.read_check(id).state.failures, waiting(&engine)), (1, vec![]));
+    assert_eq!(
+        (engine.read_check(id).state.failures, waiting(&engine)),
+        (1, vec![])
+    );
     wait(&mut engine, 300);
     assert_eq!(waiting(&engine), [(hook, id, AlertEvent::Down)]);
 }
@@ -558,20 +902,39 @@ fn a_check_that_is_put_aside_while_its_downtime_is_held_back_is_told_to_nobody()
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
     let schedule = Schedule::parse("5 4 * * *").ok().map(Arc::new);
-    let edit = CheckEdit { schedule, channels: Some(ChannelSelection::All), ..CheckEdit::default() };
-    let CommandOutcome::CheckCreated(check) = engine.execute(create_check(MAIN, 7, edit)) else { panic!() };
-    engine.execute(Command::SetAlerting { check: check.id, after: Some(FailureThreshold::parse(2).unwrap()), parents: None });
+    let edit = CheckEdit {
+        schedule,
+        channels: Some(ChannelSelection::All),
+        ..CheckEdit::default()
+    };
+    let CommandOutcome::CheckCreated(check) = engine.execute(create_check(MAIN, 7, edit)) else {
+        panic!()
+    };
+    engine.execute(Command::SetAlerting {
+        check: check.id,
+        after: Some(FailureThreshold::parse(2).unwrap()),
+        parents: None,
+    });
     engine.execute(ping(7, PingKind::Fail, ""));
-    assert!(matches!(engine.read_check(check.id).state.notification, NotificationState::Pending { .. }));
+    assert!(matches!(
+        engine.read_check(check.id).state.notification,
+        NotificationState::Pending { .. }
+    ));
     let began = engine.handle.now();
     drop(engine);
     crate::damaged_database::put_row(&disk, "checks", check.id.0, |row| {
-        let at = row.windows(9).position(|window| window == b"5 4 * * *").unwrap();
+        let at = row
+            .windows(9)
+            .position(|window| window == b"5 4 * * *")
+            .unwrap();
         [&row[..at], b"5 4 * * X", &row[at + 9..]].concat()
     });
     let mut engine = reopened(&disk, began.plus_secs(5));
     assert_eq!(
-        (engine.read_check(check.id).state.status, engine.read_check(check.id).state.notification),
+        (
+            engine.read_check(check.id).state.status,
+            engine.read_check(check.id).state.notification
+        ),
         (Status::Paused, NotificationState::NotNeeded)
     );
     (0..3).for_each(|_| wait(&mut engine, 86_400));
@@ -584,16 +947,31 @@ fn the_log_says_how_a_downtime_ended_that_was_held_back() {
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
     let id = create_periodic_check(&mut engine, 7, 300, 60);
-    engine.execute(Command::SetAlerting { check: id, after: Some(FailureThreshold::parse(5).unwrap()), parents: None });
-    for end in [ping(7, PingKind::Success, ""), Command::PauseCheck(id), Command::DeleteCheck(id)] {
+    engine.execute(Command::SetAlerting {
+        check: id,
+        after: Some(FailureThreshold::parse(5).unwrap()),
+        parents: None,
+    });
+    for end in [
+        ping(7, PingKind::Success, ""),
+        Command::PauseCheck(id),
+        Command::DeleteCheck(id),
+    ] {
         engine.execute(ping(7, PingKind::Fail, ""));
         engine.execute(end);
     }
-    let ends = ["it was up again before it had failed often enough in a row", "it was paused before it had failed often enough in a row"];
-    let ends =
-        ends.into_iter().chain(["the check was deleted"]).map(|reason| (AlertEvent::Down, DeliveryResult::Skipped, reason.to_owned()));
+    let ends = [
+        "it was up again before it had failed often enough in a row",
+        "it was paused before it had failed often enough in a row",
+    ];
+    let ends = ends
+        .into_iter()
+        .chain(["the check was deleted"])
+        .map(|reason| (AlertEvent::Down, DeliveryResult::Skipped, reason.to_owned()));
     assert_eq!(outcomes(&engine), ends.collect::<Vec<_>>());
-    let flips = finished(&engine).into_iter().map(|delivery| engine.handle.flip(delivery.flip).unwrap().unwrap().flip.to);
+    let flips = finished(&engine)
+        .into_iter()
+        .map(|delivery| engine.handle.flip(delivery.flip).unwrap().unwrap().flip.to);
     assert_eq!(flips.collect::<Vec<_>>(), [Status::Down; 3]);
 }
 
@@ -603,14 +981,24 @@ fn a_new_period_counts_at_once_for_a_downtime_that_is_held_back() {
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
     let id = create_periodic_check(&mut engine, 7, 86_400, 60);
-    engine.execute(Command::SetAlerting { check: id, after: Some(FailureThreshold::parse(2).unwrap()), parents: None });
+    engine.execute(Command::SetAlerting {
+        check: id,
+        after: Some(FailureThreshold::parse(2).unwrap()),
+        parents: None,
+    });
     engine.execute(ping(7, PingKind::Fail, ""));
     let due = |engine: &TestEngine| match engine.read_check(id).state.notification {
-        NotificationState::Pending { at, reason: HoldReason::BelowThreshold } => at.micros_since(engine.handle.now()) / 1_000_000,
+        NotificationState::Pending {
+            at,
+            reason: HoldReason::BelowThreshold,
+        } => at.micros_since(engine.handle.now()) / 1_000_000,
         telling => panic!("{telling:?}"),
     };
     assert_eq!(due(&engine), 86_460);
-    let edit = CheckEdit { timeout: Some(Seconds::parse(300).unwrap()), ..CheckEdit::default() };
+    let edit = CheckEdit {
+        timeout: Some(Seconds::parse(300).unwrap()),
+        ..CheckEdit::default()
+    };
     engine.execute(Command::UpdateCheck(id, Box::new(edit)));
     assert_eq!(due(&engine), 360);
     assert!(engine.writer.covers_all_deadlines());
@@ -633,30 +1021,59 @@ fn a_command_beside_no_server_leaves_an_outage_to_the_next_start() {
         drop(engine);
         if let Some(tidies) = command {
             let clock = ManualClock::at(began.plus_secs(1800));
-            let (handle, writer) = open(disk.medium(), &clock, |config| config.accepts_pings = false).unwrap();
-            let mut engine = TestEngine { handle, writer, clock };
+            let (handle, writer) =
+                open(disk.medium(), &clock, |config| config.accepts_pings = false).unwrap();
+            let mut engine = TestEngine {
+                handle,
+                writer,
+                clock,
+            };
             if tidies {
                 engine.writer.run_all_housekeeping().unwrap();
             } else {
                 // One that looks at a check finds its deadline passed, in an outage.
-                engine.execute(Command::SetAlerting { check: other, after: Some(FailureThreshold::ONE), parents: None });
+                engine.execute(Command::SetAlerting {
+                    check: other,
+                    after: Some(FailureThreshold::ONE),
+                    parents: None,
+                });
                 (0..5).for_each(|_| wait(&mut engine, 1));
-                assert_eq!((engine.read_check(id).state.status, engine.read_check(other).state.status), (Status::Up, Status::Down));
+                assert_eq!(
+                    (
+                        engine.read_check(id).state.status,
+                        engine.read_check(other).state.status
+                    ),
+                    (Status::Up, Status::Down)
+                );
                 assert!(matches!(
                     engine.read_check(other).state.notification,
-                    NotificationState::Pending { reason: HoldReason::ServerOutage, .. }
+                    NotificationState::Pending {
+                        reason: HoldReason::ServerOutage,
+                        ..
+                    }
                 ));
-                let key =
-                    NewKey { project: MAIN, secret: KeySecret::ReadOnly(KeyHash([7; 32])), label: KeyLabel::default(), hint: "".into() };
+                let key = NewKey {
+                    project: MAIN,
+                    secret: KeySecret::ReadOnly(KeyHash([7; 32])),
+                    label: KeyLabel::default(),
+                    hint: "".into(),
+                };
                 engine.execute(Command::CreateKey(Box::new(key)));
                 engine.handle.close();
                 while engine.writer.step(false).unwrap() {}
             }
         }
         let engine = reopened(&disk, began.plus_secs(3600));
-        let held = NotificationState::Pending { at: began.plus_secs(3600 + 360), reason: HoldReason::ServerOutage };
+        let held = NotificationState::Pending {
+            at: began.plus_secs(3600 + 360),
+            reason: HoldReason::ServerOutage,
+        };
         let found = [id, other].map(|id| engine.read_check(id).state.notification);
-        assert_eq!((found, waiting(&engine), known_outages(&engine)), ([held; 2], vec![], vec![(3600, 0)]), "{command:?}");
+        assert_eq!(
+            (found, waiting(&engine), known_outages(&engine)),
+            ([held; 2], vec![], vec![(3600, 0)]),
+            "{command:?}"
+        );
     }
 }
 
@@ -681,12 +1098,29 @@ fn other_settings_let_a_disabled_channel_be_told_again() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
-    engine.execute(Command::DisableChannel { channel: hook, reason: "410 Gone".into() });
-    let disabled = |engine: &TestEngine| engine.handle.with_state(|state| state.channel(hook).unwrap().health.disabled.is_some());
+    engine.execute(Command::DisableChannel {
+        channel: hook,
+        reason: "410 Gone".into(),
+    });
+    let disabled = |engine: &TestEngine| {
+        engine
+            .handle
+            .with_state(|state| state.channel(hook).unwrap().health.disabled.is_some())
+    };
     let set = |engine: &mut TestEngine, pairs: &[(&str, &str)]| {
-        let given = SettingsUpdate::replace_all(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
+        let given = SettingsUpdate::replace_all(
+            pairs
+                .iter()
+                .map(|(key, value)| ((*key).into(), (*value).into()))
+                .collect(),
+        );
         let name = Some(ChannelName::parse("hook").unwrap());
-        engine.execute(Command::UpdateChannel { channel: hook, name, settings: Some(given), maker: SettingsAuthor::Operator });
+        engine.execute(Command::UpdateChannel {
+            channel: hook,
+            name,
+            settings: Some(given),
+            maker: SettingsAuthor::Operator,
+        });
     };
     set(&mut engine, HOOK);
     assert!(disabled(&engine));
@@ -697,11 +1131,18 @@ fn other_settings_let_a_disabled_channel_be_told_again() {
 #[test]
 fn an_answer_under_old_settings_changes_nothing_that_new_ones_have_made() {
     let reason = || "410 Gone".into();
-    // What it comes to under those that the channel has: whether it is disabled, whether it fails, and how much is over.
+    // What it comes to under those that the channel has: whether it is disabled, whether it fails,
+    // and how much is over.
     for (sent, comes_to) in [
         (SendResult::ChannelRejected(reason()), (true, false, 1)),
         (SendResult::Failed(reason()), (false, false, 1)),
-        (SendResult::Retry { reason: reason(), may_have_arrived: false }, (false, true, 0)),
+        (
+            SendResult::Retry {
+                reason: reason(),
+                may_have_arrived: false,
+            },
+            (false, true, 0),
+        ),
     ] {
         let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
         engine.create_project(100);
@@ -709,10 +1150,17 @@ fn an_answer_under_old_settings_changes_nothing_that_new_ones_have_made() {
         check(&mut engine, 7);
         engine.execute(ping(7, PingKind::Fail, ""));
         let rows = numbers(&engine);
-        let sent_to = engine.handle.with_state(|state| state.channel(hook).cloned());
+        let sent_to = engine
+            .handle
+            .with_state(|state| state.channel(hook).cloned());
         begin(&mut engine, rows.clone());
         let given = SettingsUpdate::replace_all(vec![("down-url".into(), "http://b/down".into())]);
-        engine.execute(Command::UpdateChannel { channel: hook, name: None, settings: Some(given), maker: SettingsAuthor::Operator });
+        engine.execute(Command::UpdateChannel {
+            channel: hook,
+            name: None,
+            settings: Some(given),
+            maker: SettingsAuthor::Operator,
+        });
         let report = |sent, sent_to| {
             vec![DeliveryReport {
                 recipients: Default::default(),
@@ -724,22 +1172,56 @@ fn an_answer_under_old_settings_changes_nothing_that_new_ones_have_made() {
                 status: 410,
             }]
         };
-        engine.execute(Command::RecordDeliveryReports(report(sent.clone(), sent_to.clone())));
-        let now = engine.handle.with_state(|state| state.channel(hook).cloned().unwrap());
-        assert_eq!((now.health.clone(), numbers(&engine)), (Default::default(), rows.clone()), "{sent:?}: it is sent again");
-        let adopt = |sent_to| Command::AdoptSetting { sent_to, key: "down-url", value: "http://c/".into() };
-        let url =
-            |engine: &TestEngine| engine.handle.with_state(|state| state.channel(hook).unwrap().settings.urls().next().unwrap().to_owned());
+        engine.execute(Command::RecordDeliveryReports(report(
+            sent.clone(),
+            sent_to.clone(),
+        )));
+        let now = engine
+            .handle
+            .with_state(|state| state.channel(hook).cloned().unwrap());
+        assert_eq!(
+            (now.health.clone(), numbers(&engine)),
+            (Default::default(), rows.clone()),
+            "{sent:?}: it is sent again"
+        );
+        let adopt = |sent_to| Command::AdoptSetting {
+            sent_to,
+            key: "down-url",
+            value: "http://c/".into(),
+        };
+        let url = |engine: &TestEngine| {
+            engine.handle.with_state(|state| {
+                state
+                    .channel(hook)
+                    .unwrap()
+                    .settings
+                    .urls()
+                    .next()
+                    .unwrap()
+                    .to_owned()
+            })
+        };
         engine.execute(adopt(sent_to.unwrap()));
         assert_eq!(url(&engine), "http://b/down");
         engine.execute(adopt(Arc::clone(&now)));
         assert_eq!(url(&engine), "http://c/");
         // Those that it has now count.
         begin(&mut engine, rows.clone());
-        let sent_to = engine.handle.with_state(|state| state.channel(hook).cloned());
+        let sent_to = engine
+            .handle
+            .with_state(|state| state.channel(hook).cloned());
         engine.execute(Command::RecordDeliveryReports(report(sent, sent_to)));
-        let health = engine.handle.with_state(|state| state.channel(hook).unwrap().health.clone());
-        assert_eq!((health.disabled.is_some(), health.failing.is_some(), outcomes(&engine).len()), comes_to);
+        let health = engine
+            .handle
+            .with_state(|state| state.channel(hook).unwrap().health.clone());
+        assert_eq!(
+            (
+                health.disabled.is_some(),
+                health.failing.is_some(),
+                outcomes(&engine).len()
+            ),
+            comes_to
+        );
     }
 }
 
@@ -748,8 +1230,22 @@ fn what_is_being_sent_waits_for_its_report_although_its_check_or_channel_is_gone
     for (disables, sent, wanted) in [
         (false, SendResult::Delivered, DeliveryResult::Delivered),
         (true, SendResult::Delivered, DeliveryResult::Delivered),
-        (false, SendResult::Retry { reason: "no".into(), may_have_arrived: true }, DeliveryResult::Skipped),
-        (true, SendResult::Retry { reason: "no".into(), may_have_arrived: true }, DeliveryResult::Skipped),
+        (
+            false,
+            SendResult::Retry {
+                reason: "no".into(),
+                may_have_arrived: true,
+            },
+            DeliveryResult::Skipped,
+        ),
+        (
+            true,
+            SendResult::Retry {
+                reason: "no".into(),
+                may_have_arrived: true,
+            },
+            DeliveryResult::Skipped,
+        ),
     ] {
         let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
         engine.create_project(100);
@@ -758,14 +1254,32 @@ fn what_is_being_sent_waits_for_its_report_although_its_check_or_channel_is_gone
         engine.execute(ping(7, PingKind::Fail, ""));
         let all = numbers(&engine);
         assert_eq!(begin(&mut engine, all.clone()).len(), 1);
-        engine.execute(if disables { Command::DeleteChannel(hook) } else { Command::DeleteCheck(id) });
+        engine.execute(if disables {
+            Command::DeleteChannel(hook)
+        } else {
+            Command::DeleteCheck(id)
+        });
         (0..3).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
-        assert_eq!((waiting(&engine).len(), finished(&engine).len()), (1, 0), "{disables} {sent:?}");
-        assert!(!engine.handle.with_state(|state| state.has_orphans()), "nothing keeps the writer busy");
+        assert_eq!(
+            (waiting(&engine).len(), finished(&engine).len()),
+            (1, 0),
+            "{disables} {sent:?}"
+        );
+        assert!(
+            !engine.handle.with_state(|state| state.has_orphans()),
+            "nothing keeps the writer busy"
+        );
         report(&mut engine, hook, all, sent);
         (0..2).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
-        let outcomes: Vec<_> = finished(&engine).iter().map(|delivery| delivery.result).collect();
-        assert_eq!((waiting(&engine), outcomes), (vec![], vec![wanted]), "{disables}");
+        let outcomes: Vec<_> = finished(&engine)
+            .iter()
+            .map(|delivery| delivery.result)
+            .collect();
+        assert_eq!(
+            (waiting(&engine), outcomes),
+            (vec![], vec![wanted]),
+            "{disables}"
+        );
     }
 }
 
@@ -780,9 +1294,19 @@ fn what_was_being_sent_when_the_server_ended_goes_with_its_check_or_channel() {
         engine.execute(ping(7, PingKind::Fail, ""));
         let all = numbers(&engine);
         begin(&mut engine, all.clone());
-        engine.execute(if disables { Command::DisableChannel { channel: hook, reason: "no".into() } } else { Command::DeleteCheck(id) });
+        engine.execute(if disables {
+            Command::DisableChannel {
+                channel: hook,
+                reason: "no".into(),
+            }
+        } else {
+            Command::DeleteCheck(id)
+        });
         // Nobody begins anew what is for a channel that is disabled.
-        assert_eq!(begin(&mut engine, if disables { all.clone() } else { vec![] }), []);
+        assert_eq!(
+            begin(&mut engine, if disables { all.clone() } else { vec![] }),
+            []
+        );
         let now = engine.handle.now();
         drop(engine);
         let mut engine = reopened(&disk, now);
@@ -793,15 +1317,37 @@ fn what_was_being_sent_when_the_server_ended_goes_with_its_check_or_channel() {
 
 #[test]
 fn deliveries_beyond_their_number_go_as_others_come() {
-    let mut engine =
-        TestEngine::open(Medium::memory(), HousekeepingLimits { max_deliveries: 500, slice_rows: 4, ..HousekeepingLimits::default() });
+    let mut engine = TestEngine::open(
+        Medium::memory(),
+        HousekeepingLimits {
+            max_deliveries: 500,
+            slice_rows: 4,
+            ..HousekeepingLimits::default()
+        },
+    );
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
     check(&mut engine, 7);
-    let count = |engine: &TestEngine| engine.handle.deliveries(DeliveryNumber(u64::MAX), usize::MAX, |_| true).unwrap().len();
+    let count = |engine: &TestEngine| {
+        engine
+            .handle
+            .deliveries(DeliveryNumber(u64::MAX), usize::MAX, |_| true)
+            .unwrap()
+            .len()
+    };
     let mut most = 0;
     for _ in 0..60 {
-        engine.batch((0..40).map(|number| ping(7, if number % 2 == 0 { PingKind::Fail } else { PingKind::Success }, "")));
+        engine.batch((0..40).map(|number| {
+            ping(
+                7,
+                if number % 2 == 0 {
+                    PingKind::Fail
+                } else {
+                    PingKind::Success
+                },
+                "",
+            )
+        }));
         most = most.max(count(&engine));
     }
     assert!((500..=560).contains(&most), "{most}");
@@ -815,13 +1361,36 @@ fn another_reason_for_the_same_trouble_of_a_channel_changes_no_list() {
     check(&mut engine, 7);
     engine.execute(ping(7, PingKind::Fail, ""));
     let all = numbers(&engine);
-    let version = |engine: &TestEngine| engine.handle.with_state(|state| state.project(MAIN).unwrap().version);
+    let version = |engine: &TestEngine| {
+        engine
+            .handle
+            .with_state(|state| state.project(MAIN).unwrap().version)
+    };
     for (reason, changes) in [("no answer", 1), ("500", 0), ("502", 0)] {
         begin(&mut engine, all.clone());
         let before = version(&engine);
-        report(&mut engine, hook, all.clone(), SendResult::Retry { reason: reason.into(), may_have_arrived: false });
+        report(
+            &mut engine,
+            hook,
+            all.clone(),
+            SendResult::Retry {
+                reason: reason.into(),
+                may_have_arrived: false,
+            },
+        );
         assert_eq!(version(&engine) - before, changes, "{reason}");
-        assert_eq!(&*engine.handle.with_state(|state| state.channel(hook).unwrap().health.failing.as_ref().unwrap().1.clone()), reason);
+        assert_eq!(
+            &*engine.handle.with_state(|state| state
+                .channel(hook)
+                .unwrap()
+                .health
+                .failing
+                .as_ref()
+                .unwrap()
+                .1
+                .clone()),
+            reason
+        );
     }
 }
 
@@ -831,7 +1400,11 @@ fn a_failure_that_is_reported_in_time_is_no_missing_ping_as_well() {
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
     let id = create_periodic_check(&mut engine, 7, 300, 60);
-    engine.execute(Command::SetAlerting { check: id, after: Some(FailureThreshold::parse(3).unwrap()), parents: None });
+    engine.execute(Command::SetAlerting {
+        check: id,
+        after: Some(FailureThreshold::parse(3).unwrap()),
+        parents: None,
+    });
     for (secs, failures) in [(0, 1), (290, 2)] {
         wait(&mut engine, secs);
         engine.execute(ping(7, PingKind::Fail, ""));
@@ -839,8 +1412,14 @@ fn a_failure_that_is_reported_in_time_is_no_missing_ping_as_well() {
     }
     // The first would have been followed by another after 300 s and a minute of grace, and was.
     wait(&mut engine, 71);
-    assert_eq!((engine.read_check(id).state.failures, waiting(&engine)), (2, vec![]));
+    assert_eq!(
+        (engine.read_check(id).state.failures, waiting(&engine)),
+        (2, vec![])
+    );
     // The next one is missing 360 s after the second.
     wait(&mut engine, 290);
-    assert_eq!((engine.read_check(id).state.failures, waiting(&engine).len()), (3, 1));
+    assert_eq!(
+        (engine.read_check(id).state.failures, waiting(&engine).len()),
+        (3, 1)
+    );
 }

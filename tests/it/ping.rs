@@ -10,20 +10,32 @@ const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 
 /// Makes a check by its first ping and returns its UUID.
 async fn made_by_ping(server: &TestServer, slug: &str) -> uuid::Uuid {
-    let answer = server.get(&format!("/ping/{}/{slug}?create=1", server.main.ping_key)).await;
+    let answer = server
+        .get(&format!("/ping/{}/{slug}?create=1", server.main.ping_key))
+        .await;
     assert_eq!((answer.status, answer.text()), (201, "Created"));
-    server.handle.with_state(|state| state.checks().find(|check| check.settings.slug.as_str() == slug).unwrap().uuid)
+    server.handle.with_state(|state| {
+        state
+            .checks()
+            .find(|check| check.settings.slug.as_str() == slug)
+            .unwrap()
+            .uuid
+    })
 }
 
 fn log(server: &TestServer, uuid: uuid::Uuid) -> Vec<Ping> {
-    let check = server.handle.with_state(|state| state.check_by_uuid(uuid).unwrap().clone());
+    let check = server
+        .handle
+        .with_state(|state| state.check_by_uuid(uuid).unwrap().clone());
     server.handle.pings(&check).unwrap()
 }
 
 fn shown(server: &TestServer, uuid: uuid::Uuid) -> VisibleStatus {
     server.handle.with_state(|state| {
         let check = state.check_by_uuid(uuid).unwrap();
-        check.state.visible_status(&check.settings, server.handle.now())
+        check
+            .state
+            .visible_status(&check.settings, server.handle.now())
     })
 }
 
@@ -31,17 +43,54 @@ fn shown(server: &TestServer, uuid: uuid::Uuid) -> VisibleStatus {
 async fn a_ping_is_answered_ok_and_says_what_is_kept() {
     let server = TestServer::start().await;
     let uuid = made_by_ping(&server, "backup").await;
-    for (method, path) in [("GET", "backup"), ("POST", "backup"), ("HEAD", "backup"), ("PUT", "backup/start")] {
-        let answer = server.send(method, &format!("/ping/{}/{path}", server.main.ping_key), &[], b"").await;
-        assert_eq!((answer.status, answer.text()), (200, if method == "HEAD" { "" } else { "OK" }), "{method}");
+    for (method, path) in [
+        ("GET", "backup"),
+        ("POST", "backup"),
+        ("HEAD", "backup"),
+        ("PUT", "backup/start"),
+    ] {
+        let answer = server
+            .send(
+                method,
+                &format!("/ping/{}/{path}", server.main.ping_key),
+                &[],
+                b"",
+            )
+            .await;
+        assert_eq!(
+            (answer.status, answer.text()),
+            (200, if method == "HEAD" { "" } else { "OK" }),
+            "{method}"
+        );
         assert_eq!(answer.header("Ping-Body-Limit"), Some("1000"));
         assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"));
         assert!(answer.header("Cache-Control").unwrap().contains("no-store"));
     }
     assert_eq!(server.get(&format!("/ping/{uuid}/")).await.status, 200);
-    let methods: Vec<_> = log(&server, uuid).iter().map(|ping| (ping.n, ping.origin.method.name(), ping.kind)).collect();
-    let wanted = [(6, "GET"), (5, "PUT"), (4, "HEAD"), (3, "POST"), (2, "GET"), (1, "GET")];
-    assert_eq!(methods, wanted.map(|(n, method)| (n, method, if n == 5 { PingKind::Start } else { PingKind::Success })));
+    let methods: Vec<_> = log(&server, uuid)
+        .iter()
+        .map(|ping| (ping.n, ping.origin.method.name(), ping.kind))
+        .collect();
+    let wanted = [
+        (6, "GET"),
+        (5, "PUT"),
+        (4, "HEAD"),
+        (3, "POST"),
+        (2, "GET"),
+        (1, "GET"),
+    ];
+    assert_eq!(
+        methods,
+        wanted.map(|(n, method)| (
+            n,
+            method,
+            if n == 5 {
+                PingKind::Start
+            } else {
+                PingKind::Success
+            }
+        ))
+    );
     server.stop().await;
 }
 
@@ -54,12 +103,28 @@ async fn a_browser_may_ask_before_it_pings() {
         format!("/ping/{}/backup", server.main.ping_key),
         format!("/ping/{}/x?create=1", server.main.ping_key),
     ] {
-        let answer = server.send("OPTIONS", &path, &[("Access-Control-Request-Method", "PUT")], b"").await;
+        let answer = server
+            .send(
+                "OPTIONS",
+                &path,
+                &[("Access-Control-Request-Method", "PUT")],
+                b"",
+            )
+            .await;
         assert_eq!((answer.status, answer.text()), (204, ""), "{path}");
         assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"));
-        assert_eq!(answer.header("Access-Control-Allow-Methods"), Some("GET, HEAD, POST, PUT, OPTIONS"));
+        assert_eq!(
+            answer.header("Access-Control-Allow-Methods"),
+            Some("GET, HEAD, POST, PUT, OPTIONS")
+        );
     }
-    assert_eq!(server.handle.with_state(|state| state.checks().map(|check| check.state.n_pings).collect::<Vec<_>>()), [1]);
+    assert_eq!(
+        server.handle.with_state(|state| state
+            .checks()
+            .map(|check| check.state.n_pings)
+            .collect::<Vec<_>>()),
+        [1]
+    );
     server.stop().await;
 }
 
@@ -72,29 +137,108 @@ async fn what_cannot_be_a_ping_is_refused_and_leaves_nothing() {
         ("GET", format!("/ping/{UNKNOWN}"), 404, "not found"),
         ("GET", format!("/ping/{UNKNOWN}/256"), 404, "not found"),
         ("GET", format!("/ping/{UNKNOWN}?rid=x"), 404, "not found"),
-        ("GET", format!("/ping/{}", uuid.to_uppercase()), 404, "not found"),
-        ("GET", format!("/ping/{uuid}/256"), 400, "invalid url format"),
+        (
+            "GET",
+            format!("/ping/{}", uuid.to_uppercase()),
+            404,
+            "not found",
+        ),
+        (
+            "GET",
+            format!("/ping/{uuid}/256"),
+            400,
+            "invalid url format",
+        ),
         ("GET", format!("/ping/{uuid}/-1"), 404, "not found"),
-        ("GET", format!("/ping/{uuid}?rid="), 400, "invalid uuid format"),
-        ("GET", format!("/ping/{uuid}?rid=%ff"), 400, "invalid uuid format"),
-        ("GET", format!("/ping/{uuid}?rid=6f3a0f6e0c9b4f0e9b1b0a1b2c3d4e5f"), 400, "invalid uuid format"),
-        ("GET", format!("/ping/{key}/Backup"), 400, "invalid url format"),
+        (
+            "GET",
+            format!("/ping/{uuid}?rid="),
+            400,
+            "invalid uuid format",
+        ),
+        (
+            "GET",
+            format!("/ping/{uuid}?rid=%ff"),
+            400,
+            "invalid uuid format",
+        ),
+        (
+            "GET",
+            format!("/ping/{uuid}?rid=6f3a0f6e0c9b4f0e9b1b0a1b2c3d4e5f"),
+            400,
+            "invalid uuid format",
+        ),
+        (
+            "GET",
+            format!("/ping/{key}/Backup"),
+            400,
+            "invalid url format",
+        ),
         ("GET", format!("/ping/{key}/none"), 404, "not found"),
-        ("GET", format!("/ping/{key}/none?create=true"), 404, "not found"),
-        ("GET", format!("/ping/{key}/none?create=1&rid=x"), 400, "invalid uuid format"),
-        ("GET", format!("/ping/{key}/none/300?create=1"), 400, "invalid url format"),
-        ("GET", "/ping/AAAAAAAAAAAAAAAAAAAAAA/none?create=1".to_owned(), 404, "not found"),
+        (
+            "GET",
+            format!("/ping/{key}/none?create=true"),
+            404,
+            "not found",
+        ),
+        (
+            "GET",
+            format!("/ping/{key}/none?create=1&rid=x"),
+            400,
+            "invalid uuid format",
+        ),
+        (
+            "GET",
+            format!("/ping/{key}/none/300?create=1"),
+            400,
+            "invalid url format",
+        ),
+        (
+            "GET",
+            "/ping/AAAAAAAAAAAAAAAAAAAAAA/none?create=1".to_owned(),
+            404,
+            "not found",
+        ),
         ("TRACE", format!("/ping/{uuid}"), 405, "method not allowed"),
-        ("PATCH", format!("/ping/{key}/backup/fail"), 405, "method not allowed"),
-        ("DELETE", format!("/ping/{key}/none?create=1"), 405, "method not allowed"),
-        ("GET", format!("/ping/{uuid}?{}", "x".repeat(9000)), 414, "the URL is too long"),
+        (
+            "PATCH",
+            format!("/ping/{key}/backup/fail"),
+            405,
+            "method not allowed",
+        ),
+        (
+            "DELETE",
+            format!("/ping/{key}/none?create=1"),
+            405,
+            "method not allowed",
+        ),
+        (
+            "GET",
+            format!("/ping/{uuid}?{}", "x".repeat(9000)),
+            414,
+            "the URL is too long",
+        ),
     ];
     for (method, path, status, text) in cases {
         let answer = server.send(method, &path, &[], b"").await;
-        assert_eq!((answer.status, answer.text()), (status, text), "{method} {path}");
-        assert_eq!(answer.header("Allow"), (status == 405).then_some("GET, HEAD, POST, PUT, OPTIONS"), "{method} {path}");
+        assert_eq!(
+            (answer.status, answer.text()),
+            (status, text),
+            "{method} {path}"
+        );
+        assert_eq!(
+            answer.header("Allow"),
+            (status == 405).then_some("GET, HEAD, POST, PUT, OPTIONS"),
+            "{method} {path}"
+        );
     }
-    assert_eq!(server.handle.with_state(|state| state.checks().map(|check| check.state.n_pings).collect::<Vec<_>>()), [1]);
+    assert_eq!(
+        server.handle.with_state(|state| state
+            .checks()
+            .map(|check| check.state.n_pings)
+            .collect::<Vec<_>>()),
+        [1]
+    );
     server.stop().await;
 }
 
@@ -103,20 +247,35 @@ async fn bodies_are_cut_at_the_limit_however_they_come() {
     let server = TestServer::start().await;
     let uuid = made_by_ping(&server, "backup").await;
     let body = |n| {
-        let check = server.handle.with_state(|state| state.check_by_uuid(uuid).unwrap().clone());
+        let check = server
+            .handle
+            .with_state(|state| state.check_by_uuid(uuid).unwrap().clone());
         server.handle.body(&check, n).unwrap()
     };
-    let long: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
-    server.send("POST", &format!("/ping/{uuid}"), &[], b"\xff\0verbatim").await;
-    server.send("POST", &format!("/ping/{uuid}"), &[], &long).await;
-    let head = format!("POST /ping/{uuid} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n");
-    server.raw(format!("{head}3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n").as_bytes()).await;
+    let long: Vec<u8> = (0..3_000_000_u32)
+        .map(|number| number.to_le_bytes()[0])
+        .collect();
+    server
+        .send("POST", &format!("/ping/{uuid}"), &[], b"\xff\0verbatim")
+        .await;
+    server
+        .send("POST", &format!("/ping/{uuid}"), &[], &long)
+        .await;
+    let head = format!(
+        "POST /ping/{uuid} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: \
+         chunked\r\n\r\n"
+    );
+    server
+        .raw(format!("{head}3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n").as_bytes())
+        .await;
     assert_eq!(body(1), None);
     assert_eq!(body(2).as_deref(), Some(b"\xff\0verbatim".as_slice()));
     assert_eq!(body(3).as_deref(), Some(&long[..1000]));
     assert_eq!(body(4).as_deref(), Some(b"abcdefg".as_slice()));
     assert_eq!(body(5), None);
-    let answer = server.send("POST", &format!("/ping/{uuid}"), &[], &vec![b'x'; 11 << 20]).await;
+    let answer = server
+        .send("POST", &format!("/ping/{uuid}"), &[], &vec![b'x'; 11 << 20])
+        .await;
     assert_eq!(answer.status, 413);
     assert_eq!(log(&server, uuid).len(), 4);
     server.stop().await;
@@ -134,16 +293,37 @@ async fn the_log_shows_where_a_ping_came_from() {
         ("X-Forwarded-Proto", "https"),
         ("User-Agent", agent.as_str()),
     ];
-    server.send("GET", &format!("/ping/{uuid}/fail?rid={rid}"), &headers, b"").await;
+    server
+        .send(
+            "GET",
+            &format!("/ping/{uuid}/fail?rid={rid}"),
+            &headers,
+            b"",
+        )
+        .await;
     let ping = log(&server, uuid).remove(0);
     assert_eq!(ping.origin.remote_addr.unwrap().to_string(), "2001:db8::7");
-    assert_eq!((ping.origin.scheme.name(), &*ping.origin.user_agent), ("https", "ž".repeat(200).as_str()));
+    assert_eq!(
+        (ping.origin.scheme.name(), &*ping.origin.user_agent),
+        ("https", "ž".repeat(200).as_str())
+    );
     assert_eq!(ping.rid.unwrap().to_string(), rid.to_lowercase());
     assert_eq!(shown(&server, uuid), VisibleStatus::Down);
-    let forwarded = [("Forwarded", "for=6.6.6.6, for=\"[2001:db8::8]:80\";proto=https, for=127.0.0.1")];
-    server.send("GET", &format!("/ping/{uuid}"), &forwarded, b"").await;
+    let forwarded = [(
+        "Forwarded",
+        r#"for=6.6.6.6, for="[2001:db8::8]:80";proto=https, for=127.0.0.1"#,
+    )];
+    server
+        .send("GET", &format!("/ping/{uuid}"), &forwarded, b"")
+        .await;
     let origin = log(&server, uuid).remove(0).origin;
-    assert_eq!((origin.remote_addr.unwrap().to_string(), origin.scheme.name()), ("2001:db8::8".to_owned(), "https"));
+    assert_eq!(
+        (
+            origin.remote_addr.unwrap().to_string(),
+            origin.scheme.name()
+        ),
+        ("2001:db8::8".to_owned(), "https")
+    );
     server.stop().await;
 }
 
@@ -158,7 +338,10 @@ async fn the_log_keeps_the_exit_status() {
         ("/007", PingKind::Fail, Some(7)),
         ("/255", PingKind::Fail, Some(255)),
     ] {
-        assert_eq!(server.get(&format!("/ping/{uuid}{action}")).await.status, 200);
+        assert_eq!(
+            server.get(&format!("/ping/{uuid}{action}")).await.status,
+            200
+        );
         let ping = log(&server, uuid).remove(0);
         assert_eq!((ping.kind, ping.exit_status), (kind, exit), "{action}");
     }
@@ -175,14 +358,22 @@ async fn silence_takes_a_check_to_grace_and_down_on_time() {
     assert_eq!(shown(&server, uuid), VisibleStatus::Down);
     // The writer has noticed by itself: the flip is there, and bears the deadline.
     let flips = loop {
-        let check = server.handle.with_state(|state| state.check_by_uuid(uuid).unwrap().clone());
-        let flips = server.handle.flips(&check, overdue::domain::timestamp::Timestamp::default()).unwrap();
+        let check = server
+            .handle
+            .with_state(|state| state.check_by_uuid(uuid).unwrap().clone());
+        let flips = server
+            .handle
+            .flips(&check, overdue::domain::timestamp::Timestamp::default())
+            .unwrap();
         if flips.len() == 2 {
             break flips;
         }
         tokio::task::yield_now().await;
     };
-    assert_eq!(flips[0].at, crate::support::server::START.plus_secs(86_400 + 3_600));
+    assert_eq!(
+        flips[0].at,
+        crate::support::server::START.plus_secs(86_400 + 3_600)
+    );
     assert_eq!(flips[0].direction(), Some(FlipDirection::Down));
     server.stop().await;
 }
@@ -192,14 +383,34 @@ async fn malformed_requests_end_their_own_connection_only() {
     let server = TestServer::start().await;
     let uuid = made_by_ping(&server, "backup").await;
     for (bytes, status) in [
-        (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n".to_vec(), 400),
+        (
+            b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n".to_vec(),
+            400,
+        ),
         (b"G\0T / HTTP/1.1\r\n\r\n".to_vec(), 400),
-        (format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(101)).into_bytes(), 431),
-        (b"CONNECT example.org:80 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 404),
-        (b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 404),
-        (b"GET //ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 404),
+        (
+            format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(101)).into_bytes(),
+            431,
+        ),
+        (
+            b"CONNECT example.org:80 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(),
+            404,
+        ),
+        (
+            b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(),
+            404,
+        ),
+        (
+            b"GET //ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(),
+            404,
+        ),
     ] {
-        assert_eq!(server.raw(&bytes).await.status, status, "{:?}", String::from_utf8_lossy(&bytes[..40.min(bytes.len())]));
+        assert_eq!(
+            server.raw(&bytes).await.status,
+            status,
+            "{:?}",
+            String::from_utf8_lossy(&bytes[..40.min(bytes.len())])
+        );
     }
     assert_eq!(server.get(&format!("/ping/{uuid}")).await.status, 200);
     assert_eq!(server.get("/healthz").await.status, 200);

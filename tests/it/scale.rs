@@ -9,7 +9,9 @@ use overdue::domain::ping::PingKind;
 use overdue::domain::project::ChannelName;
 use overdue::domain::text::{Name, Slug, Tags};
 use overdue::engine::HousekeepingLimits;
-use overdue::engine::command::{CheckUuids, Command, CommandOutcome, CreateCheckRequest, NewChannel};
+use overdue::engine::command::{
+    CheckUuids, Command, CommandOutcome, CreateCheckRequest, NewChannel,
+};
 use overdue::store::Medium;
 use uuid::Uuid;
 
@@ -24,10 +26,17 @@ fn checks(engine: &mut TestEngine, count: u128) {
     let numbers: Vec<_> = (0..count).collect();
     for some in numbers.chunks(4000) {
         let answers = engine.batch(some.iter().map(|number| {
-            let edit = CheckEdit { channels: Some(ChannelSelection::All), ..named(*number) };
+            let edit = CheckEdit {
+                channels: Some(ChannelSelection::All),
+                ..named(*number)
+            };
             create_check(MAIN, *number, edit)
         }));
-        assert!(answers.iter().all(|answer| matches!(answer, Ok(Ok(CommandOutcome::CheckCreated(_))))));
+        assert!(
+            answers
+                .iter()
+                .all(|answer| matches!(answer, Ok(Ok(CommandOutcome::CheckCreated(_)))))
+        );
     }
 }
 
@@ -42,7 +51,10 @@ fn named(number: u128) -> CheckEdit {
 }
 
 fn time(work: impl FnOnce()) -> Duration {
-    #[allow(clippy::disallowed_methods, reason = "how long it takes is what is asked")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "how long it takes is what is asked"
+    )]
     let begin = Instant::now();
     work();
     begin.elapsed()
@@ -59,16 +71,26 @@ fn a_request_with_unique_costs_the_same_whatever_the_number_of_checks() {
         checks(&mut engine, count);
         (engine, count)
     });
-    for (unique, by_number) in
-        [(vec![Slug], true), (vec![Name], true), (vec![Name, Tags], true), (vec![Slug, Name, Tags], true), (vec![Tags], false)]
-    {
-        // The best of a few rounds: what else the machine does is not asked. A look at every check would take hundreds of times as long.
+    for (unique, by_number) in [
+        (vec![Slug], true),
+        (vec![Name], true),
+        (vec![Name, Tags], true),
+        (vec![Slug, Name, Tags], true),
+        (vec![Tags], false),
+    ] {
+        // The best of a few rounds: what else the machine does is not asked. A look at every check
+        // would take hundreds of times as long.
         let times = [0, 1].map(|which| {
             let (engine, count) = &mut engines[which];
             let rounds = (0..8).map(|round| {
-                let requests: Vec<_> = (0..500).map(|request| (request * 7919 + round) % *count).collect();
+                let requests: Vec<_> = (0..500)
+                    .map(|request| (request * 7919 + round) % *count)
+                    .collect();
                 let upserts = requests.iter().map(|number| {
-                    let names = CheckUuids { uuid: Uuid::from_u128(1 << 100), badge: Uuid::from_u128(1 << 101) };
+                    let names = CheckUuids {
+                        uuid: Uuid::from_u128(1 << 100),
+                        badge: Uuid::from_u128(1 << 101),
+                    };
                     Command::CreateCheck(Box::new(CreateCheckRequest {
                         project: MAIN,
                         edit: named(*number),
@@ -80,22 +102,44 @@ fn a_request_with_unique_costs_the_same_whatever_the_number_of_checks() {
                 let mut answers = Vec::new();
                 let taken = time(|| answers = engine.batch(upserts));
                 for (number, answer) in requests.iter().zip(answers) {
-                    let Ok(Ok(CommandOutcome::Check(check))) = answer else { panic!("{unique:?} {number}: {answer:?}") };
+                    let Ok(Ok(CommandOutcome::Check(check))) = answer else {
+                        panic!("{unique:?} {number}: {answer:?}")
+                    };
                     // Once changed by tags alone, the first checks have other names.
-                    assert!(!by_number || check.uuid == Uuid::from_u128(*number), "{unique:?} {number}");
+                    assert!(
+                        !by_number || check.uuid == Uuid::from_u128(*number),
+                        "{unique:?} {number}"
+                    );
                 }
                 taken
             });
             rounds.min().unwrap()
         });
-        assert!(times[1] < 20 * times[0], "{unique:?}: {times:?} for {FEW} and {MANY} checks");
+        assert!(
+            times[1] < 20 * times[0],
+            "{unique:?}: {times:?} for {FEW} and {MANY} checks"
+        );
     }
     // What nobody has is not found, and nothing is made of it but one check.
     let (engine, count) = &mut engines[1];
-    let names = CheckUuids { uuid: Uuid::from_u128(1 << 102), badge: Uuid::from_u128(1 << 103) };
-    let edit = CheckEdit { timeout: Some(overdue::domain::text::Seconds::DAY), ..named(*count) };
-    let upsert = CreateCheckRequest { project: MAIN, edit, unique: vec![Timeout, Grace], uuids: names };
-    assert!(matches!(engine.execute(Command::CreateCheck(Box::new(upsert))), CommandOutcome::CheckCreated(_)));
+    let names = CheckUuids {
+        uuid: Uuid::from_u128(1 << 102),
+        badge: Uuid::from_u128(1 << 103),
+    };
+    let edit = CheckEdit {
+        timeout: Some(overdue::domain::text::Seconds::DAY),
+        ..named(*count)
+    };
+    let upsert = CreateCheckRequest {
+        project: MAIN,
+        edit,
+        unique: vec![Timeout, Grace],
+        uuids: names,
+    };
+    assert!(matches!(
+        engine.execute(Command::CreateCheck(Box::new(upsert))),
+        CommandOutcome::CheckCreated(_)
+    ));
 }
 
 #[test]
@@ -104,44 +148,96 @@ fn what_many_checks_belong_to_is_gone_at_once_and_removed_in_slices() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
-    let settings = ChannelSettings::parse(ChannelKind::from_name("email").unwrap(), [("to", "root@example.org")]).unwrap();
+    let settings = ChannelSettings::parse(
+        ChannelKind::from_name("email").unwrap(),
+        [("to", "root@example.org")],
+    )
+    .unwrap();
     let name = ChannelName::parse("mail").unwrap();
-    let channel = NewChannel { uuid: Uuid::from_u128(1), project: MAIN, name, settings, is_by_operator: true };
-    let CommandOutcome::Channel(channel) = engine.execute(Command::CreateChannel(Box::new(channel))) else { panic!("no channel") };
+    let channel = NewChannel {
+        uuid: Uuid::from_u128(1),
+        project: MAIN,
+        name,
+        settings,
+        is_by_operator: true,
+    };
+    let CommandOutcome::Channel(channel) =
+        engine.execute(Command::CreateChannel(Box::new(channel)))
+    else {
+        panic!("no channel")
+    };
     checks(&mut engine, MANY);
     engine.execute(ping(5, PingKind::Success, "body"));
-    let seen = |engine: &TestEngine| engine.handle.with_state(|state| state.check_by_uuid(Uuid::from_u128(5)).cloned());
+    let seen = |engine: &TestEngine| {
+        engine
+            .handle
+            .with_state(|state| state.check_by_uuid(Uuid::from_u128(5)).cloned())
+    };
     let check = seen(&engine).unwrap();
     assert_eq!(*check.settings.channels, [channel.id]);
 
     let taken = time(|| drop(engine.execute(Command::DeleteChannel(channel.id))));
     assert!(taken < Duration::from_millis(250), "{taken:?}");
-    assert_eq!(engine.handle.with_state(|state| state.channels_of(&check).count()), 0);
-    let CommandOutcome::Check(changed) = engine.execute(Command::UpdateCheck(check.id, Box::default())) else { panic!("no check") };
+    assert_eq!(
+        engine
+            .handle
+            .with_state(|state| state.channels_of(&check).count()),
+        0
+    );
+    let CommandOutcome::Check(changed) =
+        engine.execute(Command::UpdateCheck(check.id, Box::default()))
+    else {
+        panic!("no check")
+    };
     assert!(changed.settings.channels.is_empty());
 
     let taken = time(|| drop(engine.execute(Command::DeleteProject(MAIN))));
     assert!(taken < Duration::from_millis(250), "{taken:?}");
     assert_eq!(
-        (seen(&engine), engine.handle.with_state(|state| state.check_count()), engine.handle.with_state(|state| state.checks().count())),
+        (
+            seen(&engine),
+            engine.handle.with_state(|state| state.check_count()),
+            engine.handle.with_state(|state| state.checks().count())
+        ),
         (None, 0, 0)
     );
-    let refused = engine.batch([ping(5, PingKind::Success, ""), Command::PauseCheck(check.id)]);
-    assert!(refused.iter().all(|answer| matches!(answer, Ok(Err(_)))), "{refused:?}");
+    let refused = engine.batch([
+        ping(5, PingKind::Success, ""),
+        Command::PauseCheck(check.id),
+    ]);
+    assert!(
+        refused.iter().all(|answer| matches!(answer, Ok(Err(_)))),
+        "{refused:?}"
+    );
 
     // Some are removed before a power cut, the others after the start.
-    let left = |engine: &TestEngine| engine.handle.with_state(|state| state.orphans().len()) as u128;
+    let left =
+        |engine: &TestEngine| engine.handle.with_state(|state| state.orphans().len()) as u128;
     for _ in 0..3 {
         let taken = time(|| assert_eq!(engine.writer.step(false), Ok(true)));
         assert!(taken < Duration::from_millis(250), "{taken:?}");
     }
-    assert!(left(&engine) > 0 && left(&engine) < MANY, "{} left", left(&engine));
+    assert!(
+        left(&engine) > 0 && left(&engine) < MANY,
+        "{} left",
+        left(&engine)
+    );
     disk.power_off();
     drop(engine);
     disk.power_on(&crate::support::seeded_rng::SeededRng::seeded(1));
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
-    assert_eq!((seen(&engine), engine.handle.with_state(|state| state.check_count())), (None, 0));
-    assert!(left(&engine) > 0 && left(&engine) < MANY, "{} left", left(&engine));
+    assert_eq!(
+        (
+            seen(&engine),
+            engine.handle.with_state(|state| state.check_count())
+        ),
+        (None, 0)
+    );
+    assert!(
+        left(&engine) > 0 && left(&engine) < MANY,
+        "{} left",
+        left(&engine)
+    );
     let mut steps = 0;
     while left(&engine) > 0 {
         assert_eq!(engine.writer.step(false), Ok(true));

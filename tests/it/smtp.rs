@@ -39,7 +39,9 @@ struct SmtpFixture {
 }
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/smtp").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/it/smtp")
+        .join(name)
 }
 
 async fn service(certificate: Option<Certificate>) -> SmtpFixture {
@@ -47,27 +49,52 @@ async fn service(certificate: Option<Certificate>) -> SmtpFixture {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
-    let config = SmtpConfig { domain: MailDomain::parse(DOMAIN).unwrap(), certificate };
-    let door = tokio::spawn(smtp::SmtpServer::new(server.handle.clone(), blocking_threads(), config).serve(listener, stopped));
-    SmtpFixture { server, addr, stop, door }
+    let config = SmtpConfig {
+        domain: MailDomain::parse(DOMAIN).unwrap(),
+        certificate,
+    };
+    let door = tokio::spawn(
+        smtp::SmtpServer::new(server.handle.clone(), blocking_threads(), config)
+            .serve(listener, stopped),
+    );
+    SmtpFixture {
+        server,
+        addr,
+        stop,
+        door,
+    }
 }
 
 impl SmtpFixture {
     /// Makes a check, its UUID made of a number.
     async fn check(&self, number: u128, edit: CheckEdit) -> CheckId {
-        match self.server.handle.call(create_check(self.server.main.id, number, edit)).await {
+        match self
+            .server
+            .handle
+            .call(create_check(self.server.main.id, number, edit))
+            .await
+        {
             Ok(Ok(CommandOutcome::CheckCreated(check))) => check.id,
             other => panic!("{other:?}"),
         }
     }
 
     fn now(&self, check: CheckId) -> Check {
-        self.server.handle.with_state(|state| state.check(check).unwrap().clone())
+        self.server
+            .handle
+            .with_state(|state| state.check(check).unwrap().clone())
     }
 
     /// The kinds of the pings of a check, oldest first.
     fn kinds(&self, check: CheckId) -> Vec<PingKind> {
-        self.server.handle.pings(&self.now(check)).unwrap().iter().rev().map(|ping| ping.kind).collect()
+        self.server
+            .handle
+            .pings(&self.now(check))
+            .unwrap()
+            .iter()
+            .rev()
+            .map(|ping| ping.kind)
+            .collect()
     }
 
     async fn sender(&self) -> SmtpClient<TcpStream> {
@@ -111,9 +138,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SmtpClient<S> {
 
     /// Sends a message, all at once as pipelining has it, and hears what becomes of it.
     async fn mail(&mut self, from: &str, to: &[&str], message: &[u8], code: &str) {
-        self.0.write_all(format!("EHLO test\r\nMAIL FROM:<{from}>\r\n").as_bytes()).await.unwrap();
+        self.0
+            .write_all(format!("EHLO test\r\nMAIL FROM:<{from}>\r\n").as_bytes())
+            .await
+            .unwrap();
         for to in to {
-            self.0.write_all(format!("RCPT TO:<{to}>\r\n").as_bytes()).await.unwrap();
+            self.0
+                .write_all(format!("RCPT TO:<{to}>\r\n").as_bytes())
+                .await
+                .unwrap();
         }
         self.0.write_all(b"DATA\r\n").await.unwrap();
         for _ in 0..to.len() + 2 {
@@ -129,37 +162,99 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SmtpClient<S> {
 #[tokio::test]
 async fn every_recipient_gets_a_ping() {
     let service = service(None).await;
-    let slug = |slug| CheckEdit { slug: Some(Slug::parse(slug).unwrap()), ..CheckEdit::default() };
-    let (one, two) = (service.check(1, CheckEdit::default()).await, service.check(2, slug("nightly")).await);
-    let twins = [service.check(3, slug("twin")).await, service.check(4, slug("twin")).await];
+    let slug = |slug| CheckEdit {
+        slug: Some(Slug::parse(slug).unwrap()),
+        ..CheckEdit::default()
+    };
+    let one = service.check(1, CheckEdit::default()).await;
+    let two = service.check(2, slug("nightly")).await;
+    let twins = [
+        service.check(3, slug("twin")).await,
+        service.check(4, slug("twin")).await,
+    ];
     let by_slug = |slug| format!("{}+{slug}@{DOMAIN}", service.server.main.ping_key);
-    let message = "From: nas@example.org\r\nSubject: done\r\n\r\nAll fine.\r\n".to_owned() + &"long ".repeat(100);
+    let message = "From: nas@example.org\r\nSubject: done\r\n\r\nAll fine.\r\n".to_owned()
+        + &"long ".repeat(100);
     let mut sender = service.sender().await;
     // What names no check, or several, is taken and dropped like the rest.
     let to = [
-        address(1).to_uppercase().replace(&DOMAIN.to_uppercase(), DOMAIN),
+        address(1)
+            .to_uppercase()
+            .replace(&DOMAIN.to_uppercase(), DOMAIN),
         by_slug("nightly"),
         by_slug("twin"),
         by_slug("none"),
         address(99),
     ];
-    sender.mail("nas@example.org", &to.each_ref().map(String::as_str), message.as_bytes(), "250").await;
+    sender
+        .mail(
+            "nas@example.org",
+            &to.each_ref().map(String::as_str),
+            message.as_bytes(),
+            "250",
+        )
+        .await;
     sender.mail("", &[&address(1)], b"x", "250").await;
-    sender.mail(&format!("{}@example.org", "ž".repeat(20) + &"x".repeat(190)), &[&address(1)], b"x", "250").await;
+    sender
+        .mail(
+            &format!("{}@example.org", "ž".repeat(20) + &"x".repeat(190)),
+            &[&address(1)],
+            b"x",
+            "250",
+        )
+        .await;
     for (check, pings) in [(one, 3), (two, 1), (twins[0], 0), (twins[1], 0)] {
         let pinged = service.now(check);
         assert_eq!(pinged.state.n_pings, pings);
-        assert_eq!(pinged.state.status, if pings > 0 { Status::Up } else { Status::New });
+        assert_eq!(
+            pinged.state.status,
+            if pings > 0 { Status::Up } else { Status::New }
+        );
     }
-    let logged = service.server.handle.pings(&service.now(two)).unwrap().remove(0);
-    assert_eq!((logged.kind, logged.origin.scheme.name(), logged.origin.method.name()), (PingKind::Success, "email", ""));
+    let logged = service
+        .server
+        .handle
+        .pings(&service.now(two))
+        .unwrap()
+        .remove(0);
     assert_eq!(
-        (&*logged.origin.user_agent, logged.origin.remote_addr, logged.rid),
-        ("Email from nas@example.org", Some([127, 0, 0, 1].into()), None)
+        (
+            logged.kind,
+            logged.origin.scheme.name(),
+            logged.origin.method.name()
+        ),
+        (PingKind::Success, "email", "")
+    );
+    assert_eq!(
+        (
+            &*logged.origin.user_agent,
+            logged.origin.remote_addr,
+            logged.rid
+        ),
+        (
+            "Email from nas@example.org",
+            Some([127, 0, 0, 1].into()),
+            None
+        )
     );
     // The whole message, whatever the limit of HTTP bodies.
-    assert_eq!(service.server.handle.body(&service.now(two), 1).unwrap().unwrap(), (message + "\r\n").as_bytes());
-    let uas: Vec<_> = service.server.handle.pings(&service.now(one)).unwrap().into_iter().map(|ping| ping.origin.user_agent).collect();
+    assert_eq!(
+        service
+            .server
+            .handle
+            .body(&service.now(two), 1)
+            .unwrap()
+            .unwrap(),
+        (message + "\r\n").as_bytes()
+    );
+    let uas: Vec<_> = service
+        .server
+        .handle
+        .pings(&service.now(one))
+        .unwrap()
+        .into_iter()
+        .map(|ping| ping.origin.user_agent)
+        .collect();
     assert_eq!(&*uas[1], "Email from <>");
     assert_eq!(uas[0].chars().count(), 200);
     service.end().await;
@@ -168,20 +263,50 @@ async fn every_recipient_gets_a_ping() {
 #[tokio::test]
 async fn a_mail_is_one_ping_of_each_check_however_often_it_names_it() {
     let service = service(None).await;
-    let check = service.check(1, CheckEdit { slug: Some(Slug::parse("nightly").unwrap()), ..CheckEdit::default() }).await;
-    let (uuid, by_slug) = (address(0xabcdef), format!("{}+nightly@{DOMAIN}", service.server.main.ping_key));
+    let check = service
+        .check(
+            1,
+            CheckEdit {
+                slug: Some(Slug::parse("nightly").unwrap()),
+                ..CheckEdit::default()
+            },
+        )
+        .await;
+    let uuid = address(0xabcdef);
+    let by_slug = format!("{}+nightly@{DOMAIN}", service.server.main.ping_key);
     let other = service.check(0xabcdef, CheckEdit::default()).await;
-    let to = [address(1), address(1), uuid.to_uppercase(), uuid, by_slug.clone(), by_slug];
+    let to = [
+        address(1),
+        address(1),
+        uuid.to_uppercase(),
+        uuid,
+        by_slug.clone(),
+        by_slug,
+    ];
     let mut sender = service.sender().await;
-    sender.mail("a@b", &to.each_ref().map(String::as_str), b"hello", "250").await;
-    assert_eq!((service.now(check).state.n_pings, service.now(other).state.n_pings), (1, 1));
+    sender
+        .mail("a@b", &to.each_ref().map(String::as_str), b"hello", "250")
+        .await;
+    assert_eq!(
+        (
+            service.now(check).state.n_pings,
+            service.now(other).state.n_pings
+        ),
+        (1, 1)
+    );
     service.end().await;
 }
 
 #[tokio::test]
 async fn nobody_waits_for_the_keywords_of_a_long_mail() {
     let service = service(None).await;
-    let list = |letter: char| ('a'..='z').chain('A'..='Z').map(|second| format!("{letter}{second}")).collect::<Vec<_>>().join(",");
+    let list = |letter: char| {
+        ('a'..='z')
+            .chain('A'..='Z')
+            .map(|second| format!("{letter}{second}"))
+            .collect::<Vec<_>>()
+            .join(",")
+    };
     for number in 1..=5 {
         let edit = CheckEdit {
             filter_subject: Some(true),
@@ -205,13 +330,26 @@ async fn nobody_waits_for_the_keywords_of_a_long_mail() {
     });
     let mut slowest = Duration::ZERO;
     while !mailing.is_finished() {
-        #[allow(clippy::disallowed_methods, reason = "how long it takes is what is asked")]
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "how long it takes is what is asked"
+        )]
         let begin = Instant::now();
-        assert_eq!(service.server.get(&format!("/ping/{}", Uuid::from_u128(9))).await.status, 200);
+        assert_eq!(
+            service
+                .server
+                .get(&format!("/ping/{}", Uuid::from_u128(9)))
+                .await
+                .status,
+            200
+        );
         slowest = slowest.max(begin.elapsed());
     }
     mailing.await.unwrap();
-    assert!(slowest < Duration::from_secs(3), "a ping beside the mail took {slowest:?}");
+    assert!(
+        slowest < Duration::from_secs(3),
+        "a ping beside the mail took {slowest:?}"
+    );
     service.end().await;
 }
 
@@ -228,7 +366,12 @@ async fn keywords_decide_where_filters_are_on() {
         ..CheckEdit::default()
     };
     let mut checks = Vec::new();
-    for (number, filters) in [(1, (false, false)), (2, (true, false)), (3, (false, true)), (4, (true, true))] {
+    for (number, filters) in [
+        (1, (false, false)),
+        (2, (true, false)),
+        (3, (false, true)),
+        (4, (true, true)),
+    ] {
         checks.push(service.check(number, keywords(filters.0, filters.1)).await);
     }
     let mut sender = service.sender().await;
@@ -258,7 +401,15 @@ async fn keywords_decide_where_filters_are_on() {
 #[tokio::test]
 async fn hostile_messages_are_pings_like_any_other() {
     let service = service(None).await;
-    let check = service.check(1, CheckEdit { filter_body: Some(true), ..CheckEdit::default() }).await;
+    let check = service
+        .check(
+            1,
+            CheckEdit {
+                filter_body: Some(true),
+                ..CheckEdit::default()
+            },
+        )
+        .await;
     let mut sender = service.sender().await;
     let mut messages = 0;
     for message in [
@@ -284,17 +435,30 @@ async fn hostile_messages_are_pings_like_any_other() {
 
 #[tokio::test]
 async fn tls_protects_what_comes_after_it() {
-    let certificate = Certificate::read(&fixture("server.pem"), &fixture("server.key"), &[]).unwrap();
+    let certificate =
+        Certificate::read(&fixture("server.pem"), &fixture("server.key"), &[]).unwrap();
     let service = service(Some(certificate)).await;
     let check = service.check(1, CheckEdit::default()).await;
     let mut sender = service.sender().await;
-    assert!(sender.say("EHLO x\r\n", "250").await.contains("250-STARTTLS\r\n"));
+    assert!(
+        sender
+            .say("EHLO x\r\n", "250")
+            .await
+            .contains("250-STARTTLS\r\n")
+    );
     sender.say("STARTTLS\r\n", "220").await;
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(fixture("ca.pem")).unwrap()).unwrap();
-    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    roots
+        .add(CertificateDer::from_pem_file(fixture("ca.pem")).unwrap())
+        .unwrap();
+    let config = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
     let name = ServerName::try_from(DOMAIN).unwrap();
-    let encrypted = TlsConnector::from(Arc::new(config)).connect(name, sender.0.into_inner()).await.unwrap();
+    let encrypted = TlsConnector::from(Arc::new(config))
+        .connect(name, sender.0.into_inner())
+        .await
+        .unwrap();
     let mut sender = SmtpClient(BufReader::new(encrypted));
     sender.say("MAIL FROM:<>\r\n", "503").await;
     assert!(!sender.say("EHLO x\r\n", "250").await.contains("STARTTLS"));
@@ -308,14 +472,19 @@ async fn tls_protects_what_comes_after_it() {
     other.0.write_all(b"EHLO x\r\n").await.unwrap();
     let mut rest = Vec::new();
     let _ = other.0.read_to_end(&mut rest).await;
-    service.sender().await.mail("a@b", &[&address(1)], b"clear", "250").await;
+    service
+        .sender()
+        .await
+        .mail("a@b", &[&address(1)], b"clear", "250")
+        .await;
     assert_eq!(service.now(check).state.n_pings, 2);
     service.end().await;
 }
 
 #[test]
 fn certificates_that_cannot_be_used_are_named() {
-    let (chain, key) = (fixture("server.pem"), fixture("server.key"));
+    let chain = fixture("server.pem");
+    let key = fixture("server.key");
     assert!(Certificate::read(&chain, &key, &[]).is_ok());
     for (chain, key, said) in [
         (&fixture("none.pem"), &key, "cannot read the certificate"),
@@ -323,8 +492,14 @@ fn certificates_that_cannot_be_used_are_named() {
         (&chain, &chain, "cannot read the private key"),
         (&fixture("ca.pem"), &key, "cannot use the private key"),
     ] {
-        let error = Certificate::read(chain, key, &[]).err().unwrap().to_string();
-        assert!(error.contains(said) && error.contains("tests/it/smtp/"), "{error}");
+        let error = Certificate::read(chain, key, &[])
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            error.contains(said) && error.contains("tests/it/smtp/"),
+            "{error}"
+        );
     }
 }
 
@@ -345,14 +520,31 @@ async fn sessions_over_the_limit_are_told() {
             sender.hear("220").await;
             senders.push(sender);
         }
-        assert!(from([127, 0, 0, network], &service).await.hear("421").await.contains("from your address"));
+        assert!(
+            from([127, 0, 0, network], &service)
+                .await
+                .hear("421")
+                .await
+                .contains("from your address")
+        );
     }
-    assert!(!from([127, 0, 0, 99], &service).await.hear("421").await.contains("from your address"));
+    assert!(
+        !from([127, 0, 0, 99], &service)
+            .await
+            .hear("421")
+            .await
+            .contains("from your address")
+    );
     senders.pop().unwrap().say("QUIT\r\n", "221").await;
     // The place is free once the session has ended, which is just after its last reply.
     loop {
         let mut greeting = String::new();
-        from([127, 0, 0, 99], &service).await.0.read_line(&mut greeting).await.unwrap();
+        from([127, 0, 0, 99], &service)
+            .await
+            .0
+            .read_line(&mut greeting)
+            .await
+            .unwrap();
         if greeting.starts_with("220") {
             break;
         }

@@ -1,4 +1,5 @@
-//! What is no test: servers of ours and of others, engines, disks and dice for tests to use, and builders of what they submit.
+//! What is no test: servers of ours and of others, engines, disks and dice for tests to use, and
+//! builders of what they submit.
 
 pub(crate) mod certificates;
 pub(crate) mod commands;

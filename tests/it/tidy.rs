@@ -61,21 +61,48 @@ const OWNED: [(&str, &[&str]); 17] = [
     ("clap", &["cli"]),
     ("begin_write", &["store.rs"]),
     // Connections outward, and processes.
-    ("TcpSocket", &["outbound/dial.rs", "outbound/resolver/dns.rs"]),
+    (
+        "TcpSocket",
+        &["outbound/dial.rs", "outbound/resolver/dns.rs"],
+    ),
     ("TcpStream::connect", &[]),
     ("HttpConnector", &[]),
     ("UdpSocket", &["outbound/resolver/dns.rs"]),
     ("mail_send", &["outbound/mail.rs"]),
-    // The second one runs this program again, as another user, and the third one what a session is for.
-    ("std::process::Command", &["cli/discover/system.rs", "cli/data_directory.rs", "cli/session.rs"]),
-    ("tokio::process", &["outbound/command.rs", "outbound/resolver.rs", "job/job_process.rs"]),
+    // The second one runs this program again, as another user, and the third one what a session is
+    // for.
+    (
+        "std::process::Command",
+        &[
+            "cli/discover/system.rs",
+            "cli/data_directory.rs",
+            "cli/session.rs",
+        ],
+    ),
+    (
+        "tokio::process",
+        &[
+            "outbound/command.rs",
+            "outbound/resolver.rs",
+            "job/job_process.rs",
+        ],
+    ),
 ];
 
 /// Most lines of a file.
 const MAX_LINES: usize = 500;
 
 /// What may lie at the top of the repository beside dot-files.
-const TOP_LEVEL_ENTRIES: [&str; 8] = ["Cargo.toml", "Cargo.lock", "src", "tests", "benches", "packaging", "LICENSE", "README.md"];
+const TOP_LEVEL_ENTRIES: [&str; 8] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "src",
+    "tests",
+    "benches",
+    "packaging",
+    "LICENSE",
+    "README.md",
+];
 
 pub(crate) struct SourceFile {
     /// Below `src`.
@@ -102,14 +129,19 @@ impl SourceFile {
     fn names(&self, name: &str) -> bool {
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
         self.code.match_indices(name).any(|(at, _)| {
-            let (before, after) = (&self.code[..at], &self.code[at + name.len()..]);
+            let before = &self.code[..at];
+            let after = &self.code[at + name.len()..];
             !before.ends_with(is_word) && !after.starts_with(is_word)
         })
     }
 
     /// The modules that it imports from, by paths that begin with `crate::`.
     fn imports(&self) -> Vec<String> {
-        let ident = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+        let ident = |text: &str| {
+            text.chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect::<String>()
+        };
         let mut modules = Vec::new();
         for (at, start) in self.code.match_indices("crate::") {
             let rest = &self.code[at + start.len()..];
@@ -141,7 +173,9 @@ impl SourceFile {
 fn code(text: &str) -> String {
     let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
     let lines = text[..end].lines().map(|line| {
-        let comment = line.match_indices("//").find(|(at, _)| line[..*at].trim_end().len() < *at || *at == 0);
+        let comment = line
+            .match_indices("//")
+            .find(|(at, _)| line[..*at].trim_end().len() < *at || *at == 0);
         comment.map_or(line, |(at, _)| &line[..at])
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -158,26 +192,46 @@ pub(crate) fn sources() -> Vec<SourceFile> {
                 directories.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = std::fs::read_to_string(&path).unwrap();
-                let path = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-                sources.push(SourceFile { path, code: code(&text), text });
+                let path = path
+                    .strip_prefix(&root)
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .to_owned();
+                sources.push(SourceFile {
+                    path,
+                    code: code(&text),
+                    text,
+                });
             }
         }
     }
-    assert!(sources.len() > 50, "the sources are not where they are looked for");
+    assert!(
+        sources.len() > 50,
+        "the sources are not where they are looked for"
+    );
     sources
 }
 
-/// Returns the layer of each module, from the table in `src/lib.rs`. Its rows begin with the number of a layer; the names in
-/// backquotes in the column after it are modules. `main.rs` stands above all of them.
+/// Returns the layer of each module, from the table in `src/lib.rs`. Its rows begin with the number
+/// of a layer; the names in backquotes in the column after it are modules. `main.rs` stands above
+/// all of them.
 fn module_layers() -> BTreeMap<String, u32> {
-    let map = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
+    let map =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
     let mut layers = BTreeMap::new();
     for row in map.lines().filter_map(|line| line.strip_prefix("//! | ")) {
         let mut columns = row.split(" | ");
-        let Ok(layer) = columns.next().unwrap().parse::<u32>() else { continue };
+        let Ok(layer) = columns.next().unwrap().parse::<u32>() else {
+            continue;
+        };
         let modules = columns.next().unwrap().split('`').skip(1).step_by(2);
         for module in modules {
-            assert_eq!(layers.insert(module.to_owned(), layer), None, "the map in src/lib.rs names `{module}` twice");
+            assert_eq!(
+                layers.insert(module.to_owned(), layer),
+                None,
+                "the map in src/lib.rs names `{module}` twice"
+            );
         }
     }
     layers
@@ -190,32 +244,43 @@ pub(crate) fn expect_none(wrong: &[String]) {
 
 #[test]
 fn modules_import_only_from_layers_below() {
-    let (layers, mut wrong) = (module_layers(), Vec::new());
+    let layers = module_layers();
+    let mut wrong = Vec::new();
     for module in layers.keys() {
         if !sources().iter().any(|source| source.module() == module) {
-            wrong.push(format!("the map in src/lib.rs names `{module}`, which is not there"));
+            wrong.push(format!(
+                "the map in src/lib.rs names `{module}`, which is not there"
+            ));
         }
     }
     for source in sources() {
-        let (path, module) = (&source.path, source.module());
+        let path = &source.path;
+        let module = source.module();
         if matches!(module, "lib" | "main") || source.is_tests() {
             continue;
         }
         let Some(own) = layers.get(module) else {
-            wrong.push(format!("{path}: the module `{module}` has no layer yet; give it one in the table of src/lib.rs"));
+            wrong.push(format!(
+                "{path}: the module `{module}` has no layer yet; give it one in the table of \
+                 src/lib.rs"
+            ));
             continue;
         };
         for import in source.imports() {
             match layers.get(&import) {
                 Some(other) if other < own || import == module => {}
-                Some(_) => wrong.push(format!("{path}: `{module}` may not import from `{import}`, which is not below it")),
+                Some(_) => wrong.push(format!(
+                    "{path}: `{module}` may not import from `{import}`, which is not below it"
+                )),
                 None => wrong.push(format!("{path}: `crate::{import}` is no module")),
             }
         }
         // Modules within the file are indented.
         let leaving = format!("use {}", "super::".repeat(source.depth()));
         if source.code.lines().any(|line| line.starts_with(&leaving)) {
-            wrong.push(format!("{path}: leaves its module by `super::`; say `crate::`"));
+            wrong.push(format!(
+                "{path}: leaves its module by `super::`; say `crate::`"
+            ));
         }
     }
     expect_none(&wrong);
@@ -225,11 +290,21 @@ fn modules_import_only_from_layers_below() {
 fn pure_files_do_not_wait_or_touch_the_world() {
     let sources = sources();
     for pure in PURE {
-        assert!(sources.iter().any(|source| source.path.starts_with(pure)), "{pure} is gone: update the list");
+        assert!(
+            sources.iter().any(|source| source.path.starts_with(pure)),
+            "{pure} is gone: update the list"
+        );
     }
-    let pure = sources.iter().filter(|source| PURE.iter().any(|pure| source.path.starts_with(pure)) && !source.is_tests());
+    let pure = sources.iter().filter(|source| {
+        PURE.iter().any(|pure| source.path.starts_with(pure)) && !source.is_tests()
+    });
     let wrong: Vec<_> = pure
-        .flat_map(|source| IMPURE.iter().filter(|name| source.names(name)).map(|name| format!("{} names `{name}`", source.path)))
+        .flat_map(|source| {
+            IMPURE
+                .iter()
+                .filter(|name| source.names(name))
+                .map(|name| format!("{} names `{name}`", source.path))
+        })
         .collect();
     expect_none(&wrong);
 }
@@ -240,11 +315,17 @@ fn names_stay_in_their_modules() {
     for source in sources().iter().filter(|source| !source.is_tests()) {
         for (name, owners) in OWNED {
             if source.names(name) && !owners.iter().any(|owner| source.path.starts_with(owner)) {
-                wrong.push(format!("{} names `{name}`, which belongs to {owners:?}", source.path));
+                wrong.push(format!(
+                    "{} names `{name}`, which belongs to {owners:?}",
+                    source.path
+                ));
             }
         }
         if source.module() == "domain" && source.names("serde") {
-            wrong.push(format!("{} names `serde`: what is stored or sent has types of its own", source.path));
+            wrong.push(format!(
+                "{} names `serde`: what is stored or sent has types of its own",
+                source.path
+            ));
         }
         // Only the engine writes.
         if source.code.contains(".batch()") && !matches!(source.module(), "engine" | "store") {
@@ -259,15 +340,26 @@ fn a_table_is_defined_once() {
     let mut tables = BTreeMap::new();
     for source in sources().iter().filter(|source| !source.is_tests()) {
         for (at, start) in source.code.match_indices("TableDefinition::new(\"") {
-            let name = source.code[at + start.len()..].split('"').next().unwrap().to_owned();
+            let name = source.code[at + start.len()..]
+                .split('"')
+                .next()
+                .unwrap()
+                .to_owned();
             if let Some(other) = tables.insert(name.clone(), source.path.clone()) {
-                panic!("the table `{name}` is defined in {other} and in {}", source.path);
+                panic!(
+                    "the table `{name}` is defined in {other} and in {}",
+                    source.path
+                );
             }
         }
     }
     assert!(tables.len() > 5, "{tables:?}");
     let listed = overdue::store::table_names();
-    let missing: Vec<_> = tables.keys().filter(|name| !listed.contains(name)).map(|name| format!("backups leave out `{name}`")).collect();
+    let missing: Vec<_> = tables
+        .keys()
+        .filter(|name| !listed.contains(name))
+        .map(|name| format!("backups leave out `{name}`"))
+        .collect();
     expect_none(&missing);
 }
 
@@ -277,13 +369,22 @@ fn files_are_short_and_say_why_they_exist() {
     for source in sources() {
         let lines = source.text.lines().count();
         if lines > MAX_LINES {
-            wrong.push(format!("{} has {lines} lines: two things live in it", source.path));
+            wrong.push(format!(
+                "{} has {lines} lines: two things live in it",
+                source.path
+            ));
         }
         if !source.text.starts_with("//! ") && !source.is_tests() {
-            wrong.push(format!("{} does not open with a sentence that says why it exists", source.path));
+            wrong.push(format!(
+                "{} does not open with a sentence that says why it exists",
+                source.path
+            ));
         }
         if source.path.ends_with("mod.rs") {
-            wrong.push(format!("{} is named after no module: a module `name` lies in `name.rs`", source.path));
+            wrong.push(format!(
+                "{} is named after no module: a module `name` lies in `name.rs`",
+                source.path
+            ));
         }
     }
     expect_none(&wrong);
@@ -296,17 +397,32 @@ fn pages_bring_no_style_or_script_of_their_own() {
     for directory in ["pages", "static"] {
         for entry in std::fs::read_dir(root.join(directory)).unwrap() {
             let path = entry.unwrap().path();
-            let (name, text) = (path.display(), std::fs::read_to_string(&path).unwrap());
+            let name = path.display();
+            let text = std::fs::read_to_string(&path).unwrap();
             if text.lines().count() > MAX_LINES {
                 wrong.push(format!("{name} is long: two things live in it"));
             }
             if directory == "pages" {
                 // Attributes that are script: `onclick=` and the like.
-                let handler = text
-                    .match_indices(" on")
-                    .any(|(at, _)| text[at + 3..].trim_start_matches(|c: char| c.is_ascii_lowercase()).starts_with('='));
-                let bad = ["|safe", "| safe", " style=", "<style", "<script>", "javascript:"].into_iter().filter(|bad| text.contains(bad));
-                wrong.extend(bad.chain(handler.then_some("on…=")).map(|bad| format!("{name} has {bad}")));
+                let handler = text.match_indices(" on").any(|(at, _)| {
+                    text[at + 3..]
+                        .trim_start_matches(|c: char| c.is_ascii_lowercase())
+                        .starts_with('=')
+                });
+                let bad = [
+                    "|safe",
+                    "| safe",
+                    " style=",
+                    "<style",
+                    "<script>",
+                    "javascript:",
+                ]
+                .into_iter()
+                .filter(|bad| text.contains(bad));
+                wrong.extend(
+                    bad.chain(handler.then_some("on…="))
+                        .map(|bad| format!("{name} has {bad}")),
+                );
             }
         }
     }
@@ -319,15 +435,25 @@ fn the_top_of_the_repository_holds_what_belongs_there() {
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     // What git ignores.
     let ignored = ["target", "proptest-regressions"];
-    let strangers: Vec<_> =
-        names.filter(|name| !name.starts_with('.') && !TOP_LEVEL_ENTRIES.contains(&&**name) && !ignored.contains(&&**name)).collect();
+    let strangers: Vec<_> = names
+        .filter(|name| {
+            !name.starts_with('.')
+                && !TOP_LEVEL_ENTRIES.contains(&&**name)
+                && !ignored.contains(&&**name)
+        })
+        .collect();
     expect_none(&strangers);
 }
 
 #[test]
 fn rules_are_cited_from_our_own_chapters() {
-    let cites = |source: &&SourceFile| source.text.contains("contract,") || source.text.contains("(contract");
-    let wrong: Vec<_> =
-        sources().iter().filter(cites).map(|source| format!("{} cites what is not in the repository", source.path)).collect();
+    let cites = |source: &&SourceFile| {
+        source.text.contains("contract,") || source.text.contains("(contract")
+    };
+    let wrong: Vec<_> = sources()
+        .iter()
+        .filter(cites)
+        .map(|source| format!("{} cites what is not in the repository", source.path))
+        .collect();
     expect_none(&wrong);
 }

@@ -7,26 +7,85 @@ use crate::support::server::TestServer;
 #[tokio::test]
 async fn a_recipient_unsubscribes_by_the_link_in_a_mail() {
     let server = TestServer::start().await;
-    let uuid = |kind: &str, settings: &str| format!(r#"{{"kind": "{kind}", "settings": {settings}}}"#);
-    let mail = server.extension_api("POST", "/channels", &uuid("email", r#"{"to": "a@example.org,b@example.org"}"#)).await.json();
-    let hook = server.extension_api("POST", "/channels", &uuid("webhook", r#"{"down-url": "http://example.org/"}"#)).await.json();
+    let uuid =
+        |kind: &str, settings: &str| format!(r#"{{"kind": "{kind}", "settings": {settings}}}"#);
+    let mail = server
+        .extension_api(
+            "POST",
+            "/channels",
+            &uuid("email", r#"{"to": "a@example.org,b@example.org"}"#),
+        )
+        .await
+        .json();
+    let hook = server
+        .extension_api(
+            "POST",
+            "/channels",
+            &uuid("webhook", r#"{"down-url": "http://example.org/"}"#),
+        )
+        .await
+        .json();
     let base: overdue::http::BaseUrl = server.base.parse().unwrap();
     let links = unsubscribe_links(base.clone(), server.handle.clone());
-    let state = || server.handle.with_state(|state| state.project(server.main.id).unwrap().channels.values().cloned().collect::<Vec<_>>());
+    let state = || {
+        server.handle.with_state(|state| {
+            state
+                .project(server.main.id)
+                .unwrap()
+                .channels
+                .values()
+                .cloned()
+                .collect::<Vec<_>>()
+        })
+    };
     let [path, other] = [&mail, &hook].map(|channel| {
-        let channel = state().into_iter().find(|one| channel["id"] == one.uuid.to_string()).unwrap();
-        links(&channel, "a@example.org").unwrap().strip_prefix(base.as_str()).unwrap().to_owned()
+        let channel = state()
+            .into_iter()
+            .find(|one| channel["id"] == one.uuid.to_string())
+            .unwrap();
+        links(&channel, "a@example.org")
+            .unwrap()
+            .strip_prefix(base.as_str())
+            .unwrap()
+            .to_owned()
     });
-    let silent = || state().iter().flat_map(|channel| channel.health.unsubscribed.clone()).map(String::from).collect::<Vec<_>>();
-    let is_disabled = || !silent().is_empty() || state().iter().any(|channel| channel.health.disabled.is_some());
+    let silent = || {
+        state()
+            .iter()
+            .flat_map(|channel| channel.health.unsubscribed.clone())
+            .map(String::from)
+            .collect::<Vec<_>>()
+    };
+    let is_disabled = || {
+        !silent().is_empty()
+            || state()
+                .iter()
+                .any(|channel| channel.health.disabled.is_some())
+    };
     for method in ["GET", "HEAD", "OPTIONS"] {
         let answer = server.send(method, &path, &[], b"").await;
-        assert_eq!((answer.status, is_disabled()), (if method == "OPTIONS" { 204 } else { 200 }, false), "{method}: {answer:?}");
+        assert_eq!(
+            (answer.status, is_disabled()),
+            (if method == "OPTIONS" { 204 } else { 200 }, false),
+            "{method}: {answer:?}"
+        );
     }
     let asked = server.send("GET", &path, &[], b"").await;
-    assert!(asked.text().contains("<form method=\"post\"><button>Unsubscribe</button></form>"), "{asked:?}");
-    assert_eq!(asked.header("content-security-policy"), Some("default-src 'none'; form-action 'self'; frame-ancestors 'none'"));
-    let forged = format!("{}{}", &path[..path.len() - 1], if path.ends_with('A') { 'B' } else { 'A' });
+    assert!(
+        asked
+            .text()
+            .contains(r#"<form method="post"><button>Unsubscribe</button></form>"#),
+        "{asked:?}"
+    );
+    assert_eq!(
+        asked.header("content-security-policy"),
+        Some("default-src 'none'; form-action 'self'; frame-ancestors 'none'")
+    );
+    let forged = format!(
+        "{}{}",
+        &path[..path.len() - 1],
+        if path.ends_with('A') { 'B' } else { 'A' }
+    );
     for (method, path, status) in [
         ("POST", forged.as_str(), 404),
         ("POST", &other, 404),
@@ -35,26 +94,83 @@ async fn a_recipient_unsubscribes_by_the_link_in_a_mail() {
         ("PUT", &path, 405),
         ("DELETE", &path, 405),
     ] {
-        let answer = server.send(method, path, &[], b"List-Unsubscribe=One-Click").await;
-        assert_eq!((answer.status, is_disabled()), (status, false), "{method} {path}: {answer:?}");
+        let answer = server
+            .send(method, path, &[], b"List-Unsubscribe=One-Click")
+            .await;
+        assert_eq!(
+            (answer.status, is_disabled()),
+            (status, false),
+            "{method} {path}: {answer:?}"
+        );
     }
     // From whatever page or program, and as often as one likes.
-    let form = [("Content-Type", "application/x-www-form-urlencoded"), ("Origin", "null")];
+    let form = [
+        ("Content-Type", "application/x-www-form-urlencoded"),
+        ("Origin", "null"),
+    ];
     for _ in 0..2 {
-        let answer = server.send("POST", &path, &form, b"List-Unsubscribe=One-Click").await;
+        let answer = server
+            .send("POST", &path, &form, b"List-Unsubscribe=One-Click")
+            .await;
         assert_eq!(answer.status, 200);
-        assert!(answer.text().contains("Other recipients go on getting them."), "{answer:?}");
+        assert!(
+            answer
+                .text()
+                .contains("Other recipients go on getting them."),
+            "{answer:?}"
+        );
     }
     assert_eq!(silent(), ["a@example.org"]);
-    let shown = server.extension_api("GET", &format!("/channels/{}", mail["id"].as_str().unwrap()), "").await.json();
-    assert_eq!((&shown["status"], &shown["unsubscribed"]), (&"untested".into(), &serde_json::json!(["a@example.org"])));
-    assert!(!server.send("GET", &path, &[], b"").await.text().contains("<form"));
+    let shown = server
+        .extension_api(
+            "GET",
+            &format!("/channels/{}", mail["id"].as_str().unwrap()),
+            "",
+        )
+        .await
+        .json();
+    assert_eq!(
+        (&shown["status"], &shown["unsubscribed"]),
+        (&"untested".into(), &serde_json::json!(["a@example.org"]))
+    );
+    assert!(
+        !server
+            .send("GET", &path, &[], b"")
+            .await
+            .text()
+            .contains("<form")
+    );
     // Without any recipient the channel is disabled.
-    let channel = state().into_iter().find(|one| mail["id"] == one.uuid.to_string()).unwrap();
-    let path = links(&channel, "b@example.org").unwrap().strip_prefix(base.as_str()).unwrap().to_owned();
-    let answer = server.send("POST", &path, &form, b"List-Unsubscribe=One-Click").await;
-    assert!(answer.text().contains("It has no other recipient."), "{answer:?}");
-    let shown = server.extension_api("GET", &format!("/channels/{}", mail["id"].as_str().unwrap()), "").await.json();
-    assert_eq!((&shown["status"], &shown["last_error"]), (&"disabled".into(), &"every recipient has unsubscribed".into()));
+    let channel = state()
+        .into_iter()
+        .find(|one| mail["id"] == one.uuid.to_string())
+        .unwrap();
+    let path = links(&channel, "b@example.org")
+        .unwrap()
+        .strip_prefix(base.as_str())
+        .unwrap()
+        .to_owned();
+    let answer = server
+        .send("POST", &path, &form, b"List-Unsubscribe=One-Click")
+        .await;
+    assert!(
+        answer.text().contains("It has no other recipient."),
+        "{answer:?}"
+    );
+    let shown = server
+        .extension_api(
+            "GET",
+            &format!("/channels/{}", mail["id"].as_str().unwrap()),
+            "",
+        )
+        .await
+        .json();
+    assert_eq!(
+        (&shown["status"], &shown["last_error"]),
+        (
+            &"disabled".into(),
+            &"every recipient has unsubscribed".into()
+        )
+    );
     server.stop().await;
 }

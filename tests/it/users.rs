@@ -1,10 +1,13 @@
-//! Users, sessions and links as doors find them: what a restart keeps, what ends, and what is good once.
+//! Users, sessions and links as doors find them: what a restart keeps, what ends, and what is good
+//! once.
 
 use overdue::domain::ids::{SessionId, UserId};
 use overdue::domain::project::KeyHash;
 use overdue::domain::user::one_time_link::{LinkCode, LinkPurpose};
 use overdue::domain::user::{Grant, PasswordHash, UserName, UserPreferences};
-use overdue::engine::command::user::{FirstUser, NewSession, NewUser, SessionSelection, UserChanges, UserCommand, UserCommandError};
+use overdue::engine::command::user::{
+    FirstUser, NewSession, NewUser, SessionSelection, UserChanges, UserCommand, UserCommandError,
+};
 use overdue::engine::command::{Command, CommandError, CommandOutcome};
 use overdue::engine::{self, HousekeepingLimits};
 use overdue::store::Medium;
@@ -21,11 +24,21 @@ fn command(command: UserCommand) -> Command {
 fn owner(engine: &TestEngine, name: &str) -> Command {
     let password = Some(PasswordHash::new("first"));
     let uuid = engine.handle.random().uuid();
-    command(UserCommand::Create(NewUser { uuid, name: UserName::parse(name).unwrap(), password, grant: Grant::Owner }))
+    command(UserCommand::Create(NewUser {
+        uuid,
+        name: UserName::parse(name).unwrap(),
+        password,
+        grant: Grant::Owner,
+    }))
 }
 
 fn new_session(number: u8) -> NewSession {
-    NewSession { hash: KeyHash([number; 32]), user_agent: "browser".into(), address: [192, 0, 2, number].into(), idle_secs: IDLE }
+    NewSession {
+        hash: KeyHash([number; 32]),
+        user_agent: "browser".into(),
+        address: [192, 0, 2, number].into(),
+        idle_secs: IDLE,
+    }
 }
 
 fn open(user: UserId, number: u8) -> Command {
@@ -40,11 +53,19 @@ fn open(user: UserId, number: u8) -> Command {
 }
 
 fn user(outcome: CommandOutcome) -> UserId {
-    if let CommandOutcome::User(user) = outcome { user.id } else { panic!("{outcome:?}") }
+    if let CommandOutcome::User(user) = outcome {
+        user.id
+    } else {
+        panic!("{outcome:?}")
+    }
 }
 
 fn session(outcome: CommandOutcome) -> SessionId {
-    if let CommandOutcome::Session(session) = outcome { session.id } else { panic!("{outcome:?}") }
+    if let CommandOutcome::Session(session) = outcome {
+        session.id
+    } else {
+        panic!("{outcome:?}")
+    }
 }
 
 fn engine_on(medium: &Medium) -> TestEngine {
@@ -53,7 +74,12 @@ fn engine_on(medium: &Medium) -> TestEngine {
 
 /// Whose the session of this number is.
 fn signed_in(handle: &engine::Handle, number: u8) -> Option<UserId> {
-    handle.with_state(|state| state.users.session(&KeyHash([number; 32]), handle.now()).map(|(_, user)| user.id))
+    handle.with_state(|state| {
+        state
+            .users
+            .session(&KeyHash([number; 32]), handle.now())
+            .map(|(_, user)| user.id)
+    })
 }
 
 #[test]
@@ -67,21 +93,50 @@ fn a_session_outlives_a_restart_and_ends_when_it_is_not_used() {
     drop(engine);
 
     let mut engine = engine_on(&medium);
-    assert_eq!([1, 2, 3].map(|number| signed_in(&engine.handle, number)), [Some(ann), Some(ann), None]);
+    assert_eq!(
+        [1, 2, 3].map(|number| signed_in(&engine.handle, number)),
+        [Some(ann), Some(ann), None]
+    );
     engine.clock.advance_secs(29 * DAY);
     let touch = |checked| {
-        command(UserCommand::TouchSession { session: used, address: [192, 0, 2, 9].into(), idle_secs: IDLE, verified_password: checked })
+        command(UserCommand::TouchSession {
+            session: used,
+            address: [192, 0, 2, 9].into(),
+            idle_secs: IDLE,
+            verified_password: checked,
+        })
     };
     let touched = engine.execute(touch(None));
-    let CommandOutcome::Session(touched) = touched else { panic!("{touched:?}") };
-    assert_eq!((touched.last_used, touched.address), (engine.handle.now(), [192, 0, 2, 9].into()));
+    let CommandOutcome::Session(touched) = touched else {
+        panic!("{touched:?}")
+    };
+    assert_eq!(
+        (touched.last_used, touched.address),
+        (engine.handle.now(), [192, 0, 2, 9].into())
+    );
     assert!(!touched.is_confirmed(engine.handle.now()));
     engine.clock.advance_secs(2 * DAY);
-    assert_eq!([1, 2].map(|number| signed_in(&engine.handle, number)), [Some(ann), None]);
-    assert_eq!(engine.handle.with_state(|state| state.users.sessions_of(ann, engine.handle.now()).count()), 1);
+    assert_eq!(
+        [1, 2].map(|number| signed_in(&engine.handle, number)),
+        [Some(ann), None]
+    );
+    assert_eq!(
+        engine
+            .handle
+            .with_state(|state| state.users.sessions_of(ann, engine.handle.now()).count()),
+        1
+    );
 
     // Housekeeping removes what is over, when the clock has been right for an hour.
-    let rows = |medium: &Medium| overdue::store::Store::open(medium).unwrap().snapshot().unwrap().sessions().unwrap().len();
+    let rows = |medium: &Medium| {
+        overdue::store::Store::open(medium)
+            .unwrap()
+            .snapshot()
+            .unwrap()
+            .sessions()
+            .unwrap()
+            .len()
+    };
     for _ in 0..5 {
         engine.clock.advance_secs(3600);
         engine.writer.step(false).unwrap();
@@ -92,7 +147,11 @@ fn a_session_outlives_a_restart_and_ends_when_it_is_not_used() {
     let mut engine = engine_on(&medium);
     engine.clock.advance_secs(150 * DAY);
     let late = engine.batch([touch(None)]).remove(0).unwrap();
-    assert_eq!(late, Err(CommandError::NotFound), "a session that is over is not used any more");
+    assert_eq!(
+        late,
+        Err(CommandError::NotFound),
+        "a session that is over is not used any more"
+    );
 }
 
 #[test]
@@ -106,43 +165,108 @@ fn another_password_ends_all_other_sessions_and_the_fifty_first_the_oldest() {
     }
     assert_eq!(signed_in(&engine.handle, 1), Some(ann));
     let by = session(engine.execute(open(ann, 51)));
-    assert_eq!([1, 2, 51].map(|number| signed_in(&engine.handle, number)), [None, Some(ann), Some(ann)]);
+    assert_eq!(
+        [1, 2, 51].map(|number| signed_in(&engine.handle, number)),
+        [None, Some(ann), Some(ann)]
+    );
 
-    let changes = UserChanges { password: Some(PasswordHash::new("second")), ..UserChanges::default() };
-    engine.execute(command(UserCommand::Update { user: ann, changes, requested_by: Some(by) }));
-    assert_eq!([2, 50, 51].map(|number| signed_in(&engine.handle, number)), [None, None, Some(ann)]);
+    let changes = UserChanges {
+        password: Some(PasswordHash::new("second")),
+        ..UserChanges::default()
+    };
+    engine.execute(command(UserCommand::Update {
+        user: ann,
+        changes,
+        requested_by: Some(by),
+    }));
+    assert_eq!(
+        [2, 50, 51].map(|number| signed_in(&engine.handle, number)),
+        [None, None, Some(ann)]
+    );
     // Whoever had the old one checked a moment ago is too late.
     let refused = engine.batch([open(ann, 60)]).remove(0).unwrap();
-    assert_eq!(refused, Err(CommandError::User(UserCommandError::SignInRefused)));
+    assert_eq!(
+        refused,
+        Err(CommandError::User(UserCommandError::SignInRefused))
+    );
 
     let bob = owner(&engine, "bob");
     engine.execute(bob);
-    let changes = UserChanges { disabled: Some(true), ..UserChanges::default() };
-    engine.execute(command(UserCommand::Update { user: ann, changes, requested_by: Some(by) }));
+    let changes = UserChanges {
+        disabled: Some(true),
+        ..UserChanges::default()
+    };
+    engine.execute(command(UserCommand::Update {
+        user: ann,
+        changes,
+        requested_by: Some(by),
+    }));
     assert_eq!(signed_in(&engine.handle, 51), None);
-    engine.execute(command(UserCommand::CloseSessions { user: ann, selection: SessionSelection::All }));
+    engine.execute(command(UserCommand::CloseSessions {
+        user: ann,
+        selection: SessionSelection::All,
+    }));
 }
 
 #[test]
 fn a_link_is_good_once_and_for_a_while() {
     let mut engine = engine_on(&Medium::memory());
     let code = |number: u8| LinkCode::from_random([number; 16]).hash();
-    let link = |purpose, number, secs| command(UserCommand::CreateLink { purpose, hash: code(number), secs });
+    let link = |purpose, number, secs| {
+        command(UserCommand::CreateLink {
+            purpose,
+            hash: code(number),
+            secs,
+        })
+    };
     let redeem = |engine: &TestEngine, number, setup: Option<&str>, session| {
         let uuid = engine.handle.random().uuid();
-        let setup = setup.map(|name| FirstUser { uuid, name: UserName::parse(name).unwrap(), preferences: UserPreferences::default() });
-        let (hash, password, session) = (code(number), PasswordHash::new("first"), new_session(session));
-        command(UserCommand::RedeemLink { hash, setup, password, session })
+        let setup = setup.map(|name| FirstUser {
+            uuid,
+            name: UserName::parse(name).unwrap(),
+            preferences: UserPreferences::default(),
+        });
+        let hash = code(number);
+        let password = PasswordHash::new("first");
+        let session = new_session(session);
+        command(UserCommand::RedeemLink {
+            hash,
+            setup,
+            password,
+            session,
+        })
     };
     let spent = Err(CommandError::User(UserCommandError::LinkInvalid));
     engine.execute(link(LinkPurpose::Setup, 1, DAY));
     // A new one takes its place.
     engine.execute(link(LinkPurpose::Setup, 2, DAY));
-    let ask: Vec<_> = (0..8).map(|session| redeem(&engine, if session == 0 { 1 } else { 2 }, Some("ann"), session)).collect();
+    let ask: Vec<_> = (0..8)
+        .map(|session| {
+            redeem(
+                &engine,
+                if session == 0 { 1 } else { 2 },
+                Some("ann"),
+                session,
+            )
+        })
+        .collect();
     let answers: Vec<_> = engine.batch(ask).into_iter().map(Result::unwrap).collect();
-    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1, "{answers:?}");
-    assert_eq!((&answers[0], signed_in(&engine.handle, 1).is_some()), (&spent, true));
-    assert_eq!(engine.batch([link(LinkPurpose::Setup, 3, DAY)]).remove(0).unwrap(), Err(CommandError::User(UserCommandError::UserExists)));
+    assert_eq!(
+        answers.iter().filter(|answer| answer.is_ok()).count(),
+        1,
+        "{answers:?}"
+    );
+    assert_eq!(
+        (&answers[0], signed_in(&engine.handle, 1).is_some()),
+        (&spent, true)
+    );
+    assert_eq!(
+        engine
+            .batch([link(LinkPurpose::Setup, 3, DAY)])
+            .remove(0)
+            .unwrap(),
+        Err(CommandError::User(UserCommandError::UserExists))
+    );
 
     let ann = signed_in(&engine.handle, 1).unwrap();
     engine.execute(link(LinkPurpose::Password(ann), 4, DAY));
@@ -155,7 +279,10 @@ fn a_link_is_good_once_and_for_a_while() {
     engine.execute(link(LinkPurpose::Password(ann), 5, DAY));
     let reset = redeem(&engine, 5, None, 21);
     session(engine.execute(reset));
-    assert_eq!([1, 21].map(|number| signed_in(&engine.handle, number)), [None, Some(ann)]);
+    assert_eq!(
+        [1, 21].map(|number| signed_in(&engine.handle, number)),
+        [None, Some(ann)]
+    );
 }
 
 #[test]
@@ -165,17 +292,44 @@ fn the_last_owner_stays() {
         let create = owner(&engine, name);
         user(engine.execute(create))
     });
-    let set = |user, changes| command(UserCommand::Update { user, changes, requested_by: None });
-    let demoted = || UserChanges { grant: Some(Grant::Projects(Default::default())), ..UserChanges::default() };
-    let disabled = |disabled| UserChanges { disabled: Some(disabled), ..UserChanges::default() };
+    let set = |user, changes| {
+        command(UserCommand::Update {
+            user,
+            changes,
+            requested_by: None,
+        })
+    };
+    let demoted = || UserChanges {
+        grant: Some(Grant::Projects(Default::default())),
+        ..UserChanges::default()
+    };
+    let disabled = |disabled| UserChanges {
+        disabled: Some(disabled),
+        ..UserChanges::default()
+    };
     engine.execute(set(bob, disabled(true)));
     let refused = Ok(Err(CommandError::User(UserCommandError::LastOwner)));
-    let asked = [set(ann, demoted()), set(ann, disabled(true)), command(UserCommand::Delete(ann))];
-    assert!(engine.batch(asked).into_iter().all(|answer| answer == refused));
+    let asked = [
+        set(ann, demoted()),
+        set(ann, disabled(true)),
+        command(UserCommand::Delete(ann)),
+    ];
+    assert!(
+        engine
+            .batch(asked)
+            .into_iter()
+            .all(|answer| answer == refused)
+    );
     engine.execute(set(bob, disabled(false)));
     engine.execute(set(ann, demoted()));
     let same = owner(&engine, "ANN");
-    assert_eq!(engine.batch([same]).remove(0).unwrap(), Err(CommandError::User(UserCommandError::NameTaken)));
+    assert_eq!(
+        engine.batch([same]).remove(0).unwrap(),
+        Err(CommandError::User(UserCommandError::NameTaken))
+    );
     engine.execute(command(UserCommand::Delete(ann)));
-    assert_eq!(engine.batch([command(UserCommand::Delete(bob))]).remove(0), refused);
+    assert_eq!(
+        engine.batch([command(UserCommand::Delete(bob))]).remove(0),
+        refused
+    );
 }

@@ -23,8 +23,14 @@ use crate::support::server::{TestResponse, TestServer};
 const HOST: (&str, &str) = ("Host", "localhost");
 
 /// A request of a browser that has the page of this server open.
-async fn browse(server: &TestServer, method: &str, path: &str, headers: &[(&str, &str)]) -> TestResponse {
-    let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nAccept: text/html\r\n");
+async fn browse(
+    server: &TestServer,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> TestResponse {
+    let mut head =
+        format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nAccept: text/html\r\n");
     let has_host = headers.iter().any(|(name, _)| *name == "Host");
     for (name, value) in (!has_host).then_some(&HOST).into_iter().chain(headers) {
         head.push_str(&format!("{name}: {value}\r\n"));
@@ -34,7 +40,14 @@ async fn browse(server: &TestServer, method: &str, path: &str, headers: &[(&str,
 }
 
 fn project_uuid(server: &TestServer) -> String {
-    server.handle.with_state(|state| state.project(server.main.id).unwrap().project.uuid.to_string())
+    server.handle.with_state(|state| {
+        state
+            .project(server.main.id)
+            .unwrap()
+            .project
+            .uuid
+            .to_string()
+    })
 }
 
 /// Makes a channel; its UUID.
@@ -47,11 +60,24 @@ async fn channel(server: &TestServer) -> String {
 
 /// Sends a form as a page of the server does.
 async fn post(server: &TestServer, path: &str, fields: &[(&str, &str)]) -> TestResponse {
-    let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
-    let body: Vec<_> = fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+    let encoded = |text: &str| {
+        text.bytes()
+            .map(|byte| format!("%{byte:02X}"))
+            .collect::<String>()
+    };
+    let body: Vec<_> = fields
+        .iter()
+        .map(|(name, value)| format!("{}={}", encoded(name), encoded(value)))
+        .collect();
     let body = body.join("&");
-    let mut head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
-    for (name, value) in [("Sec-Fetch-Site", "same-origin"), ("Content-Type", "application/x-www-form-urlencoded")] {
+    let mut head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    for (name, value) in [
+        ("Sec-Fetch-Site", "same-origin"),
+        ("Content-Type", "application/x-www-form-urlencoded"),
+    ] {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     server.raw(format!("{head}\r\n{body}").as_bytes()).await

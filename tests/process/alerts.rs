@@ -1,5 +1,6 @@
-//! SIGKILL, again and again, between flips and the reports of their alerts: none is lost, and whatever comes twice says that it may. Where
-//! the receiver knows transactions, it comes twice as the same one.
+//! SIGKILL, again and again, between flips and the reports of their alerts: none is lost, and
+//! whatever comes twice says that it may. Where the receiver knows transactions, it comes twice as
+//! the same one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -16,8 +17,8 @@ const AT_MATRIX: usize = 2;
 const CHECKS: usize = AT_WEBHOOK + AT_MATRIX;
 const ALERT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What came: by the key of the alert, or by its transaction, the check's name with its status, and of each copy whether it says that it may
-/// be a repeat.
+/// What came: by the key of the alert, or by its transaction, the check's name with its status, and
+/// of each copy whether it says that it may be a repeat.
 type ReceivedAlerts = Arc<Mutex<HashMap<String, (String, Vec<bool>)>>>;
 
 /// Takes everything, some of it a little late, and keeps what it was.
@@ -39,7 +40,10 @@ fn receiver() -> (String, ReceivedAlerts) {
 fn serve_connection(mut stream: TcpStream, came: &ReceivedAlerts, mut chance: u64) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     loop {
-        let (mut key, mut length, mut marked, mut is_matrix) = (String::new(), 0, false, false);
+        let mut key = String::new();
+        let mut length = 0;
+        let mut marked = false;
+        let mut is_matrix = false;
         loop {
             let mut line = String::new();
             if reader.read_line(&mut line).ok()? == 0 {
@@ -49,7 +53,11 @@ fn serve_connection(mut stream: TcpStream, came: &ReceivedAlerts, mut chance: u6
                 if line == "\r\n" {
                     break;
                 }
-                if let Some(transaction) = line.split(' ').nth(1).and_then(|path| path.split("/send/m.room.message/").nth(1)) {
+                if let Some(transaction) = line
+                    .split(' ')
+                    .nth(1)
+                    .and_then(|path| path.split("/send/m.room.message/").nth(1))
+                {
                     (key, is_matrix) = (transaction.to_owned(), true);
                 }
                 continue;
@@ -63,11 +71,22 @@ fn serve_connection(mut stream: TcpStream, came: &ReceivedAlerts, mut chance: u6
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).ok()?;
-        let text = if is_matrix { matrix_summary(&body)? } else { String::from_utf8(body).ok()? };
+        let text = if is_matrix {
+            matrix_summary(&body)?
+        } else {
+            String::from_utf8(body).ok()?
+        };
         // Nobody sees it twice.
         marked |= is_matrix;
-        came.lock().unwrap().entry(key).or_insert((text, Vec::new())).1.push(marked);
-        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        came.lock()
+            .unwrap()
+            .entry(key)
+            .or_insert((text, Vec::new()))
+            .1
+            .push(marked);
+        chance = chance
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         std::thread::sleep(Duration::from_micros(chance >> 52));
         stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").ok()?;
     }
@@ -77,12 +96,22 @@ fn serve_connection(mut stream: TcpStream, came: &ReceivedAlerts, mut chance: u6
 fn matrix_summary(body: &[u8]) -> Option<String> {
     let message: serde_json::Value = serde_json::from_slice(body).ok()?;
     let mut words = message["body"].as_str()?.lines().next()?.split(' ').skip(1);
-    Some(format!("{} {}", words.next()?, if words.eq(["is", "up", "again"]) { "up" } else { "down" }))
+    Some(format!(
+        "{} {}",
+        words.next()?,
+        if words.eq(["is", "up", "again"]) {
+            "up"
+        } else {
+            "down"
+        }
+    ))
 }
 
 /// Pings every check that has not answered yet, until the server is gone.
 fn ping(server: SocketAddr, keys: &[String; 2], word: &str, left: &mut Vec<usize>) {
-    let Ok(mut client) = HttpClient::connect(server) else { return };
+    let Ok(mut client) = HttpClient::connect(server) else {
+        return;
+    };
     left.retain(|check| {
         let key = &keys[usize::from(*check >= AT_WEBHOOK)];
         let answer = client.post(&format!("/ping/{key}/job-{check}{word}?create=1"), b"");
@@ -105,18 +134,63 @@ fn no_alert_is_lost_and_every_repeat_is_marked() {
     let (_directory, data) = temp_data_directory();
     let keys = ["main", "room"].map(|project| {
         admin(&data, &["project", "create", project]);
-        admin(&data, &["key", "create", "--project", project, "--access", "ping"])
+        admin(
+            &data,
+            &["key", "create", "--project", project, "--access", "ping"],
+        )
     });
-    let (down, up) = (format!("down-url={url}"), format!("up-url={url}"));
-    let words = ["channel", "create", "--project", "main", "--kind", "webhook", "--name", "hook", "--set"];
-    admin(&data, &[&words[..], &[&down, "--set", &up, "--set", "body=$NAME $STATUS"]].concat());
-    let words = ["channel", "create", "--project", "room", "--kind", "matrix", "--name", "room", "--set"];
-    admin(&data, &[&words[..], &[&format!("server={url}"), "--set", "token=t", "--set", "room=!abc:example.org"]].concat());
+    let down = format!("down-url={url}");
+    let up = format!("up-url={url}");
+    let words = [
+        "channel",
+        "create",
+        "--project",
+        "main",
+        "--kind",
+        "webhook",
+        "--name",
+        "hook",
+        "--set",
+    ];
+    admin(
+        &data,
+        &[
+            &words[..],
+            &[&down, "--set", &up, "--set", "body=$NAME $STATUS"],
+        ]
+        .concat(),
+    );
+    let words = [
+        "channel",
+        "create",
+        "--project",
+        "room",
+        "--kind",
+        "matrix",
+        "--name",
+        "room",
+        "--set",
+    ];
+    admin(
+        &data,
+        &[
+            &words[..],
+            &[
+                &format!("server={url}"),
+                "--set",
+                "token=t",
+                "--set",
+                "room=!abc:example.org",
+            ],
+        ]
+        .concat(),
+    );
     let mut left: Vec<usize> = Vec::new();
     let mut word = "";
     for round in 0..rounds {
         let mut server = ServerProcess::start(&data);
-        // What the round before has asked for happens whole: then each round is one flip of each check.
+        // What the round before has asked for happens whole: then each round is one flip of each
+        // check.
         ping(server.address, &keys, word, &mut left);
         assert!(left.is_empty(), "{left:?}");
         wait_for(&came, round * CHECKS);
@@ -124,7 +198,9 @@ fn no_alert_is_lost_and_every_repeat_is_marked() {
         left = (0..CHECKS).collect();
         let pause = Duration::from_micros((round as u64 * 7919) % 30_000);
         std::thread::scope(|scope| {
-            let (address, keys, left) = (server.address, &keys, &mut left);
+            let address = server.address;
+            let keys = &keys;
+            let left = &mut left;
             scope.spawn(move || ping(address, keys, word, left));
             std::thread::sleep(pause);
             server.kill();
@@ -136,17 +212,33 @@ fn no_alert_is_lost_and_every_repeat_is_marked() {
     server.stop();
     let came = came.lock().unwrap();
     let mut told = BTreeMap::<&str, usize>::new();
-    came.values().for_each(|(text, _)| *told.entry(text).or_default() += 1);
+    came.values()
+        .for_each(|(text, _)| *told.entry(text).or_default() += 1);
     for check in 0..CHECKS {
         for (word, count) in [("down", rounds.div_ceil(2)), ("up", rounds / 2)] {
-            assert_eq!(told.get(format!("job-{check} {word}").as_str()), Some(&count), "{check} {word}: {told:?}");
+            assert_eq!(
+                told.get(format!("job-{check} {word}").as_str()),
+                Some(&count),
+                "{check} {word}: {told:?}"
+            );
         }
     }
-    let repeats: Vec<_> = came.values().filter(|(_, copies)| copies.len() > 1).collect();
-    println!("{} alerts, {} came more than once", came.len(), repeats.len());
+    let repeats: Vec<_> = came
+        .values()
+        .filter(|(_, copies)| copies.len() > 1)
+        .collect();
+    println!(
+        "{} alerts, {} came more than once",
+        came.len(),
+        repeats.len()
+    );
     for (text, copies) in repeats {
         // What was under way may be read after its repeat.
         let unmarked = copies.iter().filter(|marked| !**marked).count();
-        assert!(unmarked <= 1, "{text} came {} times: {copies:?}", copies.len());
+        assert!(
+            unmarked <= 1,
+            "{text} came {} times: {copies:?}",
+            copies.len()
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Backups of the built binary: with and without a server, killed in the middle, to a full disk, and made a database elsewhere.
+//! Backups of the built binary: with and without a server, killed in the middle, to a full disk,
+//! and made a database elsewhere.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -6,7 +7,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crate::client::HttpClient;
-use crate::server_process::{ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory};
+use crate::server_process::{
+    ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory,
+};
 
 fn command(data: &Path, words: &[&str]) -> ProcessOutput {
     run(overdue(words).arg("--data").arg(data))
@@ -15,21 +18,38 @@ fn command(data: &Path, words: &[&str]) -> ProcessOutput {
 /// Runs a command and expects its status and a part of what it says.
 fn expect(data: &Path, words: &[&str], status: i32, part: &str) {
     let done = command(data, words);
-    assert_eq!((done.status, done.err.contains(part)), (status, true), "{words:?}: {}", done.err);
+    assert_eq!(
+        (done.status, done.err.contains(part)),
+        (status, true),
+        "{words:?}: {}",
+        done.err
+    );
 }
 
 /// Has a server take pings with bodies, and gives what can be read of them.
 fn filled(server: &ServerProcess, data: &Path, pings: usize) -> String {
-    let key = admin(data, &["key", "create", "--project", "default", "--access", "ping"]);
+    let key = admin(
+        data,
+        &["key", "create", "--project", "default", "--access", "ping"],
+    );
     let mut client = HttpClient::connect(server.address).unwrap();
     for number in 0..pings {
-        client.post(&format!("/ping/{key}/job-{}?create=1", number % 5), format!("{number} {}", "x".repeat(4000)).as_bytes()).unwrap();
+        client
+            .post(
+                &format!("/ping/{key}/job-{}?create=1", number % 5),
+                format!("{number} {}", "x".repeat(4000)).as_bytes(),
+            )
+            .unwrap();
     }
     listed(data)
 }
 
 fn listed(data: &Path) -> String {
-    let lists = [&["check", "list", "--json"][..], &["check", "pings", "job-1", "--json"], &["key", "list", "--json"]];
+    let lists = [
+        &["check", "list", "--json"][..],
+        &["check", "pings", "job-1", "--json"],
+        &["key", "list", "--json"],
+    ];
     lists.map(|words| admin(data, words)).join("\n")
 }
 
@@ -39,46 +59,101 @@ fn a_backup_of_a_running_server_is_restored_elsewhere() {
     let server = ServerProcess::start(&data);
     let there = filled(&server, &data, 50);
     let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (plain, compressed) = (file("a.backup"), file("b.zst"));
+    let plain = file("a.backup");
+    let compressed = file("b.zst");
     expect(&data, &["backup", &plain], 0, "a backup of ");
     expect(&data, &["backup", &compressed], 0, "a backup of ");
     let len = |path: &str| std::fs::metadata(path).unwrap().len();
-    assert!(len(&plain) > 200_000 && len(&compressed) < len(&plain) / 10, "{} {}", len(&plain), len(&compressed));
-    assert_eq!(std::fs::metadata(&plain).unwrap().permissions().mode() & 0o777, 0o600);
-    let piped = overdue(&["backup", "-"]).arg("--data").arg(&data).output().unwrap();
+    assert!(
+        len(&plain) > 200_000 && len(&compressed) < len(&plain) / 10,
+        "{} {}",
+        len(&plain),
+        len(&compressed)
+    );
+    assert_eq!(
+        std::fs::metadata(&plain).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let piped = overdue(&["backup", "-"])
+        .arg("--data")
+        .arg(&data)
+        .output()
+        .unwrap();
     assert!(piped.status.success() && piped.stdout.starts_with(b"overdue backup 1\n"));
     for path in [&plain, &compressed] {
         expect(
             &data,
             &["verify", path],
             0,
-            "50 bodies of pings match their checksums\noverdue: all of it can be read, and nothing is damaged",
+            "50 bodies of pings match their checksums\noverdue: all of it can be read, and \
+             nothing is damaged",
         );
     }
-    expect(&data, &["verify"], 0, "50 bodies of pings match their checksums");
+    expect(
+        &data,
+        &["verify"],
+        0,
+        "50 bodies of pings match their checksums",
+    );
     // Nobody restores under a running server, or over a database by mistake.
-    expect(&data, &["restore", &plain, "--force"], 1, "is in use by another overdue process");
+    expect(
+        &data,
+        &["restore", &plain, "--force"],
+        1,
+        "is in use by another overdue process",
+    );
     server.stop();
     expect(&data, &["restore", &plain], 1, "--force replaces it");
-    expect(&data, &["verify"], 0, "50 bodies of pings match their checksums");
+    expect(
+        &data,
+        &["verify"],
+        0,
+        "50 bodies of pings match their checksums",
+    );
     let elsewhere = directory.path().join("elsewhere");
     for (name, path) in [("one", &plain), ("two", &compressed)] {
         let other = elsewhere.join(name);
-        expect(&other, &["restore", path], 0, "was restored from the backup of 2");
+        expect(
+            &other,
+            &["restore", path],
+            0,
+            "was restored from the backup of 2",
+        );
         assert_eq!(listed(&other), there);
     }
     // Without a server; and from standard input.
     let other = elsewhere.join("three");
-    let mut backup = overdue(&["backup", "-"]).arg("--data").arg(elsewhere.join("two")).stdout(Stdio::piped()).spawn().unwrap();
-    let done = run(overdue(&["restore", "-"]).arg("--data").arg(&other).stdin(backup.stdout.take().unwrap()));
-    assert_eq!((done.status, backup.wait().unwrap().success()), (0, true), "{}", done.err);
+    let mut backup = overdue(&["backup", "-"])
+        .arg("--data")
+        .arg(elsewhere.join("two"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let done = run(overdue(&["restore", "-"])
+        .arg("--data")
+        .arg(&other)
+        .stdin(backup.stdout.take().unwrap()));
+    assert_eq!(
+        (done.status, backup.wait().unwrap().success()),
+        (0, true),
+        "{}",
+        done.err
+    );
     assert_eq!(listed(&other), there);
-    expect(&other, &["restore", &compressed, "--force"], 0, "was restored from the backup of 2");
+    expect(
+        &other,
+        &["restore", &compressed, "--force"],
+        0,
+        "was restored from the backup of 2",
+    );
     let server = ServerProcess::start(&other);
     assert_eq!(listed(&other), there);
     server.stop();
     let json = admin(&other, &["verify", "--json"]);
-    assert!(json.contains(r#""sound":true"#) && json.contains(r#""wrong":0"#), "{json}");
+    assert!(
+        json.contains(r#""sound":true"#) && json.contains(r#""wrong":0"#),
+        "{json}"
+    );
     // Damage is told, and nothing is made of it.
     let mut bytes = std::fs::read(&plain).unwrap();
     let middle = bytes.len() / 2;
@@ -86,12 +161,27 @@ fn a_backup_of_a_running_server_is_restored_elsewhere() {
     std::fs::write(&plain, &bytes).unwrap();
     let fourth = elsewhere.join("four");
     for words in [&["verify", &plain][..], &["restore", &plain]] {
-        expect(&fourth, words, 1, "it is damaged: the checksum of a frame is wrong");
+        expect(
+            &fourth,
+            words,
+            1,
+            "it is damaged: the checksum of a frame is wrong",
+        );
     }
     assert!(std::fs::read_dir(&fourth).unwrap().next().is_none());
-    expect(&fourth, &["verify", "/etc/passwd"], 1, "/etc/passwd: it is no backup of overdue");
+    expect(
+        &fourth,
+        &["verify", "/etc/passwd"],
+        1,
+        "/etc/passwd: it is no backup of overdue",
+    );
     expect(&fourth, &["backup", "/nowhere/x"], 1, "/nowhere/x: ");
-    expect(&fourth, &["backup", &file("y")], 1, "there is no database in");
+    expect(
+        &fourth,
+        &["backup", &file("y")],
+        1,
+        "there is no database in",
+    );
     assert!(!Path::new(&file("y.partial")).exists());
 }
 
@@ -104,29 +194,58 @@ fn a_kill_or_a_full_disk_in_the_middle_leaves_no_file_that_looks_whole() {
     let path = file.to_str().unwrap();
     // The command is killed: the server goes on, and the next one begins anew.
     for _ in 0..5 {
-        let mut backup = overdue(&["backup", path]).arg("--data").arg(&data).stderr(Stdio::null()).spawn().unwrap();
-        while !directory.path().join("x.backup.partial").exists() && backup.try_wait().unwrap().is_none() {}
+        let mut backup = overdue(&["backup", path])
+            .arg("--data")
+            .arg(&data)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while !directory.path().join("x.backup.partial").exists()
+            && backup.try_wait().unwrap().is_none()
+        {}
         let _ = backup.kill();
         if !backup.wait().unwrap().success() {
             assert!(!file.exists());
         }
         let _ = std::fs::remove_file(&file);
     }
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let done = run(overdue(&["backup", "-"]).arg("--data").arg(&data).stdout(full));
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let done = run(overdue(&["backup", "-"])
+        .arg("--data")
+        .arg(&data)
+        .stdout(full));
     assert_eq!(done.status, 1, "{}", done.err);
     // The server is killed: the database is what it was, the backup is not there.
     for round in 0..5 {
-        let mut backup = overdue(&["backup", path]).arg("--data").arg(&data).stderr(Stdio::null()).spawn().unwrap();
+        let mut backup = overdue(&["backup", path])
+            .arg("--data")
+            .arg(&data)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         std::thread::sleep(Duration::from_millis(3 * round));
         server.kill();
         let done = backup.wait().unwrap();
-        assert_eq!((done.success(), directory.path().join("x.backup.partial").exists()), (file.exists(), false));
+        assert_eq!(
+            (
+                done.success(),
+                directory.path().join("x.backup.partial").exists()
+            ),
+            (file.exists(), false)
+        );
         let _ = std::fs::remove_file(&file);
         server = ServerProcess::start(&data);
     }
     expect(&data, &["backup", path], 0, "a backup of ");
-    expect(&data, &["verify", path], 0, "400 bodies of pings match their checksums");
+    expect(
+        &data,
+        &["verify", path],
+        0,
+        "400 bodies of pings match their checksums",
+    );
     server.stop();
 }
 
@@ -135,18 +254,37 @@ fn a_server_makes_backups_by_itself() {
     let (directory, data) = temp_data_directory();
     let path = directory.path().join("backups");
     std::fs::create_dir(&path).unwrap();
-    let mut server =
-        ServerProcess::start_with(&data, &["--backup-to", path.to_str().unwrap(), "--backup-every", "12h", "--backup-keep", "2"]);
+    let mut server = ServerProcess::start_with(
+        &data,
+        &[
+            "--backup-to",
+            path.to_str().unwrap(),
+            "--backup-every",
+            "12h",
+            "--backup-keep",
+            "2",
+        ],
+    );
     let line = server.find_or_wait_for("a backup of ");
     assert!(line.contains(".backup.zst"), "{line}");
     server.stop();
-    let made: Vec<_> = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let made: Vec<_> = std::fs::read_dir(&path)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     assert_eq!(made.len(), 1, "{made:?}");
     expect(&data, &["verify", made[0].to_str().unwrap()], 0, "made 2");
     let gone = directory.path().join("gone");
     let mut server = ServerProcess::start_with(&data, &["--backup-to", gone.to_str().unwrap()]);
     server.find_or_wait_for("NO BACKUP could be made");
-    assert_eq!(HttpClient::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
+    assert_eq!(
+        HttpClient::connect(server.address)
+            .unwrap()
+            .get("/healthz", "")
+            .unwrap()
+            .status,
+        200
+    );
     server.stop();
     expect(&data, &["serve", "--backup-keep", "3"], 2, "--backup-to");
 }

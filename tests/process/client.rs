@@ -25,7 +25,9 @@ impl HttpClient {
     }
 
     pub fn receive(&mut self) -> io::Result<HttpClientResponse> {
-        let (mut status, mut length, mut line) = (0, 0, String::new());
+        let mut status = 0;
+        let mut length = 0;
+        let mut line = String::new();
         loop {
             line.clear();
             if self.0.read_line(&mut line)? == 0 {
@@ -44,19 +46,32 @@ impl HttpClient {
     }
 
     pub fn post(&mut self, path: &str, body: &[u8]) -> io::Result<HttpClientResponse> {
-        let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
         self.send(&[head.as_bytes(), body].concat())?;
         self.receive()
     }
 
-    pub fn post_with(&mut self, path: &str, key: &str, body: &[u8]) -> io::Result<HttpClientResponse> {
-        let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: {key}\r\nContent-Length: {}\r\n\r\n", body.len());
+    pub fn post_with(
+        &mut self,
+        path: &str,
+        key: &str,
+        body: &[u8],
+    ) -> io::Result<HttpClientResponse> {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: {key}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
         self.send(&[head.as_bytes(), body].concat())?;
         self.receive()
     }
 
     pub fn get(&mut self, path: &str, key: &str) -> io::Result<HttpClientResponse> {
-        self.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: {key}\r\n\r\n").as_bytes())?;
+        self.send(
+            format!("GET {path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: {key}\r\n\r\n").as_bytes(),
+        )?;
         self.receive()
     }
 

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use crate::server_process::{ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory};
+use crate::server_process::{
+    ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory,
+};
 
 const FILE: &str = r#"version = 1
 source = "homelab"
@@ -28,7 +30,10 @@ owner = true
 "#;
 
 fn with(data: &Path, words: &[&str]) -> ProcessOutput {
-    run(overdue(words).arg("--data").arg(data).env("TOKEN", "12345:secret"))
+    run(overdue(words)
+        .arg("--data")
+        .arg(data)
+        .env("TOKEN", "12345:secret"))
 }
 
 fn road(data: &Path, directory: &Path, base: &str) {
@@ -36,23 +41,53 @@ fn road(data: &Path, directory: &Path, base: &str) {
     let path = file.to_str().unwrap();
     std::fs::write(&file, FILE).unwrap();
     let done = with(data, &["apply", path]);
-    let no_server = "overdue: no server with pages is running; open the path of the link at its address once one does\n";
-    assert_eq!((done.status, done.err.as_str()), (0, if base.is_empty() { no_server } else { "" }), "{}", done.out);
-    assert!(done.out.contains(&format!("chooses a password at {base}/invite/")), "{}", done.out);
-    assert!(done.out.starts_with("project Home\n  + project") && done.out.trim_end().ends_with("5 added"), "{}", done.out);
+    let no_server = "overdue: no server with pages is running; open the path of the link at its \
+                     address once one does\n";
+    assert_eq!(
+        (done.status, done.err.as_str()),
+        (0, if base.is_empty() { no_server } else { "" }),
+        "{}",
+        done.out
+    );
+    assert!(
+        done.out
+            .contains(&format!("chooses a password at {base}/invite/")),
+        "{}",
+        done.out
+    );
+    assert!(
+        done.out.starts_with("project Home\n  + project")
+            && done.out.trim_end().ends_with("5 added"),
+        "{}",
+        done.out
+    );
     assert!(!done.out.contains("12345"), "{}", done.out);
     let url = format!("{base}/ping/6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f");
     assert_eq!(done.out.contains(&url), !base.is_empty(), "{}", done.out);
     for (words, status, out) in [
         (&["diff", path][..], 0, "nothing to do\n"),
         (&["apply", path], 0, "no changes\n"),
-        (&["diff", path, "--json"], 0, "{\"changes\":[],\"counts\":{\"add\":0,\"adopt\":0,\"change\":0,\"delete\":0,\"leave\":0}}\n"),
+        (
+            &["diff", path, "--json"],
+            0,
+            "{\"changes\":[],\"counts\":{\"add\":0,\"adopt\":0,\"change\":0,\"delete\":0,\"leave\"\
+             :0}}\n",
+        ),
         (&["apply", "--check", path], 0, ""),
     ] {
         let done = with(data, words);
-        assert_eq!((done.status, done.out.as_str(), done.err.as_str()), (status, out, ""), "{words:?}");
+        assert_eq!(
+            (done.status, done.out.as_str(), done.err.as_str()),
+            (status, out, ""),
+            "{words:?}"
+        );
     }
-    std::fs::write(&file, FILE.replace("5m", "10m").replace("[project.Home.check.backup]", "[project.Home.check.other]")).unwrap();
+    std::fs::write(
+        &file,
+        FILE.replace("5m", "10m")
+            .replace("[project.Home.check.backup]", "[project.Home.check.other]"),
+    )
+    .unwrap();
     let done = with(data, &["diff", path]);
     assert_eq!((done.status, done.err.as_str()), (3, ""), "{}", done.out);
     for line in [
@@ -61,31 +96,102 @@ fn road(data: &Path, directory: &Path, base: &str) {
         "  ? check backup  is no longer declared: it stays, --prune would delete it",
         "1 to change, 1 to add, 1 left over",
     ] {
-        assert!(done.out.lines().any(|found| found == line), "{line:?} is not in:\n{}", done.out);
+        assert!(
+            done.out.lines().any(|found| found == line),
+            "{line:?} is not in:\n{}",
+            done.out
+        );
     }
     let done = with(data, &["apply", path, "--prune"]);
-    assert!(done.status == 0 && done.out.contains("  - check backup\n") && done.out.contains("1 deleted"), "{}{}", done.out, done.err);
+    assert!(
+        done.status == 0
+            && done.out.contains("  - check backup\n")
+            && done.out.contains("1 deleted"),
+        "{}{}",
+        done.out,
+        done.err
+    );
     // What is wrong is told with its place, and what cannot be as well.
     std::fs::write(&file, FILE.replace("30 3", "30 25")).unwrap();
     let done = with(data, &["apply", path]);
-    assert!(done.status == 2 && done.err.starts_with(&format!("{path}:10:12: project.Home.check.backup.schedule: ")), "{}", done.err);
-    assert!(done.err.contains("\n  schedule = \"30 25 * * *\"\n             ^"), "{}", done.err);
+    assert!(
+        done.status == 2
+            && done.err.starts_with(&format!(
+                "{path}:10:12: project.Home.check.backup.schedule: "
+            )),
+        "{}",
+        done.err
+    );
+    assert!(
+        done.err
+            .contains("\n  schedule = \"30 25 * * *\"\n             ^"),
+        "{}",
+        done.err
+    );
     std::fs::write(&file, FILE.replace("[\"phone\"]", "[\"fax\"]")).unwrap();
     let done = with(data, &["apply", path]);
-    assert!(done.status == 1 && done.err.starts_with(&format!("{path}:11:1: project.Home.check.backup.channels: ")), "{}", done.err);
+    assert!(
+        done.status == 1
+            && done.err.starts_with(&format!(
+                "{path}:11:1: project.Home.check.backup.channels: "
+            )),
+        "{}",
+        done.err
+    );
     let done = run(overdue(&["apply", path]).arg("--data").arg(data));
-    assert!(done.status == 2 && done.err.contains("the variable TOKEN is not set"), "{}", done.err);
+    assert!(
+        done.status == 2 && done.err.contains("the variable TOKEN is not set"),
+        "{}",
+        done.err
+    );
     // What is written is what there is.
     let done = with(data, &["export", "--project", "Home"]);
-    assert!(done.status == 0 && done.out.contains("token = { env = \"OVERDUE_HOME_PHONE_TOKEN\" }"), "{}{}", done.out, done.err);
+    assert!(
+        done.status == 0
+            && done
+                .out
+                .contains(r#"token = { env = "OVERDUE_HOME_PHONE_TOKEN" }"#),
+        "{}{}",
+        done.out,
+        done.err
+    );
     std::fs::write(&file, &done.out).unwrap();
-    let done = run(overdue(&["diff", path]).arg("--data").arg(data).env("OVERDUE_HOME_PHONE_TOKEN", "12345:secret"));
-    assert_eq!((done.status, done.out.as_str()), (0, "nothing to do\n"), "{}", done.err);
+    let done = run(overdue(&["diff", path])
+        .arg("--data")
+        .arg(data)
+        .env("OVERDUE_HOME_PHONE_TOKEN", "12345:secret"));
+    assert_eq!(
+        (done.status, done.out.as_str()),
+        (0, "nothing to do\n"),
+        "{}",
+        done.err
+    );
     let secret = directory.join("secret.json");
-    admin(data, &["export", "--secrets", "--format", "json", secret.to_str().unwrap()]);
-    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&secret).unwrap().permissions());
-    assert_eq!((mode & 0o777, std::fs::read_to_string(&secret).unwrap().contains("12345:secret")), (0o600, true));
-    assert_eq!(with(data, &["diff", secret.to_str().unwrap()]).out, "nothing to do\n");
+    admin(
+        data,
+        &[
+            "export",
+            "--secrets",
+            "--format",
+            "json",
+            secret.to_str().unwrap(),
+        ],
+    );
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&secret).unwrap().permissions());
+    assert_eq!(
+        (
+            mode & 0o777,
+            std::fs::read_to_string(&secret)
+                .unwrap()
+                .contains("12345:secret")
+        ),
+        (0o600, true)
+    );
+    assert_eq!(
+        with(data, &["diff", secret.to_str().unwrap()]).out,
+        "nothing to do\n"
+    );
 }
 
 #[test]
@@ -98,7 +204,11 @@ fn files_are_applied_compared_and_written_without_a_server() {
 fn files_are_applied_compared_and_written_with_a_server() {
     let (directory, data) = temp_data_directory();
     let server = ServerProcess::start(&data);
-    road(&data, directory.path(), &format!("http://{}", server.address));
+    road(
+        &data,
+        directory.path(),
+        &format!("http://{}", server.address),
+    );
     server.stop();
 }
 
@@ -108,14 +218,26 @@ fn a_server_applies_files_at_its_start_and_at_sighup() {
     let file = directory.path().join("home.toml");
     let check = |slug: &str| format!("version = 1\nsource = \"s\"\n[project.Home.check.{slug}]\n");
     std::fs::write(&file, check("one")).unwrap();
-    let mut server = ServerProcess::start_with(&data, &["--apply", file.to_str().unwrap(), "--apply-prune"]);
+    let mut server =
+        ServerProcess::start_with(&data, &["--apply", file.to_str().unwrap(), "--apply-prune"]);
     server.find_or_wait_for("--apply: add check \"one\"");
     let slugs = || admin(&data, &["check", "list", "--project", "Home", "--json"]);
     assert!(slugs().contains("\"one\""));
-    std::fs::write(&file, "version = 1\nsource = \"s\"\n[project.Home.check.,]\n").unwrap();
+    std::fs::write(
+        &file,
+        "version = 1\nsource = \"s\"\n[project.Home.check.,]\n",
+    )
+    .unwrap();
     server.signal("HUP");
     server.wait_for("was not applied; the server goes on");
-    assert!(server.log.iter().any(|line| line.contains("home.toml:3:21: ")), "{}", server.log.join("\n"));
+    assert!(
+        server
+            .log
+            .iter()
+            .any(|line| line.contains("home.toml:3:21: ")),
+        "{}",
+        server.log.join("\n")
+    );
     assert!(slugs().contains("\"one\""));
     std::fs::write(&file, check("two")).unwrap();
     server.signal("HUP");
@@ -134,24 +256,78 @@ fn a_server_applies_files_at_its_start_and_at_sighup() {
 #[test]
 fn jobs_are_discovered_and_their_checks_applied() {
     let (directory, data) = temp_data_directory();
-    let (crontab, out) = (directory.path().join("crontab"), directory.path().join("out"));
-    std::fs::write(&crontab, "30 3 * * * /usr/local/bin/backup\n0 4 * * * date +%F\n").unwrap();
-    let words = ["discover", "--host", "nas", "--base-url", "https://hc.example.org", "--crontab", crontab.to_str().unwrap()];
+    let crontab = directory.path().join("crontab");
+    let out = directory.path().join("out");
+    std::fs::write(
+        &crontab,
+        "30 3 * * * /usr/local/bin/backup\n0 4 * * * date +%F\n",
+    )
+    .unwrap();
+    let words = [
+        "discover",
+        "--host",
+        "nas",
+        "--base-url",
+        "https://hc.example.org",
+        "--crontab",
+        crontab.to_str().unwrap(),
+    ];
     let done = run(&mut overdue(&words));
-    assert_eq!((done.status, done.out.contains("[project.default.check.nas-backup]\n")), (0, true), "{}{}", done.out, done.err);
-    assert!(done.err.starts_with("overdue: by hand: ") && done.err.contains("an unescaped %"), "{}", done.err);
+    assert_eq!(
+        (
+            done.status,
+            done.out.contains("[project.default.check.nas-backup]\n")
+        ),
+        (0, true),
+        "{}{}",
+        done.out,
+        done.err
+    );
+    assert!(
+        done.err.starts_with("overdue: by hand: ") && done.err.contains("an unescaped %"),
+        "{}",
+        done.err
+    );
     let done = run(overdue(&words).args(["--write", out.to_str().unwrap()]));
     assert_eq!(done.status, 0, "{}", done.err);
-    assert!(done.err.contains("overdue.patch (cd / && patch -p0") && !done.err.contains("/crontab (crontab"), "{}", done.err);
+    assert!(
+        done.err.contains("overdue.patch (cd / && patch -p0")
+            && !done.err.contains("/crontab (crontab"),
+        "{}",
+        done.err
+    );
     // A crontab may hold passwords, and what pings a check is a secret, too.
-    let mode = |path: &Path| std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777;
-    assert_eq!((mode(&out), mode(&out.join("overdue.toml")), mode(&out.join("overdue.patch"))), (0o700, 0o600, 0o600));
-    let (victim, link) = (directory.path().join("victim"), out.join("overdue.patch"));
+    let mode = |path: &Path| {
+        std::fs::symlink_metadata(path)
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o7777
+    };
+    assert_eq!(
+        (
+            mode(&out),
+            mode(&out.join("overdue.toml")),
+            mode(&out.join("overdue.patch"))
+        ),
+        (0o700, 0o600, 0o600)
+    );
+    let victim = directory.path().join("victim");
+    let link = out.join("overdue.patch");
     std::fs::write(&victim, "somebody's").unwrap();
     std::fs::remove_file(&link).unwrap();
     std::os::unix::fs::symlink(&victim, &link).unwrap();
-    assert_eq!(run(overdue(&words).args(["--write", out.to_str().unwrap()])).status, 0);
-    assert_eq!((std::fs::read_to_string(&victim).unwrap().as_str(), mode(&link)), ("somebody's", 0o600));
+    assert_eq!(
+        run(overdue(&words).args(["--write", out.to_str().unwrap()])).status,
+        0
+    );
+    assert_eq!(
+        (
+            std::fs::read_to_string(&victim).unwrap().as_str(),
+            mode(&link)
+        ),
+        ("somebody's", 0o600)
+    );
     let patch = std::fs::read_to_string(out.join("overdue.patch")).unwrap();
     assert!(
         patch.contains("+30 3 * * * /usr/local/bin/backup; curl -fsS -m 10 --retry 5 -o /dev/null https://hc.example.org/ping/"),
@@ -159,40 +335,79 @@ fn jobs_are_discovered_and_their_checks_applied() {
     );
     let file = out.join("overdue.toml");
     let done = with(&data, &["apply", file.to_str().unwrap()]);
-    assert!(done.status == 0 && done.out.contains("+ check nas-backup"), "{}{}", done.out, done.err);
-    assert_eq!(with(&data, &["diff", file.to_str().unwrap()]).out, "nothing to do\n");
+    assert!(
+        done.status == 0 && done.out.contains("+ check nas-backup"),
+        "{}{}",
+        done.out,
+        done.err
+    );
+    assert_eq!(
+        with(&data, &["diff", file.to_str().unwrap()]).out,
+        "nothing to do\n"
+    );
     let listed = run(overdue(&words).arg("--json"));
     let listed: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
-    assert_eq!((listed["checks"][0]["line"].as_u64(), listed["skipped"][0]["by_hand"].as_bool()), (Some(1), Some(true)));
+    assert_eq!(
+        (
+            listed["checks"][0]["line"].as_u64(),
+            listed["skipped"][0]["by_hand"].as_bool()
+        ),
+        (Some(1), Some(true))
+    );
 }
 
 #[test]
 fn a_job_that_is_discovered_again_keeps_its_url() {
     let (directory, _) = temp_data_directory();
-    let (crontab, out) = (directory.path().join("crontab"), directory.path().join("out"));
+    let crontab = directory.path().join("crontab");
+    let out = directory.path().join("out");
     let line = "30 3 * * * /usr/local/bin/backup\n";
     std::fs::write(&crontab, line.repeat(2)).unwrap();
     let discover = |base_url: &str| {
-        let words = ["discover", "--host", "nas", "--base-url", base_url, "--write", "out", "--crontab"];
+        let words = [
+            "discover",
+            "--host",
+            "nas",
+            "--base-url",
+            base_url,
+            "--write",
+            "out",
+            "--crontab",
+        ];
         let done = run(overdue(&words).arg(&crontab).current_dir(directory.path()));
         assert_eq!(done.status, 0, "{}", done.err);
-        let [checks, patch] = ["overdue.toml", "overdue.patch"].map(|name| std::fs::read_to_string(out.join(name)).unwrap());
+        let [checks, patch] = ["overdue.toml", "overdue.patch"]
+            .map(|name| std::fs::read_to_string(out.join(name)).unwrap());
         (done.err, checks, patch)
     };
-    let uuids = |checks: &str| checks.lines().filter_map(|line| Some(line.strip_prefix("uuid = ")?.to_owned())).collect::<Vec<_>>();
+    let uuids = |checks: &str| {
+        checks
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix("uuid = ")?.to_owned()))
+            .collect::<Vec<_>>()
+    };
     let first = discover("https://hc.example.org");
     let shown = out.display();
     let said = format!(
-        "2 checks are in {shown}/overdue.toml; the edits are in {shown}/overdue.patch (cd / && patch -p0 < {shown}/overdue.patch)\n"
+        "2 checks are in {shown}/overdue.toml; the edits are in {shown}/overdue.patch (cd / && \
+         patch -p0 < {shown}/overdue.patch)\n"
     );
     assert!(first.0.ends_with(&said), "{}", first.0);
     assert_eq!(discover("https://hc.example.org"), first);
     // Another base URL changes the URLs and not the checks.
     let moved = discover("https://checks.example.org");
-    assert!(moved.2.contains("https://checks.example.org/ping/"), "{}", moved.2);
+    assert!(
+        moved.2.contains("https://checks.example.org/ping/"),
+        "{}",
+        moved.2
+    );
     assert_eq!(uuids(&moved.1), uuids(&first.1));
     // A job that reports already keeps its URL to itself.
-    let edited: Vec<_> = moved.2.lines().filter_map(|line| line.strip_prefix("+30 3")).collect();
+    let edited: Vec<_> = moved
+        .2
+        .lines()
+        .filter_map(|line| line.strip_prefix("+30 3"))
+        .collect();
     std::fs::write(&crontab, format!("30 3{}\n{line}", edited[0])).unwrap();
     let left = discover("https://checks.example.org");
     assert_eq!(uuids(&left.1), uuids(&first.1)[1..]);
@@ -202,24 +417,53 @@ fn a_job_that_is_discovered_again_keeps_its_url() {
     std::fs::write(&crontab, format!("{line}{command}")).unwrap();
     let by_curl = discover("https://checks.example.org");
     std::fs::write(&crontab, format!("MAILTO=root\n\n{line}{command}")).unwrap();
-    let words = ["discover", "--host", "nas", "--with", "run", "--write", "out", "--crontab"];
+    let words = [
+        "discover",
+        "--host",
+        "nas",
+        "--with",
+        "run",
+        "--write",
+        "out",
+        "--crontab",
+    ];
     let by_run = run(overdue(&words).arg(&crontab).current_dir(directory.path()));
     assert_eq!(by_run.status, 0, "{}", by_run.err);
     let checks = std::fs::read_to_string(out.join("overdue.toml")).unwrap();
-    assert_eq!((uuids(&by_curl.1), uuids(&by_curl.1).len(), checks.contains("overdue run ")), (uuids(&checks), 2, true), "{checks}");
+    assert_eq!(
+        (
+            uuids(&by_curl.1),
+            uuids(&by_curl.1).len(),
+            checks.contains("overdue run ")
+        ),
+        (uuids(&checks), 2, true),
+        "{checks}"
+    );
     let left = discover("https://checks.example.org");
     assert_eq!(uuids(&left.1), uuids(&by_curl.1));
     // With nothing left to do the files stay.
     std::fs::write(&crontab, "").unwrap();
     let done = discover("https://checks.example.org");
-    assert_eq!((done.0.as_str(), done.1), ("overdue: no job was found for which a check can be proposed; nothing was written\n", left.1));
+    assert_eq!(
+        (done.0.as_str(), done.1),
+        (
+            "overdue: no job was found for which a check can be proposed; nothing was written\n",
+            left.1
+        )
+    );
 }
 
 #[test]
 fn changes_as_json_do_nothing_to_a_terminal() {
     let (directory, data) = temp_data_directory();
     let file = directory.path().join("a.toml");
-    let named = |name: &str| std::fs::write(&file, format!("version = 1\n[project.Home.check.one]\nname = \"{name}\"\n")).unwrap();
+    let named = |name: &str| {
+        std::fs::write(
+            &file,
+            format!("version = 1\n[project.Home.check.one]\nname = \"{name}\"\n"),
+        )
+        .unwrap()
+    };
     named("plain");
     admin(&data, &["apply", file.to_str().unwrap()]);
     named("x\u{202e}y");
@@ -233,25 +477,47 @@ fn the_same_line_in_two_crontabs_is_two_jobs() {
     let [alice, bob, out] = ["alice", "bob", "out"].map(|name| directory.path().join(name));
     let line = "30 3 * * * /usr/local/bin/backup\n";
     let discover = |crontabs: &[&Path]| {
-        let named = crontabs.iter().flat_map(|crontab| ["--crontab".as_ref(), crontab.as_os_str()]);
-        let done = run(overdue(&["discover", "--host", "nas", "--write"]).arg(&out).args(named));
+        let named = crontabs
+            .iter()
+            .flat_map(|crontab| ["--crontab".as_ref(), crontab.as_os_str()]);
+        let done = run(overdue(&["discover", "--host", "nas", "--write"])
+            .arg(&out)
+            .args(named));
         assert_eq!(done.status, 0, "{}", done.err);
         let checks = std::fs::read_to_string(out.join("overdue.toml")).unwrap();
-        let uuids = checks.lines().filter_map(|line| Some(line.strip_prefix("uuid = ")?.to_owned())).collect::<Vec<_>>();
+        let uuids = checks
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix("uuid = ")?.to_owned()))
+            .collect::<Vec<_>>();
         (uuids, done.err)
     };
     for crontab in [&alice, &bob] {
         std::fs::write(crontab, line).unwrap();
     }
     let (both, said) = discover(&[&alice, &bob]);
-    assert!(both.len() == 2 && !said.contains("was not written by this run"), "{said}");
-    assert_eq!(discover(&[&bob, &alice]).0, [both[1].clone(), both[0].clone()]);
+    assert!(
+        both.len() == 2 && !said.contains("was not written by this run"),
+        "{said}"
+    );
+    assert_eq!(
+        discover(&[&bob, &alice]).0,
+        [both[1].clone(), both[0].clone()]
+    );
     // The edited crontab of another run is not one of this.
     std::fs::write(out.join("crontab"), "of an earlier run").unwrap();
     let (of_bob, said) = discover(&[&bob]);
     assert_eq!(of_bob, both[1..]);
-    assert!(said.contains(&format!("overdue: {} was not written by this run\n", out.join("crontab").display())), "{said}");
-    assert_eq!(std::fs::read_to_string(out.join("crontab")).unwrap(), "of an earlier run");
+    assert!(
+        said.contains(&format!(
+            "overdue: {} was not written by this run\n",
+            out.join("crontab").display()
+        )),
+        "{said}"
+    );
+    assert_eq!(
+        std::fs::read_to_string(out.join("crontab")).unwrap(),
+        "of an earlier run"
+    );
 }
 
 #[test]
@@ -259,8 +525,15 @@ fn an_export_has_the_form_that_the_name_of_its_file_says() {
     let (directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "web"]);
     let export = |name: &str, words: &[&str]| {
-        let done = run(overdue(&["export", name, "--data"]).arg(&data).args(words).current_dir(directory.path()));
-        (done.status, done.err, std::fs::read_to_string(directory.path().join(name)).unwrap_or_default())
+        let done = run(overdue(&["export", name, "--data"])
+            .arg(&data)
+            .args(words)
+            .current_dir(directory.path()));
+        (
+            done.status,
+            done.err,
+            std::fs::read_to_string(directory.path().join(name)).unwrap_or_default(),
+        )
     };
     for (name, words, begins) in [
         ("all.jsonl", &["--logs"][..], "{\"overdue\":"),
@@ -270,14 +543,28 @@ fn an_export_has_the_form_that_the_name_of_its_file_says() {
         ("all.txt", &["--format", "json"], "{\n"),
     ] {
         let (status, err, text) = export(name, words);
-        assert!(status == 0 && text.starts_with(begins), "{name}: {err}{text}");
+        assert!(
+            status == 0 && text.starts_with(begins),
+            "{name}: {err}{text}"
+        );
     }
     for (name, words, part) in [
-        ("other.json", &["--format", "toml"][..], "other.json ends with .json, and --format says toml: rename the file"),
-        ("other.toml", &["--logs"], "give --format jsonl, or a FILE that ends with .jsonl"),
+        (
+            "other.json",
+            &["--format", "toml"][..],
+            "other.json ends with .json, and --format says toml: rename the file",
+        ),
+        (
+            "other.toml",
+            &["--logs"],
+            "give --format jsonl, or a FILE that ends with .jsonl",
+        ),
     ] {
         let (status, err, text) = export(name, words);
-        assert!(status == 2 && err.contains(part) && text.is_empty(), "{name}: {err}");
+        assert!(
+            status == 2 && err.contains(part) && text.is_empty(),
+            "{name}: {err}"
+        );
     }
 }
 
@@ -285,9 +572,20 @@ fn an_export_has_the_form_that_the_name_of_its_file_says() {
 fn a_ping_key_has_a_name_among_the_changes() {
     let (directory, data) = temp_data_directory();
     let file = directory.path().join("home.toml");
-    std::fs::write(&file, "version = 1\n[project.Home]\nping-key = \"abcdefghijklmnopqrstuv\"\n").unwrap();
+    std::fs::write(
+        &file,
+        "version = 1\n[project.Home]\nping-key = \"abcdefghijklmnopqrstuv\"\n",
+    )
+    .unwrap();
     let done = with(&data, &["apply", file.to_str().unwrap()]);
-    assert!(done.out.lines().any(|line| line.starts_with("  + ping-key  ")), "{}{}", done.out, done.err);
+    assert!(
+        done.out
+            .lines()
+            .any(|line| line.starts_with("  + ping-key  ")),
+        "{}{}",
+        done.out,
+        done.err
+    );
 }
 
 /// A server that answers 200; where it listens, and the request lines as they come.
@@ -300,8 +598,12 @@ fn receiver() -> (String, Receiver<String>) {
             let mut stream = BufReader::new(stream.unwrap());
             let mut line = String::new();
             // The test may be over.
-            let _ = stream.read_line(&mut line).map(|_| tell.send(line.trim_end().to_owned()));
-            let _ = stream.get_mut().write_all(b"HTTP/1.1 200 x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let _ = stream
+                .read_line(&mut line)
+                .map(|_| tell.send(line.trim_end().to_owned()));
+            let _ = stream
+                .get_mut()
+                .write_all(b"HTTP/1.1 200 x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         }
     });
     (url, told)
@@ -313,37 +615,88 @@ fn a_group_that_is_exported_and_applied_elsewhere_delivers() {
     let (url, requests) = receiver();
     admin(&data, &["project", "create", "web"]);
     let create = |kind: &str, name: &str, set: &str| {
-        admin(&data, &["channel", "create", "--project", "web", "--kind", kind, "--name", name, "--set", set])
+        admin(
+            &data,
+            &[
+                "channel",
+                "create",
+                "--project",
+                "web",
+                "--kind",
+                kind,
+                "--name",
+                name,
+                "--set",
+                set,
+            ],
+        )
     };
     let ops = create("webhook", "ops", &format!("down-url={url}/ops"));
     // A list cannot name this one, so that it keeps its UUID.
     let comma = create("webhook", "day, night", &format!("down-url={url}/comma"));
-    create("group", "grp", &format!("channels={},{}", ops.trim(), comma.trim()));
-    admin(&data, &["check", "create", "--project", "web", "--slug", "backup"]);
+    create(
+        "group",
+        "grp",
+        &format!("channels={},{}", ops.trim(), comma.trim()),
+    );
+    admin(
+        &data,
+        &["check", "create", "--project", "web", "--slug", "backup"],
+    );
     admin(&data, &["channel", "assign", "grp", "--all"]);
     let exported = admin(&data, &["export"]);
-    assert!(exported.contains(&format!("channels = \"ops,{}\"", comma.trim())), "{exported}");
+    assert!(
+        exported.contains(&format!("channels = \"ops,{}\"", comma.trim())),
+        "{exported}"
+    );
     let file = directory.path().join("web.toml");
     std::fs::write(&file, &exported).unwrap();
     let path = file.to_str().unwrap();
     assert_eq!(admin(&data, &["diff", path]), "nothing to do");
     // A new name of a member is a change of that channel alone.
     admin(&data, &["channel", "rename", "ops", "operators"]);
-    assert!(admin(&data, &["export"]).contains(&format!("channels = \"operators,{}\"", comma.trim())));
+    assert!(
+        admin(&data, &["export"]).contains(&format!("channels = \"operators,{}\"", comma.trim()))
+    );
 
     let (_elsewhere, data) = temp_data_directory();
     std::fs::write(&file, exported.replace("\"ops,", "\"oops,")).unwrap();
     let refused = with(&data, &["apply", path]);
-    assert!(refused.status == 1 && refused.err.contains("project.web.channel.grp.channels: "), "{}", refused.err);
-    assert!(refused.err.contains("names \"oops\", but the project has no such channel"), "{}", refused.err);
+    assert!(
+        refused.status == 1 && refused.err.contains("project.web.channel.grp.channels: "),
+        "{}",
+        refused.err
+    );
+    assert!(
+        refused
+            .err
+            .contains(r#"names "oops", but the project has no such channel"#),
+        "{}",
+        refused.err
+    );
     std::fs::write(&file, &exported).unwrap();
     admin(&data, &["apply", path]);
     assert!(admin(&data, &["diff", path]).contains("nothing to do"));
     let server = ServerProcess::start(&data);
-    let uuid = exported.split("uuid = \"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let uuid = exported
+        .split("uuid = \"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap()
+        .to_owned();
     let mut client = crate::client::HttpClient::connect(server.address).unwrap();
-    assert_eq!(client.post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
-    let mut told: Vec<_> = (0..2).map(|_| requests.recv_timeout(Duration::from_secs(60)).unwrap()).collect();
+    assert_eq!(
+        client
+            .post(&format!("/ping/{uuid}/fail"), b"")
+            .unwrap()
+            .status,
+        200
+    );
+    let mut told: Vec<_> = (0..2)
+        .map(|_| requests.recv_timeout(Duration::from_secs(60)).unwrap())
+        .collect();
     told.sort();
     assert_eq!(told, ["GET /comma HTTP/1.1", "GET /ops HTTP/1.1"]);
     server.stop();

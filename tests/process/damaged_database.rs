@@ -1,4 +1,5 @@
-//! Files that are damaged, or that go away under a running server: told in one line, and never acknowledged into nothing.
+//! Files that are damaged, or that go away under a running server: told in one line, and never
+//! acknowledged into nothing.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,27 @@ fn a_damaged_file_is_told_in_one_line() {
     admin(&data, &["project", "create", "main"]);
     let file = data.join("overdue.redb");
     let whole = std::fs::read(&file).unwrap();
-    let altered = [&whole[..4096], &whole[4096..].iter().map(|byte| byte ^ 0x5a).collect::<Vec<_>>()].concat();
-    let cases = [altered, whole[..8192].to_vec(), vec![0; whole.len()], Vec::new(), b"notes".to_vec()];
+    let altered = [
+        &whole[..4096],
+        &whole[4096..]
+            .iter()
+            .map(|byte| byte ^ 0x5a)
+            .collect::<Vec<_>>(),
+    ]
+    .concat();
+    let cases = [
+        altered,
+        whole[..8192].to_vec(),
+        vec![0; whole.len()],
+        Vec::new(),
+        b"notes".to_vec(),
+    ];
     for (number, bytes) in cases.iter().enumerate() {
         std::fs::write(&file, bytes).unwrap();
-        for words in [&["serve", "--listen", "127.0.0.1:0"][..], &["project", "list"]] {
+        for words in [
+            &["serve", "--listen", "127.0.0.1:0"][..],
+            &["project", "list"],
+        ] {
             let done = run(overdue(words).arg("--data").arg(&data));
             let told = format!("overdue: {} cannot be opened: ", file.display());
             assert!(
@@ -33,16 +50,23 @@ fn a_damaged_file_is_told_in_one_line() {
 fn a_file_removed_under_a_running_server_takes_no_more_pings() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "main"]);
-    let key = admin(&data, &["key", "create", "--project", "main", "--access", "ping"]);
+    let key = admin(
+        &data,
+        &["key", "create", "--project", "main", "--access", "ping"],
+    );
     let mut server = ServerProcess::start(&data);
     let mut client = HttpClient::connect(server.address).unwrap();
     let path = format!("/ping/{key}/job?create=1");
     assert_eq!(client.post(&path, b"").unwrap().status, 201);
-    let (file, aside) = (data.join("overdue.redb"), data.join("aside"));
+    let file = data.join("overdue.redb");
+    let aside = data.join("aside");
     std::fs::rename(&file, &aside).unwrap();
     let removed = Instant::now();
     while client.post(&path, b"").unwrap().status == 200 {
-        assert!(removed.elapsed() < Duration::from_secs(2), "pings are still taken");
+        assert!(
+            removed.elapsed() < Duration::from_secs(2),
+            "pings are still taken"
+        );
     }
     server.wait_for("NO PINGS ARE TAKEN");
     assert_eq!(client.get("/healthz", "").unwrap().status, 503);

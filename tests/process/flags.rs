@@ -7,60 +7,222 @@ fn errors_are_one_line_on_standard_error() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "default"]);
     let channel = |kind: &'static str, set: &'static str| {
-        vec!["channel", "create", "--project", "default", "--kind", kind, "--name", "n", "--set", set]
+        vec![
+            "channel",
+            "create",
+            "--project",
+            "default",
+            "--kind",
+            kind,
+            "--name",
+            "n",
+            "--set",
+            set,
+        ]
     };
     let cases = [
         (vec!["prject"], 2, "there is no command 'prject'"),
-        (vec!["run", "http://127.0.0.1:1/ping/a", "echo", "foo"], 2, "write -- before the command of the job"),
+        (
+            vec!["run", "http://127.0.0.1:1/ping/a", "echo", "foo"],
+            2,
+            "write -- before the command of the job",
+        ),
         (vec!["project"], 2, "requires a subcommand"),
         (vec!["project", "create", ""], 2, "cannot be empty"),
-        (vec!["project", "create", "default"], 1, "a project of that name already"),
-        (vec!["project", "create", "x", "--check-limit", "many"], 2, "give a number of checks, or none"),
+        (
+            vec!["project", "create", "default"],
+            1,
+            "a project of that name already",
+        ),
+        (
+            vec!["project", "create", "x", "--check-limit", "many"],
+            2,
+            "give a number of checks, or none",
+        ),
         (vec!["project", "set", "default"], 2, "--check-limit"),
-        (vec!["project", "delete", "nope"], 1, "there is no project \"nope\"; there are: default"),
-        (vec!["key", "create", "--project", "default", "--access", "all"], 2, "possible values: read-write, read-only, ping"),
+        (
+            vec!["project", "delete", "nope"],
+            1,
+            r#"there is no project "nope"; there are: default"#,
+        ),
+        (
+            vec!["key", "create", "--project", "default", "--access", "all"],
+            2,
+            "possible values: read-write, read-only, ping",
+        ),
         (vec!["key", "create"], 2, "--access <ACCESS>"),
         (vec!["key", "revoke", "77"], 1, "there is no key 77"),
-        (channel("fax", "to=a"), 2, "possible values: alertmanager, apprise,"),
-        (channel("email", "to"), 2, "a setting is KEY=VALUE"),
-        (channel("email", "too=a"), 2, "there is no setting \"too\"; use to"),
-        (channel("webhook", "body=a"), 2, "there is no URL"),
-        (vec!["channel", "delete", "nope"], 1, "there is no channel \"nope\""),
-        (vec!["serve", "--listen", "8000"], 2, "give an IP address and a port"),
-        (vec!["serve", "--listen", "192.0.2.1:8000"], 1, "cannot listen on 192.0.2.1:8000"),
-        (vec!["serve", "--base-url", "example.org"], 2, "a base URL looks like"),
-        (vec!["serve", "--trusted-proxy", "10.0.0.0/33"], 2, "give a network or an address"),
-        (vec!["serve", "--ping-body-limit", "10000001"], 2, "give a whole number from 0 to 10000000"),
-        (vec!["serve", "--api-rate", "-1"], 2, "give a whole number from 0"),
-        (vec!["serve", "--outbound", "all"], 2, "give private or public"),
-        (vec!["serve", "--outbound-allow", "box"], 2, "give a network or an address"),
-        (vec!["serve", "--outbound-proxy", "https://box"], 2, "give none, http://HOST:PORT"),
-        (vec!["serve", "--send-per-host", "0"], 2, "give a whole number from 1 to 64"),
-        (vec!["serve", "--mail-server", "smtps://box"], 2, "--mail-from <ADDRESS>"),
-        (vec!["serve", "--mail-server", "box", "--mail-from", "a@b"], 2, "give smtps://USER@HOST (TLS)"),
-        (vec!["serve", "--mail-server", "smtps://box", "--mail-from", "a"], 2, "give an address, as in alerts@example.org"),
-        (vec!["serve", "--mail-server", "smtps://me@box", "--mail-from", "a@b"], 2, "--mail-password-file names a file"),
         (
-            vec!["serve", "--mail-server", "smtps://me@box", "--mail-from", "a@b", "--mail-password-file", "/nowhere/x"],
+            channel("fax", "to=a"),
+            2,
+            "possible values: alertmanager, apprise,",
+        ),
+        (channel("email", "to"), 2, "a setting is KEY=VALUE"),
+        (
+            channel("email", "too=a"),
+            2,
+            "there is no setting \"too\"; use to",
+        ),
+        (channel("webhook", "body=a"), 2, "there is no URL"),
+        (
+            vec!["channel", "delete", "nope"],
+            1,
+            "there is no channel \"nope\"",
+        ),
+        (
+            vec!["serve", "--listen", "8000"],
+            2,
+            "give an IP address and a port",
+        ),
+        (
+            vec!["serve", "--listen", "192.0.2.1:8000"],
+            1,
+            "cannot listen on 192.0.2.1:8000",
+        ),
+        (
+            vec!["serve", "--base-url", "example.org"],
+            2,
+            "a base URL looks like",
+        ),
+        (
+            vec!["serve", "--trusted-proxy", "10.0.0.0/33"],
+            2,
+            "give a network or an address",
+        ),
+        (
+            vec!["serve", "--ping-body-limit", "10000001"],
+            2,
+            "give a whole number from 0 to 10000000",
+        ),
+        (
+            vec!["serve", "--api-rate", "-1"],
+            2,
+            "give a whole number from 0",
+        ),
+        (
+            vec!["serve", "--outbound", "all"],
+            2,
+            "give private or public",
+        ),
+        (
+            vec!["serve", "--outbound-allow", "box"],
+            2,
+            "give a network or an address",
+        ),
+        (
+            vec!["serve", "--outbound-proxy", "https://box"],
+            2,
+            "give none, http://HOST:PORT",
+        ),
+        (
+            vec!["serve", "--send-per-host", "0"],
+            2,
+            "give a whole number from 1 to 64",
+        ),
+        (
+            vec!["serve", "--mail-server", "smtps://box"],
+            2,
+            "--mail-from <ADDRESS>",
+        ),
+        (
+            vec!["serve", "--mail-server", "box", "--mail-from", "a@b"],
+            2,
+            "give smtps://USER@HOST (TLS)",
+        ),
+        (
+            vec!["serve", "--mail-server", "smtps://box", "--mail-from", "a"],
+            2,
+            "give an address, as in alerts@example.org",
+        ),
+        (
+            vec![
+                "serve",
+                "--mail-server",
+                "smtps://me@box",
+                "--mail-from",
+                "a@b",
+            ],
+            2,
+            "--mail-password-file names a file",
+        ),
+        (
+            vec![
+                "serve",
+                "--mail-server",
+                "smtps://me@box",
+                "--mail-from",
+                "a@b",
+                "--mail-password-file",
+                "/nowhere/x",
+            ],
             1,
             "cannot read the password of the mail server from /nowhere/x",
         ),
-        (vec!["serve", "--ca-file", "/nowhere/ca.pem"], 1, "cannot read the certificates of /nowhere/ca.pem: No such file"),
+        (
+            vec!["serve", "--ca-file", "/nowhere/ca.pem"],
+            1,
+            "cannot read the certificates of /nowhere/ca.pem: No such file",
+        ),
         (vec!["serve", "--auth", "all"], 2, "give password or none"),
-        (vec!["serve", "--auth-header", "Remote-User"], 2, "--trusted-proxy"),
-        (vec!["serve", "--auth-new-users", "owner"], 2, "give no, read-only or member"),
-        (vec!["serve", "--session-days", "181"], 2, "give a whole number from 1 to 180"),
-        (vec!["serve", "--backup-to", "/nowhere", "--backup-every", "7"], 2, "give minutes, hours or days"),
-        (vec!["serve", "--backup-to", "/nowhere", "--backup-keep", "0"], 2, "give a whole number from 1 to"),
-        (vec!["serve", "--log", "loud"], 2, "give off, error, warn, info, debug or trace"),
+        (
+            vec!["serve", "--auth-header", "Remote-User"],
+            2,
+            "--trusted-proxy",
+        ),
+        (
+            vec!["serve", "--auth-new-users", "owner"],
+            2,
+            "give no, read-only or member",
+        ),
+        (
+            vec!["serve", "--session-days", "181"],
+            2,
+            "give a whole number from 1 to 180",
+        ),
+        (
+            vec!["serve", "--backup-to", "/nowhere", "--backup-every", "7"],
+            2,
+            "give minutes, hours or days",
+        ),
+        (
+            vec!["serve", "--backup-to", "/nowhere", "--backup-keep", "0"],
+            2,
+            "give a whole number from 1 to",
+        ),
+        (
+            vec!["serve", "--log", "loud"],
+            2,
+            "give off, error, warn, info, debug or trace",
+        ),
     ];
     for (words, status, part) in cases {
         let done = run(overdue(&words).arg("--data").arg(&data));
-        assert_eq!((done.status, done.out.as_str()), (status, ""), "{words:?}: {}", done.err);
-        assert!(done.err.lines().count() == 1 && done.err.starts_with("overdue: ") && done.err.contains(part), "{words:?}: {}", done.err);
+        assert_eq!(
+            (done.status, done.out.as_str()),
+            (status, ""),
+            "{words:?}: {}",
+            done.err
+        );
+        assert!(
+            done.err.lines().count() == 1
+                && done.err.starts_with("overdue: ")
+                && done.err.contains(part),
+            "{words:?}: {}",
+            done.err
+        );
     }
     let nowhere = run(&mut overdue(&["project", "list"]));
-    assert_eq!((nowhere.status, nowhere.err.contains("HOME is not set; give one with --data")), (2, true), "{}", nowhere.err);
+    assert_eq!(
+        (
+            nowhere.status,
+            nowhere
+                .err
+                .contains("HOME is not set; give one with --data")
+        ),
+        (2, true),
+        "{}",
+        nowhere.err
+    );
 }
 
 #[test]
@@ -68,11 +230,29 @@ fn help_goes_to_standard_output_and_names_the_variables() {
     for (words, variables) in [
         (
             &["serve"][..],
-            &["OVERDUE_LISTEN", "OVERDUE_BASE_URL", "OVERDUE_TRUSTED_PROXY", "OVERDUE_API_RATE", "OVERDUE_LOG", "OVERDUE_MAIL_SERVER"][..],
+            &[
+                "OVERDUE_LISTEN",
+                "OVERDUE_BASE_URL",
+                "OVERDUE_TRUSTED_PROXY",
+                "OVERDUE_API_RATE",
+                "OVERDUE_LOG",
+                "OVERDUE_MAIL_SERVER",
+            ][..],
         ),
-        (&["project", "create"], &["OVERDUE_CHECK_LIMIT", "OVERDUE_PING_LOG_LIMIT"]),
+        (
+            &["project", "create"],
+            &["OVERDUE_CHECK_LIMIT", "OVERDUE_PING_LOG_LIMIT"],
+        ),
         (&["key", "create"], &["OVERDUE_PROJECT", "OVERDUE_ACCESS"]),
-        (&["channel", "create"], &["OVERDUE_KIND", "OVERDUE_NAME", "OVERDUE_SET", "OVERDUE_SET_FILE"]),
+        (
+            &["channel", "create"],
+            &[
+                "OVERDUE_KIND",
+                "OVERDUE_NAME",
+                "OVERDUE_SET",
+                "OVERDUE_SET_FILE",
+            ],
+        ),
         (&["compact"], &[]),
     ] {
         let done = run(overdue(words).arg("--help"));
@@ -83,7 +263,11 @@ fn help_goes_to_standard_output_and_names_the_variables() {
     }
     let version = run(&mut overdue(&["--version"]));
     let commit = option_env!("OVERDUE_COMMIT").unwrap_or("unknown");
-    let wanted = format!("overdue {} (commit {commit}, schema {})\n", env!("CARGO_PKG_VERSION"), overdue::store::SCHEMA);
+    let wanted = format!(
+        "overdue {} (commit {commit}, schema {})\n",
+        env!("CARGO_PKG_VERSION"),
+        overdue::store::SCHEMA
+    );
     assert_eq!(version.out, wanted);
 }
 
@@ -92,17 +276,33 @@ fn variables_stand_for_flags_and_flags_win() {
     let (directory, data) = temp_data_directory();
     let create = |name: &str| {
         let mut command = overdue(&["project", "create", name]);
-        command.env("OVERDUE_DATA", &data).env("OVERDUE_CHECK_LIMIT", "7");
+        command
+            .env("OVERDUE_DATA", &data)
+            .env("OVERDUE_CHECK_LIMIT", "7");
         command
     };
     assert_eq!(run(&mut create("a")).status, 0);
     assert_eq!(run(create("b").args(["--check-limit", "8"])).status, 0);
-    let list = run(overdue(&["project", "list"]).env("OVERDUE_JSON", "1").env("STATE_DIRECTORY", &data));
-    assert_eq!((list.out.contains(r#""check_limit":7"#), list.out.contains(r#""check_limit":8"#)), (true, true), "{}", list.out);
+    let list = run(overdue(&["project", "list"])
+        .env("OVERDUE_JSON", "1")
+        .env("STATE_DIRECTORY", &data));
+    assert_eq!(
+        (
+            list.out.contains(r#""check_limit":7"#),
+            list.out.contains(r#""check_limit":8"#)
+        ),
+        (true, true),
+        "{}",
+        list.out
+    );
 
     // Empty is not set.
     let mut empty = overdue(&["project", "create", "c"]);
-    for name in ["OVERDUE_CHECK_LIMIT", "OVERDUE_PING_LOG_LIMIT", "OVERDUE_LOG"] {
+    for name in [
+        "OVERDUE_CHECK_LIMIT",
+        "OVERDUE_PING_LOG_LIMIT",
+        "OVERDUE_LOG",
+    ] {
         empty.env(name, "");
     }
     let done = run(empty.arg("--data").arg(&data));
@@ -110,32 +310,63 @@ fn variables_stand_for_flags_and_flags_win() {
     // Without a project, the only one there is.
     let key = || {
         let mut command = overdue(&["key", "create", "--access", "ping"]);
-        run(command.env("OVERDUE_PROJECT", "").env("OVERDUE_DATA", &data))
+        run(command
+            .env("OVERDUE_PROJECT", "")
+            .env("OVERDUE_DATA", &data))
     };
     let which = key();
-    assert_eq!((which.status, which.err.as_str()), (1, "overdue: there are 3 projects; name one with --project: a, b, c\n"));
+    assert_eq!(
+        (which.status, which.err.as_str()),
+        (
+            1,
+            "overdue: there are 3 projects; name one with --project: a, b, c\n"
+        )
+    );
     for name in ["b", "c"] {
         admin(&data, &["project", "delete", name, "--yes"]);
     }
     assert_eq!((key().status, key().err.as_str()), (0, ""));
 
     // An error names the variable.
-    let wrong = run(overdue(&["serve"]).env("OVERDUE_DATA", &data).env("OVERDUE_LISTEN", "foo"));
+    let wrong = run(overdue(&["serve"])
+        .env("OVERDUE_DATA", &data)
+        .env("OVERDUE_LISTEN", "foo"));
     let said = "overdue: invalid value 'foo' for '--listen <ADDR:PORT>' (set by OVERDUE_LISTEN): ";
-    assert!(wrong.status == 2 && wrong.err.starts_with(said), "{}", wrong.err);
+    assert!(
+        wrong.status == 2 && wrong.err.starts_with(said),
+        "{}",
+        wrong.err
+    );
 
-    assert_eq!(run(overdue(&["project", "create", "a"]).env("HOME", directory.path())).status, 0);
-    assert!(directory.path().join(".local/state/overdue/overdue.redb").exists());
+    assert_eq!(
+        run(overdue(&["project", "create", "a"]).env("HOME", directory.path())).status,
+        0
+    );
+    assert!(
+        directory
+            .path()
+            .join(".local/state/overdue/overdue.redb")
+            .exists()
+    );
 }
 
 #[test]
 fn data_is_named_before_or_after_the_subcommand() {
     let (_directory, data) = temp_data_directory();
     let data = data.to_str().unwrap();
-    for words in [["--data", data, "project", "create", "a"], ["project", "--data", data, "create", "b"]] {
+    for words in [
+        ["--data", data, "project", "create", "a"],
+        ["project", "--data", data, "create", "b"],
+    ] {
         assert_eq!(run(&mut overdue(&words)).status, 0, "{words:?}");
     }
-    assert_eq!(run(&mut overdue(&["project", "list", "--data", data])).out.lines().count(), 3);
+    assert_eq!(
+        run(&mut overdue(&["project", "list", "--data", data]))
+            .out
+            .lines()
+            .count(),
+        3
+    );
 }
 
 #[test]
@@ -145,14 +376,41 @@ fn settings_may_come_from_a_file() {
     let file = directory.path().join("settings");
     std::fs::write(&file, "header.authorization=Bearer a=b\n\nmethod=PUT\n").unwrap();
     let file = file.to_str().unwrap();
-    let create = ["channel", "create", "--project", "default", "--kind", "webhook", "--name", "n", "--set", "up-url=http://a/"];
+    let create = [
+        "channel",
+        "create",
+        "--project",
+        "default",
+        "--kind",
+        "webhook",
+        "--name",
+        "n",
+        "--set",
+        "up-url=http://a/",
+    ];
     admin(&data, &[&create[..], &["--set-file", file]].concat());
     let shown = admin(&data, &["channel", "list", "--show-settings", "--json"]);
-    assert!(shown.contains(r#""settings":{"header.authorization":"***","method":"PUT","up-url":"http://a/"}"#), "{shown}");
+    assert!(
+        shown.contains(
+            r#""settings":{"header.authorization":"***","method":"PUT","up-url":"http://a/"}"#
+        ),
+        "{shown}"
+    );
 
     std::fs::write(file, "method=PUT\nnonsense\n").unwrap();
-    let done = run(overdue(&create).arg("--data").arg(&data).env("OVERDUE_SET_FILE", file));
-    assert_eq!((done.status, done.err.contains("line 2: a setting is KEY=VALUE")), (2, true), "{}", done.err);
+    let done = run(overdue(&create)
+        .arg("--data")
+        .arg(&data)
+        .env("OVERDUE_SET_FILE", file));
+    assert_eq!(
+        (
+            done.status,
+            done.err.contains("line 2: a setting is KEY=VALUE")
+        ),
+        (2, true),
+        "{}",
+        done.err
+    );
 }
 
 #[test]
@@ -162,7 +420,11 @@ fn the_kinds_of_channel_are_shown_without_a_database() {
         assert_eq!((done.status, done.err.as_str()), (0, ""), "{words:?}");
         done.out
     };
-    let lines = |text: &str| text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>();
+    let lines = |text: &str| {
+        text.lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect::<Vec<_>>()
+    };
     let kinds = lines(&shown(&["kinds"]));
     for line in [
         "KIND SETTING NEED WHAT IT IS",
@@ -176,20 +438,32 @@ fn the_kinds_of_channel_are_shown_without_a_database() {
     }
     // Of one kind: all that it can be set to, where to get it, and a command to begin with.
     let ntfy = shown(&["kinds", "ntfy"]);
-    assert!(lines(&ntfy).contains(
-        &"ntfy quiet=HH:MM-HH:MM optional hours in which nothing is sent; at their end one message for each check says what is true then, or one for all of more than group-after".into()
-    ));
-    assert!(ntfy.contains("Create access token") && ntfy.contains("add -file to its key"), "{ntfy}");
-    let made = "overdue channel create --project default --kind ntfy --name ntfy --set topic=backups-x7Qm2";
+    assert!(
+        lines(&ntfy).contains(
+            &"ntfy quiet=HH:MM-HH:MM optional hours in which nothing is sent; at their end one \
+              message for each check says what is true then, or one for all of more than \
+              group-after"
+                .into()
+        )
+    );
+    assert!(
+        ntfy.contains("Create access token") && ntfy.contains("add -file to its key"),
+        "{ntfy}"
+    );
+    let made = "overdue channel create --project default --kind ntfy --name ntfy --set \
+                topic=backups-x7Qm2";
     assert_eq!(ntfy.lines().last(), Some(made));
     assert_eq!(shown(&["kinds", "pushover"]), shown(&["kinds", "po"]));
-    let first =
-        "[{\"kind\":\"email\",\"key\":\"to\",\"value\":\"ADDRESS,...\",\"need\":\"required\",\"secret\":false,\"help\":\"mail address";
+    let first = r#"[{"kind":"email","key":"to","value":"ADDRESS,...","need":"required","secret":false,"help":"mail address"#;
     assert!(shown(&["kinds", "email", "--json"]).starts_with(first));
     // Whoever makes or sets a channel reads which kinds there are.
     for help in ["create", "set"] {
         let help = lines(&shown(&[help, "--help"]));
-        for line in ["po, pushover Pushover", "email Mail", "The settings of a kind, and where to get them: overdue channel kinds KIND"] {
+        for line in [
+            "po, pushover Pushover",
+            "email Mail",
+            "The settings of a kind, and where to get them: overdue channel kinds KIND",
+        ] {
             assert!(help.iter().any(|one| one == line), "{line}: {help:?}");
         }
     }
@@ -205,7 +479,10 @@ fn a_closed_pipe_is_no_panic() {
         (&["serve", "--help"], 0),
         (&["--version"], 0),
         // Nobody has seen the key, so this did not work.
-        (&["key", "create", "--project", "default", "--access", "ping"], 1),
+        (
+            &["key", "create", "--project", "default", "--access", "ping"],
+            1,
+        ),
     ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

@@ -16,13 +16,21 @@ use crate::client::HttpClient;
 use crate::server_process::{ServerProcess, overdue, run, temp_data_directory};
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/healthchecks").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/healthchecks")
+        .join(name)
 }
 
-const FILES: [(&str, &str); 3] = [("hc.sqlite", "sqlite"), ("hc.sql", "pg_dump"), ("hc.json", "dumpdata")];
+const FILES: [(&str, &str); 3] = [
+    ("hc.sqlite", "sqlite"),
+    ("hc.sql", "pg_dump"),
+    ("hc.json", "dumpdata"),
+];
 
 fn dry_run(words: &[&str]) -> Value {
-    let done = run(&mut overdue(&[&["import", "healthchecks", "--dry-run", "--json"], words].concat()));
+    let done = run(&mut overdue(
+        &[&["import", "healthchecks", "--dry-run", "--json"], words].concat(),
+    ));
     assert_eq!((done.status, done.err.as_str()), (0, ""), "{words:?}");
     serde_json::from_str(&done.out).unwrap()
 }
@@ -38,7 +46,10 @@ fn a_dry_run_says_the_same_of_every_source() {
         reports.push(report);
     }
     assert_eq!(reports[0]["counts"]["pings"]["carried"], 106);
-    assert!(reports.iter().all(|report| *report == reports[0]), "{reports:#?}");
+    assert!(
+        reports.iter().all(|report| *report == reports[0]),
+        "{reports:#?}"
+    );
 }
 
 #[test]
@@ -47,8 +58,23 @@ fn a_report_as_json_does_nothing_to_a_terminal() {
     let file = directory.path().join("hc.json");
     let text = std::fs::read_to_string(fixture("hc.json")).unwrap();
     std::fs::write(&file, text.replace("\"Backup\"", "\"Back\u{202e}up\"")).unwrap();
-    let done = run(&mut overdue(&["import", "healthchecks", "--dry-run", "--json", file.to_str().unwrap()]));
-    assert_eq!((done.status, done.out.contains("Back\\u202eup"), done.out.contains('\u{202e}')), (0, true, false), "{}", done.err);
+    let done = run(&mut overdue(&[
+        "import",
+        "healthchecks",
+        "--dry-run",
+        "--json",
+        file.to_str().unwrap(),
+    ]));
+    assert_eq!(
+        (
+            done.status,
+            done.out.contains("Back\\u202eup"),
+            done.out.contains('\u{202e}')
+        ),
+        (0, true, false),
+        "{}",
+        done.err
+    );
 }
 
 #[test]
@@ -58,11 +84,21 @@ fn a_source_may_come_through_a_pipe_and_nothing_of_it_stays() {
     std::fs::create_dir(&temporary).unwrap();
     for (file, _) in FILES {
         let mut command = overdue(&["import", "healthchecks", "-", "--dry-run"]);
-        let done = run(command.env("TMPDIR", &temporary).stdin(File::open(fixture(file)).unwrap()));
-        let said = "overdue: nothing was changed: this was a dry run; no server answers here to compare it with\n";
+        let done = run(command
+            .env("TMPDIR", &temporary)
+            .stdin(File::open(fixture(file)).unwrap()));
+        let said = "overdue: nothing was changed: this was a dry run; no server answers here to \
+                    compare it with\n";
         assert_eq!((done.status, done.err.as_str()), (0, said), "{file}");
-        for line in ["           source  carried  changed  dropped", "3 checks are late by now: Backup, Running, Tiny log"] {
-            assert!(done.out.lines().any(|found| found == line), "{line:?} is not in:\n{}", done.out);
+        for line in [
+            "           source  carried  changed  dropped",
+            "3 checks are late by now: Backup, Running, Tiny log",
+        ] {
+            assert!(
+                done.out.lines().any(|found| found == line),
+                "{line:?} is not in:\n{}",
+                done.out
+            );
         }
         assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
     }
@@ -75,26 +111,59 @@ fn what_is_wrong_is_said_with_its_place_and_what_to_do() {
     let text = std::fs::read_to_string(fixture("hc.sql")).unwrap();
     let file = directory.path().join("hc.sql");
     let path = file.to_str().unwrap();
-    std::fs::write(&file, text.replace("America/New_York", "US/Pacific-New").replace("\tcron\t", "\tweekly\t")).unwrap();
+    std::fs::write(
+        &file,
+        text.replace("America/New_York", "US/Pacific-New")
+            .replace("\tcron\t", "\tweekly\t"),
+    )
+    .unwrap();
     let done = run(&mut overdue(&["import", "healthchecks", path, "--dry-run"]));
     let wanted = format!(
-        "{path}: api_check 1 (\"Backup\"): kind \"weekly\" is unknown; change the check there, or leave it behind with --skip\n\
-         {path}: api_check 5 (\"Paused\"): tz \"US/Pacific-New\" is not a time zone: give an IANA name in its exact spelling, such as \
-         Europe/Riga or UTC; say --tz US/Pacific-New=NEW, or --skip the check\n"
+        "{path}: api_check 1 (\"Backup\"): kind \"weekly\" is unknown; change the check there, or \
+         leave it behind with --skip\n{path}: api_check 5 (\"Paused\"): tz \"US/Pacific-New\" is \
+         not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or UTC; \
+         say --tz US/Pacific-New=NEW, or --skip the check\n"
     );
-    assert_eq!((done.status, done.out.as_str(), done.err.as_str()), (1, "", wanted.as_str()));
-    dry_run(&[path, "--tz", "US/Pacific-New=America/Los_Angeles", "--skip", "backup"]);
+    assert_eq!(
+        (done.status, done.out.as_str(), done.err.as_str()),
+        (1, "", wanted.as_str())
+    );
+    dry_run(&[
+        path,
+        "--tz",
+        "US/Pacific-New=America/Los_Angeles",
+        "--skip",
+        "backup",
+    ]);
     std::fs::write(&file, "PGDMP\x01").unwrap();
     for (words, part) in [
-        (&[path, "--dry-run"][..], "it is in PostgreSQL's own format: pg_restore -f - FILE | overdue import healthchecks -"),
+        (
+            &[path, "--dry-run"][..],
+            "it is in PostgreSQL's own format: pg_restore -f - FILE | overdue import healthchecks \
+             -",
+        ),
         (&["/nowhere/hc", "--dry-run"], "/nowhere/hc: No such file"),
-        (&[path], "the following required arguments were not provided: <--dry-run|--trial|--live>"),
+        (
+            &[path],
+            "the following required arguments were not provided: <--dry-run|--trial|--live>",
+        ),
         (&[path, "--dry-run", "--live"], "cannot be used with"),
-        (&[path, "--dry-run", "--tz", "UTC"], "give two names with = between them"),
-        (&[path, "--dry-run", "--env-file", "/nowhere/env"], "cannot read /nowhere/env"),
+        (
+            &[path, "--dry-run", "--tz", "UTC"],
+            "give two names with = between them",
+        ),
+        (
+            &[path, "--dry-run", "--env-file", "/nowhere/env"],
+            "cannot read /nowhere/env",
+        ),
     ] {
         let done = run(&mut overdue(&[&["import", "healthchecks"], words].concat()));
-        assert_eq!((done.status, done.out.as_str(), done.err.lines().count()), (2, "", 1), "{words:?}: {}", done.err);
+        assert_eq!(
+            (done.status, done.out.as_str(), done.err.lines().count()),
+            (2, "", 1),
+            "{words:?}: {}",
+            done.err
+        );
         assert!(done.err.contains(part), "{words:?}: {}", done.err);
     }
 }
@@ -102,17 +171,36 @@ fn what_is_wrong_is_said_with_its_place_and_what_to_do() {
 #[test]
 fn secrets_of_the_old_server_are_read_from_files() {
     let (directory, _) = temp_data_directory();
-    let (environment, key) = (directory.path().join("env"), directory.path().join("key"));
-    std::fs::write(&environment, "SITE_ROOT=https://hc.example.org\nTELEGRAM_TOKEN=123:abc\n").unwrap();
+    let environment = directory.path().join("env");
+    let key = directory.path().join("key");
+    std::fs::write(
+        &environment,
+        "SITE_ROOT=https://hc.example.org\nTELEGRAM_TOKEN=123:abc\n",
+    )
+    .unwrap();
     std::fs::write(&key, "s3cret-of-the-old-server\n").unwrap();
     let dump = fixture("hc.json");
-    let report =
-        dry_run(&[dump.to_str().unwrap(), "--env-file", environment.to_str().unwrap(), "--secret-key-file", key.to_str().unwrap()]);
+    let report = dry_run(&[
+        dump.to_str().unwrap(),
+        "--env-file",
+        environment.to_str().unwrap(),
+        "--secret-key-file",
+        key.to_str().unwrap(),
+    ]);
     assert_eq!(
-        (&report["counts"]["api_keys"]["carried"], &report["serve_flags"][0]),
+        (
+            &report["counts"]["api_keys"]["carried"],
+            &report["serve_flags"][0]
+        ),
         (&3.into(), &"--base-url https://hc.example.org".into())
     );
-    assert!(!report["incomplete"].as_array().unwrap().iter().any(|channel| channel["kind"] == "telegram"));
+    assert!(
+        !report["incomplete"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|channel| channel["kind"] == "telegram")
+    );
     let text = report.to_string();
     assert!(!text.contains("s3cret") && !text.contains("123:abc"));
 }
@@ -128,21 +216,52 @@ const STOCK: &str = "ALLOWED_HOSTS=localhost\nAPPRISE_ENABLED=False\nDEBUG=False
 fn a_server_starts_with_the_flags_that_the_report_prints() {
     let (directory, _) = temp_data_directory();
     let environment = directory.path().join("env");
-    let more = "SMTPD_PORT=0\nPING_EMAIL_DOMAIN=hc.example.org\nEMAIL_HOST=mx.example.org\nEMAIL_HOST_USER=me\nDEFAULT_FROM_EMAIL=Acme <a@b.example>\n\
-        SHELL_ENABLED=True\nSITE_NAME=Our checks\nPING_BODY_LIMIT=None\n";
-    for (number, text) in [STOCK.to_owned(), format!("{STOCK}{more}")].into_iter().enumerate() {
+    let more = "SMTPD_PORT=0\nPING_EMAIL_DOMAIN=hc.example.org\nEMAIL_HOST=mx.example.org\\
+                nEMAIL_HOST_USER=me\nDEFAULT_FROM_EMAIL=Acme \
+                <a@b.example>\nSHELL_ENABLED=True\nSITE_NAME=Our checks\nPING_BODY_LIMIT=None\n";
+    for (number, text) in [STOCK.to_owned(), format!("{STOCK}{more}")]
+        .into_iter()
+        .enumerate()
+    {
         std::fs::write(&environment, text).unwrap();
         let dump = fixture("hc.json");
-        let words = ["import", "healthchecks", "--dry-run", dump.to_str().unwrap(), "--env-file", environment.to_str().unwrap()];
+        let words = [
+            "import",
+            "healthchecks",
+            "--dry-run",
+            dump.to_str().unwrap(),
+            "--env-file",
+            environment.to_str().unwrap(),
+        ];
         let done = run(&mut overdue(&words));
         assert_eq!(done.status, 0, "{}", done.err);
-        let line = done.out.lines().find_map(|line| line.split_once("overdue serve --base-url")).expect("a line with flags").1;
+        let line = done
+            .out
+            .lines()
+            .find_map(|line| line.split_once("overdue serve --base-url"))
+            .expect("a line with flags")
+            .1;
         // As a shell reads them.
         let data = directory.path().join(format!("data-{number}"));
-        let command =
-            format!("exec {} serve --listen 127.0.0.1:0 --data {} --base-url{line}", env!("CARGO_BIN_EXE_overdue"), data.display());
-        let server = ServerProcess::spawn(std::process::Command::new("/bin/sh").args(["-c", &command]).env_clear());
-        assert_eq!(HttpClient::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200, "{line}");
+        let command = format!(
+            "exec {} serve --listen 127.0.0.1:0 --data {} --base-url{line}",
+            env!("CARGO_BIN_EXE_overdue"),
+            data.display()
+        );
+        let server = ServerProcess::spawn(
+            std::process::Command::new("/bin/sh")
+                .args(["-c", &command])
+                .env_clear(),
+        );
+        assert_eq!(
+            HttpClient::connect(server.address)
+                .unwrap()
+                .get("/healthz", "")
+                .unwrap()
+                .status,
+            200,
+            "{line}"
+        );
         server.stop();
     }
 }
@@ -151,7 +270,10 @@ fn a_server_starts_with_the_flags_that_the_report_prints() {
 fn badges_that_end_in_404_are_reported_for_each_project() {
     let dump = fixture("hc.json");
     let text = dry_run(&[dump.to_str().unwrap()])["counts"]["badges"].to_string();
-    for part in ["project \\\"Home\\\" and its tags: 404, unless --env-file or --secret-key-file", "GET /api/v3/badges/ lists"] {
+    for part in [
+        "project \\\"Home\\\" and its tags: 404, unless --env-file or --secret-key-file",
+        "GET /api/v3/badges/ lists",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

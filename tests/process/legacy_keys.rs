@@ -20,14 +20,35 @@ fn adopt(data: &Path) {
     let store = Store::open(&Medium::Directory(data.into())).unwrap();
     let batch = store.batch().unwrap();
     batch.set_legacy_secrets(&adopted).unwrap();
-    let (id, label, hint, created) = (KeyId(1 << 40), KeyLabel::default(), "hcw_".into(), Timestamp::from_secs(1));
-    let secret = KeySecret::Legacy(LegacyKey { read_only: false, secret_number: number, digest: secret.digest_key(KEY.as_bytes()) });
-    batch.put_key(&ProjectKey { id, project: ProjectId(1), secret, label, hint, created, last_use: None }).unwrap();
+    let id = KeyId(1 << 40);
+    let label = KeyLabel::default();
+    let hint = "hcw_".into();
+    let created = Timestamp::from_secs(1);
+    let secret = KeySecret::Legacy(LegacyKey {
+        read_only: false,
+        secret_number: number,
+        digest: secret.digest_key(KEY.as_bytes()),
+    });
+    batch
+        .put_key(&ProjectKey {
+            id,
+            project: ProjectId(1),
+            secret,
+            label,
+            hint,
+            created,
+            last_use: None,
+        })
+        .unwrap();
     batch.commit().unwrap();
 }
 
 fn status(server: &ServerProcess) -> u16 {
-    HttpClient::connect(server.address).unwrap().get("/api/v3/checks/", KEY).unwrap().status
+    HttpClient::connect(server.address)
+        .unwrap()
+        .get("/api/v3/checks/", KEY)
+        .unwrap()
+        .status
 }
 
 #[test]
@@ -36,9 +57,14 @@ fn a_key_of_another_server_survives_its_first_use_a_kill_and_a_restore() {
     admin(&data, &["project", "create", "main"]);
     adopt(&data);
     let is_new = |data: &Path| {
-        let (text, json) = (admin(data, &["key", "list"]), admin(data, &["key", "list", "--json"]));
+        let text = admin(data, &["key", "list"]);
+        let json = admin(data, &["key", "list", "--json"]);
         let words = "not used since the import";
-        assert_eq!(text.contains(words), json.contains(&format!(r#""note":"{words}""#)), "{text} {json}");
+        assert_eq!(
+            text.contains(words),
+            json.contains(&format!(r#""note":"{words}""#)),
+            "{text} {json}"
+        );
         assert!(!format!("{text}{json}").contains("s3cret"));
         text.contains(words)
     };

@@ -39,39 +39,77 @@ impl SmtpTestSession {
     fn hear(&mut self, code: &str) -> io::Result<()> {
         let mut reply = String::new();
         self.0.read_line(&mut reply)?;
-        assert!(reply.is_empty() || reply.starts_with(code), "{code} expected: {reply:?}");
-        if reply.ends_with("\r\n") { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+        assert!(
+            reply.is_empty() || reply.starts_with(code),
+            "{code} expected: {reply:?}"
+        );
+        if reply.ends_with("\r\n") {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::UnexpectedEof.into())
+        }
     }
 
     fn mail(&mut self, to: &str, message: &str) -> io::Result<()> {
-        self.say(&format!("MAIL FROM:<a@b>\r\nRCPT TO:<{to}@d>\r\nDATA\r\n"), &["250", "250", "354"])?;
+        self.say(
+            &format!("MAIL FROM:<a@b>\r\nRCPT TO:<{to}@d>\r\nDATA\r\n"),
+            &["250", "250", "354"],
+        )?;
         self.say(&format!("{message}.\r\n"), &["250"])
     }
 }
 
 fn message(number: usize) -> String {
-    format!("Subject: {number}\r\n\r\n{}", "text\r\n".repeat(number % 50))
+    format!(
+        "Subject: {number}\r\n\r\n{}",
+        "text\r\n".repeat(number % 50)
+    )
 }
 
 /// The number of a message, if it is whole.
 fn number_in(body: &[u8]) -> Option<usize> {
-    let number = std::str::from_utf8(body).ok()?.strip_prefix("Subject: ")?.split_once('\r')?.0.parse().ok()?;
+    let number = std::str::from_utf8(body)
+        .ok()?
+        .strip_prefix("Subject: ")?
+        .split_once('\r')?
+        .0
+        .parse()
+        .ok()?;
     (body == message(number).as_bytes()).then_some(number)
 }
 
 fn serve(data: &Path) -> (ServerProcess, SocketAddr) {
-    let words = ["--smtp-listen", "127.0.0.1:0", "--ping-email-domain", "d", "--api-rate", "0"];
+    let words = [
+        "--smtp-listen",
+        "127.0.0.1:0",
+        "--ping-email-domain",
+        "d",
+        "--api-rate",
+        "0",
+    ];
     let mut server = ServerProcess::start_with(data, &words);
     let line = server.wait_for("listening for mail");
-    (server, line.split("address=").nth(1).unwrap().parse().unwrap())
+    (
+        server,
+        line.split("address=").nth(1).unwrap().parse().unwrap(),
+    )
 }
 
 #[test]
 fn no_accepted_message_is_lost() {
     let (_directory, data) = temp_data_directory();
-    admin(&data, &["project", "create", "main", "--ping-log-limit", "1000"]);
-    let key = |access| admin(&data, &["key", "create", "--project", "main", "--access", access]);
-    let (ping_key, api_key) = (key("ping"), key("read-write"));
+    admin(
+        &data,
+        &["project", "create", "main", "--ping-log-limit", "1000"],
+    );
+    let key = |access| {
+        admin(
+            &data,
+            &["key", "create", "--project", "main", "--access", access],
+        )
+    };
+    let ping_key = key("ping");
+    let api_key = key("read-write");
     let mut accepted = vec![Vec::new(); SENDERS];
     let mut next = [0; SENDERS];
     for round in 0..ROUNDS {
@@ -79,13 +117,21 @@ fn no_accepted_message_is_lost() {
         if round == 0 {
             let mut client = HttpClient::connect(server.address).unwrap();
             for sender in 0..SENDERS {
-                assert_eq!(client.post(&format!("/ping/{ping_key}/s{sender}?create=1"), &[]).unwrap().status, 201);
+                assert_eq!(
+                    client
+                        .post(&format!("/ping/{ping_key}/s{sender}?create=1"), &[])
+                        .unwrap()
+                        .status,
+                    201
+                );
             }
         }
         let count = Arc::new(AtomicUsize::new(0));
         let senders: Vec<_> = (0..SENDERS)
             .map(|sender| {
-                let (count, to, mut number) = (Arc::clone(&count), format!("{ping_key}+s{sender}"), next[sender]);
+                let count = Arc::clone(&count);
+                let to = format!("{ping_key}+s{sender}");
+                let mut number = next[sender];
                 std::thread::spawn(move || {
                     let mut accepted = Vec::new();
                     if let Ok(mut session) = SmtpTestSession::open(address) {
@@ -102,7 +148,10 @@ fn no_accepted_message_is_lost() {
             .collect();
         let give_up = Instant::now() + Duration::from_secs(60);
         while count.load(Ordering::Relaxed) < ENOUGH {
-            assert!(Instant::now() < give_up, "only {count:?} messages were accepted");
+            assert!(
+                Instant::now() < give_up,
+                "only {count:?} messages were accepted"
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
         server.kill();
@@ -117,17 +166,26 @@ fn no_accepted_message_is_lost() {
     let mut client = HttpClient::connect(server.address).unwrap();
     let mut get = |path: &str| client.get(path, &api_key).unwrap().body;
     for (sender, accepted) in accepted.iter().enumerate() {
-        let list: serde_json::Value = serde_json::from_slice(&get(&format!("/api/v3/checks/?slug=s{sender}"))).unwrap();
+        let list: serde_json::Value =
+            serde_json::from_slice(&get(&format!("/api/v3/checks/?slug=s{sender}"))).unwrap();
         let check = &list["checks"][0];
-        let (uuid, pings) = (check["uuid"].as_str().unwrap(), check["n_pings"].as_u64().unwrap());
+        let uuid = check["uuid"].as_str().unwrap();
+        let pings = check["n_pings"].as_u64().unwrap();
         // The first ping made the check.
         let mut found = HashSet::new();
         for n in 2..=pings {
             let body = get(&format!("/api/v3/checks/{uuid}/pings/{n}/body"));
-            let number = number_in(&body).unwrap_or_else(|| panic!("ping {n} of sender {sender} is not as it was sent"));
-            assert!(found.insert(number), "message {number} of sender {sender} is there twice");
+            let number = number_in(&body)
+                .unwrap_or_else(|| panic!("ping {n} of sender {sender} is not as it was sent"));
+            assert!(
+                found.insert(number),
+                "message {number} of sender {sender} is there twice"
+            );
         }
-        assert!(accepted.iter().all(|number| found.contains(number)), "sender {sender}: {found:?} {accepted:?}");
+        assert!(
+            accepted.iter().all(|number| found.contains(number)),
+            "sender {sender}: {found:?} {accepted:?}"
+        );
     }
     server.stop();
 }
@@ -146,16 +204,31 @@ fn large(head: &str, line: &[u8]) -> Vec<u8> {
 fn the_largest_mails_take_so_much_memory() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "main"]);
-    let key = admin(&data, &["key", "create", "--project", "main", "--access", "ping"]);
+    let key = admin(
+        &data,
+        &["key", "create", "--project", "main", "--access", "ping"],
+    );
     let (server, address) = serve(&data);
     let messages = [
         large("", &[[0xe9; 76].as_slice(), b"\r\n"].concat()),
-        large("Content-Type: text/html\r\n", b"<p>a line of a <b>report</b></p>\r\n"),
-        large("Content-Transfer-Encoding: base64\r\n", format!("{}\r\n", "QUJDRCBFRkdI".repeat(6)).as_bytes()),
+        large(
+            "Content-Type: text/html\r\n",
+            b"<p>a line of a <b>report</b></p>\r\n",
+        ),
+        large(
+            "Content-Transfer-Encoding: base64\r\n",
+            format!("{}\r\n", "QUJDRCBFRkdI".repeat(6)).as_bytes(),
+        ),
     ];
     let mut client = HttpClient::connect(server.address).unwrap();
     for number in 0..messages.len() {
-        assert_eq!(client.get(&format!("/ping/{key}/s{number}?create=1"), "").unwrap().status, 201);
+        assert_eq!(
+            client
+                .get(&format!("/ping/{key}/s{number}?create=1"), "")
+                .unwrap()
+                .status,
+            201
+        );
     }
     // The second time there are bodies of that length in the file.
     for _ in 0..2 {
@@ -172,6 +245,9 @@ fn the_largest_mails_take_so_much_memory() {
         });
     }
     let most = server.peak_memory();
-    assert!(most < 300_000_000, "{most} bytes for three mails of 33 MB at the same time");
+    assert!(
+        most < 300_000_000,
+        "{most} bytes for three mails of 33 MB at the same time"
+    );
     server.stop();
 }

@@ -6,7 +6,8 @@
     clippy::indexing_slicing,
     clippy::disallowed_methods,
     unreachable_pub,
-    reason = "these are tests, helper functions included, and a process has no clock but the real one"
+    reason = "these are tests, helper functions included, and a process has no clock but the real \
+              one"
 )]
 
 mod admin;

@@ -8,7 +8,12 @@ fn an_address_for_metrics_tells_nothing_else() {
     let (directory, data) = temp_data_directory();
     let token = directory.path().join("token");
     std::fs::write(&token, "the token of the owner\n").unwrap();
-    let words = ["--metrics-listen", "127.0.0.1:0", "--metrics-token-file", token.to_str().unwrap()];
+    let words = [
+        "--metrics-listen",
+        "127.0.0.1:0",
+        "--metrics-token-file",
+        token.to_str().unwrap(),
+    ];
     let mut server = ServerProcess::start_with(&data, &words);
     let line = server.wait_for("listening for metrics");
     let address = line.split("address=").nth(1).unwrap().parse().unwrap();
@@ -16,11 +21,21 @@ fn an_address_for_metrics_tells_nothing_else() {
     let told = client.get("/metrics", "").unwrap();
     let text = String::from_utf8(told.body).unwrap();
     assert_eq!(told.status, 200);
-    for part in ["overdue_build_info{version=\"", "\noverdue_writable 1\n", "\noverdue_projects 1\n", "\nprocess_start_time_seconds "] {
+    for part in [
+        "overdue_build_info{version=\"",
+        "\noverdue_writable 1\n",
+        "\noverdue_projects 1\n",
+        "\nprocess_start_time_seconds ",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     #[cfg(target_os = "linux")]
-    for part in ["\nprocess_cpu_seconds_total ", "\nprocess_resident_memory_bytes ", "\nprocess_open_fds ", "\nprocess_max_fds "] {
+    for part in [
+        "\nprocess_cpu_seconds_total ",
+        "\nprocess_resident_memory_bytes ",
+        "\nprocess_open_fds ",
+        "\nprocess_max_fds ",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     for path in ["/", "/healthz", "/api/v3/checks/"] {
@@ -28,10 +43,20 @@ fn an_address_for_metrics_tells_nothing_else() {
     }
     let mut main = HttpClient::connect(server.address).unwrap();
     assert_eq!(main.get("/metrics", "").unwrap().status, 401);
-    let head = b"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer the token of the owner\r\n\r\n";
+    let head =
+        b"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer the token of the owner\r\n\r\n";
     main.send(head).unwrap();
     assert_eq!(main.receive().unwrap().status, 200);
     server.stop();
-    let none = run(overdue(&["serve", "--metrics-token-file", "/nowhere/token"]).arg("--data").arg(&data));
-    assert_eq!((none.status, none.err.contains("/nowhere/token")), (2, true), "{}", none.err);
+    let none = run(
+        overdue(&["serve", "--metrics-token-file", "/nowhere/token"])
+            .arg("--data")
+            .arg(&data),
+    );
+    assert_eq!(
+        (none.status, none.err.contains("/nowhere/token")),
+        (2, true),
+        "{}",
+        none.err
+    );
 }

@@ -1,4 +1,5 @@
-//! `overdue run` and `overdue ping`: whatever happens to the job or to the server, the job runs as it would alone, and what can be told is.
+//! `overdue run` and `overdue ping`: whatever happens to the job or to the server, the job runs as
+//! it would alone, and what can be told is.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -21,7 +22,11 @@ struct RecordingServer {
 
 impl RecordingServer {
     fn start(acts: impl Into<Vec<ResponseAction>>) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let receiver = runtime.block_on(Receiver::start(acts));
         Self { runtime, receiver }
     }
@@ -35,16 +40,26 @@ impl RecordingServer {
         self.runtime.block_on(self.receiver.wait_for(count))
     }
 
-    /// The beginning and the end of one run: what follows the path of its check, and the body of the end.
+    /// The beginning and the end of one run: what follows the path of its check, and the body of
+    /// the end.
     fn run(&self) -> (String, Vec<u8>) {
         let seen = self.wait_for(2);
         assert_eq!(seen.len(), 2, "{seen:?}");
         let said = |seen: &ReceivedRequest| {
-            let rest = seen.target.strip_prefix("/ping/key/job/").unwrap().split_once("?create=1&rid=").unwrap();
+            let rest = seen
+                .target
+                .strip_prefix("/ping/key/job/")
+                .unwrap()
+                .split_once("?create=1&rid=")
+                .unwrap();
             (rest.0.to_owned(), rest.1.to_owned())
         };
-        let (start, end) = (said(&seen[0]), said(&seen[1]));
-        assert_eq!((start.0.as_str(), seen[0].body.len(), start.1.len()), ("start", 0, 36));
+        let start = said(&seen[0]);
+        let end = said(&seen[1]);
+        assert_eq!(
+            (start.0.as_str(), seen[0].body.len(), start.1.len()),
+            ("start", 0, 36)
+        );
         assert_eq!(start.1, end.1, "the run id");
         (end.0, seen[1].body.clone())
     }
@@ -54,7 +69,8 @@ fn ok() -> Vec<ResponseAction> {
     vec![ResponseAction::status(200)]
 }
 
-/// Has signals do what they do by default: they are ignored in what a script runs in its background, also in these tests.
+/// Has signals do what they do by default: they are ignored in what a script runs in its
+/// background, also in these tests.
 const DEFAULT_SIGNALS: &str = "--default-signal";
 
 /// Part of a script that waits for a signal, but not for ever.
@@ -64,8 +80,14 @@ const WAIT: &str = "n=0; while [ $n -lt 1200 ]; do sleep 0.05; n=$((n + 1)); don
 fn run_command(url: &str, words: &[&str], script: &str) -> Command {
     let plain = overdue(&[&["run", url], words, &["--", "sh", "-c", script]].concat());
     let mut command = Command::new("setsid");
-    command.args(["env", DEFAULT_SIGNALS]).arg(plain.get_program()).args(plain.get_args());
-    command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
+    command
+        .args(["env", DEFAULT_SIGNALS])
+        .arg(plain.get_program())
+        .args(plain.get_args());
+    command
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .stdin(Stdio::null());
     command
 }
 
@@ -84,12 +106,22 @@ fn is_gone(pid: &str) -> bool {
 #[test]
 fn a_job_is_told_with_its_exit_status_and_output() {
     let told = RecordingServer::start(ok());
-    let done = outcome(&mut run_command(&told.url(), &[], "echo out; echo err >&2; exit 3"));
-    assert_eq!((done.status, done.out.as_str(), done.err.as_str()), (3, "out\n", "err\n"));
+    let done = outcome(&mut run_command(
+        &told.url(),
+        &[],
+        "echo out; echo err >&2; exit 3",
+    ));
+    assert_eq!(
+        (done.status, done.out.as_str(), done.err.as_str()),
+        (3, "out\n", "err\n")
+    );
     let (status, body) = told.run();
     assert_eq!(status, "3");
     // The two streams go to two places here, so their order is not known.
-    assert!([&b"out\nerr\n"[..], b"err\nout\n"].contains(&&body[..]), "{body:?}");
+    assert!(
+        [&b"out\nerr\n"[..], b"err\nout\n"].contains(&&body[..]),
+        "{body:?}"
+    );
 }
 
 #[test]
@@ -97,39 +129,90 @@ fn streams_that_end_in_one_place_keep_their_order() {
     let told = RecordingServer::start(ok());
     let (mut reader, writer) = std::io::pipe().unwrap();
     let script = "for i in 1 2 3 4 5 6 7 8 9; do echo o$i; echo e$i >&2; done";
-    let status = run_command(&told.url(), &[], script).stdout(writer.try_clone().unwrap()).stderr(writer).status().unwrap();
+    let status = run_command(&told.url(), &[], script)
+        .stdout(writer.try_clone().unwrap())
+        .stderr(writer)
+        .status()
+        .unwrap();
     assert!(status.success());
     let mut out = String::new();
     reader.read_to_string(&mut out).unwrap();
-    let wanted: String = (1..10).map(|number| format!("o{number}\ne{number}\n")).collect();
-    assert_eq!((out.as_bytes(), told.run()), (wanted.as_bytes(), ("0".into(), wanted.clone().into_bytes())));
+    let wanted: String = (1..10)
+        .map(|number| format!("o{number}\ne{number}\n"))
+        .collect();
+    assert_eq!(
+        (out.as_bytes(), told.run()),
+        (wanted.as_bytes(), ("0".into(), wanted.clone().into_bytes()))
+    );
 }
 
 #[test]
 fn a_server_of_ours_takes_it() {
     let (_directory, data) = temp_data_directory();
     let server = ServerProcess::start(&data);
-    let uuid = admin(&data, &["check", "create", "--project", "default", "--name", "job"]);
+    let uuid = admin(
+        &data,
+        &["check", "create", "--project", "default", "--name", "job"],
+    );
     let url = format!("http://localhost:{}/ping/{uuid}", server.address.port());
-    let command = |words: &[&str]| outcome(overdue(words).env("OVERDUE_PING_URL", &url).env("PATH", "/usr/bin:/bin"));
-    assert_eq!(command(&["run", "--no-output", "--", "echo", "secret"]).out, "secret\n");
+    let command = |words: &[&str]| {
+        outcome(
+            overdue(words)
+                .env("OVERDUE_PING_URL", &url)
+                .env("PATH", "/usr/bin:/bin"),
+        )
+    };
+    assert_eq!(
+        command(&["run", "--no-output", "--", "echo", "secret"]).out,
+        "secret\n"
+    );
     assert_eq!(command(&["ping", "--action", "fail"]).status, 0);
-    let pings: serde_json::Value = serde_json::from_str(&admin(&data, &["check", "pings", &uuid, "--json"])).unwrap();
-    let kinds: Vec<_> = pings.as_array().unwrap().iter().map(|ping| ping["type"].as_str().unwrap()).collect();
+    let pings: serde_json::Value =
+        serde_json::from_str(&admin(&data, &["check", "pings", &uuid, "--json"])).unwrap();
+    let kinds: Vec<_> = pings
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|ping| ping["type"].as_str().unwrap())
+        .collect();
     assert_eq!(kinds, ["fail", "success", "start"], "{pings}");
-    let key = admin(&data, &["key", "create", "--project", "default", "--access", "ping"]);
-    let done = outcome(&mut run_command(&format!("http://{}/ping/{key}/nightly", server.address), &[], "true"));
-    let said = "the answer was 404: not found; no check has the slug \"nightly\": make it, or add ?create=1 to the URL";
-    assert!(done.status == 0 && done.err.contains(said) && !done.err.contains(&key), "{}", done.err);
+    let key = admin(
+        &data,
+        &["key", "create", "--project", "default", "--access", "ping"],
+    );
+    let done = outcome(&mut run_command(
+        &format!("http://{}/ping/{key}/nightly", server.address),
+        &[],
+        "true",
+    ));
+    let said = r#"the answer was 404: not found; no check has the slug "nightly": make it, or add ?create=1 to the URL"#;
+    assert!(
+        done.status == 0 && done.err.contains(said) && !done.err.contains(&key),
+        "{}",
+        done.err
+    );
     server.stop();
 }
 
 #[test]
 fn a_job_that_dies_by_a_signal_is_a_failure() {
     let told = RecordingServer::start(ok());
-    let done = outcome(&mut run_command(&told.url(), &[], "printf half; kill -KILL $$"));
-    assert_eq!((done.status, done.out.as_str(), done.err.as_str()), (137, "half", "overdue: the job was ended by signal 9\n"));
-    assert_eq!(told.run(), ("137".into(), b"half\noverdue: the job was ended by signal 9\n".to_vec()));
+    let done = outcome(&mut run_command(
+        &told.url(),
+        &[],
+        "printf half; kill -KILL $$",
+    ));
+    assert_eq!(
+        (done.status, done.out.as_str(), done.err.as_str()),
+        (137, "half", "overdue: the job was ended by signal 9\n")
+    );
+    assert_eq!(
+        told.run(),
+        (
+            "137".into(),
+            b"half\noverdue: the job was ended by signal 9\n".to_vec()
+        )
+    );
 }
 
 #[test]
@@ -140,12 +223,19 @@ fn a_job_that_takes_too_long_is_ended_with_all_its_processes() {
         &["--timeout", "1", "--kill-after", "1"],
         "trap '' TERM; sleep 99 & echo $!; sleep 99; sleep 99",
     ));
-    assert_eq!((done.status, done.err.as_str()), (137, "overdue: the job was ended after 1 s\n"));
+    assert_eq!(
+        (done.status, done.err.as_str()),
+        (137, "overdue: the job was ended after 1 s\n")
+    );
     assert!(is_gone(&done.out), "{}", done.out);
     assert_eq!(told.run().0, "137");
     // One that ends well only because it was asked to has failed all the same.
     let told = RecordingServer::start(ok());
-    let done = outcome(&mut run_command(&told.url(), &["--timeout", "1"], "trap 'kill $!; exit 0' TERM; sleep 99 & wait"));
+    let done = outcome(&mut run_command(
+        &told.url(),
+        &["--timeout", "1"],
+        "trap 'kill $!; exit 0' TERM; sleep 99 & wait",
+    ));
     assert_eq!((done.status, told.run().0.as_str()), (124, "124"));
 }
 
@@ -154,10 +244,19 @@ fn signals_reach_the_job() {
     for (name, number) in [("TERM", 15), ("INT", 2), ("HUP", 1), ("USR1", 10)] {
         let told = RecordingServer::start(ok());
         let script = format!("trap 'exit $((100 + {number}))' {name}; echo ready; {WAIT}");
-        let mut child = run_command(&told.url(), &[], &script).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = run_command(&told.url(), &[], &script)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let sent = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", child.id())).status().unwrap();
+        BufReader::new(child.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let sent = Command::new("sh")
+            .arg("-c")
+            .arg(format!("kill -{name} {}", child.id()))
+            .status()
+            .unwrap();
         assert!(sent.success());
         assert_eq!(child.wait().unwrap().code(), Some(100 + number), "{name}");
         assert_eq!(told.run().0, (100 + number).to_string());
@@ -167,8 +266,13 @@ fn signals_reach_the_job() {
 #[test]
 fn the_signal_that_ended_a_job_does_not_keep_its_end_from_being_told() {
     let told = RecordingServer::start(ok());
-    // It comes after the job has ended, while its output is still open: as `^C` may, which reaches both.
-    let done = outcome(&mut run_command(&told.url(), &[], "(sleep 0.1; kill -TERM $PPID; sleep 0.1) & exit 3"));
+    // It comes after the job has ended, while its output is still open: as `^C` may, which reaches
+    // both.
+    let done = outcome(&mut run_command(
+        &told.url(),
+        &[],
+        "(sleep 0.1; kill -TERM $PPID; sleep 0.1) & exit 3",
+    ));
     assert_eq!((done.status, told.run().0.as_str()), (3, "3"));
 }
 
@@ -177,9 +281,20 @@ fn what_was_ignored_stays_ignored() {
     let told = RecordingServer::start(ok());
     let plain = run_command(&told.url(), &[], "kill -HUP $$; echo lives");
     let words = plain.get_args().filter(|word| *word != DEFAULT_SIGNALS);
-    let words: Vec<_> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
-    let done = outcome(Command::new("sh").arg("-c").arg(format!("trap '' HUP; setsid {}", words.join(" "))));
-    assert_eq!((done.status, done.out.as_str()), (0, "lives\n"), "{}", done.err);
+    let words: Vec<_> = words
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
+    let done = outcome(
+        Command::new("sh")
+            .arg("-c")
+            .arg(format!("trap '' HUP; setsid {}", words.join(" "))),
+    );
+    assert_eq!(
+        (done.status, done.out.as_str()),
+        (0, "lives\n"),
+        "{}",
+        done.err
+    );
 }
 
 #[test]
@@ -206,21 +321,28 @@ fn a_terminal_is_the_jobs_as_it_would_be_alone() {
         .unwrap();
     let mut master = File::from(master);
     master.write_all(b"hello\n").unwrap();
-    let mut lines = BufReader::new(master.try_clone().unwrap()).lines().map_while(Result::ok);
+    let mut lines = BufReader::new(master.try_clone().unwrap())
+        .lines()
+        .map_while(Result::ok);
     assert!(lines.any(|line| line.contains("read hello")));
     master.write_all(b"\x03").unwrap();
     assert!(lines.any(|line| line.contains("caught")));
     assert_eq!(child.wait().unwrap().code(), Some(9));
     let (status, body) = told.run();
-    assert_eq!((status.as_str(), String::from_utf8(body).unwrap().as_str()), ("9", "read hello\ncaught\n"));
+    assert_eq!(
+        (status.as_str(), String::from_utf8(body).unwrap().as_str()),
+        ("9", "read hello\ncaught\n")
+    );
 }
 
 #[test]
 fn a_flood_of_output_passes_through_little_memory() {
     let told = RecordingServer::start(ok());
     // The memory of the program that runs the job, in kB.
-    let script = "head -c 1000000000 /dev/zero; printf '\\377end'; grep VmHWM /proc/$PPID/status >&2";
-    let done = outcome(run_command(&told.url(), &[], script).stdout(File::create("/dev/null").unwrap()));
+    let script =
+        "head -c 1000000000 /dev/zero; printf '\\377end'; grep VmHWM /proc/$PPID/status >&2";
+    let done =
+        outcome(run_command(&told.url(), &[], script).stdout(File::create("/dev/null").unwrap()));
     let most: u64 = done.err.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(done.status == 0 && most < 60_000, "{}", done.err);
     let (_, body) = told.run();
@@ -231,10 +353,18 @@ fn a_flood_of_output_passes_through_little_memory() {
 
 #[test]
 fn the_end_of_the_output_is_cut_to_what_the_server_stores() {
-    let limit = Reply { status: 200, headers: vec![("Ping-Body-Limit", "10".into())], ..Reply::default() };
+    let limit = Reply {
+        status: 200,
+        headers: vec![("Ping-Body-Limit", "10".into())],
+        ..Reply::default()
+    };
     let told = RecordingServer::start([ResponseAction::Answer(limit)]);
     // Long enough that the answer to the start has come.
-    outcome(&mut run_command(&told.url(), &[], "sleep 1; echo a long story and its end"));
+    outcome(&mut run_command(
+        &told.url(),
+        &[],
+        "sleep 1; echo a long story and its end",
+    ));
     assert_eq!(told.run(), ("0".into(), b"d its end\n".to_vec()));
 }
 
@@ -243,28 +373,63 @@ fn a_job_whose_reader_is_gone_learns_it() {
     let told = RecordingServer::start(ok());
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    assert_eq!(run_command(&told.url(), &[], "exec yes").stdout(writer).stderr(Stdio::null()).status().unwrap().code(), Some(141));
+    assert_eq!(
+        run_command(&told.url(), &[], "exec yes")
+            .stdout(writer)
+            .stderr(Stdio::null())
+            .status()
+            .unwrap()
+            .code(),
+        Some(141)
+    );
 }
 
 #[test]
 fn what_a_job_leaves_running_is_not_waited_for() {
     let told = RecordingServer::start(ok());
     let begun = Instant::now();
-    let mut child = run_command(&told.url(), &[], "sleep 20 & echo $!").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = run_command(&told.url(), &[], "sleep 20 & echo $!")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let mut left = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut left).unwrap();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut left)
+        .unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-    let _ = Command::new("sh").arg("-c").arg(format!("kill {}", left.trim())).status();
+    assert!(
+        begun.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        begun.elapsed()
+    );
+    let _ = Command::new("sh")
+        .arg("-c")
+        .arg(format!("kill {}", left.trim()))
+        .status();
 }
 
 #[test]
 fn a_job_that_cannot_be_started_is_told_too() {
     let told = RecordingServer::start(ok());
-    let done = outcome(overdue(&["run", &told.url(), "--", "/no/such/program"]).env("PATH", "/usr/bin:/bin"));
-    assert_eq!((done.status, done.err.contains("/no/such/program cannot be started")), (127, true), "{}", done.err);
+    let done = outcome(
+        overdue(&["run", &told.url(), "--", "/no/such/program"]).env("PATH", "/usr/bin:/bin"),
+    );
+    assert_eq!(
+        (
+            done.status,
+            done.err.contains("/no/such/program cannot be started")
+        ),
+        (127, true),
+        "{}",
+        done.err
+    );
     assert_eq!(told.run().0, "127");
-    for words in [&["run", "--", "true"][..], &["run", "nonsense", "--", "true"], &["run", "http://127.0.0.1:9/u"]] {
+    for words in [
+        &["run", "--", "true"][..],
+        &["run", "nonsense", "--", "true"],
+        &["run", "http://127.0.0.1:9/u"],
+    ] {
         assert_eq!(outcome(&mut overdue(words)).status, 2, "{words:?}");
     }
 }
@@ -273,18 +438,48 @@ fn a_job_that_cannot_be_started_is_told_too() {
 fn a_server_that_hangs_holds_up_nothing_for_long() {
     let told = RecordingServer::start([ResponseAction::Silence]);
     let begun = Instant::now();
-    let done = outcome(&mut run_command(&told.url(), &["--deliver-within", "1"], "exit 4"));
-    assert_eq!((done.status, done.err.as_str()), (4, "overdue: the server did not take the ping: no answer came within 1 s\n"));
-    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    let done = outcome(&mut run_command(
+        &told.url(),
+        &["--deliver-within", "1"],
+        "exit 4",
+    ));
+    assert_eq!(
+        (done.status, done.err.as_str()),
+        (
+            4,
+            "overdue: the server did not take the ping: no answer came within 1 s\n"
+        )
+    );
+    assert!(
+        begun.elapsed() < Duration::from_secs(9),
+        "{:?}",
+        begun.elapsed()
+    );
     // Nobody has to wait for that at all.
     let begun = Instant::now();
-    let mut child = run_command(&told.url(), &["--deliver-within", "600"], "echo ended").stdout(Stdio::piped()).spawn().unwrap();
-    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+    let mut child = run_command(&told.url(), &["--deliver-within", "600"], "echo ended")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut String::new())
+        .unwrap();
     std::thread::sleep(Duration::from_secs(1));
-    assert!(Command::new("sh").arg("-c").arg(format!("kill {}", child.id())).status().unwrap().success());
+    assert!(
+        Command::new("sh")
+            .arg("-c")
+            .arg(format!("kill {}", child.id()))
+            .status()
+            .unwrap()
+            .success()
+    );
     let status = child.wait().unwrap();
     assert_eq!((status.code(), status.signal()), (Some(0), None));
-    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(9),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[test]
@@ -302,7 +497,7 @@ fn a_server_that_is_busy_is_asked_again() {
     let done = outcome(&mut overdue(&["ping", &told.url()]));
     assert_eq!(done.status, 1);
     assert!(
-        done.err.starts_with("overdue: the server did not take the ping: the answer was 404; no check has the slug \"job\""),
+        done.err.starts_with(r#"overdue: the server did not take the ping: the answer was 404; no check has the slug "job""#),
         "{}",
         done.err
     );
@@ -311,7 +506,11 @@ fn a_server_that_is_busy_is_asked_again() {
 
 #[test]
 fn a_certificate_that_is_refused_is_not_tried_again() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     let (directory, _) = temp_data_directory();
     let spool = directory.path().join("spool");
     let shown = Authority::new().issue("localhost");
@@ -326,20 +525,35 @@ fn a_certificate_that_is_refused_is_not_tried_again() {
         let done = outcome(&mut overdue(&[&["ping", &url][..], &words].concat()));
         let why = "the certificate of localhost is signed by nobody who is trusted";
         assert!(done.err.contains(why), "{}", done.err);
-        assert_eq!((done.status, connections.load(Ordering::SeqCst)), (i32::from(!with_spool), 1), "{}", done.err);
-        // The job's own status counts, and its beginning and its end are each tried once more at most.
+        assert_eq!(
+            (done.status, connections.load(Ordering::SeqCst)),
+            (i32::from(!with_spool), 1),
+            "{}",
+            done.err
+        );
+        // The job's own status counts, and its beginning and its end are each tried once more at
+        // most.
         let done = outcome(&mut run_command(&url, &words, "exit 3"));
         assert!(done.status == 3 && done.err.contains(why), "{}", done.err);
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
-        assert_eq!(if with_spool { spooled_count(&spool) } else { 0 }, 2 * number);
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "{:?}",
+            begun.elapsed()
+        );
+        assert_eq!(
+            if with_spool { spooled_count(&spool) } else { 0 },
+            2 * number
+        );
     }
 }
 
 /// A server whose certificate nobody knows, and how many connections it has had.
 async fn refused_certificate(shown: &ServerCertificate) -> (u16, Arc<AtomicUsize>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (port, connections) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
-    let (counted, acceptor) = (Arc::clone(&connections), shown.acceptor.clone());
+    let port = listener.local_addr().unwrap().port();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    let acceptor = shown.acceptor.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             counted.fetch_add(1, Ordering::SeqCst);
@@ -350,34 +564,72 @@ async fn refused_certificate(shown: &ServerCertificate) -> (u16, Arc<AtomicUsize
 }
 
 fn spooled_count(spool: &Path) -> usize {
-    let files = std::fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().path());
-    files.filter(|path| path.extension().is_some_and(|extension| extension == "ping")).count()
+    let files = std::fs::read_dir(spool)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    files
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "ping")
+        })
+        .count()
 }
 
 #[test]
 fn what_a_server_missed_is_told_by_the_next_run() {
     let (directory, data) = temp_data_directory();
     let spool = directory.path().join("spool");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     admin(&data, &["project", "create", "main"]);
-    let uuid = admin(&data, &["check", "create", "--project", "main", "--name", "job"]);
+    let uuid = admin(
+        &data,
+        &["check", "create", "--project", "main", "--name", "job"],
+    );
     let url = format!("http://127.0.0.1:{port}/ping/{uuid}");
     let words = ["--spool", spool.to_str().unwrap(), "--deliver-within", "1"];
     for status in [5, 0] {
         let done = outcome(&mut run_command(&url, &words, &format!("exit {status}")));
-        assert_eq!((done.status, done.err.contains("the next run sends it again")), (status, true), "{}", done.err);
+        assert_eq!(
+            (
+                done.status,
+                done.err.contains("the next run sends it again")
+            ),
+            (status, true),
+            "{}",
+            done.err
+        );
     }
     // One ping waits as well, and that is no failure.
-    let done = outcome(overdue(&["ping", &url, "--action", "log", "--body-file", "-"]).args(words).stdin(File::open("/dev/null").unwrap()));
+    let done = outcome(
+        overdue(&["ping", &url, "--action", "log", "--body-file", "-"])
+            .args(words)
+            .stdin(File::open("/dev/null").unwrap()),
+    );
     assert_eq!((done.status, spooled_count(&spool)), (0, 3), "{}", done.err);
 
     let listen = format!("127.0.0.1:{port}");
-    let server = ServerProcess::spawn(overdue(&["serve", "--listen", &listen]).arg("--data").arg(&data));
+    let server = ServerProcess::spawn(
+        overdue(&["serve", "--listen", &listen])
+            .arg("--data")
+            .arg(&data),
+    );
     assert_eq!(outcome(&mut run_command(&url, &words, "exit 0")).status, 0);
     assert_eq!(spooled_count(&spool), 0);
-    let pings: serde_json::Value = serde_json::from_str(&admin(&data, &["check", "pings", &uuid, "--json"])).unwrap();
-    let kinds: Vec<_> = pings.as_array().unwrap().iter().rev().map(|ping| ping["type"].as_str().unwrap()).collect();
-    // The beginnings of those that nobody took are not told later: they would give a wrong duration.
+    let pings: serde_json::Value =
+        serde_json::from_str(&admin(&data, &["check", "pings", &uuid, "--json"])).unwrap();
+    let kinds: Vec<_> = pings
+        .as_array()
+        .unwrap()
+        .iter()
+        .rev()
+        .map(|ping| ping["type"].as_str().unwrap())
+        .collect();
+    // The beginnings of those that nobody took are not told later: they would give a wrong
+    // duration.
     assert_eq!(kinds, ["start", "fail", "success", "log", "success"]);
     server.stop();
 }
@@ -389,26 +641,52 @@ fn runs_at_once_share_a_spool_and_tell_everything_once() {
     let words = ["--spool", spool.to_str().unwrap(), "--deliver-within", "20"];
     let away = ["--spool", spool.to_str().unwrap(), "--deliver-within", "1"];
     let at_once = |command: &dyn Fn(usize) -> Command| {
-        let mut children: Vec<_> = (0..8).map(|number| command(number).stderr(Stdio::null()).spawn().unwrap()).collect();
-        children.iter_mut().for_each(|child| assert!(child.wait().unwrap().success()));
+        let mut children: Vec<_> = (0..8)
+            .map(|number| command(number).stderr(Stdio::null()).spawn().unwrap())
+            .collect();
+        children
+            .iter_mut()
+            .for_each(|child| assert!(child.wait().unwrap().success()));
     };
     let told = RecordingServer::start([ResponseAction::status(200)]);
     at_once(&|number| {
-        let url = told.receiver.url(&format!("/ping/away/{number}")).replace(&told.receiver.address.to_string(), "127.0.0.1:9");
+        let url = told
+            .receiver
+            .url(&format!("/ping/away/{number}"))
+            .replace(&told.receiver.address.to_string(), "127.0.0.1:9");
         overdue(&[&["ping", &url][..], &away].concat())
     });
     // The port of these is that of a server that is there now.
     for entry in std::fs::read_dir(&spool).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(path, text.replace("127.0.0.1:9", &told.receiver.address.to_string())).unwrap();
+        std::fs::write(
+            path,
+            text.replace("127.0.0.1:9", &told.receiver.address.to_string()),
+        )
+        .unwrap();
     }
     assert_eq!(spooled_count(&spool), 8);
-    at_once(&|number| overdue(&[&["ping", &told.receiver.url(&format!("/ping/there/{number}"))][..], &words].concat()));
+    at_once(&|number| {
+        overdue(
+            &[
+                &["ping", &told.receiver.url(&format!("/ping/there/{number}"))][..],
+                &words,
+            ]
+            .concat(),
+        )
+    });
     assert_eq!(spooled_count(&spool), 0);
-    let mut targets: Vec<_> = told.wait_for(16).into_iter().map(|seen| seen.target).collect();
+    let mut targets: Vec<_> = told
+        .wait_for(16)
+        .into_iter()
+        .map(|seen| seen.target)
+        .collect();
     // Whatever waited longer came first.
-    assert!(targets[..8].iter().all(|target| target.contains("away")), "{targets:?}");
+    assert!(
+        targets[..8].iter().all(|target| target.contains("away")),
+        "{targets:?}"
+    );
     targets.sort();
     targets.dedup();
     assert_eq!(targets.len(), 16, "{targets:?}");

@@ -27,7 +27,11 @@ pub struct ProcessOutput {
 pub fn run(command: &mut Command) -> ProcessOutput {
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    ProcessOutput { status: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    ProcessOutput {
+        status: output.status.code().unwrap_or(-1),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
 }
 
 /// Administers the data in a directory and gives what the command printed.
@@ -39,7 +43,10 @@ pub fn admin(data: &Path, words: &[&str]) -> String {
 
 /// A directory to work in, gone at the end, and the data directory that a server makes in it.
 pub fn temp_data_directory() -> (tempfile::TempDir, PathBuf) {
-    let directory = tempfile::Builder::new().prefix("overdue").tempdir().unwrap();
+    let directory = tempfile::Builder::new()
+        .prefix("overdue")
+        .tempdir()
+        .unwrap();
     let data = directory.path().join("data");
     (directory, data)
 }
@@ -59,7 +66,12 @@ impl ServerProcess {
     }
 
     pub fn start_with(data: &Path, words: &[&str]) -> Self {
-        Self::spawn(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(data).args(words))
+        Self::spawn(
+            overdue(&["serve", "--listen", "127.0.0.1:0"])
+                .arg("--data")
+                .arg(data)
+                .args(words),
+        )
     }
 
     /// Starts a server that this command is for.
@@ -67,8 +79,18 @@ impl ServerProcess {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (tell, lines) = channel();
-        std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
-        let mut server = Self { child, lines, log: Vec::new(), address: ([127, 0, 0, 1], 0).into() };
+        std::thread::spawn(move || {
+            stderr
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| tell.send(line))
+        });
+        let mut server = Self {
+            child,
+            lines,
+            log: Vec::new(),
+            address: ([127, 0, 0, 1], 0).into(),
+        };
         let line = server.wait_for("listening for HTTP");
         server.address = line.split("address=").nth(1).unwrap().parse().unwrap();
         server
@@ -98,20 +120,29 @@ impl ServerProcess {
     }
 
     pub fn signal(&self, name: &str) {
-        let sent = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", self.child.id())).status().unwrap();
+        let sent = Command::new("sh")
+            .arg("-c")
+            .arg(format!("kill -{name} {}", self.child.id()))
+            .status()
+            .unwrap();
         assert!(sent.success());
     }
 
     /// How many threads it has.
     pub fn threads(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()
+        std::fs::read_dir(format!("/proc/{}/task", self.child.id()))
+            .unwrap()
+            .count()
     }
 
     /// Bytes of memory that it had at the most.
     #[cfg(target_os = "linux")]
     pub fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
@@ -124,7 +155,10 @@ impl ServerProcess {
     pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + WAIT_TIMEOUT;
         // The log ends with the process.
-        while let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        while let Ok(line) = self
+            .lines
+            .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        {
             self.log.push(line);
         }
         assert!(Instant::now() < deadline, "it does not end");

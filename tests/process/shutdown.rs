@@ -11,7 +11,10 @@ use crate::server_process::{ServerProcess, admin, overdue, temp_data_directory};
 fn server(words: &[&str]) -> (tempfile::TempDir, ServerProcess, String) {
     let (directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "main"]);
-    let key = admin(&data, &["key", "create", "--project", "main", "--access", "ping"]);
+    let key = admin(
+        &data,
+        &["key", "create", "--project", "main", "--access", "ping"],
+    );
     let server = ServerProcess::start_with(&data, words);
     (directory, server, key)
 }
@@ -21,12 +24,26 @@ fn sigterm_drains_whatever_clients_do() {
     let (_directory, mut server, key) = server(&[]);
     let path = format!("/ping/{key}/a?create=1");
     let connect = || HttpClient::connect(server.address).unwrap();
-    let (mut idle, mut unfinished, mut finished, mut never_reading, _silent) = (connect(), connect(), connect(), connect(), connect());
+    let mut idle = connect();
+    let mut unfinished = connect();
+    let mut finished = connect();
+    let mut never_reading = connect();
+    let _silent = connect();
     assert_eq!(idle.post(&path, b"").unwrap().status, 201);
-    unfinished.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Le").as_bytes()).unwrap();
-    finished.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab").as_bytes()).unwrap();
+    unfinished
+        .send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Le").as_bytes())
+        .unwrap();
+    finished
+        .send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab").as_bytes())
+        .unwrap();
     // Its answers are many times what sockets hold.
-    never_reading.send("GET /api/v3/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1000).as_bytes()).unwrap();
+    never_reading
+        .send(
+            "GET /api/v3/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n"
+                .repeat(1000)
+                .as_bytes(),
+        )
+        .unwrap();
     // What was sent before this answer has been read.
     assert_eq!(connect().post(&path, b"").unwrap().status, 200);
 
@@ -36,10 +53,19 @@ fn sigterm_drains_whatever_clients_do() {
     assert!(idle.is_closed());
     finished.send(b"cd").unwrap();
     assert_eq!(finished.receive().unwrap().status, 200);
-    // The others never end their requests or take no answers. They are closed at once, and nothing is waited for in vain.
+    // The others never end their requests or take no answers. They are closed at once, and nothing
+    // is waited for in vain.
     assert_eq!(server.wait().code(), Some(0), "{:?}", server.log);
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
-    assert!(server.log.last().unwrap().contains("stopping"), "{:?}", server.log);
+    assert!(
+        begun.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(
+        server.log.last().unwrap().contains("stopping"),
+        "{:?}",
+        server.log
+    );
     assert!(unfinished.is_closed());
     assert!(HttpClient::connect(server.address).is_err());
 }
@@ -48,11 +74,33 @@ fn sigterm_drains_whatever_clients_do() {
 fn sigterm_waits_a_while_for_a_body_that_was_begun() {
     let (_directory, mut server, key) = server(&[]);
     let mut begun = HttpClient::connect(server.address).unwrap();
-    begun.send(format!("POST /ping/{key}/a?create=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab").as_bytes()).unwrap();
-    assert_eq!(HttpClient::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
+    begun
+        .send(
+            format!(
+                "POST /ping/{key}/a?create=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab"
+            )
+            .as_bytes(),
+        )
+        .unwrap();
+    assert_eq!(
+        HttpClient::connect(server.address)
+            .unwrap()
+            .get("/healthz", "")
+            .unwrap()
+            .status,
+        200
+    );
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(0), "{:?}", server.log);
-    assert!(server.log.last().unwrap().contains("did not end in time are closed"), "{:?}", server.log);
+    assert!(
+        server
+            .log
+            .last()
+            .unwrap()
+            .contains("did not end in time are closed"),
+        "{:?}",
+        server.log
+    );
 }
 
 #[test]
@@ -61,7 +109,11 @@ fn sigint_stops_an_idle_server_and_waits_for_nothing() {
     server.signal("INT");
     assert_eq!(server.wait().code(), Some(0), "{:?}", server.log);
     // Whatever is waited for in vain is logged after it.
-    assert!(server.log.last().unwrap().contains("stopping"), "{:?}", server.log);
+    assert!(
+        server.log.last().unwrap().contains("stopping"),
+        "{:?}",
+        server.log
+    );
 }
 
 /// A supervisor, as far as it listens.
@@ -70,7 +122,9 @@ struct NotifySocket(UnixDatagram);
 impl NotifySocket {
     fn at(path: &Path) -> Self {
         let socket = UnixDatagram::bind(path).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
         Self(socket)
     }
 
@@ -78,14 +132,26 @@ impl NotifySocket {
     fn next_message(&self) -> String {
         let mut message = [0; 200];
         let length = self.0.recv(&mut message).unwrap();
-        String::from_utf8(message[..length].to_vec()).unwrap().trim().to_owned()
+        String::from_utf8(message[..length].to_vec())
+            .unwrap()
+            .trim()
+            .to_owned()
     }
 
     /// A reload is told from its beginning, with the time of it, to its end.
     fn is_told_of_a_reload(&self, status: Option<&str>) {
         let begins = self.next_message();
         let (reloading, at) = begins.split_once('\n').unwrap();
-        assert_eq!((reloading, at.strip_prefix("MONOTONIC_USEC=").unwrap().parse::<u64>().is_ok()), ("RELOADING=1", true));
+        assert_eq!(
+            (
+                reloading,
+                at.strip_prefix("MONOTONIC_USEC=")
+                    .unwrap()
+                    .parse::<u64>()
+                    .is_ok()
+            ),
+            ("RELOADING=1", true)
+        );
         if let Some(status) = status {
             assert_eq!(self.next_message(), format!("STATUS={status}"));
         }
@@ -98,8 +164,12 @@ fn a_supervisor_is_told() {
     let (directory, data) = temp_data_directory();
     let path = directory.path().join("notify");
     let supervisor = NotifySocket::at(&path);
-    let mut server =
-        ServerProcess::spawn(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(&data).env("NOTIFY_SOCKET", &path));
+    let mut server = ServerProcess::spawn(
+        overdue(&["serve", "--listen", "127.0.0.1:0"])
+            .arg("--data")
+            .arg(&data)
+            .env("NOTIFY_SOCKET", &path),
+    );
     assert_eq!(supervisor.next_message(), "READY=1");
     server.signal("HUP");
     supervisor.is_told_of_a_reload(None);
@@ -111,20 +181,43 @@ fn a_supervisor_is_told() {
 #[test]
 fn whether_files_were_applied_is_told_to_the_supervisor_and_in_a_metric() {
     let (directory, data) = temp_data_directory();
-    let (path, file) = (directory.path().join("notify"), directory.path().join("home.toml"));
+    let path = directory.path().join("notify");
+    let file = directory.path().join("home.toml");
     let supervisor = NotifySocket::at(&path);
     std::fs::write(&file, "version = 2\n").unwrap();
-    let mut command = overdue(&["serve", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--apply"]);
-    let mut server = ServerProcess::spawn(command.arg(&file).arg("--data").arg(&data).env("NOTIFY_SOCKET", &path));
+    let mut command = overdue(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--metrics-listen",
+        "127.0.0.1:0",
+        "--apply",
+    ]);
+    let mut server = ServerProcess::spawn(
+        command
+            .arg(&file)
+            .arg("--data")
+            .arg(&data)
+            .env("NOTIFY_SOCKET", &path),
+    );
     let line = server.find_or_wait_for("listening for metrics");
     let address = line.split("address=").nth(1).unwrap().parse().unwrap();
     let metric = |value| {
-        let told = HttpClient::connect(address).unwrap().get("/metrics", "").unwrap();
+        let told = HttpClient::connect(address)
+            .unwrap()
+            .get("/metrics", "")
+            .unwrap();
         let text = String::from_utf8(told.body).unwrap();
-        assert!(text.contains(&format!("\noverdue_apply_ok {value}\n")), "{text}");
+        assert!(
+            text.contains(&format!("\noverdue_apply_ok {value}\n")),
+            "{text}"
+        );
     };
     let wrong = "the files of --apply are wrong and were not applied; the log says why";
-    assert_eq!([supervisor.next_message(), supervisor.next_message()], [&format!("STATUS={wrong}"), "READY=1"]);
+    assert_eq!(
+        [supervisor.next_message(), supervisor.next_message()],
+        [&format!("STATUS={wrong}"), "READY=1"]
+    );
     metric(0);
     std::fs::write(&file, "version = 1\n[project.Home]\n").unwrap();
     server.signal("HUP");
@@ -143,7 +236,13 @@ fn the_watchdog_is_fed_while_all_is_well() {
     let path = directory.path().join("notify");
     let supervisor = NotifySocket::at(&path);
     let mut command = overdue(&["serve", "--listen", "127.0.0.1:0"]);
-    let _server = ServerProcess::spawn(command.arg("--data").arg(&data).env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000"));
+    let _server = ServerProcess::spawn(
+        command
+            .arg("--data")
+            .arg(&data)
+            .env("NOTIFY_SOCKET", &path)
+            .env("WATCHDOG_USEC", "200000"),
+    );
     let told = [(); 4].map(|()| supervisor.next_message());
     assert_eq!(told, ["READY=1", "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"]);
 }
@@ -152,37 +251,85 @@ fn the_watchdog_is_fed_while_all_is_well() {
 fn a_second_signal_ends_the_wait_for_connections() {
     let (_directory, mut server, key) = server(&[]);
     let mut unfinished = HttpClient::connect(server.address).unwrap();
-    unfinished.send(format!("POST /ping/{key}/a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab").as_bytes()).unwrap();
-    assert_eq!(HttpClient::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
+    unfinished
+        .send(
+            format!("POST /ping/{key}/a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab")
+                .as_bytes(),
+        )
+        .unwrap();
+    assert_eq!(
+        HttpClient::connect(server.address)
+            .unwrap()
+            .get("/healthz", "")
+            .unwrap()
+            .status,
+        200
+    );
     server.signal("TERM");
     server.wait_for("stopping");
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(1));
     // Had the connection been waited for, its closing would be logged between the two.
     let last: Vec<_> = server.log.iter().rev().take(2).rev().collect();
-    assert!(last[0].contains("stopping") && last[1].contains("a second signal"), "{:?}", server.log);
+    assert!(
+        last[0].contains("stopping") && last[1].contains("a second signal"),
+        "{:?}",
+        server.log
+    );
 }
 
 #[test]
 fn the_log_holds_no_secrets() {
     let (directory, mut server, ping_key) = server(&["--log", "trace"]);
     let data = directory.path().join("data");
-    let api_key = admin(&data, &["key", "create", "--project", "main", "--access", "read-write"]);
+    let api_key = admin(
+        &data,
+        &[
+            "key",
+            "create",
+            "--project",
+            "main",
+            "--access",
+            "read-write",
+        ],
+    );
     let mut client = HttpClient::connect(server.address).unwrap();
     let mut sent = |path: &str| client.post(path, b"body-secret").unwrap().status;
     assert_eq!(sent(&format!("/ping/{ping_key}/a?create=1")), 201);
     assert_eq!(sent(&format!("/ping/{ping_key}/unknown")), 404);
     sent("/ping/6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f");
     let checks = String::from_utf8(client.get("/api/v3/checks/", &api_key).unwrap().body).unwrap();
-    let uuid = checks.split("/ping/").nth(1).and_then(|rest| rest.get(..36)).unwrap();
-    assert_eq!(client.post(&format!("/ping/{uuid}"), b"").unwrap().status, 200);
-    assert_eq!(client.get("/api/v3/checks/", "wrong-key-wrong-key-wrong-key-00").unwrap().status, 401);
-    client.send(format!("GET /ping/{ping_key}\r\n\r\n").as_bytes()).unwrap();
+    let uuid = checks
+        .split("/ping/")
+        .nth(1)
+        .and_then(|rest| rest.get(..36))
+        .unwrap();
+    assert_eq!(
+        client.post(&format!("/ping/{uuid}"), b"").unwrap().status,
+        200
+    );
+    assert_eq!(
+        client
+            .get("/api/v3/checks/", "wrong-key-wrong-key-wrong-key-00")
+            .unwrap()
+            .status,
+        401
+    );
+    client
+        .send(format!("GET /ping/{ping_key}\r\n\r\n").as_bytes())
+        .unwrap();
     assert!(client.receive().is_ok_and(|answer| answer.status == 400));
     server.signal("TERM");
     server.wait();
     let log = server.log.join("\n");
-    for secret in [ping_key.as_str(), &api_key, uuid, "body-secret", "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f", "wrong-key"] {
+    for secret in [
+        ping_key.as_str(),
+        &api_key,
+        uuid,
+        "body-secret",
+        "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f",
+        "wrong-key",
+    ] {
         assert!(!log.contains(secret), "{secret}:\n{log}");
     }
 }
@@ -191,7 +338,18 @@ fn the_log_holds_no_secrets() {
 fn sighup_is_told_and_changes_nothing() {
     let (_directory, mut server, key) = server(&[]);
     server.signal("HUP");
-    assert!(server.wait_for("SIGHUP").contains("INFO SIGHUP changes nothing: flags are read at a start"));
-    assert_eq!(HttpClient::connect(server.address).unwrap().post(&format!("/ping/{key}/a?create=1"), b"").unwrap().status, 201);
+    assert!(
+        server
+            .wait_for("SIGHUP")
+            .contains("INFO SIGHUP changes nothing: flags are read at a start")
+    );
+    assert_eq!(
+        HttpClient::connect(server.address)
+            .unwrap()
+            .post(&format!("/ping/{key}/a?create=1"), b"")
+            .unwrap()
+            .status,
+        201
+    );
     server.stop();
 }

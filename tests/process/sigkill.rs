@@ -14,20 +14,34 @@ const SENDERS: usize = 24;
 /// Acknowledged pings of a round, after which the server is killed.
 const ENOUGH: usize = 10 * SENDERS;
 
-/// A body that shows whether it is whole: who sent it and as what, and a filling that follows from both.
+/// A body that shows whether it is whole: who sent it and as what, and a filling that follows from
+/// both.
 fn body(sender: usize, number: usize) -> Vec<u8> {
     let filling = (0..(number * 37) % 3000).map(|place| (place * 7 + sender * 31 + number) as u8);
-    format!("{sender} {number} ").into_bytes().into_iter().chain(filling).collect()
+    format!("{sender} {number} ")
+        .into_bytes()
+        .into_iter()
+        .chain(filling)
+        .collect()
 }
 
 /// The number in a body, if the body is one of this sender's, whole.
 fn number_in(bytes: &[u8], sender: usize) -> Option<usize> {
-    let number = std::str::from_utf8(bytes.split(|byte| *byte == b' ').nth(1)?).ok()?.parse().ok()?;
+    let number = std::str::from_utf8(bytes.split(|byte| *byte == b' ').nth(1)?)
+        .ok()?
+        .parse()
+        .ok()?;
     (bytes == body(sender, number)).then_some(number)
 }
 
 /// Sends until the server is gone; gives the numbers that were acknowledged, and the next one.
-fn send(address: SocketAddr, path: &str, sender: usize, mut number: usize, count: &AtomicUsize) -> (Vec<usize>, usize) {
+fn send(
+    address: SocketAddr,
+    path: &str,
+    sender: usize,
+    mut number: usize,
+    count: &AtomicUsize,
+) -> (Vec<usize>, usize) {
     let mut acknowledged = Vec::new();
     if let Ok(mut client) = HttpClient::connect(address) {
         while let Ok(answer) = client.post(path, &body(sender, number)) {
@@ -45,26 +59,47 @@ fn send(address: SocketAddr, path: &str, sender: usize, mut number: usize, count
 #[test]
 fn no_acknowledged_ping_is_lost() {
     let (_directory, data) = temp_data_directory();
-    admin(&data, &["project", "create", "main", "--ping-log-limit", "1000000"]);
-    let key = |access| admin(&data, &["key", "create", "--project", "main", "--access", access]);
-    let (ping_key, api_key) = (key("ping"), key("read-write"));
+    admin(
+        &data,
+        &["project", "create", "main", "--ping-log-limit", "1000000"],
+    );
+    let key = |access| {
+        admin(
+            &data,
+            &["key", "create", "--project", "main", "--access", access],
+        )
+    };
+    let ping_key = key("ping");
+    let api_key = key("read-write");
     let mut next = [0; SENDERS];
     let mut acknowledged = vec![Vec::new(); SENDERS];
     for _ in 0..ROUNDS {
         let mut server = ServerProcess::start(&data);
         // A server that says where it listens has recovered.
-        assert_eq!(HttpClient::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
+        assert_eq!(
+            HttpClient::connect(server.address)
+                .unwrap()
+                .get("/healthz", "")
+                .unwrap()
+                .status,
+            200
+        );
         let count = Arc::new(AtomicUsize::new(0));
         let senders: Vec<_> = (0..SENDERS)
             .map(|sender| {
-                let (count, path, address, number) =
-                    (Arc::clone(&count), format!("/ping/{ping_key}/s{sender}?create=1"), server.address, next[sender]);
+                let count = Arc::clone(&count);
+                let path = format!("/ping/{ping_key}/s{sender}?create=1");
+                let address = server.address;
+                let number = next[sender];
                 std::thread::spawn(move || send(address, &path, sender, number, &count))
             })
             .collect();
         let give_up = Instant::now() + Duration::from_secs(60);
         while count.load(Ordering::Relaxed) < ENOUGH {
-            assert!(Instant::now() < give_up, "only {count:?} pings were acknowledged");
+            assert!(
+                Instant::now() < give_up,
+                "only {count:?} pings were acknowledged"
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
         server.kill();
@@ -82,13 +117,20 @@ fn no_acknowledged_ping_is_lost() {
         let list = get(&format!("/api/v3/checks/?slug=s{sender}"));
         let list: serde_json::Value = serde_json::from_slice(&list.body).unwrap();
         let check = &list["checks"][0];
-        let (uuid, pings) = (check["uuid"].as_str().unwrap(), check["n_pings"].as_u64().unwrap());
+        let uuid = check["uuid"].as_str().unwrap();
+        let pings = check["n_pings"].as_u64().unwrap();
         let mut found = HashMap::new();
         for n in 1..=pings {
             let logged = get(&format!("/api/v3/checks/{uuid}/pings/{n}/body"));
-            let number = number_in(&logged.body, sender).unwrap_or_else(|| panic!("ping {n} of sender {sender} is not as it was sent"));
+            let number = number_in(&logged.body, sender)
+                .unwrap_or_else(|| panic!("ping {n} of sender {sender} is not as it was sent"));
             *found.entry(number).or_insert(0) += 1;
         }
-        assert!(acknowledged.iter().all(|number| found.get(number) == Some(&1)), "sender {sender}: {found:?} {acknowledged:?}");
+        assert!(
+            acknowledged
+                .iter()
+                .all(|number| found.get(number) == Some(&1)),
+            "sender {sender}: {found:?} {acknowledged:?}"
+        );
     }
 }

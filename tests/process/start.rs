@@ -8,7 +8,12 @@ use crate::server_process::{ServerProcess, admin, overdue, run, temp_data_direct
 /// What a command that cannot work says on its one line.
 fn refused(words: &[&str], data: &Path) -> String {
     let done = run(overdue(words).arg("--data").arg(data));
-    assert_eq!((done.status, done.err.lines().count()), (1, 1), "{words:?}: {}", done.err);
+    assert_eq!(
+        (done.status, done.err.lines().count()),
+        (1, 1),
+        "{words:?}: {}",
+        done.err
+    );
     done.err
 }
 
@@ -19,17 +24,39 @@ fn a_port_that_is_taken_leaves_no_database() {
     let address = taken.local_addr().unwrap().to_string();
     let said = refused(&["serve", "--listen", &address], &data);
     let port = taken.local_addr().unwrap().port();
-    assert!(said.contains(&format!("cannot listen on {address}: another process has port {port}")), "{said}");
-    assert!(said.contains("or choose another address with --listen"), "{said}");
+    assert!(
+        said.contains(&format!(
+            "cannot listen on {address}: another process has port {port}"
+        )),
+        "{said}"
+    );
+    assert!(
+        said.contains("or choose another address with --listen"),
+        "{said}"
+    );
     assert!(!data.exists());
 }
 
 #[test]
 fn health_names_the_flag_for_another_address() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
     let done = run(&mut overdue(&["health", "--listen", &free]));
-    assert_eq!((done.status, done.err.lines().count()), (1, 1), "{}", done.err);
-    assert!(done.err.contains(&format!("at {free}: ")) && done.err.contains("with --listen or in OVERDUE_LISTEN"), "{}", done.err);
+    assert_eq!(
+        (done.status, done.err.lines().count()),
+        (1, 1),
+        "{}",
+        done.err
+    );
+    assert!(
+        done.err.contains(&format!("at {free}: "))
+            && done.err.contains("with --listen or in OVERDUE_LISTEN"),
+        "{}",
+        done.err
+    );
 }
 
 #[test]
@@ -38,8 +65,14 @@ fn a_database_that_has_lost_its_projects_is_not_new() {
     ServerProcess::start(&data).stop();
     admin(&data, &["project", "delete", "default", "--yes"]);
     let server = ServerProcess::start(&data);
-    assert!(server.log.iter().any(|line| line.contains("the database has no project: `overdue project create NAME` makes one")));
-    assert!(!server.log.iter().any(|line| line.contains("is new")), "{:?}", server.log);
+    assert!(server.log.iter().any(|line| {
+        line.contains("the database has no project: `overdue project create NAME` makes one")
+    }));
+    assert!(
+        !server.log.iter().any(|line| line.contains("is new")),
+        "{:?}",
+        server.log
+    );
     assert_eq!(admin(&data, &["project", "list"]).lines().count(), 1);
 }
 
@@ -47,15 +80,35 @@ fn a_database_that_has_lost_its_projects_is_not_new() {
 fn a_project_is_deleted_only_when_that_is_said() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
-    let done = run(overdue(&["project", "delete", "a"]).arg("--data").arg(&data));
-    assert_eq!((done.status, done.err.contains("add --yes")), (2, true), "{}", done.err);
+    let done = run(overdue(&["project", "delete", "a"])
+        .arg("--data")
+        .arg(&data));
+    assert_eq!(
+        (done.status, done.err.contains("add --yes")),
+        (2, true),
+        "{}",
+        done.err
+    );
     for (answer, status, left) in [("\n", 1, 2), ("no\n", 1, 2), ("Y\n", 0, 1)] {
         let (terminal, shown) = terminal();
         rustix::io::write(&terminal, answer.as_bytes()).unwrap();
-        let done = run(overdue(&["project", "delete", "a"]).arg("--data").arg(&data).stdin(shown));
+        let done = run(overdue(&["project", "delete", "a"])
+            .arg("--data")
+            .arg(&data)
+            .stdin(shown));
         assert_eq!(done.status, status, "{answer:?}: {}", done.err);
-        assert!(done.err.starts_with("Delete the project \"a\" with its 0 checks and all keys and channels? [y/N] "), "{}", done.err);
-        assert_eq!(admin(&data, &["project", "list"]).lines().count(), left, "{answer:?}");
+        assert!(
+            done.err.starts_with(
+                r#"Delete the project "a" with its 0 checks and all keys and channels? [y/N] "#
+            ),
+            "{}",
+            done.err
+        );
+        assert_eq!(
+            admin(&data, &["project", "list"]).lines().count(),
+            left,
+            "{answer:?}"
+        );
     }
 }
 
@@ -66,7 +119,14 @@ fn terminal() -> (rustix::fd::OwnedFd, std::fs::File) {
     grantpt(&typed).unwrap();
     unlockpt(&typed).unwrap();
     let name = ptsname(&typed, Vec::new()).unwrap();
-    (typed, std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap())
+    (
+        typed,
+        std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(name.to_str().unwrap())
+            .unwrap(),
+    )
 }
 
 #[test]
@@ -74,11 +134,24 @@ fn a_file_as_data_directory_is_told() {
     let (directory, data) = temp_data_directory();
     let file = directory.path().join("file");
     std::fs::write(&file, "mine").unwrap();
-    for words in [&["serve", "--listen", "127.0.0.1:0"][..], &["project", "create", "a"], &["project", "list"]] {
-        assert!(refused(words, &file).contains("it is not a directory; --data names the directory"), "{words:?}");
-        assert!(refused(words, &file.join("below")).contains("it is not a directory"), "{words:?}");
+    for words in [
+        &["serve", "--listen", "127.0.0.1:0"][..],
+        &["project", "create", "a"],
+        &["project", "list"],
+    ] {
+        assert!(
+            refused(words, &file).contains("it is not a directory; --data names the directory"),
+            "{words:?}"
+        );
+        assert!(
+            refused(words, &file.join("below")).contains("it is not a directory"),
+            "{words:?}"
+        );
     }
-    assert_eq!((std::fs::read(&file).unwrap(), data.exists()), (b"mine".to_vec(), false));
+    assert_eq!(
+        (std::fs::read(&file).unwrap(), data.exists()),
+        (b"mine".to_vec(), false)
+    );
 }
 
 /// The user that owns nothing here.
@@ -94,7 +167,10 @@ fn what_root_makes_in_anothers_directory_belongs_to_that_one() {
     }
     admin(&data, &["project", "create", "a"]);
     let made = std::fs::metadata(data.join("overdue.redb")).unwrap();
-    assert_eq!((made.uid(), made.gid(), made.permissions().mode() & 0o777), (STRANGER, STRANGER, 0o600));
+    assert_eq!(
+        (made.uid(), made.gid(), made.permissions().mode() & 0o777),
+        (STRANGER, STRANGER, 0o600)
+    );
 }
 
 #[test]
@@ -108,28 +184,53 @@ fn a_refusal_names_path_and_owner() {
         // Without another user: a directory that its owner has closed.
         server.stop();
         std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o000)).unwrap();
-        assert!(refused(&["project", "list"], &data).contains(&format!("{} has mode 0000: run chmod 700", data.display())));
+        assert!(
+            refused(&["project", "list"], &data)
+                .contains(&format!("{} has mode 0000: run chmod 700", data.display()))
+        );
         return;
     }
     let binary = directory.path().join("overdue");
     std::fs::copy(env!("CARGO_BIN_EXE_overdue"), &binary).unwrap();
     let as_stranger = |words: &[&str]| {
         let mut command = std::process::Command::new(&binary);
-        let done = run(command.args(words).arg("--data").arg(&data).env_clear().uid(STRANGER));
-        assert_eq!((done.status, done.err.lines().count()), (1, 1), "{words:?}: {}", done.err);
+        let done = run(command
+            .args(words)
+            .arg("--data")
+            .arg(&data)
+            .env_clear()
+            .uid(STRANGER));
+        assert_eq!(
+            (done.status, done.err.lines().count()),
+            (1, 1),
+            "{words:?}: {}",
+            done.err
+        );
         done.err
     };
     let blames = |told: String, path: &Path| {
-        assert!(told.contains(&format!("{} belongs to root, and this runs as ", path.display())), "{told}");
+        assert!(
+            told.contains(&format!(
+                "{} belongs to root, and this runs as ",
+                path.display()
+            )),
+            "{told}"
+        );
         // To take it away from a service that runs would stop that.
-        assert!(told.contains("run it with sudo") && !told.contains("chown"), "{told}");
+        assert!(
+            told.contains("run it with sudo") && !told.contains("chown"),
+            "{told}"
+        );
     };
     blames(as_stranger(&["project", "list"]), &data);
     blames(as_stranger(&["serve", "--listen", "127.0.0.1:0"]), &data);
     std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
     blames(as_stranger(&["project", "list"]), &data.join("admin.sock"));
     server.stop();
-    blames(as_stranger(&["project", "list"]), &data.join("overdue.redb"));
+    blames(
+        as_stranger(&["project", "list"]),
+        &data.join("overdue.redb"),
+    );
     blames(as_stranger(&["compact"]), &data.join("overdue.redb"));
 }
 
@@ -137,8 +238,16 @@ fn a_refusal_names_path_and_owner() {
 fn an_address_that_stands_for_all_asks_for_the_base_url() {
     let (_directory, data) = temp_data_directory();
     let warns = |words: &[&str]| {
-        let server = ServerProcess::spawn(overdue(&["serve", "--listen", "0.0.0.0:0"]).args(words).arg("--data").arg(&data));
-        server.log.iter().any(|line| line.contains("WARN URLs in answers begin with http://localhost:") && line.contains("--base-url"))
+        let server = ServerProcess::spawn(
+            overdue(&["serve", "--listen", "0.0.0.0:0"])
+                .args(words)
+                .arg("--data")
+                .arg(&data),
+        );
+        server.log.iter().any(|line| {
+            line.contains("WARN URLs in answers begin with http://localhost:")
+                && line.contains("--base-url")
+        })
     };
     assert!(warns(&[]));
     assert!(!warns(&["--base-url", "http://example.org"]));

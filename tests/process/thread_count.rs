@@ -7,23 +7,45 @@ use crate::server_process::{ServerProcess, admin, temp_data_directory};
 fn no_request_makes_a_thread() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "main"]);
-    let key = admin(&data, &["key", "create", "--project", "main", "--access", "read-write"]);
+    let key = admin(
+        &data,
+        &[
+            "key",
+            "create",
+            "--project",
+            "main",
+            "--access",
+            "read-write",
+        ],
+    );
     let server = ServerProcess::start(&data);
     // It listens before everything has begun.
-    assert_eq!(HttpClient::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
+    assert_eq!(
+        HttpClient::connect(server.address)
+            .unwrap()
+            .get("/healthz", "")
+            .unwrap()
+            .status,
+        200
+    );
     let before = server.threads();
     let body = format!("{{\"name\": \"a\", \"x\": \"{}\"}}", "x".repeat(100_000));
     let asked: Vec<_> = (0..16)
         .map(|_| {
-            let (address, key, body) = (server.address, key.clone(), body.clone());
+            let address = server.address;
+            let key = key.clone();
+            let body = body.clone();
             std::thread::spawn(move || {
                 let mut client = HttpClient::connect(address).unwrap();
                 for _ in 0..20 {
                     assert_eq!(client.get("/healthz", "").unwrap().status, 200);
-                    let made = client.post_with("/api/v3/checks/", &key, body.as_bytes()).unwrap();
+                    let made = client
+                        .post_with("/api/v3/checks/", &key, body.as_bytes())
+                        .unwrap();
                     assert_eq!(made.status, 201);
                     let check: serde_json::Value = serde_json::from_slice(&made.body).unwrap();
-                    let flips = format!("/api/v3/checks/{}/flips/", check["uuid"].as_str().unwrap());
+                    let flips =
+                        format!("/api/v3/checks/{}/flips/", check["uuid"].as_str().unwrap());
                     assert_eq!(client.get(&flips, &key).unwrap().status, 200);
                     assert_eq!(client.get("/api/v3/checks/", &key).unwrap().status, 200);
                 }

@@ -31,13 +31,36 @@ fn a_renewed_certificate_needs_no_restart() {
     let [old, new] = [Authority::new(), Authority::new()];
     let [chain, key] = old.write("localhost", directory.path());
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let words = ["--tls-cert", chain.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    let words = [
+        "--tls-cert",
+        chain.to_str().unwrap(),
+        "--tls-key",
+        key.to_str().unwrap(),
+    ];
     let mut server = ServerProcess::start_with(&data, &words);
-    assert!(server.log.iter().any(|line| line.contains("every user of this machine can get at the private key")), "{:?}", server.log);
-    assert!(server.log.iter().any(|line| line.contains("base_url=\"https://127.0.0.1:")), "{:?}", server.log);
+    assert!(
+        server
+            .log
+            .iter()
+            .any(|line| line.contains("every user of this machine can get at the private key")),
+        "{:?}",
+        server.log
+    );
+    assert!(
+        server
+            .log
+            .iter()
+            .any(|line| line.contains("base_url=\"https://127.0.0.1:")),
+        "{:?}",
+        server.log
+    );
     assert!(health(&server, &old).unwrap().ends_with("OK"));
     let at = server.address.to_string();
-    assert_eq!(run(&mut overdue(&["health", "--listen", &at])).status, 0, "health asks without TLS");
+    assert_eq!(
+        run(&mut overdue(&["health", "--listen", &at])).status,
+        0,
+        "health asks without TLS"
+    );
 
     new.write("localhost", directory.path());
     server.signal("HUP");
@@ -47,7 +70,9 @@ fn a_renewed_certificate_needs_no_restart() {
 
     put(&chain, "nothing");
     server.signal("HUP");
-    server.wait_for("the certificate stays the one that was read before: cannot read the certificate");
+    server.wait_for(
+        "the certificate stays the one that was read before: cannot read the certificate",
+    );
     assert!(health(&server, &new).unwrap().ends_with("OK"));
     server.stop();
 }
@@ -55,7 +80,8 @@ fn a_renewed_certificate_needs_no_restart() {
 #[test]
 fn both_files_are_needed_and_must_belong_together() {
     let (directory, data) = temp_data_directory();
-    let (one, other) = (directory.path().join("one"), directory.path().join("other"));
+    let one = directory.path().join("one");
+    let other = directory.path().join("other");
     let [chain, _] = [&one, &other].map(|place| {
         std::fs::create_dir(place).unwrap();
         Authority::new().write("localhost", place)
@@ -63,12 +89,49 @@ fn both_files_are_needed_and_must_belong_together() {
         .clone();
     let foreign = other.join("server.key");
     for (words, status, said) in [
-        (&["--tls-cert", chain.to_str().unwrap()][..], 2, "--tls-key <FILE>"),
-        (&["--tls-cert", chain.to_str().unwrap(), "--tls-key", foreign.to_str().unwrap()], 1, "cannot use the private key"),
-        (&["--tls-cert", "/nowhere/a.pem", "--tls-key", "/nowhere/a.key"], 1, "cannot read the certificate /nowhere/a.pem: No such file"),
+        (
+            &["--tls-cert", chain.to_str().unwrap()][..],
+            2,
+            "--tls-key <FILE>",
+        ),
+        (
+            &[
+                "--tls-cert",
+                chain.to_str().unwrap(),
+                "--tls-key",
+                foreign.to_str().unwrap(),
+            ],
+            1,
+            "cannot use the private key",
+        ),
+        (
+            &[
+                "--tls-cert",
+                "/nowhere/a.pem",
+                "--tls-key",
+                "/nowhere/a.key",
+            ],
+            1,
+            "cannot read the certificate /nowhere/a.pem: No such file",
+        ),
     ] {
-        let done = run(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(&data).args(words));
-        assert_eq!((done.status, done.err.lines().count(), done.err.contains(said)), (status, 1, true), "{}", done.err);
+        let done = run(overdue(&["serve", "--listen", "127.0.0.1:0"])
+            .arg("--data")
+            .arg(&data)
+            .args(words));
+        assert_eq!(
+            (
+                done.status,
+                done.err.lines().count(),
+                done.err.contains(said)
+            ),
+            (status, 1, true),
+            "{}",
+            done.err
+        );
     }
-    assert!(!data.join("overdue.redb").exists(), "a start that fails makes nothing");
+    assert!(
+        !data.join("overdue.redb").exists(),
+        "a start that fails makes nothing"
+    );
 }

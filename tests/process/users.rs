@@ -6,22 +6,39 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::server_process::{ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory};
+use crate::server_process::{
+    ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory,
+};
 
 /// Runs a command with something on its standard input.
 fn typed(data: &Path, words: &[&str], text: &str) -> ProcessOutput {
     let mut command = overdue(words);
-    let mut child = command.arg("--data").arg(data).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .arg("--data")
+        .arg(data)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     // It may end before it has read all.
     let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    ProcessOutput { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    ProcessOutput {
+        status: output.status.code().unwrap(),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
 }
 
 fn refused(data: &Path, words: &[&str], part: &str) {
     let done = run(overdue(words).arg("--data").arg(data));
-    assert!(done.status != 0 && done.err.contains(part), "{words:?}: {}", done.err);
+    assert!(
+        done.status != 0 && done.err.contains(part),
+        "{words:?}: {}",
+        done.err
+    );
 }
 
 fn list(data: &Path) -> Vec<Value> {
@@ -29,31 +46,86 @@ fn list(data: &Path) -> Vec<Value> {
 }
 
 fn provision(data: &Path, base: &str) {
-    let done = typed(data, &["user", "create", "Ann", "--owner", "--password-stdin"], "correct horse\n");
-    assert_eq!((done.status, done.out.trim().len(), done.err.as_str()), (0, 36, ""));
+    let done = typed(
+        data,
+        &["user", "create", "Ann", "--owner", "--password-stdin"],
+        "correct horse\n",
+    );
+    assert_eq!(
+        (done.status, done.out.trim().len(), done.err.as_str()),
+        (0, 36, "")
+    );
     refused(data, &["user", "link"], "there is a user already");
-    refused(data, &["user", "create", "ANN", "--owner"], "there is a user of that name already");
-    refused(data, &["user", "create", "bob", "--member", "nowhere"], "there is no project \"nowhere\"");
+    refused(
+        data,
+        &["user", "create", "ANN", "--owner"],
+        "there is a user of that name already",
+    );
+    refused(
+        data,
+        &["user", "create", "bob", "--member", "nowhere"],
+        "there is no project \"nowhere\"",
+    );
     refused(data, &["user", "create", "bob"], "--owner");
     refused(data, &["user", "delete", "ann"], "last owner");
     for password in ["short", "Bob Ross's", ""] {
-        let done = typed(data, &["user", "create", "bob ross's", "--owner", "--password-stdin"], password);
-        assert_eq!((done.status, done.err.contains("a password")), (2, true), "{password}: {}", done.err);
+        let done = typed(
+            data,
+            &[
+                "user",
+                "create",
+                "bob ross's",
+                "--owner",
+                "--password-stdin",
+            ],
+            password,
+        );
+        assert_eq!(
+            (done.status, done.err.contains("a password")),
+            (2, true),
+            "{password}: {}",
+            done.err
+        );
     }
-    let words = ["user", "create", "bob", "--member", "one", "--read-only", "two", "--json"];
+    let words = [
+        "user",
+        "create",
+        "bob",
+        "--member",
+        "one",
+        "--read-only",
+        "two",
+        "--json",
+    ];
     let invited = run(overdue(&words).arg("--data").arg(data));
     let invited: Value = serde_json::from_str(&invited.out).unwrap();
     let path = invited["path"].as_str().unwrap();
     assert!(path.starts_with("/invite/") && path.len() == 28, "{path}");
-    assert_eq!(invited["url"].as_str(), (!base.is_empty()).then(|| format!("{base}{path}")).as_deref());
+    assert_eq!(
+        invited["url"].as_str(),
+        (!base.is_empty())
+            .then(|| format!("{base}{path}"))
+            .as_deref()
+    );
     let users = list(data);
     let bob = users.iter().find(|user| user["name"] == "bob").unwrap();
     assert_eq!(
         bob["grant"],
         serde_json::json!({"projects": [{"project": "one", "access": "member"}, {"project": "two", "access": "read-only"}]})
     );
-    assert_eq!((&bob["status"], &bob["sessions"]), (&"invited".into(), &0.into()));
-    assert_eq!(typed(data, &["user", "passwd", "bob", "--password-stdin"], "another horse").status, 0);
+    assert_eq!(
+        (&bob["status"], &bob["sessions"]),
+        (&"invited".into(), &0.into())
+    );
+    assert_eq!(
+        typed(
+            data,
+            &["user", "passwd", "bob", "--password-stdin"],
+            "another horse"
+        )
+        .status,
+        0
+    );
     let reset = run(overdue(&["user", "link", "BOB"]).arg("--data").arg(data));
     assert!(reset.out.contains("/reset/"), "{}", reset.out);
     for words in [
@@ -66,11 +138,17 @@ fn provision(data: &Path, base: &str) {
     }
     let table = admin(data, &["user", "list"]);
     assert_eq!(list(data)[0]["second_factor"], false);
-    assert!(table.contains("disabled") && table.contains("everything") && !table.contains("$argon2id"), "{table}");
+    assert!(
+        table.contains("disabled") && table.contains("everything") && !table.contains("$argon2id"),
+        "{table}"
+    );
     refused(data, &["user", "link", "ann"], "is disabled");
     refused(data, &["user", "set", "rob", "--disable"], "last owner");
     refused(data, &["user", "set", "rob"], "--name");
-    admin(data, &["user", "set", "ann", "--enable", "--read-only", "two"]);
+    admin(
+        data,
+        &["user", "set", "ann", "--enable", "--read-only", "two"],
+    );
     admin(data, &["user", "delete", "ann", "--yes"]);
     assert_eq!(list(data).len(), 1);
 }
@@ -81,7 +159,12 @@ fn users_are_managed_without_a_server() {
     admin(&data, &["project", "create", "one"]);
     admin(&data, &["project", "create", "two"]);
     let setup = run(overdue(&["user", "link"]).arg("--data").arg(&data));
-    assert!(setup.out.starts_with("/setup/") && setup.err.contains("no server with pages is running"), "{} {}", setup.out, setup.err);
+    assert!(
+        setup.out.starts_with("/setup/") && setup.err.contains("no server with pages is running"),
+        "{} {}",
+        setup.out,
+        setup.err
+    );
     provision(&data, "");
 }
 
@@ -90,12 +173,21 @@ fn a_server_without_pages_shows_no_link_to_them() {
     let (directory, data) = temp_data_directory();
     let file = directory.path().join("users.toml");
     std::fs::write(&file, "version = 1\n[user.ann]\nowner = true\n").unwrap();
-    let mut server = ServerProcess::start_with(&data, &["--no-web", "--apply", file.to_str().unwrap()]);
-    server.find_or_wait_for("no link for the user \"ann\" is made, since no pages are served");
+    let mut server =
+        ServerProcess::start_with(&data, &["--no-web", "--apply", file.to_str().unwrap()]);
+    server.find_or_wait_for(r#"no link for the user "ann" is made, since no pages are served"#);
     let link = run(overdue(&["user", "link", "ann"]).arg("--data").arg(&data));
-    assert!(link.out.starts_with("/invite/") && link.err.contains("no server with pages is running"), "{} {}", link.out, link.err);
+    assert!(
+        link.out.starts_with("/invite/") && link.err.contains("no server with pages is running"),
+        "{} {}",
+        link.out,
+        link.err
+    );
     let said = server.log.join("\n");
-    assert!(!said.contains("/setup/") && !said.contains("/invite/"), "{said}");
+    assert!(
+        !said.contains("/setup/") && !said.contains("/invite/"),
+        "{said}"
+    );
     server.stop();
 }
 

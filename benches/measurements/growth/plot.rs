@@ -10,9 +10,11 @@ const PANEL: f64 = LEFT + SIDE + 24.0;
 const HEIGHT: f64 = TOP + SIDE + 52.0;
 
 const TITLE: &str = "Memory, disk and start-up over the number of checks";
-const STYLE: &str = "text{font:12px sans-serif;fill:#24292f}.title{font-weight:600}.axis{stroke:#d0d7de}.line{stroke:#0969da;fill:none;\
-    stroke-width:2}circle{fill:#0969da}@media(prefers-color-scheme:dark){text{fill:#e6edf3}.axis{stroke:#3d444d}.line{stroke:#58a6ff}\
-    circle{fill:#58a6ff}}";
+const STYLE: &str = "text{font:12px \
+                     sans-serif;fill:#24292f}.title{font-weight:600}.axis{stroke:#d0d7de}.\
+                     line{stroke:#0969da;fill:none;stroke-width:2}circle{fill:#0969da}@\
+                     media(prefers-color-scheme:dark){text{fill:#e6edf3}.axis{stroke:#3d444d}.\
+                     line{stroke:#58a6ff}circle{fill:#58a6ff}}";
 
 /// One figure over the number of checks.
 pub(super) struct Panel {
@@ -23,7 +25,10 @@ pub(super) struct Panel {
 
 impl Panel {
     pub(super) fn new(title: &'static str) -> Self {
-        Self { title, points: Vec::new() }
+        Self {
+            title,
+            points: Vec::new(),
+        }
     }
 }
 
@@ -56,7 +61,11 @@ pub(super) fn draw(panels: &[Panel]) -> String {
     );
     for (nth, panel) in panels.iter().enumerate() {
         // Writing to a String cannot fail.
-        let _ = write!(svg, r#"<g transform="translate({},{TOP})">"#, PANEL * nth as f64 + LEFT);
+        let _ = write!(
+            svg,
+            r#"<g transform="translate({},{TOP})">"#,
+            PANEL * nth as f64 + LEFT
+        );
         draw_panel(&mut svg, panel);
         svg.push_str("</g>");
     }
@@ -65,31 +74,61 @@ pub(super) fn draw(panels: &[Panel]) -> String {
 }
 
 fn draw_panel(svg: &mut String, panel: &Panel) {
-    let (across, up) = (decades(panel.points.iter().map(|point| point.0)), decades(panel.points.iter().map(|point| point.1)));
+    let across = decades(panel.points.iter().map(|point| point.0));
+    let up = decades(panel.points.iter().map(|point| point.1));
     let mut put = |text: std::fmt::Arguments<'_>| {
         let _ = svg.write_fmt(text);
     };
-    put(format_args!(r#"<text class="title" x="0" y="-18">{}</text>"#, panel.title));
+    put(format_args!(
+        r#"<text class="title" x="0" y="-18">{}</text>"#,
+        panel.title
+    ));
     for exponent in across.0..=across.1 {
-        let (x, label) = (SIDE * axis_position(10f64.powi(exponent), across), short_number(10f64.powi(exponent)));
+        let x = SIDE * axis_position(10f64.powi(exponent), across);
+        let label = short_number(10f64.powi(exponent));
         put(format_args!(
             r#"<path class="axis" d="M{x:.1} 0V{SIDE}"/><text x="{x:.1}" y="{}" text-anchor="middle">{label}</text>"#,
             SIDE + 18.0
         ));
     }
     for exponent in up.0..=up.1 {
-        let (y, label) = (SIDE - SIDE * axis_position(10f64.powi(exponent), up), short_number(10f64.powi(exponent)));
-        put(format_args!(r#"<path class="axis" d="M0 {y:.1}H{SIDE}"/><text x="-8" y="{:.1}" text-anchor="end">{label}</text>"#, y + 4.0));
+        let y = SIDE - SIDE * axis_position(10f64.powi(exponent), up);
+        let label = short_number(10f64.powi(exponent));
+        put(format_args!(
+            r#"<path class="axis" d="M0 {y:.1}H{SIDE}"/><text x="-8" y="{:.1}" text-anchor="end">{label}</text>"#,
+            y + 4.0
+        ));
     }
-    put(format_args!(r#"<text x="{}" y="{}" text-anchor="middle">checks</text>"#, SIDE / 2.0, SIDE + 38.0));
-    let at = |point: &(f64, f64)| (SIDE * axis_position(point.0, across), SIDE - SIDE * axis_position(point.1, up));
-    let corners: Vec<_> = panel.points.iter().map(at).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    put(format_args!(r#"<polyline class="line" points="{}"/>"#, corners.join(" ")));
+    put(format_args!(
+        r#"<text x="{}" y="{}" text-anchor="middle">checks</text>"#,
+        SIDE / 2.0,
+        SIDE + 38.0
+    ));
+    let at = |point: &(f64, f64)| {
+        (
+            SIDE * axis_position(point.0, across),
+            SIDE - SIDE * axis_position(point.1, up),
+        )
+    };
+    let corners: Vec<_> = panel
+        .points
+        .iter()
+        .map(at)
+        .map(|(x, y)| format!("{x:.1},{y:.1}"))
+        .collect();
+    put(format_args!(
+        r#"<polyline class="line" points="{}"/>"#,
+        corners.join(" ")
+    ));
     for point in &panel.points {
         let (x, y) = at(point);
         // There is space left of a rising line; the first label would leave the panel.
         let anchor = if x > SIDE / 4.0 { "end" } else { "start" };
-        let value = if point.1 < 10.0 { format!("{:.1}", point.1) } else { format!("{:.0}", point.1) };
+        let value = if point.1 < 10.0 {
+            format!("{:.1}", point.1)
+        } else {
+            format!("{:.0}", point.1)
+        };
         put(format_args!(
             r#"<circle cx="{x:.1}" cy="{y:.1}" r="3"/><text x="{x:.1}" y="{:.1}" text-anchor="{anchor}">{value}</text>"#,
             y - 8.0

@@ -5,7 +5,8 @@ use uuid::Uuid;
 use super::format_timestamp;
 use crate::admin::request::AdminReply;
 use crate::admin::request::channel::{
-    ChannelAction, ChannelRow, CheckSelectionRow, DeliveryRow, MemberTestRow, NamedObject, RefusedRow, TestRow,
+    ChannelAction, ChannelRow, CheckSelectionRow, DeliveryRow, MemberTestRow, NamedObject,
+    RefusedRow, TestRow,
 };
 use crate::channel::alert_text;
 use crate::domain::alert::{DeliveryRecord, DeliveryResult, RefusedRecipient};
@@ -38,10 +39,20 @@ pub(super) fn list(handle: &Handle, project: Option<ProjectId>, show_settings: b
                 since: since.map(format_timestamp),
                 waiting: state.outbox.row_count_of(channel.id),
                 last_error: last_error.map(Into::into),
-                unsubscribed: channel.health.unsubscribed.iter().map(|recipient| String::from(&**recipient)).collect(),
+                unsubscribed: channel
+                    .health
+                    .unsubscribed
+                    .iter()
+                    .map(|recipient| String::from(&**recipient))
+                    .collect(),
                 refused: channel.health.refused.iter().map(refused_row).collect(),
-                settings: show_settings
-                    .then(|| state.display_settings(&channel).masked().map(|(key, value)| (key.into(), value.into_owned())).collect()),
+                settings: show_settings.then(|| {
+                    state
+                        .display_settings(&channel)
+                        .masked()
+                        .map(|(key, value)| (key.into(), value.into_owned()))
+                        .collect()
+                }),
             }
         });
         AdminReply::Channels(rows.collect())
@@ -49,16 +60,28 @@ pub(super) fn list(handle: &Handle, project: Option<ProjectId>, show_settings: b
 }
 
 fn refused_row(refused: &RefusedRecipient) -> RefusedRow {
-    RefusedRow { recipient: String::from(&*refused.address), since: format_timestamp(refused.since), error: String::from(&*refused.reason) }
+    RefusedRow {
+        recipient: String::from(&*refused.address),
+        since: format_timestamp(refused.since),
+        error: String::from(&*refused.reason),
+    }
 }
 
 /// Handles an action on one channel.
-pub(super) async fn handle_action(handle: &Handle, channel: &Channel, what: ChannelAction) -> Result<AdminReply, OperationError> {
+pub(super) async fn handle_action(
+    handle: &Handle,
+    channel: &Channel,
+    what: ChannelAction,
+) -> Result<AdminReply, OperationError> {
     use manage::channel::{assign, disable, enable};
     let (chosen, assigned) = match what {
         ChannelAction::Test { up } => return test(handle, channel, up).await,
-        ChannelAction::Enable => return enable(handle, channel.id).await.map(|()| AdminReply::Done),
-        ChannelAction::Disable => return disable(handle, channel.id).await.map(|()| AdminReply::Done),
+        ChannelAction::Enable => {
+            return enable(handle, channel.id).await.map(|()| AdminReply::Done);
+        }
+        ChannelAction::Disable => {
+            return disable(handle, channel.id).await.map(|()| AdminReply::Done);
+        }
         ChannelAction::Assign(chosen) => (chosen, true),
         ChannelAction::Unassign(chosen) => (chosen, false),
     };
@@ -67,15 +90,28 @@ pub(super) async fn handle_action(handle: &Handle, channel: &Channel, what: Chan
         CheckSelectionRow::Tagged(tags) => manage::channel::CheckSelection::Tagged(tags),
         CheckSelectionRow::Named(names) => manage::channel::CheckSelection::Named(names),
     };
-    assign(handle, channel, chosen, assigned).await.map(AdminReply::Assigned)
+    assign(handle, channel, chosen, assigned)
+        .await
+        .map(AdminReply::Assigned)
 }
 
 /// Tests a channel, or the channels of a group.
 async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<AdminReply, OperationError> {
     let member = |MemberTest { channel, tried }: MemberTest| {
-        let test =
-            tried.map_or_else(|error| TestRow { delivered: false, millis: 0, status: None, error: Some(error.to_string()) }, test_row);
-        MemberTestRow { uuid: channel.uuid, name: channel_label(&channel), test }
+        let test = tried.map_or_else(
+            |error| TestRow {
+                delivered: false,
+                millis: 0,
+                status: None,
+                error: Some(error.to_string()),
+            },
+            test_row,
+        );
+        MemberTestRow {
+            uuid: channel.uuid,
+            name: channel_label(&channel),
+            test,
+        }
     };
     Ok(match manage::channel::test(handle, channel, up).await? {
         Tested::Channel(tried) => AdminReply::Tested(test_row(tried)),
@@ -84,27 +120,59 @@ async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<AdminReply
 }
 
 fn test_row(tried: ChannelTestResult) -> TestRow {
-    let ChannelTestResult { duration: took, status, error: failed, missed } = tried;
+    let ChannelTestResult {
+        duration: took,
+        status,
+        error: failed,
+        missed,
+    } = tried;
     let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    TestRow { delivered: failed.is_none(), millis, status: response_status(status), error: failed.or(missed) }
+    TestRow {
+        delivered: failed.is_none(),
+        millis,
+        status: response_status(status),
+        error: failed.or(missed),
+    }
 }
 
 /// Lists the newest deliveries that match a filter.
-pub(super) async fn list_deliveries(handle: &Handle, wanted: DeliveryFilter, limit: u32) -> Result<AdminReply, OperationError> {
+pub(super) async fn list_deliveries(
+    handle: &Handle,
+    wanted: DeliveryFilter,
+    limit: u32,
+) -> Result<AdminReply, OperationError> {
     // A u32 fits a usize on every target with sockets.
     let limit = limit as usize;
     let waiting = manage::delivery::list_waiting(handle, wanted, limit);
     let deliveries = manage::delivery::list(handle, wanted, limit).await?;
     // A message that was finished in the meantime is in both lists.
     let is_finished = |number| deliveries.iter().any(|delivery| delivery.number == number);
-    let waiting: Vec<_> = waiting.into_iter().filter(|message| !is_finished(message.message.number)).collect();
-    let waiting = waiting.into_iter().map(|message| waiting_row(handle, message));
-    let rows: Vec<_> = waiting.chain(deliveries.into_iter().map(|delivery| delivery_row(handle, delivery))).take(limit).collect();
+    let waiting: Vec<_> = waiting
+        .into_iter()
+        .filter(|message| !is_finished(message.message.number))
+        .collect();
+    let waiting = waiting
+        .into_iter()
+        .map(|message| waiting_row(handle, message));
+    let rows: Vec<_> = waiting
+        .chain(
+            deliveries
+                .into_iter()
+                .map(|delivery| delivery_row(handle, delivery)),
+        )
+        .take(limit)
+        .collect();
     Ok(AdminReply::Deliveries(rows))
 }
 
 /// Returns the row of a message that is not finished.
-fn waiting_row(handle: &Handle, WaitingMessage { message: row, failure_reason: reason }: WaitingMessage) -> DeliveryRow {
+fn waiting_row(
+    handle: &Handle,
+    WaitingMessage {
+        message: row,
+        failure_reason: reason,
+    }: WaitingMessage,
+) -> DeliveryRow {
     let queued = row.queued;
     let delivery = DeliveryRecord {
         number: row.number,
@@ -121,13 +189,20 @@ fn waiting_row(handle: &Handle, WaitingMessage { message: row, failure_reason: r
         may_be_duplicate: row.may_be_duplicate,
         merged_into: None,
     };
-    DeliveryRow { outcome: WAITING_RESULT.into(), ..delivery_row(handle, delivery) }
+    DeliveryRow {
+        outcome: WAITING_RESULT.into(),
+        ..delivery_row(handle, delivery)
+    }
 }
 
 fn delivery_row(handle: &Handle, delivery: DeliveryRecord) -> DeliveryRow {
     handle.with_state(|state| {
-        let check = state.check(delivery.check).map(|check| (check.uuid, alert_text::check_display_name(&check.settings)));
-        let channel = state.channel(delivery.channel).map(|channel| (channel.uuid, channel_label(channel)));
+        let check = state
+            .check(delivery.check)
+            .map(|check| (check.uuid, alert_text::check_display_name(&check.settings)));
+        let channel = state
+            .channel(delivery.channel)
+            .map(|channel| (channel.uuid, channel_label(channel)));
         DeliveryRow {
             number: delivery.number.0,
             time: format_timestamp(delivery.finished),
@@ -147,13 +222,25 @@ fn delivery_row(handle: &Handle, delivery: DeliveryRecord) -> DeliveryRow {
 /// Returns the name of a channel, or its kind if it has none.
 fn channel_label(channel: &Channel) -> String {
     let name = channel.name.as_str();
-    if name.is_empty() { channel.settings.kind().name.into() } else { name.into() }
+    if name.is_empty() {
+        channel.settings.kind().name.into()
+    } else {
+        name.into()
+    }
 }
 
 /// Returns the object with this number; `None` for number 0.
 fn named_object(number: u64, found: Option<(Uuid, String)>) -> Option<NamedObject> {
-    let found = found.map(|(uuid, name)| NamedObject { uuid: Some(uuid), name });
-    (number > 0).then(|| found.unwrap_or_else(|| NamedObject { uuid: None, name: DELETED_NAME.into() }))
+    let found = found.map(|(uuid, name)| NamedObject {
+        uuid: Some(uuid),
+        name,
+    });
+    (number > 0).then(|| {
+        found.unwrap_or_else(|| NamedObject {
+            uuid: None,
+            name: DELETED_NAME.into(),
+        })
+    })
 }
 
 fn response_status(status: u16) -> Option<u16> {

@@ -29,36 +29,82 @@ pub struct CheckListing {
 
 impl CheckListing {
     /// Starts a list of the checks of a project or of all.
-    pub(super) fn new(project: Option<ProjectId>, tags: Vec<String>, statuses: Vec<String>) -> Self {
-        Self { project, tags, statuses, cursor: None }
+    pub(super) fn new(
+        project: Option<ProjectId>,
+        tags: Vec<String>,
+        statuses: Vec<String>,
+    ) -> Self {
+        Self {
+            project,
+            tags,
+            statuses,
+            cursor: None,
+        }
     }
 
     /// Returns the next page.
     pub(super) fn next_page(self, handle: &Handle) -> AdminResponse {
-        let Self { project, tags, statuses, cursor: after } = self;
+        let Self {
+            project,
+            tags,
+            statuses,
+            cursor: after,
+        } = self;
         let (found, after) = list_page(handle, project, after, CHECKS_PER_PAGE);
         let now = handle.now();
-        let wanted = |found: &&CheckDetails| tags.iter().all(|tag| found.check.settings.tags.contains(tag));
-        let rows = found.iter().filter(wanted).map(|found| check_row(found, now));
-        let reply = AdminReply::Checks(rows.filter(|row| statuses.is_empty() || statuses.contains(&row.status)).collect());
-        (reply, after.map(|after| ReplyStream::Checks(Self { project, tags, statuses, cursor: Some(after) })))
+        let wanted = |found: &&CheckDetails| {
+            tags.iter()
+                .all(|tag| found.check.settings.tags.contains(tag))
+        };
+        let rows = found
+            .iter()
+            .filter(wanted)
+            .map(|found| check_row(found, now));
+        let reply = AdminReply::Checks(
+            rows.filter(|row| statuses.is_empty() || statuses.contains(&row.status))
+                .collect(),
+        );
+        (
+            reply,
+            after.map(|after| {
+                ReplyStream::Checks(Self {
+                    project,
+                    tags,
+                    statuses,
+                    cursor: Some(after),
+                })
+            }),
+        )
     }
 }
 
 /// Handles an action on one check.
-pub(super) async fn handle_action(handle: &Handle, check: Check, what: CheckAction) -> Result<AdminReply, OperationError> {
+pub(super) async fn handle_action(
+    handle: &Handle,
+    check: Check,
+    what: CheckAction,
+) -> Result<AdminReply, OperationError> {
     use manage::check::{delete, flips, load_details, pause, pings, resume, set_alerting, update};
     let done = match what {
         CheckAction::Show => {
             let found = load_details(handle, check).ok_or(OperationError::Removed)?;
             let ping_url = Some(format!("/ping/{}", found.check.uuid));
-            return Ok(AdminReply::Checks(vec![CheckRow { ping_url, ..check_row(&found, handle.now()) }]));
+            return Ok(AdminReply::Checks(vec![CheckRow {
+                ping_url,
+                ..check_row(&found, handle.now())
+            }]));
         }
         CheckAction::Pings => return Ok(pings_reply(&pings(handle, check).await?)),
         CheckAction::Flips => return Ok(flips_reply(&flips(handle, check).await?)),
-        CheckAction::Alerting { after: None, parents: None } => return Ok(alerting_reply(handle, &check)),
+        CheckAction::Alerting {
+            after: None,
+            parents: None,
+        } => return Ok(alerting_reply(handle, &check)),
         CheckAction::Alerting { after, parents } => {
-            return Ok(alerting_reply(handle, &*set_alerting(handle, &check, after, parents).await?));
+            return Ok(alerting_reply(
+                handle,
+                &*set_alerting(handle, &check, after, parents).await?,
+            ));
         }
         CheckAction::Set(edit) => update(handle, check.id, *edit).await,
         CheckAction::Pause => pause(handle, check.id).await,
@@ -70,9 +116,18 @@ pub(super) async fn handle_action(handle: &Handle, check: Check, what: CheckActi
 
 /// Returns the row of a check at `now`.
 fn check_row(found: &CheckDetails, now: Timestamp) -> CheckRow {
-    let CheckDetails { check, project, channels } = found;
-    let (settings, life, filters) = (&*check.settings, &check.state, check.settings.filters);
-    let mut uuids: Vec<_> = channels.iter().map(|channel| channel.uuid.to_string()).collect();
+    let CheckDetails {
+        check,
+        project,
+        channels,
+    } = found;
+    let settings = &*check.settings;
+    let life = &check.state;
+    let filters = check.settings.filters;
+    let mut uuids: Vec<_> = channels
+        .iter()
+        .map(|channel| channel.uuid.to_string())
+        .collect();
     uuids.sort_unstable();
     CheckRow {
         uuid: check.uuid,
@@ -86,10 +141,18 @@ fn check_row(found: &CheckDetails, now: Timestamp) -> CheckRow {
         n_pings: life.n_pings,
         last_ping: life.last_ping.map(format_timestamp),
         next_ping: life.next_ping().map(format_timestamp),
-        last_duration: life.last_duration.map(|micros| micros.max(0) / MICROS_PER_SEC),
+        last_duration: life
+            .last_duration
+            .map(|micros| micros.max(0) / MICROS_PER_SEC),
         timeout: settings.schedule.is_none().then(|| settings.timeout.get()),
-        schedule: settings.schedule.as_ref().map(|schedule| schedule.text().into()),
-        tz: settings.schedule.is_some().then(|| settings.tz.name().into()),
+        schedule: settings
+            .schedule
+            .as_ref()
+            .map(|schedule| schedule.text().into()),
+        tz: settings
+            .schedule
+            .is_some()
+            .then(|| settings.tz.name().into()),
         grace: settings.grace.get(),
         manual_resume: settings.manual_resume,
         methods: if settings.post_only { "POST" } else { "" }.into(),
@@ -106,10 +169,17 @@ fn check_row(found: &CheckDetails, now: Timestamp) -> CheckRow {
 }
 
 fn alerting_reply(handle: &Handle, check: &Check) -> AdminReply {
-    let Check { settings, state, .. } = check;
+    let Check {
+        settings, state, ..
+    } = check;
     let waits = state.notification.pending_decision();
     handle.with_state(|checks| {
-        let parents: Vec<_> = settings.parents.ids().iter().filter_map(|id| Some(checks.check(*id)?.uuid.to_string())).collect();
+        let parents: Vec<_> = settings
+            .parents
+            .ids()
+            .iter()
+            .filter_map(|id| Some(checks.check(*id)?.uuid.to_string()))
+            .collect();
         AdminReply::Alerting(AlertingRow {
             after: settings.failure_threshold.get(),
             parents: parents.join(","),
@@ -117,38 +187,53 @@ fn alerting_reply(handle: &Handle, check: &Check) -> AdminReply {
             telling: state.notification.name().into(),
             until: waits.map(|(at, _)| format_timestamp(at)),
             why: waits.map(|(_, why)| why.into()),
-            unnotified: manage::channel::unnotified_reason(checks, check, handle.transports()).map(Into::into),
+            unnotified: manage::channel::unnotified_reason(checks, check, handle.transports())
+                .map(Into::into),
         })
     })
 }
 
 /// Returns a reply with pings, given newest first.
 fn pings_reply(newest_first: &[Ping]) -> AdminReply {
-    let rows = newest_first.iter().zip(ping::run_durations(newest_first)).map(|(ping, duration)| {
-        let PingOrigin { scheme, method, remote_addr, user_agent: ua } = &ping.origin;
-        let mut date = String::new();
-        ping.at.write_rfc3339_micros(&mut date);
-        PingRow {
-            n: ping.n,
-            kind: ping.kind.name().into(),
-            date,
-            scheme: scheme.name().into(),
-            method: method.name().into(),
-            remote_addr: *remote_addr,
-            ua: ua.as_ref().into(),
-            rid: ping.rid,
-            // Whole hundredths, as in the API.
-            duration: duration.map(|micros| ((micros.max(0) + MICROS_PER_SEC / 200) / (MICROS_PER_SEC / 100)) as f64 / 100.0),
-            exit: ping.exit_status,
-            body_bytes: ping.body_len,
-        }
-    });
+    let rows = newest_first
+        .iter()
+        .zip(ping::run_durations(newest_first))
+        .map(|(ping, duration)| {
+            let PingOrigin {
+                scheme,
+                method,
+                remote_addr,
+                user_agent: ua,
+            } = &ping.origin;
+            let mut date = String::new();
+            ping.at.write_rfc3339_micros(&mut date);
+            PingRow {
+                n: ping.n,
+                kind: ping.kind.name().into(),
+                date,
+                scheme: scheme.name().into(),
+                method: method.name().into(),
+                remote_addr: *remote_addr,
+                ua: ua.as_ref().into(),
+                rid: ping.rid,
+                // Whole hundredths, as in the API.
+                duration: duration.map(|micros| {
+                    ((micros.max(0) + MICROS_PER_SEC / 200) / (MICROS_PER_SEC / 100)) as f64 / 100.0
+                }),
+                exit: ping.exit_status,
+                body_bytes: ping.body_len,
+            }
+        });
     AdminReply::Pings(rows.collect())
 }
 
 /// Returns a reply with flips, given newest first.
 fn flips_reply(newest_first: &[Flip]) -> AdminReply {
     let name = |status: Status| status.name().to_owned();
-    let rows = newest_first.iter().map(|flip| FlipRow { timestamp: format_timestamp(flip.at), from: name(flip.from), to: name(flip.to) });
+    let rows = newest_first.iter().map(|flip| FlipRow {
+        timestamp: format_timestamp(flip.at),
+        from: name(flip.from),
+        to: name(flip.to),
+    });
     AdminReply::Flips(rows.collect())
 }

@@ -16,18 +16,36 @@ pub(super) async fn handle_request(
     manner: ApplyOptions,
     dry: bool,
 ) -> Result<AdminReply, OperationError> {
-    let reading =
-        tokio::task::spawn_blocking(move || ConfigDocument::from_client(document).and_then(|document| declare::read_config(&document)));
+    let reading = tokio::task::spawn_blocking(move || {
+        ConfigDocument::from_client(document).and_then(|document| declare::read_config(&document))
+    });
     let wanted = match reading.await {
         Ok(Ok(wanted)) => wanted,
-        Ok(Err(problems)) => return Ok(AdminReply::Conflicts(problems.into_iter().map(conflict_row).collect())),
-        Err(_) => return Ok(AdminReply::Refused("the server is stopping; nothing was changed, try again".into())),
+        Ok(Err(problems)) => {
+            return Ok(AdminReply::Conflicts(
+                problems.into_iter().map(conflict_row).collect(),
+            ));
+        }
+        Err(_) => {
+            return Ok(AdminReply::Refused(
+                "the server is stopping; nothing was changed, try again".into(),
+            ));
+        }
     };
-    let done = if dry { declare::diff_config(handle, &wanted, manner).await } else { declare::apply_config(handle, wanted, manner).await };
+    let done = if dry {
+        declare::diff_config(handle, &wanted, manner).await
+    } else {
+        declare::apply_config(handle, wanted, manner).await
+    };
     let changes = match done {
         Ok(changes) => changes,
         Err(ConfigApplyError::Conflicts(conflicts)) => {
-            return Ok(AdminReply::Conflicts(conflicts.into_iter().map(|conflict| conflict_row(conflict_problem(conflict))).collect()));
+            return Ok(AdminReply::Conflicts(
+                conflicts
+                    .into_iter()
+                    .map(|conflict| conflict_row(conflict_problem(conflict)))
+                    .collect(),
+            ));
         }
         Err(error) => return Ok(AdminReply::Refused(error.to_string())),
     };
@@ -36,23 +54,39 @@ pub(super) async fn handle_request(
         let needs_link = change.needs_password_link && !dry;
         let mut row = change_row(change);
         if needs_link
-            && let Some(user) =
-                UserName::parse(&row.id).ok().and_then(|name| handle.with_state(|state| state.users.by_name(&name).cloned()))
+            && let Some(user) = UserName::parse(&row.id)
+                .ok()
+                .and_then(|name| handle.with_state(|state| state.users.by_name(&name).cloned()))
         {
-            let AdminReply::MadeLink(link) = users::create_link(handle, Some(&user)).await? else { continue };
+            let AdminReply::MadeLink(link) = users::create_link(handle, Some(&user)).await? else {
+                continue;
+            };
             row.link = Some(link);
         }
         rows.push(row);
     }
     if !dry && rows.iter().any(|row| row.op != "leave") {
-        tracing::info!(changes = rows.len(), "the command line applied what files declare");
+        tracing::info!(
+            changes = rows.len(),
+            "the command line applied what files declare"
+        );
     }
     Ok(AdminReply::Changes(rows))
 }
 
 fn change_row(change: PlannedChange) -> ChangeRow {
-    let PlannedChange { operation: op, object: at, fields, uuid, .. } = change;
-    let fields = fields.into_iter().map(|(name, from, to)| ChangedFieldRow { name: name.into(), from, to });
+    let PlannedChange {
+        operation: op,
+        object: at,
+        fields,
+        uuid,
+        ..
+    } = change;
+    let fields = fields.into_iter().map(|(name, from, to)| ChangedFieldRow {
+        name: name.into(),
+        from,
+        to,
+    });
     ChangeRow {
         op: op.name().into(),
         project: at.project.map(Into::into),
@@ -66,5 +100,8 @@ fn change_row(change: PlannedChange) -> ChangeRow {
 }
 
 fn conflict_row(problem: ConfigProblem) -> ConflictRow {
-    ConflictRow { path: problem.path, reason: problem.reason }
+    ConflictRow {
+        path: problem.path,
+        reason: problem.reason,
+    }
 }

@@ -19,11 +19,19 @@ pub(super) async fn create(
 ) -> Result<AdminReply, OperationError> {
     let user = user::create(handle, name, password, resolve_grant(handle, grant)?).await?;
     tracing::info!(user = user.name.as_str(), "the command line made a user");
-    if user.password.is_some() { Ok(AdminReply::Made(user.uuid)) } else { create_link(handle, Some(&user)).await }
+    if user.password.is_some() {
+        Ok(AdminReply::Made(user.uuid))
+    } else {
+        create_link(handle, Some(&user)).await
+    }
 }
 
 /// Handles an action on one user.
-pub(super) async fn handle_action(handle: &Handle, user: &User, what: UserAction) -> Result<AdminReply, OperationError> {
+pub(super) async fn handle_action(
+    handle: &Handle,
+    user: &User,
+    what: UserAction,
+) -> Result<AdminReply, OperationError> {
     let done = match what {
         UserAction::Set { .. } => "changed a user",
         UserAction::Password(_) => "gave a user another password",
@@ -33,18 +41,41 @@ pub(super) async fn handle_action(handle: &Handle, user: &User, what: UserAction
         UserAction::Link => "",
     };
     match what {
-        UserAction::Set { name, grant, disabled } => {
-            let grant = grant.map(|grant| resolve_grant(handle, grant)).transpose()?;
-            let changes = UserChanges { name, grant, disabled, ..UserChanges::default() };
-            user::update(handle, user.id, changes, None).await.map(drop)?;
+        UserAction::Set {
+            name,
+            grant,
+            disabled,
+        } => {
+            let grant = grant
+                .map(|grant| resolve_grant(handle, grant))
+                .transpose()?;
+            let changes = UserChanges {
+                name,
+                grant,
+                disabled,
+                ..UserChanges::default()
+            };
+            user::update(handle, user.id, changes, None)
+                .await
+                .map(drop)?;
         }
         UserAction::Password(hash) => {
-            let changes = UserChanges { password: Some(hash), ..UserChanges::default() };
-            user::update(handle, user.id, changes, None).await.map(drop)?;
+            let changes = UserChanges {
+                password: Some(hash),
+                ..UserChanges::default()
+            };
+            user::update(handle, user.id, changes, None)
+                .await
+                .map(drop)?;
         }
         UserAction::ResetTotp => {
-            let changes = UserChanges { second_factor: Some(None), ..UserChanges::default() };
-            user::update(handle, user.id, changes, None).await.map(drop)?;
+            let changes = UserChanges {
+                second_factor: Some(None),
+                ..UserChanges::default()
+            };
+            user::update(handle, user.id, changes, None)
+                .await
+                .map(drop)?;
         }
         UserAction::Delete => user::delete(handle, user.id).await?,
         UserAction::SignOut => user::end_sessions(handle, user.id, SessionSelection::All).await?,
@@ -55,18 +86,34 @@ pub(super) async fn handle_action(handle: &Handle, user: &User, what: UserAction
 }
 
 /// Creates a link for a user, or for the initial setup.
-pub(super) async fn create_link(handle: &Handle, user: Option<&User>) -> Result<AdminReply, OperationError> {
+pub(super) async fn create_link(
+    handle: &Handle,
+    user: Option<&User>,
+) -> Result<AdminReply, OperationError> {
     let made: CreatedLink = user::create_link(handle, user).await?;
-    tracing::info!(user = user.map(|user| user.name.as_str()), "the command line made a link: {}", made.kind.name());
+    tracing::info!(
+        user = user.map(|user| user.name.as_str()),
+        "the command line made a link: {}",
+        made.kind.name()
+    );
     let expires = format_timestamp(handle.now().plus_secs(made.lifetime_secs));
-    Ok(AdminReply::MadeLink(LinkRow { user: user.map(|user| user.uuid), path: made.path(), url: None, expires }))
+    Ok(AdminReply::MadeLink(LinkRow {
+        user: user.map(|user| user.uuid),
+        path: made.path(),
+        url: None,
+        expires,
+    }))
 }
 
 pub(super) fn list(handle: &Handle) -> AdminReply {
     let now = handle.now();
     handle.with_state(|state| {
         let row = |user: &User| {
-            let seen: Vec<_> = state.users.sessions_of(user.id, now).map(|session| session.last_used).collect();
+            let seen: Vec<_> = state
+                .users
+                .sessions_of(user.id, now)
+                .map(|session| session.last_used)
+                .collect();
             UserRow {
                 uuid: user.uuid,
                 name: user.name.as_str().into(),
@@ -90,7 +137,9 @@ pub(super) fn list(handle: &Handle) -> AdminReply {
 }
 
 fn resolve_grant(handle: &Handle, granted: GrantRow) -> Result<Grant, OperationError> {
-    let found = |ProjectGrantRow { project, access }| project::find(handle, &project).map(|project| (project.id, access));
+    let found = |ProjectGrantRow { project, access }| {
+        project::find(handle, &project).map(|project| (project.id, access))
+    };
     match granted {
         GrantRow::Owner => Ok(Grant::Owner),
         GrantRow::Projects(projects) => {
@@ -104,7 +153,12 @@ fn grant_row(state: &State, grant: &Grant) -> GrantRow {
     match grant {
         Grant::Owner => GrantRow::Owner,
         Grant::Projects(projects) => {
-            let row = |(id, access)| Some(ProjectGrantRow { project: state.project(id)?.project.name.as_str().into(), access });
+            let row = |(id, access)| {
+                Some(ProjectGrantRow {
+                    project: state.project(id)?.project.name.as_str().into(),
+                    access,
+                })
+            };
             GrantRow::Projects(projects.iter().filter_map(row).collect())
         }
     }

@@ -9,7 +9,8 @@ use uuid::Uuid;
 use crate::domain::check_edit::{ChannelSelection, CheckEdit, UniqueField};
 use crate::domain::check_input::check_seconds;
 pub use crate::domain::check_input::{
-    parse_description, parse_keywords, parse_name, parse_schedule, parse_seconds, parse_slug, parse_tags,
+    parse_description, parse_keywords, parse_name, parse_schedule, parse_seconds, parse_slug,
+    parse_tags,
 };
 use crate::domain::text::{FailureThreshold, Keywords, Seconds};
 use crate::domain::timezone::Timezone;
@@ -146,7 +147,9 @@ struct CheckEditRow {
 
 impl From<&CheckEdit> for CheckEditRow {
     fn from(edit: &CheckEdit) -> Self {
-        let keywords = |keywords: &Option<Keywords>| keywords.as_ref().map(|keywords| keywords.as_str().into());
+        let keywords = |keywords: &Option<Keywords>| {
+            keywords.as_ref().map(|keywords| keywords.as_str().into())
+        };
         Self {
             name: edit.name.as_ref().map(|name| name.as_str().into()),
             slug: edit.slug.as_ref().map(|slug| slug.as_str().into()),
@@ -154,7 +157,10 @@ impl From<&CheckEdit> for CheckEditRow {
             desc: edit.desc.as_ref().map(|desc| desc.as_str().into()),
             timeout: edit.timeout.map(Seconds::get),
             grace: edit.grace.map(Seconds::get),
-            schedule: edit.schedule.as_ref().map(|schedule| schedule.text().into()),
+            schedule: edit
+                .schedule
+                .as_ref()
+                .map(|schedule| schedule.text().into()),
             tz: edit.tz.as_ref().map(|tz| tz.name().into()),
             manual_resume: edit.manual_resume,
             post_only: edit.post_only,
@@ -183,7 +189,9 @@ impl TryFrom<CheckEditRow> for CheckEdit {
             timeout: fields.timeout.map(check_seconds).transpose()?,
             grace: fields.grace.map(check_seconds).transpose()?,
             schedule: parse_optional(fields.schedule, parse_schedule)?,
-            tz: parse_optional(fields.tz, |text| Timezone::parse(text).map_err(|error| error.to_string()))?,
+            tz: parse_optional(fields.tz, |text| {
+                Timezone::parse(text).map_err(|error| error.to_string())
+            })?,
             manual_resume: fields.manual_resume,
             post_only: fields.post_only,
             start_kw: keywords(fields.start_kw)?,
@@ -201,7 +209,10 @@ impl TryFrom<CheckEditRow> for CheckEdit {
     }
 }
 
-fn parse_optional<T>(text: Option<String>, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+fn parse_optional<T>(
+    text: Option<String>,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Option<T>, String> {
     text.map(|text| parse(&text)).transpose()
 }
 
@@ -209,12 +220,20 @@ fn parse_optional<T>(text: Option<String>, parse: impl FnOnce(&str) -> Result<T,
 pub(super) mod edit {
     use super::{CheckEdit, CheckEditRow, Deserialize, Serialize};
 
-    pub(crate) fn serialize<S: serde::Serializer>(edit: &CheckEdit, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: serde::Serializer>(
+        edit: &CheckEdit,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         CheckEditRow::from(edit).serialize(to)
     }
 
-    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<CheckEdit>, D::Error> {
-        CheckEditRow::deserialize(from)?.try_into().map(Box::new).map_err(serde::de::Error::custom)
+    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        from: D,
+    ) -> Result<Box<CheckEdit>, D::Error> {
+        CheckEditRow::deserialize(from)?
+            .try_into()
+            .map(Box::new)
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -222,12 +241,20 @@ pub(super) mod edit {
 pub(super) mod failures {
     use super::{Deserialize, FailureThreshold, Serialize};
 
-    pub(crate) fn serialize<S: serde::Serializer>(after: &Option<FailureThreshold>, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: serde::Serializer>(
+        after: &Option<FailureThreshold>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         after.map(FailureThreshold::get).serialize(to)
     }
 
-    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<FailureThreshold>, D::Error> {
-        Option::deserialize(from)?.map(FailureThreshold::parse).transpose().map_err(serde::de::Error::custom)
+    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<FailureThreshold>, D::Error> {
+        Option::deserialize(from)?
+            .map(FailureThreshold::parse)
+            .transpose()
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -235,11 +262,20 @@ pub(super) mod failures {
 pub(super) mod unique {
     use super::{Deserialize, Serialize, UniqueField};
 
-    pub(crate) fn serialize<S: serde::Serializer>(fields: &[UniqueField], to: S) -> Result<S::Ok, S::Error> {
-        fields.iter().map(|field| field.name()).collect::<Vec<_>>().serialize(to)
+    pub(crate) fn serialize<S: serde::Serializer>(
+        fields: &[UniqueField],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        fields
+            .iter()
+            .map(|field| field.name())
+            .collect::<Vec<_>>()
+            .serialize(to)
     }
 
-    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<UniqueField>, D::Error> {
+    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<UniqueField>, D::Error> {
         let names = Vec::<String>::deserialize(from)?;
         let fields: Option<_> = names.iter().map(|name| UniqueField::parse(name)).collect();
         fields.ok_or_else(|| serde::de::Error::custom("no such field to look by"))
@@ -274,9 +310,19 @@ mod tests {
             subject: None,
             subject_fail: None,
         };
-        for edit in [CheckEdit::default(), CheckEdit { channels: Some(ChannelSelection::All), ..CheckEdit::default() }, whole] {
+        for edit in [
+            CheckEdit::default(),
+            CheckEdit {
+                channels: Some(ChannelSelection::All),
+                ..CheckEdit::default()
+            },
+            whole,
+        ] {
             let json = serde_json::to_vec(&CheckEditRow::from(&edit)).unwrap();
-            assert_eq!(edit::deserialize(&mut serde_json::Deserializer::from_slice(&json)).unwrap(), Box::new(edit));
+            assert_eq!(
+                edit::deserialize(&mut serde_json::Deserializer::from_slice(&json)).unwrap(),
+                Box::new(edit)
+            );
         }
     }
 
@@ -284,17 +330,35 @@ mod tests {
     fn what_a_check_cannot_have_is_refused_with_what_it_can() {
         for (json, part) in [
             (r#"{"name":1}"#.to_owned(), "invalid type"),
-            (format!(r#"{{"name":"{}"}}"#, "x".repeat(101)), "at most 100 characters"),
+            (
+                format!(r#"{{"name":"{}"}}"#, "x".repeat(101)),
+                "at most 100 characters",
+            ),
             (r#"{"slug":"A"}"#.into(), "a to z, 0 to 9"),
-            (format!(r#"{{"tags":"{}"}}"#, "x ".repeat(65)), "at most 64 tags"),
+            (
+                format!(r#"{{"tags":"{}"}}"#, "x ".repeat(65)),
+                "at most 64 tags",
+            ),
             (r#"{"timeout":59}"#.into(), "from 60 to 31536000"),
-            (r#"{"schedule":"* * *"}"#.into(), "3 fields: cron takes five"),
+            (
+                r#"{"schedule":"* * *"}"#.into(),
+                "3 fields: cron takes five",
+            ),
             (r#"{"tz":"Mars"}"#.into(), "Mars"),
             (r#"{"nmae":"x"}"#.into(), "unknown field"),
         ] {
-            let error = edit::deserialize(&mut serde_json::Deserializer::from_str(&json)).unwrap_err().to_string();
-            assert!(error.contains(part) || part == "Mars" && error.contains("zone"), "{json}: {error}");
+            let error = edit::deserialize(&mut serde_json::Deserializer::from_str(&json))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains(part) || part == "Mars" && error.contains("zone"),
+                "{json}: {error}"
+            );
         }
-        assert!(parse_seconds("x").unwrap_err().contains("from 60 to 31536000"));
+        assert!(
+            parse_seconds("x")
+                .unwrap_err()
+                .contains("from 60 to 31536000")
+        );
     }
 }

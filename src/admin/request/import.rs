@@ -95,15 +95,51 @@ pub struct ImportCountsRow {
 
 impl From<ImportItemCounts> for ImportCountsRow {
     fn from(counts: ImportItemCounts) -> Self {
-        let ImportItemCounts { projects, keys, channels, windows, checks, users, pings, flips } = counts;
-        Self { projects, keys, channels, windows, checks, users, pings, flips }
+        let ImportItemCounts {
+            projects,
+            keys,
+            channels,
+            windows,
+            checks,
+            users,
+            pings,
+            flips,
+        } = counts;
+        Self {
+            projects,
+            keys,
+            channels,
+            windows,
+            checks,
+            users,
+            pings,
+            flips,
+        }
     }
 }
 
 impl From<ImportCountsRow> for ImportItemCounts {
     fn from(counts: ImportCountsRow) -> Self {
-        let ImportCountsRow { projects, keys, channels, windows, checks, users, pings, flips } = counts;
-        Self { projects, keys, channels, windows, checks, users, pings, flips }
+        let ImportCountsRow {
+            projects,
+            keys,
+            channels,
+            windows,
+            checks,
+            users,
+            pings,
+            flips,
+        } = counts;
+        Self {
+            projects,
+            keys,
+            channels,
+            windows,
+            checks,
+            users,
+            pings,
+            flips,
+        }
     }
 }
 

@@ -33,14 +33,29 @@ pub(super) const ALERTMANAGER: ChannelSender = ChannelSender {
 /// One request for several alerts, at most 500 because of the receiver's limit on bodies. Alerts
 /// about no check are left out.
 fn alerts_request(settings: &ChannelSettings, alerts: &[&Alert], now: Timestamp) -> Vec<SendStep> {
-    let of = |alert: &&Alert| alert.check.as_ref().map(|subject| alert_json(settings, alert, subject, now));
+    let of = |alert: &&Alert| {
+        alert
+            .check
+            .as_ref()
+            .map(|subject| alert_json(settings, alert, subject, now))
+    };
     let alerts: Vec<Value> = alerts.iter().filter_map(of).collect();
     if alerts.is_empty() {
         return Vec::new();
     }
-    let url = format!("{}/api/v2/alerts", settings.get("url").unwrap_or_default().trim_end_matches('/'));
+    let url = format!(
+        "{}/api/v2/alerts",
+        settings
+            .get("url")
+            .unwrap_or_default()
+            .trim_end_matches('/')
+    );
     let request = ChannelRequest::post(url).with_user_url();
-    let request = match (settings.get("token"), settings.get("user"), settings.get("password")) {
+    let request = match (
+        settings.get("token"),
+        settings.get("user"),
+        settings.get("password"),
+    ) {
         (Some(token), ..) => request.with_bearer_token(token),
         (None, Some(user), Some(password)) => request.with_basic_auth(user, password),
         _ => request,
@@ -48,9 +63,18 @@ fn alerts_request(settings: &ChannelSettings, alerts: &[&Alert], now: Timestamp)
     request.with_json(&Value::from(alerts)).into_steps()
 }
 
-fn alert_json(settings: &ChannelSettings, alert: &Alert, subject: &AlertedCheck, now: Timestamp) -> Value {
+fn alert_json(
+    settings: &ChannelSettings,
+    alert: &Alert,
+    subject: &AlertedCheck,
+    now: Timestamp,
+) -> Value {
     // During a downtime, the receiver identifies it by the names under which it was reported.
-    let told = subject.facts.alerted_names.as_ref().map(|names| NameSet::clone(names).into_settings());
+    let told = subject
+        .facts
+        .alerted_names
+        .as_ref()
+        .map(|names| NameSet::clone(names).into_settings());
     let check = told.as_ref().unwrap_or(&subject.facts.settings);
     let mut labels = serde_json::Map::new();
     let mut label = |name: String, value: String| {
@@ -65,10 +89,15 @@ fn alert_json(settings: &ChannelSettings, alert: &Alert, subject: &AlertedCheck,
     label("project".into(), to_one_line(&subject.facts.project));
     label("unique_key".into(), subject.facts.unique_key.to_string());
     for tag in check.tags.iter() {
-        let name: String = tag.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        let name: String = tag
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect();
         label(format!("tag_{name}"), "on".into());
     }
-    let own = settings.pairs().filter_map(|(key, value)| Some((key.strip_prefix("label.")?, value)));
+    let own = settings
+        .pairs()
+        .filter_map(|(key, value)| Some((key.strip_prefix("label.")?, value)));
     own.for_each(|(name, value)| label(name.to_owned(), value.to_owned()));
     let is_over = matches!(alert.event, AlertEvent::Up | AlertEvent::Closed);
     let began = subject.downtime.map_or(alert.at, |(from, _)| from);
@@ -85,7 +114,11 @@ fn alert_json(settings: &ChannelSettings, alert: &Alert, subject: &AlertedCheck,
     });
     // A closed alert began earlier; Alertmanager knows the time.
     if alert.event != AlertEvent::Closed {
-        insert_member(&mut alert_json, "startsAt", format_timestamp(began.min(ends)).into());
+        insert_member(
+            &mut alert_json,
+            "startsAt",
+            format_timestamp(began.min(ends)).into(),
+        );
     }
     if let Some(link) = &alert.link {
         insert_member(&mut alert_json, "generatorURL", link.as_str().into());

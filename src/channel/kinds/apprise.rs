@@ -24,7 +24,8 @@ pub(super) const APPRISE: ChannelSender = ChannelSender {
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let (alert, is_markdown) = (call.alert, call.settings.is_on("markdown"));
+    let alert = call.alert;
+    let is_markdown = call.settings.is_on("markdown");
     let mut message = json!({
         "title": call.title(LengthLimit(250, LengthUnit::Chars)),
         "body": call.text(if is_markdown { Dialect::Markdown } else { Dialect::Plain }, TextSections::BELOW_TITLE, LengthLimit(30_000, LengthUnit::Bytes)),
@@ -42,6 +43,12 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
             insert_member(&mut message, key, value.into());
         }
     }
-    let key = call.get("key").map_or_else(String::new, |key| format!("/{}", percent_encode(key, "")));
-    ChannelRequest::post(format!("{}/notify{key}", call.base_url("url"))).with_user_url().allow_slow().with_json(&message).into_steps()
+    let key = call
+        .get("key")
+        .map_or_else(String::new, |key| format!("/{}", percent_encode(key, "")));
+    ChannelRequest::post(format!("{}/notify{key}", call.base_url("url")))
+        .with_user_url()
+        .allow_slow()
+        .with_json(&message)
+        .into_steps()
 }

@@ -18,11 +18,23 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let title = truncate_line(&alert.title, LengthLimit(200, LengthUnit::Chars));
     // The title of a test names neither channel nor project.
     let text = if alert.event == AlertEvent::Test {
-        format!("{title}. {}", truncate_line(&alert.lead, LengthLimit(400, LengthUnit::Chars)))
+        format!(
+            "{title}. {}",
+            truncate_line(&alert.lead, LengthLimit(400, LengthUnit::Chars))
+        )
     } else {
         title
     };
     let said = Dialect::Html.escape(text.trim_end_matches('.'));
     let twiml = format!("<Response><Say>Hello. A message from overdue: {said}.</Say></Response>");
-    twilio::twilio_request(call, "Calls", &[("To", call.required("to")), ("From", call.required("from")), ("Twiml", &twiml)]).into_steps()
+    twilio::twilio_request(
+        call,
+        "Calls",
+        &[
+            ("To", call.required("to")),
+            ("From", call.required("from")),
+            ("Twiml", &twiml),
+        ],
+    )
+    .into_steps()
 }

@@ -15,13 +15,24 @@ const TEXT_LIMIT: LengthLimit = LengthLimit(3_000, LengthUnit::Utf16);
 
 pub(super) const DISCORD: ChannelSender = ChannelSender {
     name: "discord",
-    send_rate: |_| Some(SendRate { burst: 5, refill: Duration::from_secs(2) }),
+    send_rate: |_| {
+        Some(SendRate {
+            burst: 5,
+            refill: Duration::from_secs(2),
+        })
+    },
     send,
     judge: |call, _, response, now| match response.status {
-        401 | 403 | 404 if response.has_text_at("/message") && response.json_at("/code").is_i64() => {
+        401 | 403 | 404
+            if response.has_text_at("/message") && response.json_at("/code").is_i64() =>
+        {
             response.unusable_if_persistent(call.attempt, now)
         }
-        429 => match response.json_at("/retry_after").as_f64().and_then(retry_delay) {
+        429 => match response
+            .json_at("/retry_after")
+            .as_f64()
+            .and_then(retry_delay)
+        {
             Some(after) => Verdict::RetryLater { after: Some(after) },
             None => response.retry_later(now),
         },
@@ -32,16 +43,36 @@ pub(super) const DISCORD: ChannelSender = ChannelSender {
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let alert = call.alert;
-    let show = TextSections { title: false, facts: false, link: false, ..TextSections::ALL };
+    let show = TextSections {
+        title: false,
+        facts: false,
+        link: false,
+        ..TextSections::ALL
+    };
     let mut message = json!({ "allowed_mentions": { "parse": [] } });
     if call.attempt.plain {
-        insert_member(&mut message, "content", call.text(Dialect::Discord, show, LengthLimit(2_000, LengthUnit::Utf16)).into());
+        insert_member(
+            &mut message,
+            "content",
+            call.text(
+                Dialect::Discord,
+                show,
+                LengthLimit(2_000, LengthUnit::Utf16),
+            )
+            .into(),
+        );
     } else {
         let field = |label: &str, value: &str| {
-            let value = truncate_escaped(value, Dialect::Discord, LengthLimit(200, LengthUnit::Utf16));
+            let value =
+                truncate_escaped(value, Dialect::Discord, LengthLimit(200, LengthUnit::Utf16));
             json!({ "name": label, "value": value, "inline": value.encode_utf16().count() <= 40 })
         };
-        let fields: Vec<Value> = alert.facts.iter().take(10).map(|fact| field(fact.label, &fact.value)).collect();
+        let fields: Vec<Value> = alert
+            .facts
+            .iter()
+            .take(10)
+            .map(|fact| field(fact.label, &fact.value))
+            .collect();
         let mut embed = json!({
             "title": truncate_escaped(&call.title(LengthLimit(256, LengthUnit::Utf16)), Dialect::Discord, LengthLimit(256, LengthUnit::Utf16)),
             "description": call.text(Dialect::Discord, show, TEXT_LIMIT),
@@ -55,8 +86,14 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         insert_member(&mut message, "embeds", json!([embed]));
     }
     // Old settings contain the former domain.
-    let url = call.required("url").replacen("://discordapp.com/", "://discord.com/", 1);
-    let thread = call.get("thread").map_or_else(String::new, |thread| format!("&thread_id={thread}"));
+    let url = call
+        .required("url")
+        .replacen("://discordapp.com/", "://discord.com/", 1);
+    let thread = call
+        .get("thread")
+        .map_or_else(String::new, |thread| format!("&thread_id={thread}"));
     let separator = if url.contains('?') { '&' } else { '?' };
-    ChannelRequest::post(format!("{url}{separator}wait=true{thread}")).with_json(&message).into_steps()
+    ChannelRequest::post(format!("{url}{separator}wait=true{thread}"))
+        .with_json(&message)
+        .into_steps()
 }

@@ -17,18 +17,32 @@ const MAX_ATTACHMENT_BYTES: usize = 1_000_000;
 /// the check.
 const ATTACHED_HEADER_FIELDS: [&str; 5] = ["from", "subject", "date", "mime-version", "content-"];
 
-pub(super) const EMAIL: ChannelSender = ChannelSender { name: "email", send_rate: |_| rate(30, 2), send, ..ChannelSender::DEFAULTS };
+pub(super) const EMAIL: ChannelSender = ChannelSender {
+    name: "email",
+    send_rate: |_| rate(30, 2),
+    send,
+    ..ChannelSender::DEFAULTS
+};
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let (alert, attempt) = (call.alert, call.attempt);
-    let show = TextSections { output: MAX_OUTPUT_CHARS, ..TextSections::ALL };
+    let alert = call.alert;
+    let attempt = call.attempt;
+    let show = TextSections {
+        output: MAX_OUTPUT_CHARS,
+        ..TextSections::ALL
+    };
     let html = call.text(Dialect::Html, show, TEXT_LIMIT);
     let colour = alert.severity.colour();
     let html = format!(
-        "<!DOCTYPE html>\n<html><body style=\"font-family: sans-serif; line-height: 1.5\">\n<div style=\"border-left: 4px solid \
-         #{colour:06x}; padding-left: 12px\">\n{html}\n</div>\n</body></html>\n"
+        "<!DOCTYPE html>\n<html><body style=\"font-family: sans-serif; line-height: 1.5\">\n<div \
+         style=\"border-left: 4px solid #{colour:06x}; padding-left: \
+         12px\">\n{html}\n</div>\n</body></html>\n"
     );
-    let facts = alert.check.as_ref().map(|subject| &subject.facts).filter(|_| !alert.facts.is_empty() && !attempt.plain);
+    let facts = alert
+        .check
+        .as_ref()
+        .map(|subject| &subject.facts)
+        .filter(|_| !alert.facts.is_empty() && !attempt.plain);
     vec![SendStep::Mail(Box::new(AlertMail {
         to: call.settings.items("to").map(String::from).collect(),
         subject: subject(alert),
@@ -46,10 +60,14 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
 /// address that pings remains in it.
 fn last_ping_attachment(facts: &CheckFacts) -> Option<Vec<u8>> {
     let ping = facts.last_ping.as_ref()?;
-    let read = ping.mail.as_ref().filter(|_| !ping.body.is_empty() && ping.body.len() <= MAX_ATTACHMENT_BYTES)?;
+    let read = ping
+        .mail
+        .as_ref()
+        .filter(|_| !ping.body.is_empty() && ping.body.len() <= MAX_ATTACHMENT_BYTES)?;
     let mail = filter_header_fields(&ping.body, &ATTACHED_HEADER_FIELDS)?;
     let is_safe = |text: &str| facts.without_ping_addresses(text) == text;
-    let all_safe = is_safe(&read.subject) && is_safe(&read.text) && is_safe(&String::from_utf8_lossy(&mail));
+    let all_safe =
+        is_safe(&read.subject) && is_safe(&read.text) && is_safe(&String::from_utf8_lossy(&mail));
     all_safe.then_some(mail)
 }
 
@@ -57,7 +75,8 @@ fn last_ping_attachment(facts: &CheckFacts) -> Option<Vec<u8>> {
 /// is a prefix. `None`: the header has no end.
 fn filter_header_fields(message: &[u8], names: &[&str]) -> Option<Vec<u8>> {
     let mut kept = Vec::with_capacity(message.len());
-    let (mut rest, mut keeps) = (message, false);
+    let mut rest = message;
+    let mut keeps = false;
     loop {
         let end = rest.iter().position(|byte| *byte == b'\n')? + 1;
         let (line, after) = rest.split_at_checked(end)?;
@@ -68,7 +87,13 @@ fn filter_header_fields(message: &[u8], names: &[&str]) -> Option<Vec<u8>> {
         if !line.starts_with(b" ") && !line.starts_with(b"\t") {
             let colon = line.iter().position(|byte| *byte == b':')?;
             let name = line.get(..colon)?.trim_ascii().to_ascii_lowercase();
-            let is_named = |known: &&str| if known.ends_with('-') { name.starts_with(known.as_bytes()) } else { name == known.as_bytes() };
+            let is_named = |known: &&str| {
+                if known.ends_with('-') {
+                    name.starts_with(known.as_bytes())
+                } else {
+                    name == known.as_bytes()
+                }
+            };
             keeps = names.iter().any(is_named);
         }
         if keeps {
@@ -90,13 +115,21 @@ fn subject(alert: &Alert) -> String {
 }
 
 fn headers(call: &SendContext<'_>) -> Vec<(&'static str, String)> {
-    let (alert, attempt) = (call.alert, call.attempt);
-    let mut headers = vec![("Auto-Submitted", "auto-generated".to_owned()), ("X-Auto-Response-Suppress", "All".to_owned())];
+    let alert = call.alert;
+    let attempt = call.attempt;
+    let mut headers = vec![
+        ("Auto-Submitted", "auto-generated".to_owned()),
+        ("X-Auto-Response-Suppress", "All".to_owned()),
+    ];
     if alert.event == AlertEvent::Down {
         headers.push(("Importance", "high".into()));
     }
     headers.push(("X-Overdue-Event", attempt.id.clone()));
-    let status = if matches!(alert.event, AlertEvent::Down | AlertEvent::Up) { alert.status() } else { alert.event.name() };
+    let status = if matches!(alert.event, AlertEvent::Down | AlertEvent::Up) {
+        alert.status()
+    } else {
+        alert.event.name()
+    };
     headers.push(("X-Overdue-Status", status.into()));
     if let Some(link) = &attempt.unsubscribe_url {
         headers.push(("List-Unsubscribe", format!("<{link}>")));
@@ -107,7 +140,16 @@ fn headers(call: &SendContext<'_>) -> Vec<(&'static str, String)> {
     }
     if let Some(subject) = &alert.check {
         let project = to_one_line(&subject.facts.project);
-        let list: String = project.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+        let list: String = project
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() {
+                    c.to_ascii_lowercase()
+                } else {
+                    '-'
+                }
+            })
+            .collect();
         headers.push(("List-Id", format!("<{list}.overdue>")));
         headers.push(("X-Overdue-Check", subject.facts.unique_key.to_string()));
         headers.push(("X-Overdue-Project", project));

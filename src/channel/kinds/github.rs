@@ -23,13 +23,17 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         "body": call.text(Dialect::Markdown, TextSections::BELOW_TITLE, LengthLimit(60_000, LengthUnit::Bytes)),
         "labels": labels,
     });
-    ChannelRequest::post(format!("{}/repos/{}/issues", call.base_url("api"), call.required("repo")))
-        .with_bearer_token(call.required("token"))
-        .with_header("Accept", "application/vnd.github+json")
-        .with_header("X-GitHub-Api-Version", "2022-11-28")
-        .with_header("User-Agent", concat!("overdue/", env!("CARGO_PKG_VERSION")))
-        .with_json(&issue)
-        .into_steps()
+    ChannelRequest::post(format!(
+        "{}/repos/{}/issues",
+        call.base_url("api"),
+        call.required("repo")
+    ))
+    .with_bearer_token(call.required("token"))
+    .with_header("Accept", "application/vnd.github+json")
+    .with_header("X-GitHub-Api-Version", "2022-11-28")
+    .with_header("User-Agent", concat!("overdue/", env!("CARGO_PKG_VERSION")))
+    .with_json(&issue)
+    .into_steps()
 }
 
 fn judge(call: &SendContext<'_>, response: &ChannelResponse, now: Timestamp) -> Verdict {

@@ -6,12 +6,21 @@ use crate::channel::kinds::{ChannelSender, SendContext, rate};
 use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections};
 use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
 
-pub(super) const GOTIFY: ChannelSender = ChannelSender { name: "gotify", send_rate: |_| rate(30, 2), send, ..ChannelSender::DEFAULTS };
+pub(super) const GOTIFY: ChannelSender = ChannelSender {
+    name: "gotify",
+    send_rate: |_| rate(30, 2),
+    send,
+    ..ChannelSender::DEFAULTS
+};
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let mut extras = json!({ "client::display": { "contentType": "text/markdown" } });
     if let Some(link) = &call.alert.link {
-        insert_member(&mut extras, "client::notification", json!({ "click": { "url": link } }));
+        insert_member(
+            &mut extras,
+            "client::notification",
+            json!({ "click": { "url": link } }),
+        );
     }
     let mut message = json!({
         "title": call.title(LengthLimit(250, LengthUnit::Chars)),

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::channel::kinds::{ChannelSender, SendContext, rate};
 use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections};
-use crate::channel::send_step::{ChannelRequest, RequestMethod, SendStep, insert_member, percent_encode};
+use crate::channel::send_step::{
+    ChannelRequest, RequestMethod, SendStep, insert_member, percent_encode,
+};
 use crate::channel::transport_reply::{ChannelResponse, Verdict, retry_delay};
 use crate::domain::timestamp::Timestamp;
 
@@ -16,12 +18,21 @@ const JOIN_ROLE: &str = "join";
 /// Role of the request that sends after joining.
 const AFTER_JOIN_ROLE: &str = "joined";
 
-pub(super) const MATRIX: ChannelSender =
-    ChannelSender { name: "matrix", send_rate: |_| rate(10, 5), send, judge, ..ChannelSender::DEFAULTS };
+pub(super) const MATRIX: ChannelSender = ChannelSender {
+    name: "matrix",
+    send_rate: |_| rate(10, 5),
+    send,
+    judge,
+    ..ChannelSender::DEFAULTS
+};
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let room = call.required("room");
-    if room.starts_with('#') { join_steps(call) } else { message_steps(call, room, "") }
+    if room.starts_with('#') {
+        join_steps(call)
+    } else {
+        message_steps(call, room, "")
+    }
 }
 
 fn join_steps(call: &SendContext<'_>) -> Vec<SendStep> {
@@ -39,10 +50,18 @@ fn message_steps(call: &SendContext<'_>, room: &str, role: &'static str) -> Vec<
     let mut content = json!({ "msgtype": "m.text", "body": call.text(Dialect::Plain, TextSections::ALL, TEXT_LIMIT) });
     if !call.attempt.plain {
         insert_member(&mut content, "format", "org.matrix.custom.html".into());
-        insert_member(&mut content, "formatted_body", call.text(Dialect::Html, TextSections::ALL, TEXT_LIMIT).into());
+        insert_member(
+            &mut content,
+            "formatted_body",
+            call.text(Dialect::Html, TextSections::ALL, TEXT_LIMIT)
+                .into(),
+        );
     }
-    let path =
-        format!("/_matrix/client/v3/rooms/{}/send/m.room.message/{}", percent_encode(room, ""), percent_encode(&transaction_id(call), ""));
+    let path = format!(
+        "/_matrix/client/v3/rooms/{}/send/m.room.message/{}",
+        percent_encode(room, ""),
+        percent_encode(&transaction_id(call), "")
+    );
     let url = format!("{}{path}", call.base_url("server"));
     ChannelRequest::new(RequestMethod::Put, url)
         .with_user_url()
@@ -55,10 +74,19 @@ fn message_steps(call: &SendContext<'_>, room: &str, role: &'static str) -> Vec<
 /// Transaction id. The plainest form is another event than the refused one.
 fn transaction_id(call: &SendContext<'_>) -> String {
     let id = &call.attempt.id;
-    if call.attempt.plain { format!("{id}-plain") } else { id.clone() }
+    if call.attempt.plain {
+        format!("{id}-plain")
+    } else {
+        id.clone()
+    }
 }
 
-fn judge(call: &SendContext<'_>, request: &ChannelRequest, response: &ChannelResponse, now: Timestamp) -> Verdict {
+fn judge(
+    call: &SendContext<'_>,
+    request: &ChannelRequest,
+    response: &ChannelResponse,
+    now: Timestamp,
+) -> Verdict {
     match response.status {
         200 if request.role == JOIN_ROLE => match response.json_at("/room_id").as_str() {
             Some(room) => Verdict::Continue(message_steps(call, room, AFTER_JOIN_ROLE)),
@@ -67,10 +95,14 @@ fn judge(call: &SendContext<'_>, request: &ChannelRequest, response: &ChannelRes
         401 if response.json_at("/errcode") == "M_UNKNOWN_TOKEN" => Verdict::ChannelUnusable,
         // The user may be invited but not have joined yet.
         403 if request.role.is_empty() => Verdict::Continue(join_steps(call)),
-        429 => match response.json_at("/retry_after_ms").as_f64().and_then(|millis| retry_delay(millis / 1_000.0)) {
-            Some(after) if response.header("retry-after").is_none() => {
-                Verdict::RetryLater { after: Some(after.max(Duration::from_secs(1))) }
-            }
+        429 => match response
+            .json_at("/retry_after_ms")
+            .as_f64()
+            .and_then(|millis| retry_delay(millis / 1_000.0))
+        {
+            Some(after) if response.header("retry-after").is_none() => Verdict::RetryLater {
+                after: Some(after.max(Duration::from_secs(1))),
+            },
             _ => response.retry_later(now),
         },
         _ => response.default_verdict(now),

@@ -5,15 +5,26 @@ use crate::channel::kinds::{ChannelSender, SendContext, rate};
 use crate::channel::render::{Dialect, LengthLimit, LengthUnit};
 use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
 
-pub(super) const MATTERMOST: ChannelSender =
-    ChannelSender { name: "mattermost", send_rate: |_| rate(5, 1), send, ..ChannelSender::DEFAULTS };
+pub(super) const MATTERMOST: ChannelSender = ChannelSender {
+    name: "mattermost",
+    send_rate: |_| rate(5, 1),
+    send,
+    ..ChannelSender::DEFAULTS
+};
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let mut message = attachment_message(call, Dialect::Mattermost, LengthLimit(10_000, LengthUnit::Chars));
+    let mut message = attachment_message(
+        call,
+        Dialect::Mattermost,
+        LengthLimit(10_000, LengthUnit::Chars),
+    );
     for key in ["channel", "username"] {
         if let Some(value) = call.get(key) {
             insert_member(&mut message, key, value.into());
         }
     }
-    ChannelRequest::post(call.required("url")).with_user_url().with_json(&message).into_steps()
+    ChannelRequest::post(call.required("url"))
+        .with_user_url()
+        .with_json(&message)
+        .into_steps()
 }

@@ -15,10 +15,17 @@ const TEXT_LIMIT: LengthLimit = LengthLimit(4_000, LengthUnit::Bytes);
 
 pub(super) const MSTEAMSW: ChannelSender = ChannelSender {
     name: "msteamsw",
-    send_rate: |_| Some(SendRate { burst: 4, refill: Duration::from_millis(250) }),
+    send_rate: |_| {
+        Some(SendRate {
+            burst: 4,
+            refill: Duration::from_millis(250),
+        })
+    },
     send,
     judge: |call, _, response, now| match response.status {
-        401 | 403 | 404 | 410 if response.has_text_at("/error/code") => response.unusable_if_persistent(call.attempt, now),
+        401 | 403 | 404 | 410 if response.has_text_at("/error/code") => {
+            response.unusable_if_persistent(call.attempt, now)
+        }
         _ => response.default_verdict(now),
     },
     ..ChannelSender::DEFAULTS
@@ -32,7 +39,12 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         AlertSeverity::Warning => "warning",
         AlertSeverity::Info => "default",
     };
-    let show = TextSections { title: false, facts: false, link: false, output: 0 };
+    let show = TextSections {
+        title: false,
+        facts: false,
+        link: false,
+        output: 0,
+    };
     // Text blocks support a little Markdown.
     let text = call.text(Dialect::Markdown, show, TEXT_LIMIT);
     let title = call.title(LengthLimit(300, LengthUnit::Chars));
@@ -44,16 +56,28 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     }
     if !call.attempt.plain {
         let fact = |label: &str, value: &str| json!({ "title": label, "value": Dialect::Markdown.escape(&truncate_line(value, LengthLimit(300, LengthUnit::Chars))) });
-        let facts: Vec<Value> = alert.facts.iter().map(|fact_| fact(fact_.label, &fact_.value)).collect();
+        let facts: Vec<Value> = alert
+            .facts
+            .iter()
+            .map(|fact_| fact(fact_.label, &fact_.value))
+            .collect();
         if !facts.is_empty() {
             body.push(json!({ "type": "FactSet", "facts": facts }));
         }
         if let Some(output) = &alert.output {
             let lines: Vec<_> = output.text.lines().collect();
-            let last = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default();
-            let snippet: Vec<_> = last.iter().map(|line| truncate_line(&to_one_line(line), LengthLimit(200, LengthUnit::Bytes))).collect();
+            let last = lines
+                .get(lines.len().saturating_sub(20)..)
+                .unwrap_or_default();
+            let snippet: Vec<_> = last
+                .iter()
+                .map(|line| truncate_line(&to_one_line(line), LengthLimit(200, LengthUnit::Bytes)))
+                .collect();
             // Phones do not support this block.
-            let lines: Vec<_> = snippet.iter().map(|line| Dialect::Markdown.escape(line)).collect();
+            let lines: Vec<_> = snippet
+                .iter()
+                .map(|line| Dialect::Markdown.escape(line))
+                .collect();
             let text = json!({ "type": "TextBlock", "text": lines.join("\n\n"), "fontType": "monospace", "wrap": true });
             body.push(json!({ "type": "CodeBlock", "codeSnippet": snippet.join("\n"), "language": "PlainText", "fallback": text }));
         }
@@ -67,8 +91,14 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         "body": body,
     });
     if let Some(link) = &alert.link {
-        insert_member(&mut card, "actions", json!([{ "type": "Action.OpenUrl", "title": alert.link_text(), "url": link }]));
+        insert_member(
+            &mut card,
+            "actions",
+            json!([{ "type": "Action.OpenUrl", "title": alert.link_text(), "url": link }]),
+        );
     }
     let attachment = json!({ "contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": null, "content": card });
-    ChannelRequest::post(call.required("url")).with_json(&json!({ "type": "message", "attachments": [attachment] })).into_steps()
+    ChannelRequest::post(call.required("url"))
+        .with_json(&json!({ "type": "message", "attachments": [attachment] }))
+        .into_steps()
 }

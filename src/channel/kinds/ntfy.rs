@@ -18,9 +18,13 @@ pub(super) const NTFY: ChannelSender = ChannelSender {
     send,
     judge: |_, _, response, now| match response.status {
         // The daily quota is used up. It resets at midnight, UTC.
-        429 if response.json_at("/code") == 42_908 => Verdict::RetryLater { after: delay_until(next_midnight(now), now) },
+        429 if response.json_at("/code") == 42_908 => Verdict::RetryLater {
+            after: delay_until(next_midnight(now), now),
+        },
         // The response has no Retry-After.
-        429 if response.header("retry-after").is_none() => Verdict::RetryLater { after: Some(Duration::from_secs(60)) },
+        429 if response.header("retry-after").is_none() => Verdict::RetryLater {
+            after: Some(Duration::from_secs(60)),
+        },
         _ => response.default_verdict(now),
     },
     ..ChannelSender::DEFAULTS
@@ -31,8 +35,13 @@ fn next_midnight(now: Timestamp) -> i64 {
 }
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let (alert, is_markdown) = (call.alert, call.settings.is_on("markdown"));
-    let dialect = if is_markdown { Dialect::Markdown } else { Dialect::Plain };
+    let alert = call.alert;
+    let is_markdown = call.settings.is_on("markdown");
+    let dialect = if is_markdown {
+        Dialect::Markdown
+    } else {
+        Dialect::Plain
+    };
     let mut message = json!({
         "topic": call.required("topic"),
         "title": truncate_line(&alert.title, LengthLimit(250, LengthUnit::Bytes)),

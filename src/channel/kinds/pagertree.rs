@@ -7,8 +7,12 @@ use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, tru
 use crate::channel::send_step::{ChannelRequest, SendStep};
 use crate::domain::alert::AlertEvent;
 
-pub(super) const PAGERTREE: ChannelSender =
-    ChannelSender { name: "pagertree", send_rate: |_| rate(10, 1), send, ..ChannelSender::DEFAULTS };
+pub(super) const PAGERTREE: ChannelSender = ChannelSender {
+    name: "pagertree",
+    send_rate: |_| rate(10, 1),
+    send,
+    ..ChannelSender::DEFAULTS
+};
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let (opens, closes) = match call.alert.event {
@@ -17,16 +21,31 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         AlertEvent::Up | AlertEvent::Closed => (false, true),
         _ => (true, false),
     };
-    let message = |is_open| ChannelRequest::post(call.required("url")).with_json(&body(call, is_open)).into_steps();
-    let steps = [(opens, true), (closes, false)].into_iter().filter(|(is_sent, _)| *is_sent);
+    let message = |is_open| {
+        ChannelRequest::post(call.required("url"))
+            .with_json(&body(call, is_open))
+            .into_steps()
+    };
+    let steps = [(opens, true), (closes, false)]
+        .into_iter()
+        .filter(|(is_sent, _)| *is_sent);
     steps.flat_map(|(_, is_open)| message(is_open)).collect()
 }
 
 fn body(call: &SendContext<'_>, is_open: bool) -> Value {
     let alert = call.alert;
-    let (incident, title) = (alert.incident_key(call.attempt), truncate_line(&alert.title, LengthLimit(250, LengthUnit::Chars)));
-    let description = call.text(Dialect::Plain, TextSections::BELOW_TITLE, LengthLimit(15_000, LengthUnit::Bytes));
-    let tags: Vec<_> = alert.check.iter().flat_map(|subject| subject.facts.settings.tags.iter()).collect();
+    let incident = alert.incident_key(call.attempt);
+    let title = truncate_line(&alert.title, LengthLimit(250, LengthUnit::Chars));
+    let description = call.text(
+        Dialect::Plain,
+        TextSections::BELOW_TITLE,
+        LengthLimit(15_000, LengthUnit::Bytes),
+    );
+    let tags: Vec<_> = alert
+        .check
+        .iter()
+        .flat_map(|subject| subject.facts.settings.tags.iter())
+        .collect();
     if call.get("integration") == Some("healthchecks") {
         return json!({
             "incident_key": incident,

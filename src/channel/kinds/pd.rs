@@ -28,18 +28,34 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         AlertEvent::Up | AlertEvent::Closed => &["resolve"],
         _ => &["trigger"],
     };
-    actions.iter().flat_map(|action| event_request(call, action).into_steps()).collect()
+    actions
+        .iter()
+        .flat_map(|action| event_request(call, action).into_steps())
+        .collect()
 }
 
 fn event_request(call: &SendContext<'_>, action: &str) -> ChannelRequest {
-    let (alert, key) = (call.alert, call.alert.incident_key(call.attempt));
+    let alert = call.alert;
+    let key = call.alert.incident_key(call.attempt);
     // The plainest form has no details.
-    let summary =
-        if call.attempt.plain { plain_summary(alert) } else { truncate_line(&alert.title, LengthLimit(1_024, LengthUnit::Chars)) };
-    let details = if call.attempt.plain { json!({}) } else { custom_details(call, alert) };
-    let region = if call.get("region") == Some("eu") { ".eu" } else { "" };
+    let summary = if call.attempt.plain {
+        plain_summary(alert)
+    } else {
+        truncate_line(&alert.title, LengthLimit(1_024, LengthUnit::Chars))
+    };
+    let details = if call.attempt.plain {
+        json!({})
+    } else {
+        custom_details(call, alert)
+    };
+    let region = if call.get("region") == Some("eu") {
+        ".eu"
+    } else {
+        ""
+    };
     if call.get("api") == Some("v1") {
-        let url = format!("https://events{region}.pagerduty.com/generic/2010-04-15/create_event.json");
+        let url =
+            format!("https://events{region}.pagerduty.com/generic/2010-04-15/create_event.json");
         let event = json!({
             "service_key": call.required("key"), "incident_key": key, "event_type": action, "description": summary, "client": "overdue",
             "details": details,
@@ -65,14 +81,20 @@ fn event_request(call: &SendContext<'_>, action: &str) -> ChannelRequest {
         );
         if let Some(link) = &alert.link {
             insert_member(&mut event, "client_url", link.as_str().into());
-            insert_member(&mut event, "links", json!([{ "href": link, "text": "Open the check" }]));
+            insert_member(
+                &mut event,
+                "links",
+                json!([{ "href": link, "text": "Open the check" }]),
+            );
         }
     }
-    ChannelRequest::post(format!("https://events{region}.pagerduty.com/v2/enqueue")).with_json(&event)
+    ChannelRequest::post(format!("https://events{region}.pagerduty.com/v2/enqueue"))
+        .with_json(&event)
 }
 
 fn custom_details(call: &SendContext<'_>, alert: &Alert) -> serde_json::Value {
-    let mut details = TemplateValues::for_alert(alert, call.attempt).map_or(json!({}), |values| values.event_json());
+    let mut details = TemplateValues::for_alert(alert, call.attempt)
+        .map_or(json!({}), |values| values.event_json());
     if let Some(output) = &alert.output {
         insert_member(&mut details, "output", output.text.as_str().into());
     }

@@ -13,18 +13,42 @@ const EMERGENCY_PRIORITY: i64 = 2;
 /// succeeds.
 const CANCEL_ROLE: &str = "cancel";
 
-pub(super) const PO: ChannelSender = ChannelSender { name: "po", send_rate: |_| rate(6, 10), send, judge, ..ChannelSender::DEFAULTS };
+pub(super) const PO: ChannelSender = ChannelSender {
+    name: "po",
+    send_rate: |_| rate(6, 10),
+    send,
+    judge,
+    ..ChannelSender::DEFAULTS
+};
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let (alert, token) = (call.alert, call.required("token"));
+    let alert = call.alert;
+    let token = call.required("token");
     // Priority -3 sends nothing, but a test must be visible.
-    let priority = call.priority().filter(|priority| *priority >= -2).unwrap_or_default();
+    let priority = call
+        .priority()
+        .filter(|priority| *priority >= -2)
+        .unwrap_or_default();
     let key = alert.incident_key(call.attempt);
-    let (title, at, number) = (call.title(LengthLimit(250, LengthUnit::Chars)), alert.at.secs().to_string(), priority.to_string());
-    let dialect = if call.attempt.plain { Dialect::Plain } else { Dialect::Pushover };
-    let show = TextSections { title: false, link: false, ..TextSections::ALL };
+    let title = call.title(LengthLimit(250, LengthUnit::Chars));
+    let at = alert.at.secs().to_string();
+    let number = priority.to_string();
+    let dialect = if call.attempt.plain {
+        Dialect::Plain
+    } else {
+        Dialect::Pushover
+    };
+    let show = TextSections {
+        title: false,
+        link: false,
+        ..TextSections::ALL
+    };
     let message = call.text(dialect, show, LengthLimit(1_024, LengthUnit::Chars));
-    let message = if message.is_empty() { truncate_line(&alert.title, LengthLimit(1_024, LengthUnit::Chars)) } else { message };
+    let message = if message.is_empty() {
+        truncate_line(&alert.title, LengthLimit(1_024, LengthUnit::Chars))
+    } else {
+        message
+    };
     let mut fields = vec![
         ("token", token),
         ("user", call.required("user")),
@@ -38,7 +62,11 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         fields.push(("html", "1"));
     }
     fields.extend(call.get("device").map(|device| ("device", device)));
-    fields.extend(call.get("sound").filter(|_| !alert.is_up()).map(|sound| ("sound", sound)));
+    fields.extend(
+        call.get("sound")
+            .filter(|_| !alert.is_up())
+            .map(|sound| ("sound", sound)),
+    );
     if let Some(link) = alert.link.as_deref().filter(|link| link.len() <= 512) {
         fields.extend([("url", link), ("url_title", alert.link_text())]);
     }
@@ -46,19 +74,38 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         fields.extend([("retry", "300"), ("expire", "10800")]);
     }
     let mut steps = Vec::new();
-    if alert.event == AlertEvent::Up && call.settings.number("priority") == Some(EMERGENCY_PRIORITY) {
+    if alert.event == AlertEvent::Up && call.settings.number("priority") == Some(EMERGENCY_PRIORITY)
+    {
         let url = format!("https://api.pushover.net/1/receipts/cancel_by_tag/{key}.json");
-        steps.extend(ChannelRequest::post(url).with_form(&[("token", token)]).with_role(CANCEL_ROLE).into_steps());
+        steps.extend(
+            ChannelRequest::post(url)
+                .with_form(&[("token", token)])
+                .with_role(CANCEL_ROLE)
+                .into_steps(),
+        );
     }
-    steps.extend(ChannelRequest::post("https://api.pushover.net/1/messages.json").with_form(&fields).into_steps());
+    steps.extend(
+        ChannelRequest::post("https://api.pushover.net/1/messages.json")
+            .with_form(&fields)
+            .into_steps(),
+    );
     steps
 }
 
-fn judge(_: &SendContext<'_>, request: &ChannelRequest, response: &ChannelResponse, now: Timestamp) -> Verdict {
+fn judge(
+    _: &SendContext<'_>,
+    request: &ChannelRequest,
+    response: &ChannelResponse,
+    now: Timestamp,
+) -> Verdict {
     match response.status {
         _ if request.role == CANCEL_ROLE => Verdict::Delivered,
         200 if response.json_at("/status") == 1 => Verdict::Delivered,
-        400 if response.json_at("/user") == "invalid" || response.json_at("/token") == "invalid" => Verdict::ChannelUnusable,
+        400 if response.json_at("/user") == "invalid"
+            || response.json_at("/token") == "invalid" =>
+        {
+            Verdict::ChannelUnusable
+        }
         // The monthly quota is used up.
         429 => response.retry_at_header("x-limit-app-reset", now),
         200 => Verdict::RETRY_LATER,

@@ -11,7 +11,9 @@ pub(super) const PUSHBULLET: ChannelSender = ChannelSender {
     send_rate: |_| rate(5, 10),
     send,
     judge: |call, _, response, now| match response.status {
-        401 | 403 if response.has_text_at("/error/message") => response.unusable_if_persistent(call.attempt, now),
+        401 | 403 if response.has_text_at("/error/message") => {
+            response.unusable_if_persistent(call.attempt, now)
+        }
         429 => response.retry_at_header("x-ratelimit-reset", now),
         _ => response.default_verdict(now),
     },
@@ -19,7 +21,11 @@ pub(super) const PUSHBULLET: ChannelSender = ChannelSender {
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let show = TextSections { title: false, link: false, ..TextSections::ALL };
+    let show = TextSections {
+        title: false,
+        link: false,
+        ..TextSections::ALL
+    };
     let mut push = json!({
         "type": "note",
         "title": call.title(LengthLimit(250, LengthUnit::Chars)),

@@ -20,10 +20,17 @@ pub(super) const ROCKETCHAT: ChannelSender = ChannelSender {
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let mut message = attachment_message(call, Dialect::RocketChat, LengthLimit(1_000, LengthUnit::Chars));
+    let mut message = attachment_message(
+        call,
+        Dialect::RocketChat,
+        LengthLimit(1_000, LengthUnit::Chars),
+    );
     insert_member(&mut message, "alias", "overdue".into());
     if let Some(channel) = call.get("channel") {
         insert_member(&mut message, "channel", channel.into());
     }
-    ChannelRequest::post(call.required("url")).with_user_url().with_json(&message).into_steps()
+    ChannelRequest::post(call.required("url"))
+        .with_user_url()
+        .with_json(&message)
+        .into_steps()
 }

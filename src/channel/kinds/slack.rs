@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::channel::kinds::{ChannelSender, SendContext, rate};
-use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, disarm_mentions, render_output, truncate_line};
+use crate::channel::render::{
+    Dialect, LengthLimit, LengthUnit, TextSections, disarm_mentions, render_output, truncate_line,
+};
 use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
 
 /// Errors of a webhook that no longer accepts messages.
@@ -33,20 +35,36 @@ pub(super) const SLACK: ChannelSender = ChannelSender {
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let mut message = attachment_message(call, Dialect::Slack, LengthLimit(3_000, LengthUnit::Chars));
+    let mut message =
+        attachment_message(call, Dialect::Slack, LengthLimit(3_000, LengthUnit::Chars));
     if let Some(username) = call.get("username") {
         insert_member(&mut message, "username", username.into());
     }
-    ChannelRequest::post(call.required("url")).with_json(&message).into_steps()
+    ChannelRequest::post(call.required("url"))
+        .with_json(&message)
+        .into_steps()
 }
 
 /// Message in the format of Slack, which other services share.
-pub(super) fn attachment_message(call: &SendContext<'_>, dialect: Dialect, limit: LengthLimit) -> Value {
+pub(super) fn attachment_message(
+    call: &SendContext<'_>,
+    dialect: Dialect,
+    limit: LengthLimit,
+) -> Value {
     let alert = call.alert;
     // Slack has no escapes for its marks. Marks are therefore turned off for text from users,
     // except in the block of the output.
     let is_slack = dialect == Dialect::Slack;
-    let show = TextSections { title: false, facts: false, link: false, output: if is_slack { 0 } else { TextSections::ALL.output } };
+    let show = TextSections {
+        title: false,
+        facts: false,
+        link: false,
+        output: if is_slack {
+            0
+        } else {
+            TextSections::ALL.output
+        },
+    };
     if call.attempt.plain {
         let mut message = json!({ "text": call.text(dialect, show, limit) });
         if is_slack {
@@ -58,10 +76,18 @@ pub(super) fn attachment_message(call: &SendContext<'_>, dialect: Dialect, limit
         let value = truncate_line(value, LengthLimit(200, LengthUnit::Chars));
         json!({ "title": label, "value": dialect.escape(&value), "short": value.chars().count() <= 40 })
     };
-    let fields: Vec<Value> = alert.facts.iter().map(|fact| field(fact.label, &fact.value)).collect();
+    let fields: Vec<Value> = alert
+        .facts
+        .iter()
+        .map(|fact| field(fact.label, &fact.value))
+        .collect();
     let title = call.title(LengthLimit(1_000, LengthUnit::Chars));
     // Rocket.Chat shows titles unchanged.
-    let written = if dialect == Dialect::RocketChat { disarm_mentions(&title) } else { dialect.escape(&title) };
+    let written = if dialect == Dialect::RocketChat {
+        disarm_mentions(&title)
+    } else {
+        dialect.escape(&title)
+    };
     let marked: &[&str] = if is_slack { &[] } else { &["text", "fields"] };
     let colour = format!("#{:06x}", alert.severity.colour());
     let mut attachment = json!({

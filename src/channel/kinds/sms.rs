@@ -29,9 +29,14 @@ pub(super) const SMS: ChannelSender = ChannelSender {
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let (alert, attempt) = (call.alert, call.attempt);
+    let alert = call.alert;
+    let attempt = call.attempt;
     let mark = duplicate_note(attempt).map_or_else(String::new, |_| "Repeat? ".into());
-    let text = if attempt.plain { plain_summary(alert) } else { format!("{mark}{}", alert.short) };
+    let text = if attempt.plain {
+        plain_summary(alert)
+    } else {
+        format!("{mark}{}", alert.short)
+    };
     // GSM-7 has no backtick, and a single one would halve the maximum length.
     let text = to_one_line(&text).replace('`', "'");
     let [narrow, wide] = MAX_LENGTHS;
@@ -40,5 +45,14 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     } else {
         truncate_line(&text, LengthLimit(wide, LengthUnit::Utf16))
     };
-    twilio::twilio_request(call, "Messages", &[("To", call.required("to")), twilio::sender_field(call), ("Body", &text)]).into_steps()
+    twilio::twilio_request(
+        call,
+        "Messages",
+        &[
+            ("To", call.required("to")),
+            twilio::sender_field(call),
+            ("Body", &text),
+        ],
+    )
+    .into_steps()
 }

@@ -7,7 +7,12 @@ use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, tru
 use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::domain::alert::AlertEvent;
 
-pub(super) const SPIKE: ChannelSender = ChannelSender { name: "spike", send_rate: |_| rate(10, 1), send, ..ChannelSender::DEFAULTS };
+pub(super) const SPIKE: ChannelSender = ChannelSender {
+    name: "spike",
+    send_rate: |_| rate(10, 1),
+    send,
+    ..ChannelSender::DEFAULTS
+};
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let (opens, closes) = match call.alert.event {
@@ -16,14 +21,27 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         AlertEvent::Up | AlertEvent::Closed => (false, true),
         _ => (true, false),
     };
-    let message = |is_open| ChannelRequest::post(call.required("url")).with_json(&body(call, is_open)).into_steps();
-    let steps = [(opens, true), (closes, false)].into_iter().filter(|(is_sent, _)| *is_sent);
+    let message = |is_open| {
+        ChannelRequest::post(call.required("url"))
+            .with_json(&body(call, is_open))
+            .into_steps()
+    };
+    let steps = [(opens, true), (closes, false)]
+        .into_iter()
+        .filter(|(is_sent, _)| *is_sent);
     steps.flat_map(|(_, is_open)| message(is_open)).collect()
 }
 
 fn body(call: &SendContext<'_>, is_open: bool) -> Value {
     let is_ours = call.get("integration") != Some("healthchecks");
-    let text = call.text(Dialect::Plain, TextSections { title: is_ours, ..TextSections::ALL }, LengthLimit(10_000, LengthUnit::Bytes));
+    let text = call.text(
+        Dialect::Plain,
+        TextSections {
+            title: is_ours,
+            ..TextSections::ALL
+        },
+        LengthLimit(10_000, LengthUnit::Bytes),
+    );
     if !is_ours {
         return json!({
             "check_id": call.alert.incident_key(call.attempt),
@@ -43,13 +61,16 @@ fn body(call: &SendContext<'_>, is_open: bool) -> Value {
 /// differs from the titles of other checks, even with the same name.
 fn incident_title(call: &SendContext<'_>) -> String {
     let incident = call.alert.incident_key(call.attempt);
-    let Some(subject) = call.alert.check.as_ref().filter(|_| call.alert.event != AlertEvent::Test) else {
+    let Some(subject) = call
+        .alert
+        .check
+        .as_ref()
+        .filter(|_| call.alert.event != AlertEvent::Test)
+    else {
         return format!("Test from overdue ({incident})");
     };
-    let (name, project) = (
-        truncate_line(&subject.name, LengthLimit(150, LengthUnit::Chars)),
-        truncate_line(&subject.facts.project, LengthLimit(50, LengthUnit::Chars)),
-    );
+    let name = truncate_line(&subject.name, LengthLimit(150, LengthUnit::Chars));
+    let project = truncate_line(&subject.facts.project, LengthLimit(50, LengthUnit::Chars));
     let short: String = incident.chars().take(8).collect();
     format!("{name} is down ({project}, {short})")
 }

@@ -20,7 +20,10 @@ pub(super) const TELEGRAM: ChannelSender = ChannelSender {
     // second.
     send_rate: |settings| match settings.get("chat") {
         Some(chat) if chat.starts_with('-') => rate(5, 3),
-        _ => Some(SendRate { burst: 1, refill: Duration::from_secs(1) }),
+        _ => Some(SendRate {
+            burst: 1,
+            refill: Duration::from_secs(1),
+        }),
     },
     send,
     judge: |_, _, response, now| judge(response, now),
@@ -28,7 +31,11 @@ pub(super) const TELEGRAM: ChannelSender = ChannelSender {
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let dialect = if call.attempt.plain { Dialect::Plain } else { Dialect::Telegram };
+    let dialect = if call.attempt.plain {
+        Dialect::Plain
+    } else {
+        Dialect::Telegram
+    };
     let mut message = json!({
         "chat_id": call.required("chat"),
         "text": call.text(dialect, TextSections::ALL, TEXT_LIMIT),
@@ -41,19 +48,34 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     if let Some(thread) = call.settings.number("thread") {
         insert_member(&mut message, "message_thread_id", thread.into());
     }
-    ChannelRequest::post(format!("{}/bot{}/sendMessage", call.base_url("api"), call.required("token"))).with_json(&message).into_steps()
+    ChannelRequest::post(format!(
+        "{}/bot{}/sendMessage",
+        call.base_url("api"),
+        call.required("token")
+    ))
+    .with_json(&message)
+    .into_steps()
 }
 
 fn judge(response: &ChannelResponse, now: Timestamp) -> Verdict {
-    let description = response.json_at("/description").as_str().unwrap_or_default().to_ascii_lowercase();
+    let description = response
+        .json_at("/description")
+        .as_str()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
     match response.status {
         429 => match response.json_at("/parameters/retry_after").as_f64() {
-            Some(seconds) => Verdict::RetryLater { after: retry_delay(seconds) },
+            Some(seconds) => Verdict::RetryLater {
+                after: retry_delay(seconds),
+            },
             None => response.retry_later(now),
         },
         // The group became a supergroup and has another id.
         400 => match response.json_at("/parameters/migrate_to_chat_id") {
-            Value::Number(id) => Verdict::ChangeSetting { key: "chat", value: id.to_string() },
+            Value::Number(id) => Verdict::ChangeSetting {
+                key: "chat",
+                value: id.to_string(),
+            },
             _ if description.contains("chat not found") => Verdict::ChannelUnusable,
             _ => Verdict::Unsendable,
         },

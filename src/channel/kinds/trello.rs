@@ -10,7 +10,9 @@ pub(super) const TRELLO: ChannelSender = ChannelSender {
     send_rate: |_| rate(10, 1),
     send,
     judge: |call, _, response, now| match response.status {
-        401 | 404 if is_trello_error(response) => response.unusable_if_persistent(call.attempt, now),
+        401 | 404 if is_trello_error(response) => {
+            response.unusable_if_persistent(call.attempt, now)
+        }
         _ => response.default_verdict(now),
     },
     ..ChannelSender::DEFAULTS
@@ -18,14 +20,27 @@ pub(super) const TRELLO: ChannelSender = ChannelSender {
 
 /// True if Trello itself refuses key, token or list: it answers with a few words, or with JSON.
 fn is_trello_error(response: &ChannelResponse) -> bool {
-    const BEGINNINGS: [&str; 5] = ["invalid ", "expired ", "unauthorized ", "the requested resource was not found", "model not found"];
+    const BEGINNINGS: [&str; 5] = [
+        "invalid ",
+        "expired ",
+        "unauthorized ",
+        "the requested resource was not found",
+        "model not found",
+    ];
     let text = response.text().trim().to_ascii_lowercase();
-    BEGINNINGS.iter().any(|beginning| text.starts_with(beginning)) || response.has_text_at("/message")
+    BEGINNINGS
+        .iter()
+        .any(|beginning| text.starts_with(beginning))
+        || response.has_text_at("/message")
 }
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let name = truncate_line(&call.alert.title, LengthLimit(500, LengthUnit::Chars));
-    let text = call.text(Dialect::Markdown, TextSections::BELOW_TITLE, LengthLimit(10_000, LengthUnit::Chars));
+    let text = call.text(
+        Dialect::Markdown,
+        TextSections::BELOW_TITLE,
+        LengthLimit(10_000, LengthUnit::Chars),
+    );
     // Key and token are in the body: in the URL they would appear in logs.
     let fields = [
         ("idList", call.required("list")),
@@ -34,5 +49,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         ("key", call.required("key")),
         ("token", call.required("token")),
     ];
-    ChannelRequest::post("https://api.trello.com/1/cards").with_form(&fields).into_steps()
+    ChannelRequest::post("https://api.trello.com/1/cards")
+        .with_form(&fields)
+        .into_steps()
 }

@@ -6,10 +6,19 @@ use crate::channel::transport_reply::{ChannelResponse, Verdict};
 use crate::domain::timestamp::Timestamp;
 
 /// Request that creates a resource: `Messages` or `Calls`.
-pub(super) fn twilio_request(call: &SendContext<'_>, what: &str, fields: &[(&str, &str)]) -> ChannelRequest {
+pub(super) fn twilio_request(
+    call: &SendContext<'_>,
+    what: &str,
+    fields: &[(&str, &str)],
+) -> ChannelRequest {
     let account = percent_encode(call.required("account"), "");
-    let url = format!("{}/2010-04-01/Accounts/{account}/{what}.json", call.base_url("api"));
-    ChannelRequest::post(url).with_basic_auth(call.required("account"), call.required("token")).with_form(fields)
+    let url = format!(
+        "{}/2010-04-01/Accounts/{account}/{what}.json",
+        call.base_url("api")
+    );
+    ChannelRequest::post(url)
+        .with_basic_auth(call.required("account"), call.required("token"))
+        .with_form(fields)
 }
 
 /// Field of the sender, if both a number and a service are possible.

@@ -12,7 +12,9 @@ pub(super) const VICTOROPS: ChannelSender = ChannelSender {
     send_rate: |_| rate(10, 1),
     send,
     judge: |call, _, response, now| match response.status {
-        404 if response.has_text_at("/result") => response.unusable_if_persistent(call.attempt, now),
+        404 if response.has_text_at("/result") => {
+            response.unusable_if_persistent(call.attempt, now)
+        }
         _ => response.default_verdict(now),
     },
     ..ChannelSender::DEFAULTS
@@ -35,5 +37,8 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
             "monitoring_tool": "overdue",
         }))
     };
-    types.iter().flat_map(|one| message(one).into_steps()).collect()
+    types
+        .iter()
+        .flat_map(|one| message(one).into_steps())
+        .collect()
 }

@@ -21,17 +21,32 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let name = match (&alert.check, listed.as_slice()) {
         (Some(subject), _) => subject.name.clone(),
         (None, [first, others @ ..]) if !others.is_empty() => {
-            format!("{} and {} more", truncate_line(first, LengthLimit(100, LengthUnit::Chars)), others.len())
+            format!(
+                "{} and {} more",
+                truncate_line(first, LengthLimit(100, LengthUnit::Chars)),
+                others.len()
+            )
         }
         (None, [first, ..]) => first.to_string(),
         (None, []) => alert.title.clone(),
     };
     let is_good = alert.is_up() || alert.severity == crate::channel::alert::AlertSeverity::Recovery;
-    let content = call.required(if is_good { "content-up" } else { "content-down" });
-    let variables = json!({ "1": truncate_line(&name, LengthLimit(200, LengthUnit::Chars)) }).to_string();
+    let content = call.required(if is_good {
+        "content-up"
+    } else {
+        "content-down"
+    });
+    let variables =
+        json!({ "1": truncate_line(&name, LengthLimit(200, LengthUnit::Chars)) }).to_string();
     let (key, sender) = twilio::sender_field(call);
-    let (to, from) = (format!("whatsapp:{}", call.required("to")), format!("whatsapp:{sender}"));
+    let to = format!("whatsapp:{}", call.required("to"));
+    let from = format!("whatsapp:{sender}");
     let from = if key == "From" { &from } else { sender };
-    let fields = [("To", to.as_str()), (key, from), ("ContentSid", content), ("ContentVariables", &variables)];
+    let fields = [
+        ("To", to.as_str()),
+        (key, from),
+        ("ContentSid", content),
+        ("ContentVariables", &variables),
+    ];
     twilio::twilio_request(call, "Messages", &fields).into_steps()
 }

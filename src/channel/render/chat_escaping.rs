@@ -26,7 +26,11 @@ impl Links {
     /// there; otherwise 0.
     fn scheme_length(self, before: char, text: &str) -> usize {
         let length = url::scheme_length(text);
-        if matches!(self, Self::Everywhere) || self.begin_after(before) { length } else { 0 }
+        if matches!(self, Self::Everywhere) || self.begin_after(before) {
+            length
+        } else {
+            0
+        }
     }
 }
 
@@ -51,25 +55,41 @@ enum Written {
 /// Returns a text with each character escaped by `write`, and each URL by `show`. An escaped
 /// character would become part of a URL in front of it, so a space separates the two. It would also
 /// become part of a text that only resembles a URL, so that text must not become a link.
-fn escaped(text: &str, links: Links, show: impl Fn(&str) -> String, write: impl Fn(&Position<'_>) -> Written) -> String {
+fn escaped(
+    text: &str,
+    links: Links,
+    show: impl Fn(&str) -> String,
+    write: impl Fn(&Position<'_>) -> Written,
+) -> String {
     let mut escaped = String::with_capacity(text.len() + text.len() / 8);
-    let (mut leads, mut before, mut is_after_url) = (true, '\n', false);
+    let mut leads = true;
+    let mut before = '\n';
+    let mut is_after_url = false;
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         if let Some(found) = url::at_start(rest).filter(|_| links.begin_after(before)) {
             escaped.push_str(&show(found));
             rest = rest.get(found.len()..).unwrap_or_default();
-            (leads, before, is_after_url) = (false, found.chars().next_back().unwrap_or(before), true);
+            (leads, before, is_after_url) =
+                (false, found.chars().next_back().unwrap_or(before), true);
             continue;
         }
-        if let Some((scheme, after)) = rest.split_at_checked(links.scheme_length(before, rest)).filter(|(scheme, _)| !scheme.is_empty()) {
+        if let Some((scheme, after)) = rest
+            .split_at_checked(links.scheme_length(before, rest))
+            .filter(|(scheme, _)| !scheme.is_empty())
+        {
             escaped.push_str(scheme);
             escaped.push(WORD_JOINER);
             (rest, leads, before) = (after, false, ':');
             continue;
         }
         let after = rest.get(c.len_utf8()..).unwrap_or_default();
-        let written = write(&Position { c, before, after, leads });
+        let written = write(&Position {
+            c,
+            before,
+            after,
+            leads,
+        });
         if is_after_url && !matches!(written, Written::AsItIs | Written::As(_)) {
             escaped.push(' ');
             is_after_url = false;
@@ -96,7 +116,9 @@ pub(super) fn markdown(text: &str) -> String {
         // Two spaces make a hard line break.
         '\n' => Written::As("  \n"),
         '@' if !at.before.is_alphanumeric() => Written::BeforeJoiner,
-        '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '&' | '#' => Written::AfterBackslash,
+        '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '&' | '#' => {
+            Written::AfterBackslash
+        }
         '+' | '-' | '=' | '.' | ')' if at.leads => Written::AfterBackslash,
         _ => Written::AsItIs,
     })
@@ -115,22 +137,36 @@ pub(super) fn escape_discord(text: &str) -> String {
 /// `\&` and `\<` show their backslash. It also parses links and mentions in the format of Slack
 /// (`<http://…|text>`, `<!channel>`).
 pub(super) fn escape_mattermost(text: &str) -> String {
-    escaped(text, Links::Everywhere, url::without_mentions, |at| match at.c {
-        '`' | '*' | '_' | '[' | ']' | '~' | '|' | '#' | '>' => Written::AfterBackslash,
-        '+' | '-' | '.' | ')' if at.leads => Written::AfterBackslash,
-        '\\' if !at.after.starts_with(|c: char| c.is_ascii_alphanumeric()) => Written::AfterBackslash,
-        '=' if at.leads => Written::AfterJoiner,
-        '&' if is_entity(at.after) => Written::As("&amp;"),
-        '<' if at.after.starts_with(|c: char| c.is_ascii_alphabetic() || "!@#/".contains(c)) => Written::BeforeJoiner,
-        '@' if !at.before.is_alphanumeric() => Written::BeforeJoiner,
-        _ => Written::AsItIs,
-    })
+    escaped(
+        text,
+        Links::Everywhere,
+        url::without_mentions,
+        |at| match at.c {
+            '`' | '*' | '_' | '[' | ']' | '~' | '|' | '#' | '>' => Written::AfterBackslash,
+            '+' | '-' | '.' | ')' if at.leads => Written::AfterBackslash,
+            '\\' if !at.after.starts_with(|c: char| c.is_ascii_alphanumeric()) => {
+                Written::AfterBackslash
+            }
+            '=' if at.leads => Written::AfterJoiner,
+            '&' if is_entity(at.after) => Written::As("&amp;"),
+            '<' if at
+                .after
+                .starts_with(|c: char| c.is_ascii_alphabetic() || "!@#/".contains(c)) =>
+            {
+                Written::BeforeJoiner
+            }
+            '@' if !at.before.is_alphanumeric() => Written::BeforeJoiner,
+            _ => Written::AsItIs,
+        },
+    )
 }
 
 /// True if an `&` before this text would begin an HTML entity.
 fn is_entity(after: &str) -> bool {
     let name = after.strip_prefix('#').unwrap_or(after);
-    let end = name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len());
+    let end = name
+        .find(|c: char| !c.is_ascii_alphanumeric())
+        .unwrap_or(name.len());
     end > 0 && name.get(end..).is_some_and(|rest| rest.starts_with(';'))
 }
 
@@ -140,7 +176,13 @@ pub(super) fn escape_rocket_chat(text: &str) -> String {
     const MARKS: [char; 5] = ['*', '_', '~', '`', '#'];
     let show = |url: &str| {
         let shown = url::without_mentions(url);
-        if url::has_domain(url) { shown } else { MARKS.into_iter().fold(shown, |shown, mark| shown.replace(mark, &format!("\\{mark}"))) }
+        if url::has_domain(url) {
+            shown
+        } else {
+            MARKS.into_iter().fold(shown, |shown, mark| {
+                shown.replace(mark, &format!("\\{mark}"))
+            })
+        }
     };
     escaped(text, Links::After("(["), show, |at| match at.c {
         c if MARKS.contains(&c) => Written::AfterBackslash,
@@ -158,7 +200,8 @@ pub(super) fn escape_rocket_chat(text: &str) -> String {
 /// disarmed.
 pub(super) fn slack(text: &str) -> String {
     let mut written = String::with_capacity(text.len() + text.len() / 8);
-    let (mut before, mut rest) = (' ', text);
+    let mut before = ' ';
+    let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let found = url::at_start(rest).filter(|_| !before.is_alphanumeric());
         let length = found.map_or(c.len_utf8(), str::len);
@@ -170,7 +213,9 @@ pub(super) fn slack(text: &str) -> String {
             None if c == '@' && !before.is_alphanumeric() => written.extend([c, WORD_JOINER]),
             None => written.push(c),
         }
-        before = found.and_then(|found| found.chars().next_back()).unwrap_or(c);
+        before = found
+            .and_then(|found| found.chars().next_back())
+            .unwrap_or(c);
         rest = rest.get(length..).unwrap_or_default();
     }
     written
@@ -193,18 +238,35 @@ pub fn disarm_mentions(text: &str) -> String {
 /// Zulip, which has no escapes: words with possible marks are in code spans, consecutive ones in
 /// one span.
 pub(super) fn escape_zulip(text: &str) -> String {
-    text.split('\n').map(escape_zulip_line).collect::<Vec<_>>().join("\n")
+    text.split('\n')
+        .map(escape_zulip_line)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn escape_zulip_line(line: &str) -> String {
     let first = line.split(' ').position(|word| !word.is_empty());
     // These are marks only at the beginning of a line.
     let begins = |place: usize, word: &str| Some(place) == first && word.starts_with(['#', '>']);
-    let words: Vec<_> = line.split(' ').enumerate().map(|(place, word)| (word, begins(place, word) || has_zulip_markup(word))).collect();
-    let spans = words.chunk_by(|(_, one), (_, next)| one == next).map(|span| {
-        let text = span.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(" ");
-        if span.first().is_some_and(|(_, is_mark)| *is_mark) { code_span(&text) } else { text }
-    });
+    let words: Vec<_> = line
+        .split(' ')
+        .enumerate()
+        .map(|(place, word)| (word, begins(place, word) || has_zulip_markup(word)))
+        .collect();
+    let spans = words
+        .chunk_by(|(_, one), (_, next)| one == next)
+        .map(|span| {
+            let text = span
+                .iter()
+                .map(|(word, _)| *word)
+                .collect::<Vec<_>>()
+                .join(" ");
+            if span.first().is_some_and(|(_, is_mark)| *is_mark) {
+                code_span(&text)
+            } else {
+                text
+            }
+        });
     spans.collect::<Vec<_>>().join(" ")
 }
 
@@ -213,8 +275,12 @@ fn has_zulip_markup(word: &str) -> bool {
     if is_link_of_zulip(word) {
         return false;
     }
-    let is_emoji =
-        || word.split(':').skip(1).any(|name| name.starts_with(|c: char| c.is_ascii_alphabetic())) && word.matches(':').count() > 1;
+    let is_emoji = || {
+        word.split(':')
+            .skip(1)
+            .any(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
+            && word.matches(':').count() > 1
+    };
     let has_entity = || word.split('&').skip(1).any(is_entity);
     word.contains(['*', '`', '[', ']', '|', '<'])
         || word.contains("~~")
@@ -230,17 +296,29 @@ fn has_zulip_markup(word: &str) -> bool {
 fn is_link_of_zulip(word: &str) -> bool {
     const EARLIER: [&str; 5] = ["***", "@*", "@_", "#*", "$$"];
     let begin = word.trim_start_matches(['(', '\'', '"', ',', ':']);
-    let Some(found) = url::at_start(begin) else { return false };
+    let Some(found) = url::at_start(begin) else {
+        return false;
+    };
     let after_scheme = found.splitn(3, '/').nth(2).unwrap_or_default();
-    let has_path_first = !after_scheme.split('/').next().unwrap_or_default().contains(['?', '#']);
+    let has_path_first = !after_scheme
+        .split('/')
+        .next()
+        .unwrap_or_default()
+        .contains(['?', '#']);
     let is_end = |after: &str| after.chars().all(|c| "!:;?),.'\"".contains(c));
-    has_path_first && begin.get(found.len()..).is_some_and(is_end) && !EARLIER.into_iter().any(|mark| found.contains(mark))
+    has_path_first
+        && begin.get(found.len()..).is_some_and(is_end)
+        && !EARLIER.into_iter().any(|mark| found.contains(mark))
 }
 
 /// Code span with more backticks around it than in it.
 fn code_span(text: &str) -> String {
     let marks = "`".repeat(super::dialect::longest_backtick_run(text) + 1);
-    let blank = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    let blank = if text.starts_with('`') || text.ends_with('`') {
+        " "
+    } else {
+        ""
+    };
     format!("{marks}{blank}{text}{blank}{marks}")
 }
 
@@ -267,10 +345,34 @@ mod tests {
     fn each_chat_shows_what_was_written() {
         const J: &str = "\u{2060}";
         for (text, discord_, mattermost_, rocket_chat_, zulip_) in [
-            ("R&D ~x a~b", "R&D \\~x a\\~b".to_owned(), "R&D \\~x a\\~b".to_owned(), "R&D \\~x a\\~b".to_owned(), "R&D ~x a~b".to_owned()),
-            ("a &lt; b", "a &lt; b".into(), "a &amp;lt; b".into(), "a &lt; b".into(), "a `&lt;` b".into()),
-            ("db_main", "db\\_main".into(), "db\\_main".into(), "db\\_main".into(), "db_main".into()),
-            ("*n* x", "\\*n\\* x".into(), "\\*n\\* x".into(), "\\*n\\* x".into(), "`*n*` x".into()),
+            (
+                "R&D ~x a~b",
+                "R&D \\~x a\\~b".to_owned(),
+                "R&D \\~x a\\~b".to_owned(),
+                "R&D \\~x a\\~b".to_owned(),
+                "R&D ~x a~b".to_owned(),
+            ),
+            (
+                "a &lt; b",
+                "a &lt; b".into(),
+                "a &amp;lt; b".into(),
+                "a &lt; b".into(),
+                "a `&lt;` b".into(),
+            ),
+            (
+                "db_main",
+                "db\\_main".into(),
+                "db\\_main".into(),
+                "db\\_main".into(),
+                "db_main".into(),
+            ),
+            (
+                "*n* x",
+                "\\*n\\* x".into(),
+                "\\*n\\* x".into(),
+                "\\*n\\* x".into(),
+                "`*n*` x".into(),
+            ),
             (
                 "“*/7 3-5 */2 * 1-5”, 1 minute",
                 "“\\*/7 3-5 \\*/2 \\* 1-5”, 1 minute".into(),
@@ -292,8 +394,20 @@ mod tests {
                 format!("<{J}http://evil|x>"),
                 "`<http://evil|x>`".into(),
             ),
-            ("<!channel>", "\\<!channel\\>".into(), format!("<{J}!channel\\>"), format!("<{J}!channel>"), "`<!channel>`".into()),
-            ("a\\b \\* ", "a\\\\b \\\\\\* ".into(), "a\\b \\\\\\* ".into(), "a\\b \\\\* ".into(), "a\\b `\\*` ".into()),
+            (
+                "<!channel>",
+                "\\<!channel\\>".into(),
+                format!("<{J}!channel\\>"),
+                format!("<{J}!channel>"),
+                "`<!channel>`".into(),
+            ),
+            (
+                "a\\b \\* ",
+                "a\\\\b \\\\\\* ".into(),
+                "a\\b \\\\\\* ".into(),
+                "a\\b \\\\* ".into(),
+                "a\\b `\\*` ".into(),
+            ),
             (
                 "@all a@b @**all**",
                 "@all a@b @\\*\\*all\\*\\*".into(),
@@ -308,7 +422,13 @@ mod tests {
                 format!("\\# a\n{J}> b\n{J}- c\n1\\. d"),
                 "`#` a\n`>` b\n- c\n1. d".into(),
             ),
-            ("a `b` ``", "a \\`b\\` \\`\\`".into(), "a \\`b\\` \\`\\`".into(), "a \\`b\\` \\`\\`".into(), "a ``` `b` `` ```".into()),
+            (
+                "a `b` ``",
+                "a \\`b\\` \\`\\`".into(),
+                "a \\`b\\` \\`\\`".into(),
+                "a \\`b\\` \\`\\`".into(),
+                "a ``` `b` `` ```".into(),
+            ),
             (
                 "||x|| $$y$$ ~~z~~",
                 "\\|\\|x\\|\\| $$y$$ \\~\\~z\\~\\~".into(),
@@ -326,7 +446,11 @@ mod tests {
         ] {
             assert_eq!(escape_discord(text), discord_, "Discord: {text}");
             assert_eq!(escape_mattermost(text), mattermost_, "Mattermost: {text}");
-            assert_eq!(escape_rocket_chat(text), rocket_chat_, "Rocket.Chat: {text}");
+            assert_eq!(
+                escape_rocket_chat(text),
+                rocket_chat_,
+                "Rocket.Chat: {text}"
+            );
             assert_eq!(escape_zulip(text), zulip_, "Zulip: {text}");
         }
     }
@@ -335,7 +459,10 @@ mod tests {
     fn no_line_ends_a_block_of_three_backticks() {
         for text in ["a\n```\n# b", "`````", "x`\ny``", "ssh root@host `date`"] {
             let block = escape_code_block(text);
-            assert!(!block.contains("``") && !block.ends_with('`') && !block.contains("`\n"), "{block:?}");
+            assert!(
+                !block.contains("``") && !block.ends_with('`') && !block.contains("`\n"),
+                "{block:?}"
+            );
             assert_eq!(block.replace(WORD_JOINER, ""), text);
         }
     }

@@ -102,11 +102,19 @@ pub(super) struct DialectWriter {
 
 impl DialectWriter {
     pub(super) fn new(dialect: Dialect) -> Self {
-        Self { dialect, out: String::new(), styles: Vec::new(), pending_line_ends: 0 }
+        Self {
+            dialect,
+            out: String::new(),
+            styles: Vec::new(),
+            pending_line_ends: 0,
+        }
     }
 
     pub(super) fn finish(self) -> RenderedText {
-        RenderedText { text: self.out, styles: self.styles }
+        RenderedText {
+            text: self.out,
+            styles: self.styles,
+        }
     }
 
     pub(super) fn line_end(&mut self) {
@@ -125,7 +133,10 @@ impl DialectWriter {
         }
         match (self.dialect, due) {
             (_, 0) => {}
-            (Dialect::Html, due) => self.out.push_str(if due == 1 { "<br>\n" } else { "<br><br>\n" }),
+            (Dialect::Html, due) => {
+                self.out
+                    .push_str(if due == 1 { "<br>\n" } else { "<br><br>\n" })
+            }
             (Dialect::Markdown, 1) => self.out.push_str("  \n"),
             (_, due) => self.out.extend(std::iter::repeat_n('\n', due)),
         }
@@ -155,7 +166,11 @@ impl DialectWriter {
             Dialect::Telegram | Dialect::Pushover | Dialect::Html => html,
             // Underscores are no mark there.
             Dialect::Zulip if markdown == "_" => ("*", "*"),
-            Dialect::Markdown | Dialect::Discord | Dialect::Mattermost | Dialect::RocketChat | Dialect::Zulip => (markdown, markdown),
+            Dialect::Markdown
+            | Dialect::Discord
+            | Dialect::Mattermost
+            | Dialect::RocketChat
+            | Dialect::Zulip => (markdown, markdown),
             Dialect::Plain | Dialect::Slack | Dialect::Signal => ("", ""),
         };
         let start = self.length();
@@ -176,7 +191,11 @@ impl DialectWriter {
                 // A block begins on a new line anyway.
                 self.pending_line_ends = 0;
                 // Long log lines would overflow the page on a phone.
-                let wraps = if self.dialect == Dialect::Html { " style=\"white-space: pre-wrap; overflow-wrap: anywhere\"" } else { "" };
+                let wraps = if self.dialect == Dialect::Html {
+                    r#" style="white-space: pre-wrap; overflow-wrap: anywhere""#
+                } else {
+                    ""
+                };
                 self.out.push_str(&format!("\n<pre{wraps}>"));
                 let escaped = Dialect::Telegram.escape(text);
                 self.out.push_str(&escaped);
@@ -190,11 +209,17 @@ impl DialectWriter {
             }
             Dialect::Discord | Dialect::RocketChat => {
                 self.pending_line_ends = 0;
-                self.out.push_str(&format!("\n```\n{}\n```", chat_escaping::escape_code_block(text)));
+                self.out.push_str(&format!(
+                    "\n```\n{}\n```",
+                    chat_escaping::escape_code_block(text)
+                ));
             }
             Dialect::Slack => {
                 self.write_pending_line_ends();
-                let text = chat_escaping::escape_code_block(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+                let text = chat_escaping::escape_code_block(text)
+                    .replace('&', "&amp;")
+                    .replace('<', "&lt;")
+                    .replace('>', "&gt;");
                 self.out.push_str(&format!("```\n{text}\n```"));
             }
             Dialect::Plain | Dialect::Pushover | Dialect::Signal => {
@@ -213,7 +238,11 @@ impl DialectWriter {
             Dialect::Telegram | Dialect::Pushover | Dialect::Html => {
                 format!("<a href=\"{}\">{text}</a>", Dialect::Html.escape(url))
             }
-            Dialect::Markdown | Dialect::Discord | Dialect::Mattermost | Dialect::RocketChat | Dialect::Zulip => format!("[{text}]({url})"),
+            Dialect::Markdown
+            | Dialect::Discord
+            | Dialect::Mattermost
+            | Dialect::RocketChat
+            | Dialect::Zulip => format!("[{text}]({url})"),
             Dialect::Slack => format!("<{}|{text}>", self.dialect.escape(url)),
             Dialect::Plain | Dialect::Signal => url.to_owned(),
         };
@@ -221,18 +250,29 @@ impl DialectWriter {
     }
 
     fn length(&self) -> usize {
-        if self.dialect == Dialect::Signal { self.out.encode_utf16().count() } else { 0 }
+        if self.dialect == Dialect::Signal {
+            self.out.encode_utf16().count()
+        } else {
+            0
+        }
     }
 
     fn add_style(&mut self, start: usize, name: &'static str) {
         if self.dialect == Dialect::Signal {
             let length = self.length() - start;
-            self.styles.push(StyledRange { start, length, name });
+            self.styles.push(StyledRange {
+                start,
+                length,
+                name,
+            });
         }
     }
 }
 
 /// Length of the longest run of backticks.
 pub(super) fn longest_backtick_run(text: &str) -> usize {
-    text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
+    text.split(|c| c != '`')
+        .map(str::len)
+        .max()
+        .unwrap_or_default()
 }

@@ -12,16 +12,22 @@ const LONGEST_ENTITY: usize = 40;
 /// include at least this part. Its host name is complete, parentheses are in pairs, and it contains
 /// no bracket, backtick or user name.
 pub(super) fn at_start(text: &str) -> Option<&str> {
-    let after_scheme = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
+    let after_scheme = text
+        .strip_prefix("https://")
+        .or_else(|| text.strip_prefix("http://"))?;
     let host = authority(after_scheme)?;
     let begin = text.len() - after_scheme.len() + host.len();
     let rest = text.get(begin..)?;
     if !rest.starts_with(['/', '?', '#']) {
         return text.get(..begin);
     }
-    let mut url = text.get(..begin + path_length(rest))?.trim_end_matches(AT_END);
+    let mut url = text
+        .get(..begin + path_length(rest))?
+        .trim_end_matches(AT_END);
     // Entities at the end also belong to the sentence.
-    while text.get(url.len()..).is_some_and(|after| after.starts_with(';'))
+    while text
+        .get(url.len()..)
+        .is_some_and(|after| after.starts_with(';'))
         && let Some(before) = begin_of_entity(url)
     {
         url = before.trim_end_matches(AT_END);
@@ -33,25 +39,38 @@ pub(super) fn at_start(text: &str) -> Option<&str> {
 /// Length in bytes of `http:` or `https:`, in any case, at the beginning of a text if two slashes
 /// follow; otherwise 0.
 pub(super) fn scheme_length(text: &str) -> usize {
-    let begins = |scheme: &&str| text.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme));
-    ["http://", "https://"].iter().find(|scheme| begins(scheme)).map_or(0, |scheme| scheme.len() - 2)
+    let begins = |scheme: &&str| {
+        text.get(..scheme.len())
+            .is_some_and(|begin| begin.eq_ignore_ascii_case(scheme))
+    };
+    ["http://", "https://"]
+        .iter()
+        .find(|scheme| begins(scheme))
+        .map_or(0, |scheme| scheme.len() - 2)
 }
 
 /// Host and port at the beginning of a text. `None`: it begins with another part, such as a user
 /// name.
 fn authority(text: &str) -> Option<&str> {
-    let end = text.find(|c: char| !c.is_alphanumeric() && !matches!(c, '.' | '-' | '_' | ':')).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_alphanumeric() && !matches!(c, '.' | '-' | '_' | ':'))
+        .unwrap_or(text.len());
     let (found, rest) = text.split_at_checked(end)?;
     let found = found.trim_end_matches(['.', '-', '_', ':']);
     let (host, port) = found.split_once(':').unwrap_or((found, "0"));
-    let is_name = host.starts_with(char::is_alphanumeric) && host.ends_with(char::is_alphanumeric) && !host.contains("..");
+    let is_name = host.starts_with(char::is_alphanumeric)
+        && host.ends_with(char::is_alphanumeric)
+        && !host.contains("..");
     let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
     (is_name && is_port && !rest.starts_with(['@', '%'])).then_some(found)
 }
 
 /// True if the host of a URL has a dot or is `localhost`.
 pub(super) fn has_domain(url: &str) -> bool {
-    let host = url.splitn(3, '/').nth(2).and_then(|after_scheme| after_scheme.split([':', '/', '?', '#']).next());
+    let host = url
+        .splitn(3, '/')
+        .nth(2)
+        .and_then(|after_scheme| after_scheme.split([':', '/', '?', '#']).next());
     host.is_some_and(|host| host == "localhost" || host.contains('.'))
 }
 
@@ -65,7 +84,9 @@ fn path_length(text: &str) -> usize {
         let taken = match c {
             '(' if !matches!(before, '!' | ';' | ':' | '\'' | ',' | '?') => {
                 let inside = rest.get(1..).unwrap_or_default();
-                let end = inside.find(|c| !is_in_path(c)).filter(|end| inside.get(*end..).is_some_and(|end| end.starts_with(')')));
+                let end = inside
+                    .find(|c| !is_in_path(c))
+                    .filter(|end| inside.get(*end..).is_some_and(|end| end.starts_with(')')));
                 end.map(|end| end + 2)
             }
             c => is_in_path(c).then_some(c.len_utf8()),
@@ -79,10 +100,12 @@ fn path_length(text: &str) -> usize {
 
 /// Returns the text before a final `&name`, which a semicolon would turn into an HTML entity.
 fn begin_of_entity(text: &str) -> Option<&str> {
-    let (_, end) = text.split_at_checked(text.ceil_char_boundary(text.len().saturating_sub(LONGEST_ENTITY)))?;
+    let (_, end) =
+        text.split_at_checked(text.ceil_char_boundary(text.len().saturating_sub(LONGEST_ENTITY)))?;
     let (_, name) = end.rsplit_once('&')?;
     let name_only = name.strip_prefix('#').unwrap_or(name);
-    let is_name = !name_only.is_empty() && name_only.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_name =
+        !name_only.is_empty() && name_only.bytes().all(|byte| byte.is_ascii_alphanumeric());
     text.get(..text.len() - name.len() - 1).filter(|_| is_name)
 }
 
@@ -104,7 +127,8 @@ pub(super) fn without_mentions(url: &str) -> String {
 /// turn it into a link. Such characters are percent-encoded.
 pub(super) fn without_marks(url: &str) -> String {
     let mut written = String::with_capacity(url.len());
-    let (mut before, mut rest) = (' ', url);
+    let mut before = ' ';
+    let mut rest = url;
     while let Some(mark) = rest.chars().next() {
         let length = rest.len() - rest.trim_start_matches(mark).len();
         let (run, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
@@ -115,7 +139,13 @@ pub(super) fn without_marks(url: &str) -> String {
             '_' if is_followed_by_mark => Some("%5F"),
             '*' if is_followed_by_mark || before.is_alphanumeric() => Some("%2A"),
             '~' if is_followed_by_mark || before.is_alphanumeric() => Some("%7E"),
-            ';' if url.get(..url.len() - rest.len()).and_then(begin_of_entity).is_some() => Some("%3B"),
+            ';' if url
+                .get(..url.len() - rest.len())
+                .and_then(begin_of_entity)
+                .is_some() =>
+            {
+                Some("%3B")
+            }
             _ => None,
         };
         match code {
@@ -135,16 +165,28 @@ mod tests {
     fn a_url_ends_where_its_sentence_goes_on() {
         for (text, url) in [
             ("https://x/run_1_a", Some("https://x/run_1_a")),
-            ("http://x.example:8080/a?b=*c*&d=~e#f_g rest", Some("http://x.example:8080/a?b=*c*&d=~e#f_g")),
+            (
+                "http://x.example:8080/a?b=*c*&d=~e#f_g rest",
+                Some("http://x.example:8080/a?b=*c*&d=~e#f_g"),
+            ),
             ("https://x.example, and", Some("https://x.example")),
             ("https://x.example/a_b).", Some("https://x.example/a_b")),
-            ("https://x.example/A_(b)_c", Some("https://x.example/A_(b)_c")),
+            (
+                "https://x.example/A_(b)_c",
+                Some("https://x.example/A_(b)_c"),
+            ),
             ("https://x.example/A_(b", Some("https://x.example/A")),
             ("https://x.example/a?(b)", Some("https://x.example/a")),
             ("https://x.example/a**", Some("https://x.example/a")),
             ("https://x.example/a&lt;", Some("https://x.example/a")),
-            ("https://x.example/a&lt;.&#60;!", Some("https://x.example/a")),
-            ("https://x.example/a?b&lt;c", Some("https://x.example/a?b&lt;c")),
+            (
+                "https://x.example/a&lt;.&#60;!",
+                Some("https://x.example/a"),
+            ),
+            (
+                "https://x.example/a?b&lt;c",
+                Some("https://x.example/a?b&lt;c"),
+            ),
             ("https://x.example/_", Some("https://x.example/")),
             ("https://x.example?", Some("https://x.example")),
             ("https://x.example/ž_ů”", Some("https://x.example/ž_ů")),
@@ -169,9 +211,15 @@ mod tests {
 
     #[test]
     fn what_is_encoded_leads_to_the_same_place() {
-        assert_eq!(without_mentions("https://x/@all/a@b"), "https://x/%40all/a@b");
+        assert_eq!(
+            without_mentions("https://x/@all/a@b"),
+            "https://x/%40all/a@b"
+        );
         for (url, written) in [
-            ("https://x/run_1_a/~me/_next/*a", "https://x/run_1_a/~me/_next/*a"),
+            (
+                "https://x/run_1_a/~me/_next/*a",
+                "https://x/run_1_a/~me/_next/*a",
+            ),
             ("https://x/__init__.py", "https://x/__init%5F%5F.py"),
             ("https://x/a*b", "https://x/a%2Ab"),
             ("https://x/a?b&lt;c;d", "https://x/a?b&lt%3Bc;d"),

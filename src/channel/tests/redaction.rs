@@ -15,34 +15,60 @@ use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType};
 /// Settings of the example, with secrets that have different encodings in URLs, JSON and HTML, as
 /// far as the kind accepts them.
 fn with_secrets(kind: &'static ChannelKind) -> ChannelSettings {
-    kind.fields.iter().filter(|field| field.is_secret() || field.is_url()).enumerate().fold(
-        minimal_settings(kind),
-        |settings, (number, field)| {
+    kind.fields
+        .iter()
+        .filter(|field| field.is_secret() || field.is_url())
+        .enumerate()
+        .fold(minimal_settings(kind), |settings, (number, field)| {
             let secret = match field.field_type {
-                FieldType::Url | FieldType::SecretUrl => format!("https://h.example/in/Path{number}Secret%2Fpart?key=Query{number}Secret"),
-                FieldType::Header => format!("Basic {}", BASE64_STANDARD.encode(format!("ann:Header{number}&Secret"))),
+                FieldType::Url | FieldType::SecretUrl => format!(
+                    "https://h.example/in/Path{number}Secret%2Fpart?key=Query{number}Secret"
+                ),
+                FieldType::Header => format!(
+                    "Basic {}",
+                    BASE64_STANDARD.encode(format!("ann:Header{number}&Secret"))
+                ),
                 _ => format!("Field{number}\"/&+Secret"),
             };
             let key = field.key.replace("NAME", "x-token");
             // If the kind accepts only some characters, the secret of the example is searched for.
             settings.with_value(&key, &secret).unwrap_or(settings)
-        },
-    )
+        })
 }
 
 /// Parts of a request that its receiver may repeat in its response.
 fn echoes(request: &ChannelRequest) -> Vec<String> {
     let body = String::from_utf8_lossy(&request.body).into_owned();
-    let mut echoes = vec![request.url.clone(), percent_encoding::percent_decode_str(&request.url).decode_utf8_lossy().into_owned()];
+    let mut echoes = vec![
+        request.url.clone(),
+        percent_encoding::percent_decode_str(&request.url)
+            .decode_utf8_lossy()
+            .into_owned(),
+    ];
     for (_, value) in &request.headers {
         let last = value.rsplit(' ').next().unwrap();
-        echoes.extend(BASE64_STANDARD.decode(last).ok().and_then(|pair| String::from_utf8(pair).ok()));
+        echoes.extend(
+            BASE64_STANDARD
+                .decode(last)
+                .ok()
+                .and_then(|pair| String::from_utf8(pair).ok()),
+        );
         echoes.push(value.clone());
     }
-    let is_form = request.headers.iter().any(|(_, value)| value.starts_with("application/x-www"));
+    let is_form = request
+        .headers
+        .iter()
+        .any(|(_, value)| value.starts_with("application/x-www"));
     if is_form {
-        let decode = |part: &str| percent_encoding::percent_decode_str(&part.replace('+', " ")).decode_utf8_lossy().into_owned();
-        echoes.extend(body.split('&').flat_map(|part| [part.to_owned(), decode(part)]));
+        let decode = |part: &str| {
+            percent_encoding::percent_decode_str(&part.replace('+', " "))
+                .decode_utf8_lossy()
+                .into_owned()
+        };
+        echoes.extend(
+            body.split('&')
+                .flat_map(|part| [part.to_owned(), decode(part)]),
+        );
     } else {
         echoes.extend(body.split(',').map(str::to_owned));
     }
@@ -56,25 +82,72 @@ fn no_answer_shows_a_secret_of_any_kind() {
         let settings = with_secrets(kind);
         // Part of a URL after the host, and part of a header value after the scheme.
         let part = |secret: &str| match secret.split_once("://") {
-            Some((_, rest)) => rest.split_once('/').map(|(_, path)| path.to_owned()).unwrap_or_default(),
+            Some((_, rest)) => rest
+                .split_once('/')
+                .map(|(_, path)| path.to_owned())
+                .unwrap_or_default(),
             None => secret.rsplit(' ').next().unwrap_or_default().to_owned(),
         };
-        let secrets: Vec<_> = settings.secrets().chain(settings.urls()).map(part).filter(|secret| secret.len() >= 4).collect();
+        let secrets: Vec<_> = settings
+            .secrets()
+            .chain(settings.urls())
+            .map(part)
+            .filter(|secret| secret.len() >= 4)
+            .collect();
         for step in prepare(&settings, &failed(), &attempt()).unwrap() {
-            let SendStep::Http(request) = &step else { continue };
+            let SendStep::Http(request) = &step else {
+                continue;
+            };
             let mut texts = echoes(request);
             for secret in &secrets {
-                texts.extend([secret.clone(), format!("{{\"error\":{}}}", serde_json::json!(format!("bad {secret}")))]);
-                texts.push(percent_encoding::utf8_percent_encode(secret, percent_encoding::NON_ALPHANUMERIC).to_string());
-                texts.push(format!("<p>{}</p>", secret.replace('&', "&amp;").replace('"', "&quot;")));
+                texts.extend([
+                    secret.clone(),
+                    format!(
+                        "{{\"error\":{}}}",
+                        serde_json::json!(format!("bad {secret}"))
+                    ),
+                ]);
+                texts.push(
+                    percent_encoding::utf8_percent_encode(
+                        secret,
+                        percent_encoding::NON_ALPHANUMERIC,
+                    )
+                    .to_string(),
+                );
+                texts.push(format!(
+                    "<p>{}</p>",
+                    secret.replace('&', "&amp;").replace('"', "&quot;")
+                ));
             }
             for text in texts {
-                let answer = TransportReply::Http(ChannelResponse { status: 500, headers: Vec::new(), body: text.clone().into_bytes() });
-                let judged = judge(&settings, &failed(), &attempt(), &step, &answer, moment("2026-11-20T23:59:00Z"));
+                let answer = TransportReply::Http(ChannelResponse {
+                    status: 500,
+                    headers: Vec::new(),
+                    body: text.clone().into_bytes(),
+                });
+                let judged = judge(
+                    &settings,
+                    &failed(),
+                    &attempt(),
+                    &step,
+                    &answer,
+                    moment("2026-11-20T23:59:00Z"),
+                );
                 let shown = |secret: &&String| judged.error.contains(secret.as_str());
-                assert_eq!(secrets.iter().find(shown), None, "{}: {text} -> {}", kind.name, judged.error);
+                assert_eq!(
+                    secrets.iter().find(shown),
+                    None,
+                    "{}: {text} -> {}",
+                    kind.name,
+                    judged.error
+                );
                 for word in ["Secret", "U2VjcmV0"] {
-                    assert!(!judged.error.contains(word), "{}: {text} -> {}", kind.name, judged.error);
+                    assert!(
+                        !judged.error.contains(word),
+                        "{}: {text} -> {}",
+                        kind.name,
+                        judged.error
+                    );
                 }
             }
         }
@@ -82,15 +155,31 @@ fn no_answer_shows_a_secret_of_any_kind() {
             kinds_with_secrets.push(kind.name);
         }
     }
-    let expected = ChannelKind::ALL.into_iter().filter(|kind| kind.fields.iter().any(crate::domain::channel::SettingField::is_secret));
-    assert!(expected.map(|kind| kind.name).all(|name| kinds_with_secrets.contains(&name)), "{kinds_with_secrets:?}");
+    let expected = ChannelKind::ALL.into_iter().filter(|kind| {
+        kind.fields
+            .iter()
+            .any(crate::domain::channel::SettingField::is_secret)
+    });
+    assert!(
+        expected
+            .map(|kind| kind.name)
+            .all(|name| kinds_with_secrets.contains(&name)),
+        "{kinds_with_secrets:?}"
+    );
 }
 
 /// Encodings in which redaction does not find a secret, and tricks of a receiver to have more of it
 /// shown.
 fn unmasked(secret: &str) -> Vec<String> {
-    let hex = |form: &dyn Fn(u32) -> String| secret.chars().map(|c| form(u32::from(c))).collect::<String>();
-    let half = secret.split_at(secret.floor_char_boundary(secret.len() / 2)).0;
+    let hex = |form: &dyn Fn(u32) -> String| {
+        secret
+            .chars()
+            .map(|c| form(u32::from(c)))
+            .collect::<String>()
+    };
+    let half = secret
+        .split_at(secret.floor_char_boundary(secret.len() / 2))
+        .0;
     vec![
         hex(&|c| format!("\\u{c:04x}")),
         hex(&|c| format!("&#{c};")),
@@ -108,24 +197,49 @@ fn unmasked(secret: &str) -> Vec<String> {
 
 #[test]
 fn those_who_may_only_read_see_no_text_of_a_receiver() {
-    let (mut kinds, now) = (0, moment("2026-11-20T23:59:00Z"));
+    let mut kinds = 0;
+    let now = moment("2026-11-20T23:59:00Z");
     for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
         // Our own words are not masked, even if they are values of the channel: their end must be
         // found.
         let settings = with_secrets(kind);
-        let settings = settings.with_value("body", r#"{"a": "answer", "b": "the answer was 500", "c": "said"}"#).unwrap_or(settings);
-        let mut secrets: Vec<_> = settings.secrets().chain(settings.urls()).map(str::to_owned).collect();
+        let settings = settings
+            .with_value(
+                "body",
+                r#"{"a": "answer", "b": "the answer was 500", "c": "said"}"#,
+            )
+            .unwrap_or(settings);
+        let mut secrets: Vec<_> = settings
+            .secrets()
+            .chain(settings.urls())
+            .map(str::to_owned)
+            .collect();
         secrets.push("some text of the receiver".into());
         let texts: Vec<_> = secrets.iter().flat_map(|secret| unmasked(secret)).collect();
         for step in prepare(&settings, &failed(), &attempt()).unwrap() {
             let mut answers = Vec::new();
             for text in &texts {
                 for status in [302, 400, 404, 500] {
-                    let answer = TransportReply::Http(ChannelResponse { status, headers: Vec::new(), body: text.clone().into_bytes() });
+                    let answer = TransportReply::Http(ChannelResponse {
+                        status,
+                        headers: Vec::new(),
+                        body: text.clone().into_bytes(),
+                    });
                     answers.push((answer, format!("the answer was {status}")));
                 }
-                for (stage, code) in [(MailStage::Session, 421), (MailStage::Recipient, 550), (MailStage::Content, 554)] {
-                    answers.push((TransportReply::Mail { code, stage, text: text.clone() }, format!("the mail server said {code}")));
+                for (stage, code) in [
+                    (MailStage::Session, 421),
+                    (MailStage::Recipient, 550),
+                    (MailStage::Content, 554),
+                ] {
+                    answers.push((
+                        TransportReply::Mail {
+                            code,
+                            stage,
+                            text: text.clone(),
+                        },
+                        format!("the mail server said {code}"),
+                    ));
                 }
                 for (end, shown) in [
                     (CommandStatus::Exit(2), "exit status 2"),
@@ -134,25 +248,54 @@ fn those_who_may_only_read_see_no_text_of_a_receiver() {
                     (CommandStatus::Timeout, "it took too long"),
                     (CommandStatus::NotRun, "it could not be run"),
                 ] {
-                    answers.push((TransportReply::Command { end, error: text.clone() }, shown.into()));
+                    answers.push((
+                        TransportReply::Command {
+                            end,
+                            error: text.clone(),
+                        },
+                        shown.into(),
+                    ));
                 }
                 let refused = format!("ann@example.org: 550 {text}; bob@example.org: 551 {text}");
-                let answer = TransportReply::Mail { code: 250, stage: MailStage::Content, text: refused };
+                let answer = TransportReply::Mail {
+                    code: 250,
+                    stage: MailStage::Content,
+                    text: refused,
+                };
                 answers.push((answer, "not taken for ann@example.org: 550".into()));
             }
             for (answer, shown) in answers {
                 let judged = judge(&settings, &failed(), &attempt(), &step, &answer, now);
                 // For this kind, some responses mean success or lead to another request.
                 let is_told = !judged.error.is_empty();
-                assert_eq!(public_part(&judged.error), if is_told { shown.as_str() } else { "" }, "{}: {}", kind.name, judged.error);
+                assert_eq!(
+                    public_part(&judged.error),
+                    if is_told { shown.as_str() } else { "" },
+                    "{}: {}",
+                    kind.name,
+                    judged.error
+                );
                 // As stored, among errors of other recipients, and as the reason of a group.
                 for (kept, public) in [
-                    (DeliveryRecord::truncate_reason(&judged.error).into_string(), shown.clone()),
-                    (format!("ann@example.org: {0}; bob@example.org: {0}", judged.error), format!("ann@example.org: {shown}")),
-                    (format!("none of its channels can deliver: {}", judged.error), format!("none of its channels can deliver: {shown}")),
+                    (
+                        DeliveryRecord::truncate_reason(&judged.error).into_string(),
+                        shown.clone(),
+                    ),
+                    (
+                        format!("ann@example.org: {0}; bob@example.org: {0}", judged.error),
+                        format!("ann@example.org: {shown}"),
+                    ),
+                    (
+                        format!("none of its channels can deliver: {}", judged.error),
+                        format!("none of its channels can deliver: {shown}"),
+                    ),
                     (format!("{}; tried 2 times", judged.error), shown.clone()),
                 ] {
-                    assert!(!is_told || public_part(&kept) == public, "{}: {kept}", kind.name);
+                    assert!(
+                        !is_told || public_part(&kept) == public,
+                        "{}: {kept}",
+                        kind.name
+                    );
                 }
             }
         }
@@ -176,7 +319,10 @@ fn our_own_errors_are_public_as_a_whole() {
         assert_eq!(public_part(error), error);
     }
     // The text after it was cut off or empty.
-    for (error, public) in [("the answer was 500:", "the answer was 500"), ("not taken for a@b: 550", "not taken for a@b: 550")] {
+    for (error, public) in [
+        ("the answer was 500:", "the answer was 500"),
+        ("not taken for a@b: 550", "not taken for a@b: 550"),
+    ] {
         assert_eq!(public_part(error), public);
     }
 }
@@ -184,25 +330,71 @@ fn our_own_errors_are_public_as_a_whole() {
 #[test]
 fn tokens_in_bodies_and_commands_are_not_repeated() {
     let body = r#"{"token": "topsecrettoken", "description": "$NAME at $OVERDUE", "api_key_value":"k3y.of-the_server"}"#;
-    let webhook = example("webhook").with_value("method", "POST").unwrap().with_value("body", body).unwrap();
+    let webhook = example("webhook")
+        .with_value("method", "POST")
+        .unwrap()
+        .with_value("body", body)
+        .unwrap();
     let step = &prepare(&webhook, &failed(), &attempt()).unwrap()[0];
     let said = |text: &str| {
-        let answer = TransportReply::Http(ChannelResponse { status: 400, headers: Vec::new(), body: text.into() });
-        judge(&webhook, &failed(), &attempt(), step, &answer, moment("2026-11-20T23:59:00Z")).error
+        let answer = TransportReply::Http(ChannelResponse {
+            status: 400,
+            headers: Vec::new(),
+            body: text.into(),
+        });
+        judge(
+            &webhook,
+            &failed(),
+            &attempt(),
+            step,
+            &answer,
+            moment("2026-11-20T23:59:00Z"),
+        )
+        .error
     };
-    assert_eq!(said("invalid token topsecrettoken"), "the answer was 400: invalid token ***");
-    assert_eq!(said("{\\\"api_key_value\\\":\\\"k3y.of-the_server\\\"}"), "the answer was 400: {\\\"api_key_value\\\":\\\"***\\\"}");
+    assert_eq!(
+        said("invalid token topsecrettoken"),
+        "the answer was 400: invalid token ***"
+    );
+    assert_eq!(
+        said("{\\\"api_key_value\\\":\\\"k3y.of-the_server\\\"}"),
+        "the answer was 400: {\\\"api_key_value\\\":\\\"***\\\"}"
+    );
     // Names of members and placeholders are no secrets.
-    assert_eq!(said("missing description"), "the answer was 400: missing description");
+    assert_eq!(
+        said("missing description"),
+        "the answer was 400: missing description"
+    );
 
     // Values are masked whole, however short, encoded and decoded.
     let body = r#"{"pin": "4711", "user": "J\u00f6rg A", "note": "$NAME", "code": $CODE, "list": ["ab\"c d"], "at": "now"}"#;
-    let webhook = example("webhook").with_value("down-url", "https://h.example/in?pin=0815&name=J%C3%B6rg+B&to=h.example").unwrap();
-    let webhook = webhook.with_value("method", "POST").unwrap().with_value("body", body).unwrap();
+    let webhook = example("webhook")
+        .with_value(
+            "down-url",
+            "https://h.example/in?pin=0815&name=J%C3%B6rg+B&to=h.example",
+        )
+        .unwrap();
+    let webhook = webhook
+        .with_value("method", "POST")
+        .unwrap()
+        .with_value("body", body)
+        .unwrap();
     let step = &prepare(&webhook, &failed(), &attempt()).unwrap()[0];
     let said = |text: &str| {
-        let answer = TransportReply::Http(ChannelResponse { status: 400, headers: Vec::new(), body: text.into() });
-        judge(&webhook, &failed(), &attempt(), step, &answer, moment("2026-11-20T23:59:00Z")).error
+        let answer = TransportReply::Http(ChannelResponse {
+            status: 400,
+            headers: Vec::new(),
+            body: text.into(),
+        });
+        judge(
+            &webhook,
+            &failed(),
+            &attempt(),
+            step,
+            &answer,
+            moment("2026-11-20T23:59:00Z"),
+        )
+        .error
     };
     for (text, shown) in [
         ("pin 4711 is wrong", "pin *** is wrong"),
@@ -219,15 +411,48 @@ fn tokens_in_bodies_and_commands_are_not_repeated() {
     ] {
         assert_eq!(said(text), format!("the answer was 400: {shown}"));
     }
-    let form = example("webhook").with_value("method", "POST").unwrap().with_value("body", "pin=4711&text=$NAME&name=J%C3%B6rg").unwrap();
+    let form = example("webhook")
+        .with_value("method", "POST")
+        .unwrap()
+        .with_value("body", "pin=4711&text=$NAME&name=J%C3%B6rg")
+        .unwrap();
     let step = &prepare(&form, &failed(), &attempt()).unwrap()[0];
-    let answer = TransportReply::Http(ChannelResponse { status: 400, headers: Vec::new(), body: "pin=4711 name=J\u{f6}rg text=x".into() });
-    let judged = judge(&form, &failed(), &attempt(), step, &answer, moment("2026-11-20T23:59:00Z"));
+    let answer = TransportReply::Http(ChannelResponse {
+        status: 400,
+        headers: Vec::new(),
+        body: "pin=4711 name=J\u{f6}rg text=x".into(),
+    });
+    let judged = judge(
+        &form,
+        &failed(),
+        &attempt(),
+        step,
+        &answer,
+        moment("2026-11-20T23:59:00Z"),
+    );
     assert_eq!(judged.error, "the answer was 400: pin=*** name=*** text=x");
 
-    let shell = example("shell").with_value("down-command", "curl -H 'X-Token: 0123456789abcdefgh' \"$NAME").unwrap();
+    let shell = example("shell")
+        .with_value(
+            "down-command",
+            r#"curl -H 'X-Token: 0123456789abcdefgh' "$NAME"#,
+        )
+        .unwrap();
     let step = &prepare(&shell, &failed(), &attempt()).unwrap()[0];
     let error = "sh: 1: curl -H 'X-Token: 0123456789abcdefgh' : Unterminated quoted string".into();
-    let judged = judge(&shell, &failed(), &attempt(), step, &TransportReply::Command { end: CommandStatus::Exit(2), error }, attempt().at);
-    assert_eq!(judged.error, "exit status 2: sh: 1: curl -H 'X-Token: ***' : Unterminated quoted string");
+    let judged = judge(
+        &shell,
+        &failed(),
+        &attempt(),
+        step,
+        &TransportReply::Command {
+            end: CommandStatus::Exit(2),
+            error,
+        },
+        attempt().at,
+    );
+    assert_eq!(
+        judged.error,
+        "exit status 2: sh: 1: curl -H 'X-Token: ***' : Unterminated quoted string"
+    );
 }

@@ -5,24 +5,49 @@ use std::time::Duration;
 use super::kinds::example;
 use super::sample::{attempt, failed, moment};
 use crate::channel::transport_reply::{ChannelResponse, CommandStatus, MailStage};
-use crate::channel::{Judgement, SendAttempt, SendStep, TransportReply, Verdict, has_plain_form, judge, prepare};
+use crate::channel::{
+    Judgement, SendAttempt, SendStep, TransportReply, Verdict, has_plain_form, judge, prepare,
+};
 use crate::domain::channel::ChannelSettings;
 
 fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> TransportReply {
-    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    TransportReply::Http(ChannelResponse { status, headers, body: body.into() })
+    let headers = headers
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    TransportReply::Http(ChannelResponse {
+        status,
+        headers,
+        body: body.into(),
+    })
 }
 
 fn judged_at(settings: &ChannelSettings, step: usize, answer: &TransportReply) -> Judgement {
     let steps = prepare(settings, &failed(), &attempt()).unwrap();
-    judge(settings, &failed(), &attempt(), &steps[step], answer, moment("2026-11-20T23:59:00Z"))
+    judge(
+        settings,
+        &failed(),
+        &attempt(),
+        &steps[step],
+        answer,
+        moment("2026-11-20T23:59:00Z"),
+    )
 }
 
 /// Judgement of a response to this attempt while the channel has been failing for this number of
 /// seconds.
-fn judged_after(settings: &ChannelSettings, number: u16, seconds: i64, answer: &TransportReply) -> Judgement {
+fn judged_after(
+    settings: &ChannelSettings,
+    number: u16,
+    seconds: i64,
+    answer: &TransportReply,
+) -> Judgement {
     let now = attempt().at;
-    let attempt = SendAttempt { number, failing_since: Some(now.plus_secs(-seconds)), ..attempt() };
+    let attempt = SendAttempt {
+        number,
+        failing_since: Some(now.plus_secs(-seconds)),
+        ..attempt()
+    };
     let steps = prepare(settings, &failed(), &attempt).unwrap();
     judge(settings, &failed(), &attempt, &steps[0], answer, now)
 }
@@ -32,7 +57,9 @@ fn verdict(kind: &str, status: u16, headers: &[(&str, &str)], body: &str) -> Ver
 }
 
 fn later(seconds: u64) -> Verdict {
-    Verdict::RetryLater { after: Some(Duration::from_secs(seconds)) }
+    Verdict::RetryLater {
+        after: Some(Duration::from_secs(seconds)),
+    }
 }
 
 #[test]
@@ -56,7 +83,12 @@ fn usual_answers_of_http() {
     }
     for (value, wanted) in [
         ("30", later(30)),
-        ("0.5", Verdict::RetryLater { after: Some(Duration::from_millis(500)) }),
+        (
+            "0.5",
+            Verdict::RetryLater {
+                after: Some(Duration::from_millis(500)),
+            },
+        ),
         ("Sat, 21 Nov 2026 00:00:00 GMT", later(60)),
         ("Fri, 20 Nov 2026 00:00:00 GMT", Verdict::RETRY_LATER),
         ("99999999999999", later(6 * 3600)),
@@ -64,7 +96,11 @@ fn usual_answers_of_http() {
         ("soon", Verdict::RETRY_LATER),
         ("NaN", Verdict::RETRY_LATER),
     ] {
-        assert_eq!(verdict("gotify", 503, &[("retry-after", value)], ""), wanted, "{value}");
+        assert_eq!(
+            verdict("gotify", 503, &[("retry-after", value)], ""),
+            wanted,
+            "{value}"
+        );
     }
 }
 
@@ -76,25 +112,60 @@ fn answers_that_mean_something_else_to_a_kind() {
         ("webhook", 410, none, "", ChannelUnusable),
         ("webhook", 400, none, "", Unsendable),
         ("webhook", 404, none, "", Verdict::RETRY_LATER),
-        ("ntfy", 429, none, "{\"code\":42908,\"http\":429}", later(60)),
+        (
+            "ntfy",
+            429,
+            none,
+            "{\"code\":42908,\"http\":429}",
+            later(60),
+        ),
         ("ntfy", 429, none, "{\"code\":42901}", later(60)),
         ("ntfy", 403, none, "", Verdict::RETRY_LATER),
-        ("telegram", 429, none, "{\"ok\":false,\"parameters\":{\"retry_after\":17}}", later(17)),
+        (
+            "telegram",
+            429,
+            none,
+            r#"{"ok":false,"parameters":{"retry_after":17}}"#,
+            later(17),
+        ),
         (
             "telegram",
             400,
             none,
-            "{\"ok\":false,\"parameters\":{\"migrate_to_chat_id\":-1009}}",
-            Verdict::ChangeSetting { key: "chat", value: "-1009".into() },
+            r#"{"ok":false,"parameters":{"migrate_to_chat_id":-1009}}"#,
+            Verdict::ChangeSetting {
+                key: "chat",
+                value: "-1009".into(),
+            },
         ),
-        ("telegram", 400, none, "{\"ok\":false,\"description\":\"Bad Request: chat not found\"}", ChannelUnusable),
-        ("telegram", 400, none, "{\"ok\":false,\"description\":\"Bad Request: can't parse entities\"}", Unsendable),
+        (
+            "telegram",
+            400,
+            none,
+            r#"{"ok":false,"description":"Bad Request: chat not found"}"#,
+            ChannelUnusable,
+        ),
+        (
+            "telegram",
+            400,
+            none,
+            r#"{"ok":false,"description":"Bad Request: can't parse entities"}"#,
+            Unsendable,
+        ),
         ("telegram", 401, none, "{\"ok\":false}", ChannelUnusable),
         ("telegram", 403, none, "{\"ok\":false}", ChannelUnusable),
         ("telegram", 403, none, "<html>proxy", Verdict::RETRY_LATER),
         ("discord", 204, none, "", Delivered),
         ("discord", 404, none, "", Verdict::RETRY_LATER),
-        ("discord", 429, none, "{\"retry_after\":2.5}", Verdict::RetryLater { after: Some(Duration::from_millis(2_500)) }),
+        (
+            "discord",
+            429,
+            none,
+            "{\"retry_after\":2.5}",
+            Verdict::RetryLater {
+                after: Some(Duration::from_millis(2_500)),
+            },
+        ),
         ("slack", 403, none, "", Verdict::RETRY_LATER),
         ("slack", 400, none, "invalid_payload", Unsendable),
         ("mattermost", 404, none, "", Verdict::RETRY_LATER),
@@ -103,24 +174,84 @@ fn answers_that_mean_something_else_to_a_kind() {
         ("msteamsw", 202, none, "", Delivered),
         ("po", 200, none, "{\"status\":1}", Delivered),
         ("po", 200, none, "{\"status\":0}", Verdict::RETRY_LATER),
-        ("po", 400, none, "{\"user\":\"invalid\",\"status\":0}", ChannelUnusable),
-        ("po", 400, none, "{\"message\":\"cannot be blank\",\"status\":0}", Unsendable),
-        ("po", 429, &[("x-limit-app-reset", "1795219200")], "", later(60)),
-        ("matrix", 401, none, "{\"errcode\":\"M_UNKNOWN_TOKEN\"}", ChannelUnusable),
+        (
+            "po",
+            400,
+            none,
+            "{\"user\":\"invalid\",\"status\":0}",
+            ChannelUnusable,
+        ),
+        (
+            "po",
+            400,
+            none,
+            r#"{"message":"cannot be blank","status":0}"#,
+            Unsendable,
+        ),
+        (
+            "po",
+            429,
+            &[("x-limit-app-reset", "1795219200")],
+            "",
+            later(60),
+        ),
+        (
+            "matrix",
+            401,
+            none,
+            "{\"errcode\":\"M_UNKNOWN_TOKEN\"}",
+            ChannelUnusable,
+        ),
         ("matrix", 401, none, "", Verdict::RETRY_LATER),
         ("matrix", 429, none, "{\"retry_after_ms\":4000}", later(4)),
-        ("signal", 200, none, "{\"result\":{\"timestamp\":1}}", Delivered),
-        ("signal", 200, none, "{\"error\":{\"code\":-3}}", Verdict::RETRY_LATER),
-        ("signal", 200, none, "{\"error\":{\"code\":-5,\"data\":{\"response\":{\"results\":[{\"retryAfterSeconds\":90}]}}}}", later(90)),
-        ("signal", 200, none, "{\"error\":{\"code\":-5}}", later(3_600)),
-        ("signal", 200, none, "{\"error\":{\"code\":-4}}", ChannelUnusable),
-        ("signal", 200, none, "{\"error\":{\"code\":-6}}", ChannelUnusable),
+        (
+            "signal",
+            200,
+            none,
+            "{\"result\":{\"timestamp\":1}}",
+            Delivered,
+        ),
+        (
+            "signal",
+            200,
+            none,
+            "{\"error\":{\"code\":-3}}",
+            Verdict::RETRY_LATER,
+        ),
+        (
+            "signal",
+            200,
+            none,
+            r#"{"error":{"code":-5,"data":{"response":{"results":[{"retryAfterSeconds":90}]}}}}"#,
+            later(90),
+        ),
+        (
+            "signal",
+            200,
+            none,
+            "{\"error\":{\"code\":-5}}",
+            later(3_600),
+        ),
+        (
+            "signal",
+            200,
+            none,
+            "{\"error\":{\"code\":-4}}",
+            ChannelUnusable,
+        ),
+        (
+            "signal",
+            200,
+            none,
+            "{\"error\":{\"code\":-6}}",
+            ChannelUnusable,
+        ),
         ("signal", 200, none, "{\"error\":{\"code\":-1}}", Unsendable),
         (
             "signal",
             200,
             none,
-            "{\"error\":{\"code\":-1,\"data\":{\"response\":{\"results\":[{\"type\":\"UNREGISTERED_FAILURE\"}]}}}}",
+            r#"{"error":{"code":-1,"data":{"response":{"results":[{"type":"UNREGISTERED_FAILURE"}]}}}}"#,
             ChannelUnusable,
         ),
         ("sms", 201, none, "", Delivered),
@@ -131,22 +262,38 @@ fn answers_that_mean_something_else_to_a_kind() {
         ("alertmanager", 400, none, "", Verdict::RETRY_LATER),
         ("pd", 202, none, "", Delivered),
         ("pd", 403, none, "", Verdict::RETRY_LATER),
-        ("rocketchat", 429, &[("x-ratelimit-reset", "1795219200000")], "", later(60)),
+        (
+            "rocketchat",
+            429,
+            &[("x-ratelimit-reset", "1795219200000")],
+            "",
+            later(60),
+        ),
         ("github", 201, none, "", Delivered),
         ("github", 403, &[("retry-after", "7")], "", later(7)),
-        ("github", 403, &[("x-ratelimit-reset", "1795219200")], "", later(60)),
+        (
+            "github",
+            403,
+            &[("x-ratelimit-reset", "1795219200")],
+            "",
+            later(60),
+        ),
     ] {
-        assert_eq!(verdict(kind, status, headers, body), wanted, "{kind} {status} {body}");
+        assert_eq!(
+            verdict(kind, status, headers, body),
+            wanted,
+            "{kind} {status} {body}"
+        );
     }
 }
 
 #[test]
 fn only_an_answer_of_the_service_itself_that_lasts_closes_a_channel() {
-    let json = "{\"message\":\"Unknown Webhook\",\"code\":10015}";
-    let google = "{\"error\":{\"code\":404,\"message\":\"Space not found\",\"status\":\"NOT_FOUND\"}}";
-    let teams = "{\"error\":{\"code\":\"WorkflowNotFound\",\"message\":\"It is gone.\"}}";
-    let pushbullet = "{\"error\":{\"code\":\"invalid_access_token\",\"message\":\"Access token is missing or invalid.\"}}";
-    let github = "{\"message\":\"Not Found\",\"documentation_url\":\"https://docs.github.com/rest\"}";
+    let json = r#"{"message":"Unknown Webhook","code":10015}"#;
+    let google = r#"{"error":{"code":404,"message":"Space not found","status":"NOT_FOUND"}}"#;
+    let teams = r#"{"error":{"code":"WorkflowNotFound","message":"It is gone."}}"#;
+    let pushbullet = r#"{"error":{"code":"invalid_access_token","message":"Access token is missing or invalid."}}"#;
+    let github = r#"{"message":"Not Found","documentation_url":"https://docs.github.com/rest"}"#;
     let wall = "<!DOCTYPE html><html><title>Blocked</title></html>";
     for (kind, status, body) in [
         ("discord", 401, json),
@@ -166,13 +313,33 @@ fn only_an_answer_of_the_service_itself_that_lasts_closes_a_channel() {
         ("github", 410, github),
         ("trello", 401, "invalid key"),
         ("trello", 404, "The requested resource was not found."),
-        ("victorops", 404, "{\"result\":\"failure\",\"message\":\"Unknown key\"}"),
+        (
+            "victorops",
+            404,
+            r#"{"result":"failure","message":"Unknown key"}"#,
+        ),
     ] {
         let settings = example(kind);
-        let judged = |number, seconds, body| judged_after(&settings, number, seconds, &answer(status, &[], body)).verdict;
-        assert_eq!(judged(3, 3_600, body), Verdict::ChannelUnusable, "{kind} {status} {body}");
-        for (number, seconds, body) in [(1, 0, body), (2, 3_600, body), (9, 3_599, body), (9, 86_400, wall), (9, 86_400, "")] {
-            assert_eq!(judged(number, seconds, body), Verdict::RETRY_LATER, "{kind} {status} {number} {seconds} {body}");
+        let judged = |number, seconds, body| {
+            judged_after(&settings, number, seconds, &answer(status, &[], body)).verdict
+        };
+        assert_eq!(
+            judged(3, 3_600, body),
+            Verdict::ChannelUnusable,
+            "{kind} {status} {body}"
+        );
+        for (number, seconds, body) in [
+            (1, 0, body),
+            (2, 3_600, body),
+            (9, 3_599, body),
+            (9, 86_400, wall),
+            (9, 86_400, ""),
+        ] {
+            assert_eq!(
+                judged(number, seconds, body),
+                Verdict::RETRY_LATER,
+                "{kind} {status} {number} {seconds} {body}"
+            );
         }
     }
 }
@@ -196,29 +363,70 @@ fn a_matrix_room_is_joined_when_it_must_be() {
     assert_eq!(url(&steps), send);
     let forbidden = answer(403, &[], "{\"errcode\":\"M_FORBIDDEN\"}");
     let joining = judged(&matrix, &steps[0], &forbidden);
-    assert_eq!(url(&joining), "POST https://matrix.example.org/_matrix/client/v3/join/%21abc%3Aexample.org");
-    let again = judged(&matrix, &joining[0], &answer(200, &[], "{\"room_id\":\"!abc:example.org\"}"));
+    assert_eq!(
+        url(&joining),
+        "POST https://matrix.example.org/_matrix/client/v3/join/%21abc%3Aexample.org"
+    );
+    let again = judged(
+        &matrix,
+        &joining[0],
+        &answer(200, &[], "{\"room_id\":\"!abc:example.org\"}"),
+    );
     assert_eq!(url(&again), send);
     // It joins only once.
-    assert_eq!(judge(&matrix, &failed(), &attempt(), &again[0], &forbidden, attempt().at).verdict, Verdict::RETRY_LATER);
+    assert_eq!(
+        judge(
+            &matrix,
+            &failed(),
+            &attempt(),
+            &again[0],
+            &forbidden,
+            attempt().at
+        )
+        .verdict,
+        Verdict::RETRY_LATER
+    );
     // Joining resolves an alias.
     let alias = matrix.with_value("room", "#ops:example.org").unwrap();
     let steps = prepare(&alias, &failed(), &attempt()).unwrap();
-    assert_eq!(url(&steps), "POST https://matrix.example.org/_matrix/client/v3/join/%23ops%3Aexample.org");
-    assert_eq!(url(&judged(&alias, &steps[0], &answer(200, &[], "{\"room_id\":\"!abc:example.org\"}"))), send);
+    assert_eq!(
+        url(&steps),
+        "POST https://matrix.example.org/_matrix/client/v3/join/%23ops%3Aexample.org"
+    );
+    assert_eq!(
+        url(&judged(
+            &alias,
+            &steps[0],
+            &answer(200, &[], "{\"room_id\":\"!abc:example.org\"}")
+        )),
+        send
+    );
     // The plainest form is another event.
-    let plain = SendAttempt { plain: true, ..attempt() };
+    let plain = SendAttempt {
+        plain: true,
+        ..attempt()
+    };
     assert!(url(&prepare(&matrix, &failed(), &plain).unwrap()).ends_with("/0a1b2c3d-1042-plain"));
 }
 
 #[test]
 fn an_emergency_of_pushover_is_called_off_before_the_news() {
     let po = example("po").with_value("priority", "2").unwrap();
-    let (_, up) = super::sample::every_event().into_iter().find(|(name, _)| *name == "up").unwrap();
+    let (_, up) = super::sample::every_event()
+        .into_iter()
+        .find(|(name, _)| *name == "up")
+        .unwrap();
     let steps = prepare(&po, &up, &attempt()).unwrap();
     assert_eq!(steps.len(), 2);
     // The message is sent whatever the result.
-    let judged = judge(&po, &up, &attempt(), &steps[0], &answer(404, &[], ""), attempt().at);
+    let judged = judge(
+        &po,
+        &up,
+        &attempt(),
+        &steps[0],
+        &answer(404, &[], ""),
+        attempt().at,
+    );
     assert_eq!(judged.verdict, Verdict::Delivered);
     assert_eq!(prepare(&example("po"), &up, &attempt()).unwrap().len(), 1);
 }
@@ -240,7 +448,11 @@ fn answers_of_mail_servers_and_commands() {
         (554, Content, Unsendable),
         (554, Session, Verdict::RETRY_LATER),
     ] {
-        let answer = TransportReply::Mail { code, stage, text: "5.1.1 no such user".into() };
+        let answer = TransportReply::Mail {
+            code,
+            stage,
+            text: "5.1.1 no such user".into(),
+        };
         let judged = judged_after(&example("email"), 3, 3_600, &answer);
         assert_eq!(judged.verdict, wanted, "{code} {stage:?}");
         let error = if wanted == Delivered {
@@ -252,52 +464,161 @@ fn answers_of_mail_servers_and_commands() {
     }
     for (end, wanted, error) in [
         (CommandStatus::Exit(0), Delivered, ""),
-        (CommandStatus::Exit(75), Verdict::RETRY_LATER, "exit status 75: no disk"),
+        (
+            CommandStatus::Exit(75),
+            Verdict::RETRY_LATER,
+            "exit status 75: no disk",
+        ),
         (CommandStatus::Exit(1), Unsendable, "exit status 1: no disk"),
-        (CommandStatus::Exit(127), ChannelUnusable, "exit status 127: no disk"),
-        (CommandStatus::Signal(9), Unsendable, "ended by signal 9: no disk"),
-        (CommandStatus::Timeout, Verdict::RETRY_LATER, "it took too long: no disk"),
-        (CommandStatus::NotRun, ChannelUnusable, "it could not be run: no disk"),
+        (
+            CommandStatus::Exit(127),
+            ChannelUnusable,
+            "exit status 127: no disk",
+        ),
+        (
+            CommandStatus::Signal(9),
+            Unsendable,
+            "ended by signal 9: no disk",
+        ),
+        (
+            CommandStatus::Timeout,
+            Verdict::RETRY_LATER,
+            "it took too long: no disk",
+        ),
+        (
+            CommandStatus::NotRun,
+            ChannelUnusable,
+            "it could not be run: no disk",
+        ),
     ] {
-        let judged = judged_after(&example("shell"), 3, 60, &TransportReply::Command { end, error: "no\ndisk".into() });
-        assert_eq!((judged.verdict, judged.error.as_str()), (wanted, error), "{end:?}");
+        let judged = judged_after(
+            &example("shell"),
+            3,
+            60,
+            &TransportReply::Command {
+                end,
+                error: "no\ndisk".into(),
+            },
+        );
+        assert_eq!(
+            (judged.verdict, judged.error.as_str()),
+            (wanted, error),
+            "{end:?}"
+        );
     }
     // A refusal must persist.
-    let refused = TransportReply::Mail { code: 550, stage: Recipient, text: String::new() };
+    let refused = TransportReply::Mail {
+        code: 550,
+        stage: Recipient,
+        text: String::new(),
+    };
     for (number, seconds) in [(2, 3_600), (3, 3_599)] {
-        assert_eq!(judged_after(&example("email"), number, seconds, &refused).verdict, Verdict::RETRY_LATER);
+        assert_eq!(
+            judged_after(&example("email"), number, seconds, &refused).verdict,
+            Verdict::RETRY_LATER
+        );
     }
     // The number of retries of a refused message does not depend on the kind.
-    let failed = TransportReply::Command { end: CommandStatus::Exit(1), error: String::new() };
-    assert_eq!(judged_after(&example("shell"), 1, 0, &failed).verdict, Unsendable);
-    assert_eq!(judged_after(&example("webhook"), 1, 0, &answer(422, &[], "")).verdict, Unsendable);
-    for (status, may_have_arrived) in [(500, true), (502, true), (504, true), (503, false), (429, false), (404, false), (400, false)] {
-        assert_eq!(ChannelResponse { status, ..ChannelResponse::default() }.may_have_arrived(), may_have_arrived, "{status}");
+    let failed = TransportReply::Command {
+        end: CommandStatus::Exit(1),
+        error: String::new(),
+    };
+    assert_eq!(
+        judged_after(&example("shell"), 1, 0, &failed).verdict,
+        Unsendable
+    );
+    assert_eq!(
+        judged_after(&example("webhook"), 1, 0, &answer(422, &[], "")).verdict,
+        Unsendable
+    );
+    for (status, may_have_arrived) in [
+        (500, true),
+        (502, true),
+        (504, true),
+        (503, false),
+        (429, false),
+        (404, false),
+        (400, false),
+    ] {
+        assert_eq!(
+            ChannelResponse {
+                status,
+                ..ChannelResponse::default()
+            }
+            .may_have_arrived(),
+            may_have_arrived,
+            "{status}"
+        );
     }
     assert!(!has_plain_form(&example("webhook")) && has_plain_form(&example("ntfy")));
-    let judged = judged_at(&example("ntfy"), 0, &TransportReply::NoReply("cannot connect to ntfy.sh: refused".into()));
-    assert_eq!((judged.verdict, judged.error.as_str(), judged.status), (Verdict::RETRY_LATER, "cannot connect to ntfy.sh: refused", 0));
+    let judged = judged_at(
+        &example("ntfy"),
+        0,
+        &TransportReply::NoReply("cannot connect to ntfy.sh: refused".into()),
+    );
+    assert_eq!(
+        (judged.verdict, judged.error.as_str(), judged.status),
+        (
+            Verdict::RETRY_LATER,
+            "cannot connect to ntfy.sh: refused",
+            0
+        )
+    );
 }
 
 #[test]
 fn an_error_is_short_and_repeats_no_secret() {
-    let body = format!("<h1>No\r\n/services/T0/B0/abc</h1> and https://hooks.slack.com/services/T0/B0/abc {}", "x".repeat(5_000));
+    let body = format!(
+        "<h1>No\r\n/services/T0/B0/abc</h1> and https://hooks.slack.com/services/T0/B0/abc {}",
+        "x".repeat(5_000)
+    );
     let judged = judged_at(&example("slack"), 0, &answer(500, &[], &body));
-    assert!(judged.error.starts_with("the answer was 500: <h1>No /***</h1> and *** xxx"), "{}", judged.error);
+    assert!(
+        judged
+            .error
+            .starts_with("the answer was 500: <h1>No /***</h1> and *** xxx"),
+        "{}",
+        judged.error
+    );
     assert_eq!(judged.error.chars().count(), 200);
-    let webhook = example("webhook").with_value("header.authorization", "Bearer s3cret").unwrap();
+    let webhook = example("webhook")
+        .with_value("header.authorization", "Bearer s3cret")
+        .unwrap();
     let judged = judged_at(&webhook, 0, &answer(500, &[], "bad token s3cret"));
     assert_eq!(judged.error, "the answer was 500: bad token ***");
-    assert_eq!(judged_at(&example("slack"), 0, &answer(200, &[], "ok")).error, "");
+    assert_eq!(
+        judged_at(&example("slack"), 0, &answer(200, &[], "ok")).error,
+        ""
+    );
     // The URL of a webhook may be all that a sender needs.
     for (url, said) in [
-        ("http://h/v1/SECRETTOKEN?key=topsecret", "no http://h/v1/SECRETTOKEN?key=topsecret, nor /v1/SECRETTOKEN?key=topsecret"),
-        ("http://h/SECRETTOKEN/$NAME", "no /SECRETTOKEN/Nightly%20backup"),
+        (
+            "http://h/v1/SECRETTOKEN?key=topsecret",
+            "no http://h/v1/SECRETTOKEN?key=topsecret, nor /v1/SECRETTOKEN?key=topsecret",
+        ),
+        (
+            "http://h/SECRETTOKEN/$NAME",
+            "no /SECRETTOKEN/Nightly%20backup",
+        ),
     ] {
-        let judged = judged_at(&example("webhook").with_value("down-url", url).unwrap(), 0, &answer(404, &[], said));
-        assert!(!judged.error.contains("SECRETTOKEN") && judged.error.contains("***"), "{}", judged.error);
+        let judged = judged_at(
+            &example("webhook").with_value("down-url", url).unwrap(),
+            0,
+            &answer(404, &[], said),
+        );
+        assert!(
+            !judged.error.contains("SECRETTOKEN") && judged.error.contains("***"),
+            "{}",
+            judged.error
+        );
     }
-    let webhook = example("webhook").with_value("down-url", "http://alerts.example.org/alerts.example.org").unwrap();
-    let judged = judged_at(&webhook, 0, &TransportReply::NoReply("no address is known for alerts.example.org".into()));
+    let webhook = example("webhook")
+        .with_value("down-url", "http://alerts.example.org/alerts.example.org")
+        .unwrap();
+    let judged = judged_at(
+        &webhook,
+        0,
+        &TransportReply::NoReply("no address is known for alerts.example.org".into()),
+    );
     assert_eq!(judged.error, "no address is known for alerts.example.org");
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::channel::alert::{
-    Alert, AlertFacts, CheckEvent, CheckFacts, CheckSummary, Closing, EventContext, PingFacts, RenderContext, SendAttempt,
+    Alert, AlertFacts, CheckEvent, CheckFacts, CheckSummary, Closing, EventContext, PingFacts,
+    RenderContext, SendAttempt,
 };
 use crate::channel::alert_text;
 use crate::domain::check::CheckSettings;
@@ -27,17 +28,36 @@ pub(super) fn riga() -> Timezone {
 }
 
 pub(super) fn flip(at: &str, to: Status, cause: FlipCause) -> Flip {
-    let from = if to == Status::Down { Status::Up } else { Status::Down };
-    Flip { at: moment(at), from, to, cause, awaited_since: None }
+    let from = if to == Status::Down {
+        Status::Up
+    } else {
+        Status::Down
+    };
+    Flip {
+        at: moment(at),
+        from,
+        to,
+        cause,
+        awaited_since: None,
+    }
 }
 
 pub(super) fn down(at: &str, cause: FlipCause) -> CheckEvent {
-    CheckEvent::Down { flip: flip(at, Status::Down, cause), also: EventContext::default() }
+    CheckEvent::Down {
+        flip: flip(at, Status::Down, cause),
+        also: EventContext::default(),
+    }
 }
 
 pub(super) fn up(from: &str, at: &str, cause: FlipCause, told: bool) -> CheckEvent {
-    let (down, flip) = (flip(from, Status::Down, cause), flip(at, Status::Up, FlipCause::Success));
-    CheckEvent::Up { flip, down, was_notified: told, also: EventContext::default() }
+    let down = flip(from, Status::Down, cause);
+    let flip = flip(at, Status::Up, FlipCause::Success);
+    CheckEvent::Up {
+        flip,
+        down,
+        was_notified: told,
+        also: EventContext::default(),
+    }
 }
 
 pub(super) fn exit(status: u8) -> FlipCause {
@@ -47,8 +67,20 @@ pub(super) fn exit(status: u8) -> FlipCause {
 pub(super) const PING_KEY: &str = "z-CPuIu0ex210FaObYCzhL";
 
 pub(super) fn mail_ping(message: &str, subject: &str, text: &str) -> PingFacts {
-    let mail = Some(crate::channel::alert::MailText { subject: subject.into(), text: text.into() });
-    PingFacts { scheme: PingScheme::Email, mail, ..ping(PingKind::Fail, "2026-11-20T01:34:05Z", None, message.as_bytes()) }
+    let mail = Some(crate::channel::alert::MailText {
+        subject: subject.into(),
+        text: text.into(),
+    });
+    PingFacts {
+        scheme: PingScheme::Email,
+        mail,
+        ..ping(
+            PingKind::Fail,
+            "2026-11-20T01:34:05Z",
+            None,
+            message.as_bytes(),
+        )
+    }
 }
 
 /// Backup at 03:30 that last ran the day before.
@@ -72,7 +104,12 @@ pub(super) fn backup() -> CheckFacts {
         settings: Arc::new(settings),
         n_pings: 412,
         failures: 1,
-        last_ping: Some(ping(PingKind::Success, "2026-11-19T01:31:00Z", None, b"10 files\nrc=0\n")),
+        last_ping: Some(ping(
+            PingKind::Success,
+            "2026-11-19T01:31:00Z",
+            None,
+            b"10 files\nrc=0\n",
+        )),
         last_success: Some(moment("2026-11-19T01:31:00Z")),
         other_down_names: vec!["db-dump".into()],
         other_down_count: 3,
@@ -113,7 +150,15 @@ pub(super) fn alert_now(facts: AlertFacts) -> Alert {
 
 pub(super) fn alert_at(facts: AlertFacts, now: &str) -> Alert {
     let pages = Some("https://overdue.example.org/");
-    alert_text::compose_alert(facts, RenderContext { now: moment(now), zone: &riga(), page_base_url: pages, host: "overdue.example.org" })
+    alert_text::compose_alert(
+        facts,
+        RenderContext {
+            now: moment(now),
+            zone: &riga(),
+            page_base_url: pages,
+            host: "overdue.example.org",
+        },
+    )
 }
 
 pub(super) fn of_check(check: CheckFacts, news: CheckEvent) -> Alert {
@@ -137,30 +182,63 @@ pub(super) fn attempt() -> SendAttempt {
 /// The backup failed with some output.
 pub(super) fn failed() -> Alert {
     let mut check = backup();
-    check.last_ping =
-        Some(ping(PingKind::Fail, "2026-11-20T01:34:05Z", Some(3), b"copying <a>\n\x1b[31merror: no space left on device\x1b[0m\n"));
+    check.last_ping = Some(ping(
+        PingKind::Fail,
+        "2026-11-20T01:34:05Z",
+        Some(3),
+        b"copying <a>\n\x1b[31merror: no space left on device\x1b[0m\n",
+    ));
     check.failures = 2;
     of_check(check, down("2026-11-20T01:34:05Z", exit(3)))
 }
 
 /// One alert of every event.
 pub(super) fn every_event() -> Vec<(&'static str, Alert)> {
-    let (at, late) = ("2026-11-20T01:45:00Z", FlipCause::Late);
+    let at = "2026-11-20T01:45:00Z";
+    let late = FlipCause::Late;
     let notice = AlertFacts::Notice {
         title: "The channel ops mail cannot deliver".into(),
-        text: "It has been failing for 1 hour: the mail server said 421. See overdue channel list.".into(),
+        text: "It has been failing for 1 hour: the mail server said 421. See overdue channel list."
+            .into(),
         is_resolved: false,
     };
-    let closed = CheckEvent::Closed { at: moment("2026-11-20T06:00:00Z"), why: Closing::Paused };
-    let briefs = || vec![summary("Nightly backup", at, late), summary("db-dump", "2026-11-20T02:00:00Z", exit(1))];
+    let closed = CheckEvent::Closed {
+        at: moment("2026-11-20T06:00:00Z"),
+        why: Closing::Paused,
+    };
+    let briefs = || {
+        vec![
+            summary("Nightly backup", at, late),
+            summary("db-dump", "2026-11-20T02:00:00Z", exit(1)),
+        ]
+    };
     vec![
         ("down", failed()),
         ("late", of_check(backup(), down(at, late))),
-        ("up", of_check(backup(), up(at, "2026-11-20T06:57:00Z", late, true))),
+        (
+            "up",
+            of_check(backup(), up(at, "2026-11-20T06:57:00Z", late, true)),
+        ),
         ("still", alert_now(AlertFacts::StillDown(briefs()))),
         ("closed", of_check(backup(), closed)),
-        ("test", of_check(CheckFacts::example("Home"), CheckEvent::Test { at: moment(at), up: false, channel: "ops".into() })),
+        (
+            "test",
+            of_check(
+                CheckFacts::example("Home"),
+                CheckEvent::Test {
+                    at: moment(at),
+                    up: false,
+                    channel: "ops".into(),
+                },
+            ),
+        ),
         ("notice", alert_now(notice)),
-        ("digest", alert_now(AlertFacts::Digest { down: briefs(), up: vec![summary("Sync", at, late)] })),
+        (
+            "digest",
+            alert_now(AlertFacts::Digest {
+                down: briefs(),
+                up: vec![summary("Sync", at, late)],
+            }),
+        ),
     ]
 }

@@ -13,7 +13,8 @@ pub(in crate::cli) struct AssignedChecksArgs {
     #[arg(long, env = "OVERDUE_ALL", value_parser = FalseyValueParser::new())]
     all: bool,
 
-    /// Every check with this tag; may be given several times for those with all of them, with commas in the variable
+    /// Every check with this tag; may be given several times for those with all of them, with
+    /// commas in the variable
     #[arg(long, env = "OVERDUE_TAG", value_delimiter = ',')]
     tag: Vec<String>,
 

@@ -48,36 +48,81 @@ impl KindFieldRow {
             Requirement::Required => ("required", None),
             Requirement::Optional => ("optional", None),
             Requirement::RequiredToDeliver => ("required", None),
-            Requirement::Default(words) | Requirement::Derived { description: words, .. } => ("default", Some(words)),
+            Requirement::Default(words)
+            | Requirement::Derived {
+                description: words, ..
+            } => ("default", Some(words)),
         };
         let SettingField { key, help, .. } = *field;
-        Self { kind, key, value: field.placeholder().into(), need, default, secret: field.is_secret(), help }
+        Self {
+            kind,
+            key,
+            value: field.placeholder().into(),
+            need,
+            default,
+            secret: field.is_secret(),
+            help,
+        }
     }
 
     fn cells(&self) -> [String; 4] {
         let more = self.default.or(self.secret.then_some("a secret"));
-        let help = [Some(self.help), more].into_iter().flatten().collect::<Vec<_>>().join("; ");
-        [self.kind.to_owned(), format!("{}={}", self.key, self.value), self.need.to_owned(), help]
+        let help = [Some(self.help), more]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("; ");
+        [
+            self.kind.to_owned(),
+            format!("{}={}", self.key, self.value),
+            self.need.to_owned(),
+            help,
+        ]
     }
 }
 
 /// Returns the settings of one kind, or the settings of each kind followed by the common ones.
 fn field_rows(kind: Option<&'static ChannelKind>) -> Vec<KindFieldRow> {
-    let own = |kind: &'static ChannelKind| kind.fields.iter().map(|field| KindFieldRow::new(kind.name, field));
+    let own = |kind: &'static ChannelKind| {
+        kind.fields
+            .iter()
+            .map(|field| KindFieldRow::new(kind.name, field))
+    };
     match kind {
-        Some(kind) => own(kind).chain(kind.common_fields().map(|field| KindFieldRow::new(kind.name, field))).collect(),
+        Some(kind) => own(kind)
+            .chain(
+                kind.common_fields()
+                    .map(|field| KindFieldRow::new(kind.name, field)),
+            )
+            .collect(),
         None => {
-            let shared =
-                |(label, fields): (&'static str, &'static [SettingField])| fields.iter().map(move |field| KindFieldRow::new(label, field));
-            ChannelKind::ALL.into_iter().flat_map(own).chain(ChannelKind::SHARED_FIELDS.into_iter().flat_map(shared)).collect()
+            let shared = |(label, fields): (&'static str, &'static [SettingField])| {
+                fields
+                    .iter()
+                    .map(move |field| KindFieldRow::new(label, field))
+            };
+            ChannelKind::ALL
+                .into_iter()
+                .flat_map(own)
+                .chain(ChannelKind::SHARED_FIELDS.into_iter().flat_map(shared))
+                .collect()
         }
     }
 }
 
 /// Returns the text below the help of a command that takes settings.
 pub(super) fn kinds_help() -> String {
-    let cells = |kind: &'static ChannelKind| [[&[kind.name], kind.aliases].concat().join(", "), kind.title.to_owned()];
-    let table = table::format_table(&["KIND", "WHAT IT IS"], ChannelKind::ALL.into_iter().map(cells)).join("\n");
+    let cells = |kind: &'static ChannelKind| {
+        [
+            [&[kind.name], kind.aliases].concat().join(", "),
+            kind.title.to_owned(),
+        ]
+    };
+    let table = table::format_table(
+        &["KIND", "WHAT IT IS"],
+        ChannelKind::ALL.into_iter().map(cells),
+    )
+    .join("\n");
     format!("{table}\n\nThe settings of a kind, and where to get them: overdue channel kinds KIND")
 }
 
@@ -87,10 +132,15 @@ impl KindsArgs {
         let rows = field_rows(self.kind);
         match self.kind {
             Some(kind) if !self.json.json => {
-                let mut lines = table::format_table(&HEADINGS, rows.iter().map(KindFieldRow::cells));
+                let mut lines =
+                    table::format_table(&HEADINGS, rows.iter().map(KindFieldRow::cells));
                 lines.extend([String::new(), format!("{}. {}", kind.title, kind.guide)]);
                 if kind.has_secret_files() {
-                    lines.push("A secret can be read from a file on the server: add -file to its key and give the path.".into());
+                    lines.push(
+                        "A secret can be read from a file on the server: add -file to its key and \
+                         give the path."
+                            .into(),
+                    );
                 }
                 lines.extend([String::new(), kind.example_command()]);
                 table::print_lines(&lines)

@@ -29,13 +29,17 @@ impl EarlierChecks {
 
     /// Reads the UUID of each check and the comments before it.
     fn parse(text: &str) -> Self {
-        let (mut checks, mut comments) = (Vec::new(), Vec::new());
+        let mut checks = Vec::new();
+        let mut comments = Vec::new();
         for line in text.lines() {
             if let Some(comment) = line.strip_prefix("# ") {
                 comments.push(comment);
                 continue;
             }
-            if let Some(uuid) = line.strip_prefix("uuid = \"").and_then(|text| parse_hyphenated_uuid(text.strip_suffix('"')?)) {
+            if let Some(uuid) = line
+                .strip_prefix("uuid = \"")
+                .and_then(|text| parse_hyphenated_uuid(text.strip_suffix('"')?))
+            {
                 checks.extend(job_identity(&comments).map(|identity| (identity, uuid)));
             }
             comments.clear();
@@ -44,7 +48,10 @@ impl EarlierChecks {
     }
 
     /// Removes the UUIDs that jobs report with already.
-    pub(super) fn without_reporting<'a>(mut self, skipped: impl Iterator<Item = &'a SkippedJob>) -> Self {
+    pub(super) fn without_reporting<'a>(
+        mut self,
+        skipped: impl Iterator<Item = &'a SkippedJob>,
+    ) -> Self {
         for SkippedJob { job, .. } in skipped {
             self.0.retain(|(_, uuid)| !job.contains(&uuid.to_string()));
         }
@@ -54,7 +61,9 @@ impl EarlierChecks {
     /// Gives a proposal the UUID that its job had. Each is given once.
     pub(super) fn restore(&mut self, proposal: &mut CheckProposal) {
         let comments = proposal_comments(proposal);
-        let Some(identity) = job_identity(&comments) else { return };
+        let Some(identity) = job_identity(&comments) else {
+            return;
+        };
         if let Some(at) = self.0.iter().position(|(earlier, _)| *earlier == identity) {
             proposal.set_uuid(self.0.remove(at).1);
         }

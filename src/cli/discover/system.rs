@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::cli::common_args::read_limited;
-use crate::discover::{Crontab, CrontabOwner, LIST_TIMERS_ARGS, SystemdTimer, TIMER_PROPERTIES, parse_timer_list, parse_timers as parsed};
+use crate::discover::{
+    Crontab, CrontabOwner, LIST_TIMERS_ARGS, SystemdTimer, TIMER_PROPERTIES, parse_timer_list,
+    parse_timers as parsed,
+};
 
 /// Name of the crontab of the current user.
 pub(super) const OWN_CRONTAB_NAME: &str = "crontab";
@@ -18,15 +21,23 @@ const CRONTAB_DIRECTORIES: [&str; 2] = ["/var/spool/cron/crontabs", "/var/spool/
 
 /// Returns the name of this machine, without its domain.
 pub(super) fn host_name() -> String {
-    let read = ["/proc/sys/kernel/hostname", "/etc/hostname"].into_iter().find_map(|path| fs::read_to_string(path).ok());
+    let read = ["/proc/sys/kernel/hostname", "/etc/hostname"]
+        .into_iter()
+        .find_map(|path| fs::read_to_string(path).ok());
     let name = read.unwrap_or_default();
-    name.trim().split('.').next().filter(|name| !name.is_empty()).unwrap_or("host").to_owned()
+    name.trim()
+        .split('.')
+        .next()
+        .filter(|name| !name.is_empty())
+        .unwrap_or("host")
+        .to_owned()
 }
 
 /// Returns every crontab that can be read.
 pub(super) fn read_crontabs() -> Vec<Crontab> {
     let mut found = Vec::new();
-    let system = std::iter::once(PathBuf::from("/etc/crontab")).chain(crontab_files(Path::new("/etc/cron.d")));
+    let system = std::iter::once(PathBuf::from("/etc/crontab"))
+        .chain(crontab_files(Path::new("/etc/cron.d")));
     found.extend(system.filter_map(|path| read_crontab(&path, CrontabOwner::System)));
     let users: Vec<_> = CRONTAB_DIRECTORIES
         .iter()
@@ -46,8 +57,17 @@ pub(super) fn read_crontabs() -> Vec<Crontab> {
 
 /// Returns the files of a directory with names that cron accepts.
 fn crontab_files(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
-    let is_taken = |path: &PathBuf| path.is_file() && path.file_name().is_some_and(|name| !name.to_string_lossy().contains(['.', '~']));
+    let entries = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        .map(|entry| entry.path());
+    let is_taken = |path: &PathBuf| {
+        path.is_file()
+            && path
+                .file_name()
+                .is_some_and(|name| !name.to_string_lossy().contains(['.', '~']))
+    };
     let mut files: Vec<_> = entries.filter(is_taken).collect();
     files.sort();
     files
@@ -55,12 +75,18 @@ fn crontab_files(directory: &Path) -> Vec<PathBuf> {
 
 fn read_crontab(path: &Path, whose: CrontabOwner) -> Option<Crontab> {
     let text = String::from_utf8(read_limited(path, MAX_CRONTAB_BYTES).ok()?).ok()?;
-    Some(Crontab { name: path.display().to_string(), text, owner: whose })
+    Some(Crontab {
+        name: path.display().to_string(),
+        text,
+        owner: whose,
+    })
 }
 
 /// Returns the timers of the system and of the current user, with the directories for their units.
 pub(super) fn query_timers() -> Vec<(Vec<SystemdTimer>, String)> {
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let home = std::env::var_os("HOME")
+        .map(PathBuf::from)
+        .filter(|home| home.is_absolute());
     let own = home.map(|home| home.join(".config/systemd/user").display().to_string());
     let system = timers_of_manager(&[]).map(|timers| (timers, "/etc/systemd/system".to_owned()));
     let user = own.and_then(|directory| Some((timers_of_manager(&["--user"])?, directory)));
@@ -73,12 +99,25 @@ fn timers_of_manager(manager: &[&str]) -> Option<Vec<SystemdTimer>> {
     if names.is_empty() {
         return None;
     }
-    let show: Vec<_> = manager.iter().copied().chain(["show", "-p", TIMER_PROPERTIES]).chain(names.iter().map(String::as_str)).collect();
+    let show: Vec<_> = manager
+        .iter()
+        .copied()
+        .chain(["show", "-p", TIMER_PROPERTIES])
+        .chain(names.iter().map(String::as_str))
+        .collect();
     Some(parsed(&command_output("systemctl", &show)?))
 }
 
 /// Returns the output of a command; `None` if it does not exist or fails.
 fn command_output(program: &str, arguments: &[&str]) -> Option<String> {
-    let done = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    done.status.success().then(|| String::from_utf8(done.stdout).ok()).flatten()
+    let done = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    done.status
+        .success()
+        .then(|| String::from_utf8(done.stdout).ok())
+        .flatten()
 }

@@ -18,7 +18,8 @@ use crate::random::Random;
 #[derive(Args)]
 #[command(next_help_heading = "From an API")]
 pub(super) struct ImportApiArgs {
-    /// Address of a server whose API is read in place of a file, for whoever has none: it tells less. Name the project with --project
+    /// Address of a server whose API is read in place of a file, for whoever has none: it tells
+    /// less. Name the project with --project
     #[arg(long, env = "OVERDUE_API", value_name = "URL", conflicts_with = "source", requires_all = ["key_file", "project"])]
     pub(super) api: Option<String>,
 
@@ -27,11 +28,21 @@ pub(super) struct ImportApiArgs {
     key_file: Option<PathBuf>,
 
     /// File with its read-only API key, which is to work here too
-    #[arg(long, env = "OVERDUE_READ_ONLY_KEY_FILE", value_name = "FILE", requires = "api")]
+    #[arg(
+        long,
+        env = "OVERDUE_READ_ONLY_KEY_FILE",
+        value_name = "FILE",
+        requires = "api"
+    )]
     read_only_key_file: Option<PathBuf>,
 
     /// File with its ping key
-    #[arg(long, env = "OVERDUE_PING_KEY_FILE", value_name = "FILE", requires = "api")]
+    #[arg(
+        long,
+        env = "OVERDUE_PING_KEY_FILE",
+        value_name = "FILE",
+        requires = "api"
+    )]
     ping_key_file: Option<PathBuf>,
 
     /// Proxy that leads to it: http://HOST:PORT, socks5://HOST:PORT, or none [default: what HTTPS_PROXY, HTTP_PROXY, ALL_PROXY say]; NO_PROXY
@@ -52,10 +63,19 @@ impl ImportApiArgs {
         logs: PingLogSelection,
         bar: &ProgressBar,
     ) -> Result<Option<ImportSource>, CliError> {
-        let Some((url, key_file)) = self.api.as_ref().zip(self.key_file.as_ref()) else { return Ok(None) };
+        let Some((url, key_file)) = self.api.as_ref().zip(self.key_file.as_ref()) else {
+            return Ok(None);
+        };
         let project = match projects {
-            [ProjectSelection { source_name: old, new_name: None }] => ProjectName::parse(old).map_err(str::to_owned),
-            _ => Err("--project takes the name that the one project of an API gets here".to_owned()),
+            [
+                ProjectSelection {
+                    source_name: old,
+                    new_name: None,
+                },
+            ] => ProjectName::parse(old).map_err(str::to_owned),
+            _ => {
+                Err("--project takes the name that the one project of an API gets here".to_owned())
+            }
         };
         let key = |path: &Path| read_small_file(path).map(|text| text.trim().to_owned());
         let api = ApiSource {
@@ -66,24 +86,50 @@ impl ImportApiArgs {
             project: project.map_err(CliError::usage)?,
             logs,
         };
-        let (proxy, ca_file) = (self.outbound_proxy.clone().unwrap_or_default(), self.ca_file.clone());
-        let config = OutboundConfig { proxy, ca_file, with_pins: false, ..OutboundConfig::default() };
-        let outbound = Outbound::new(config, &Clock::System, Random::System).map_err(CliError::usage)?;
+        let proxy = self.outbound_proxy.clone().unwrap_or_default();
+        let ca_file = self.ca_file.clone();
+        let config = OutboundConfig {
+            proxy,
+            ca_file,
+            with_pins: false,
+            ..OutboundConfig::default()
+        };
+        let outbound =
+            Outbound::new(config, &Clock::System, Random::System).map_err(CliError::usage)?;
         let mut is_told = false;
         let mut tell = |done: u64, total: u64| {
             if let (Some(most), requests) = api.request_estimate(total)
                 && !std::mem::replace(&mut is_told, true)
             {
                 let minutes = requests.div_ceil(most.into());
-                let more = if logs == PingLogSelection::All { " and one for each body" } else { "" };
+                let more = if logs == PingLogSelection::All {
+                    " and one for each body"
+                } else {
+                    ""
+                };
                 // Continues even if this message cannot be written.
-                let _ = writeln!(io::stderr(), "overdue: {requests} requests{more}, {most} a minute: at least {minutes} min");
+                let _ = writeln!(
+                    io::stderr(),
+                    "overdue: {requests} requests{more}, {most} a minute: at least {minutes} min"
+                );
             }
             bar.set_length(total);
             bar.set_prefix("checks");
             bar.set_position(done);
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)?;
-        runtime.block_on(fetch_project(&api, &outbound, &Clock::System, &Random::System, &mut tell)).map(Some).map_err(CliError::usage)
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(CliError::other)?;
+        runtime
+            .block_on(fetch_project(
+                &api,
+                &outbound,
+                &Clock::System,
+                &Random::System,
+                &mut tell,
+            ))
+            .map(Some)
+            .map_err(CliError::usage)
     }
 }

@@ -23,7 +23,8 @@ pub(super) struct ImportModeArgs {
     #[arg(long, env = "OVERDUE_DRY_RUN", value_parser = FalseyValueParser::new())]
     dry_run: bool,
 
-    /// Bring everything here, but tell nobody: projects are served and pinged, and go down in silence until they are released
+    /// Bring everything here, but tell nobody: projects are served and pinged, and go down in
+    /// silence until they are released
     #[arg(long, env = "OVERDUE_TRIAL", value_parser = FalseyValueParser::new())]
     trial: bool,
 
@@ -31,11 +32,13 @@ pub(super) struct ImportModeArgs {
     #[arg(long, env = "OVERDUE_LIVE", value_parser = FalseyValueParser::new())]
     live: bool,
 
-    /// Take only the project of this name or UUID, under another name if one is given; may be given several times, with commas in the variable
+    /// Take only the project of this name or UUID, under another name if one is given; may be
+    /// given several times, with commas in the variable
     #[arg(long, env = "OVERDUE_PROJECT", value_name = "OLD[=NEW]", value_delimiter = ',', value_parser = parse_project_mapping)]
     pub(super) project: Vec<ProjectSelection>,
 
-    /// Take the place of projects whose checks were pinged or changed here since the last import, too: what was done and logged is lost
+    /// Take the place of projects whose checks were pinged or changed here since the last import,
+    /// too: what was done and logged is lost
     #[arg(long, env = "OVERDUE_REPLACE", value_parser = FalseyValueParser::new())]
     replace: bool,
 
@@ -48,14 +51,23 @@ pub(super) struct ImportModeArgs {
 }
 
 fn parse_project_mapping(text: &str) -> Result<ProjectSelection, &'static str> {
-    let (old, new) = text.split_once('=').map_or((text, None), |(old, new)| (old, Some(new)));
-    Ok(ProjectSelection { source_name: old.to_owned(), new_name: new.map(ProjectName::parse).transpose()? })
+    let (old, new) = text
+        .split_once('=')
+        .map_or((text, None), |(old, new)| (old, Some(new)));
+    Ok(ProjectSelection {
+        source_name: old.to_owned(),
+        new_name: new.map(ProjectName::parse).transpose()?,
+    })
 }
 
 impl ImportModeArgs {
     /// Returns an error if no mode was given; a variable may also say no.
     pub(super) fn require_mode(&self) -> Result<(), CliError> {
-        if self.dry_run || self.trial || self.live { Ok(()) } else { Err(CliError::usage("say --dry-run, --trial or --live")) }
+        if self.dry_run || self.trial || self.live {
+            Ok(())
+        } else {
+            Err(CliError::usage("say --dry-run, --trial or --live"))
+        }
     }
 
     /// True if nothing may be changed.
@@ -74,43 +86,83 @@ impl ImportModeArgs {
         let done = "nothing was changed: this was a dry run";
         // A database without a running server is not opened: that could migrate it to the layout of
         // this release.
-        let looked = data().map_or(Ok(None), |directory| upload::connect_to_server(&directory)).and_then(|server| {
-            let Some(server) = server else { return Ok(None) };
-            let mut handover = ImportUpload::begin(server, &imported)?;
-            let ending = self.upload_objects(&mut handover, imported)?;
-            handover.dry_run(&ending).map(Some)
-        });
+        let looked = data()
+            .map_or(Ok(None), |directory| upload::connect_to_server(&directory))
+            .and_then(|server| {
+                let Some(server) = server else {
+                    return Ok(None);
+                };
+                let mut handover = ImportUpload::begin(server, &imported)?;
+                let ending = self.upload_objects(&mut handover, imported)?;
+                handover.dry_run(&ending).map(Some)
+            });
         match looked {
-            Ok(None) => self.print_report(&report, next, &format!("{done}; no server answers here to compare it with")),
+            Ok(None) => self.print_report(
+                &report,
+                next,
+                &format!("{done}; no server answers here to compare it with"),
+            ),
             Ok(Some((replaced, lost))) if self.replace || lost == LocalChanges::default() => {
                 self.print_report(&report.with_replacement(replaced, lost), next, done)
             }
             // The error comes last, because nothing else may be done before it is resolved.
-            Ok(Some((replaced, lost))) => {
-                self.print_report(&report.with_replacement(replaced, lost), &[], done).and(Err(upload::replace_required(&lost)))
-            }
+            Ok(Some((replaced, lost))) => self
+                .print_report(&report.with_replacement(replaced, lost), &[], done)
+                .and(Err(upload::replace_required(&lost))),
             Err(failure) => self.print_report(&report, &[], done).and(Err(failure)),
         }
     }
 
     /// Sends the remaining objects, and returns the options for the end.
-    fn upload_objects(&self, handover: &mut ImportUpload, imported: ImportContents) -> Result<ImportFinish, CliError> {
-        let (newest, secrets, signing) = (imported.newest, imported.secrets.clone(), imported.badge_secret);
+    fn upload_objects(
+        &self,
+        handover: &mut ImportUpload,
+        imported: ImportContents,
+    ) -> Result<ImportFinish, CliError> {
+        let newest = imported.newest;
+        let secrets = imported.secrets.clone();
+        let signing = imported.badge_secret;
         handover.upload_objects(imported)?;
-        Ok(ImportFinish { live: self.live, newest, secrets, badge_secret: signing, replace: self.replace, yes: self.yes })
+        Ok(ImportFinish {
+            live: self.live,
+            newest,
+            secrets,
+            badge_secret: signing,
+            replace: self.replace,
+            yes: self.yes,
+        })
     }
 
     /// Sends the remaining objects and finishes the import. Returns a message with the result.
-    pub(super) fn finish(&self, mut handover: ImportUpload, imported: ImportContents) -> Result<String, CliError> {
+    pub(super) fn finish(
+        &self,
+        mut handover: ImportUpload,
+        imported: ImportContents,
+    ) -> Result<String, CliError> {
         let projects = imported.projects.len();
         let ending = self.upload_objects(&mut handover, imported)?;
         let (replaced, lost) = handover.finish(&ending)?;
-        let mode = if self.trial { "is on trial and tells nobody; `overdue project release` ends that" } else { "tells from now on" };
-        let again = if replaced > 0 { format!(", {replaced} of them in the place of what was imported before") } else { String::new() };
-        let what = if projects == 1 { "the project" } else { "each project" };
-        let mut done = format!("{} imported{again}: {what} {mode}", format_count(projects, "project"));
+        let mode = if self.trial {
+            "is on trial and tells nobody; `overdue project release` ends that"
+        } else {
+            "tells from now on"
+        };
+        let again = if replaced > 0 {
+            format!(", {replaced} of them in the place of what was imported before")
+        } else {
+            String::new()
+        };
+        let what = if projects == 1 {
+            "the project"
+        } else {
+            "each project"
+        };
+        let mut done = format!(
+            "{} imported{again}: {what} {mode}",
+            format_count(projects, "project")
+        );
         if handover.has_empty_default() {
-            done += "; the empty project \"default\" stays as it is";
+            done += r#"; the empty project "default" stays as it is"#;
         }
         if lost != LocalChanges::default() {
             done += &format!("; {lost}: that is lost");
@@ -119,7 +171,12 @@ impl ImportModeArgs {
     }
 
     /// Prints the result of each item, and the next steps.
-    pub(super) fn print_report(&self, report: &ImportReport, next: &[&str], done: &str) -> Result<(), CliError> {
+    pub(super) fn print_report(
+        &self,
+        report: &ImportReport,
+        next: &[&str],
+        done: &str,
+    ) -> Result<(), CliError> {
         let mut lines = report.lines();
         lines.extend(next.iter().map(|line| (*line).to_owned()));
         let lines = if self.json.json {

@@ -24,19 +24,27 @@ pub(in crate::cli) struct ImportOverdueArgs {
 }
 
 impl ImportOverdueArgs {
-    pub(super) fn run(self, data: impl FnOnce() -> Result<PathBuf, CliError>) -> Result<(), CliError> {
+    pub(super) fn run(
+        self,
+        data: impl FnOnce() -> Result<PathBuf, CliError>,
+    ) -> Result<(), CliError> {
         self.how.require_mode()?;
         let bar = progress_bar();
         let mut tell = progress_callback(&bar);
         let now = Clock::System.now();
-        let mut reading = ExportReader::open(&self.file, &self.how.project, &Random::System, &mut tell).map_err(CliError::usage)?;
+        let mut reading =
+            ExportReader::open(&self.file, &self.how.project, &Random::System, &mut tell)
+                .map_err(CliError::usage)?;
         if self.how.is_dry_run() {
             bar.finish_and_clear();
             let (imported, report) = reading.finish(now);
             return self.how.finish_dry_run(data, imported, report, &[]);
         }
-        let mut handover = ImportUpload::begin(upload::open_session(&data()?)?, reading.contents())?;
-        reading.read_logs(&mut tell, &mut |entry| handover.add_log_entry(entry)).map_err(CliError::usage)?;
+        let mut handover =
+            ImportUpload::begin(upload::open_session(&data()?)?, reading.contents())?;
+        reading
+            .read_logs(&mut tell, &mut |entry| handover.add_log_entry(entry))
+            .map_err(CliError::usage)?;
         let (imported, report) = reading.finish(now);
         bar.finish_and_clear();
         let done = self.how.finish(handover, imported)?;

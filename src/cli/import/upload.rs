@@ -78,26 +78,42 @@ pub(super) struct ImportFinish {
 pub(super) fn open_session(directory: &Path) -> Result<(Runtime, AdminClient), CliError> {
     let _owner = assume_owner(directory)?;
     let runtime = new_runtime()?;
-    let session = runtime.block_on(AdminClient::open(directory, true)).map_err(CliError::other)?;
+    let session = runtime
+        .block_on(AdminClient::open(directory, true))
+        .map_err(CliError::other)?;
     Ok((runtime, session))
 }
 
 /// Connects to the server of this directory; `None` if none runs.
-pub(super) fn connect_to_server(directory: &Path) -> Result<Option<(Runtime, AdminClient)>, CliError> {
+pub(super) fn connect_to_server(
+    directory: &Path,
+) -> Result<Option<(Runtime, AdminClient)>, CliError> {
     let _owner = assume_owner(directory)?;
     let runtime = new_runtime()?;
-    let session = runtime.block_on(AdminClient::connect_to_server(directory)).map_err(CliError::other)?;
+    let session = runtime
+        .block_on(AdminClient::connect_to_server(directory))
+        .map_err(CliError::other)?;
     Ok(session.map(|session| (runtime, session)))
 }
 
 fn new_runtime() -> Result<Runtime, CliError> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(CliError::other)
 }
 
 impl ImportUpload {
     /// Begins the import.
-    pub(super) fn begin((runtime, session): (Runtime, AdminClient), imported: &ImportContents) -> Result<Self, CliError> {
-        let checks = imported.projects.iter().map(|project| project.checks.len() as u64).sum();
+    pub(super) fn begin(
+        (runtime, session): (Runtime, AdminClient),
+        imported: &ImportContents,
+    ) -> Result<Self, CliError> {
+        let checks = imported
+            .projects
+            .iter()
+            .map(|project| project.checks.len() as u64)
+            .sum();
         let mut handover = Self {
             runtime,
             session,
@@ -111,8 +127,13 @@ impl ImportUpload {
             failure: None,
             is_finished: true,
         };
-        match handover.request(ImportRequest::Begin { ids: numbering::count_ids(imported), checks })? {
-            AdminReply::ImportBegun(import) => (handover.import, handover.is_finished) = (import, false),
+        match handover.request(ImportRequest::Begin {
+            ids: numbering::count_ids(imported),
+            checks,
+        })? {
+            AdminReply::ImportBegun(import) => {
+                (handover.import, handover.is_finished) = (import, false)
+            }
             _ => return Err(unexpected_reply()),
         }
         handover.checks = numbering::check_ids(imported, handover.import);
@@ -126,7 +147,10 @@ impl ImportUpload {
             ImportLogEntry::Ping(ping) => self.add_ping(ping),
             ImportLogEntry::OrderedFlip(flip) => self.add_next_flip(flip),
             ImportLogEntry::Flip(flip, number) => {
-                let place = self.checks.get(&flip.check).map(|check| (*check, number, flip));
+                let place = self
+                    .checks
+                    .get(&flip.check)
+                    .map(|check| (*check, number, flip));
                 self.flips.extend(place);
                 Ok(())
             }
@@ -140,27 +164,51 @@ impl ImportUpload {
         }
     }
 
-    fn add_next_flip(&mut self, ImportedFlip { check, flip }: ImportedFlip) -> Result<(), CliError> {
-        let Some(check) = self.checks.get(&check).copied() else { return Ok(()) };
+    fn add_next_flip(
+        &mut self,
+        ImportedFlip { check, flip }: ImportedFlip,
+    ) -> Result<(), CliError> {
+        let Some(check) = self.checks.get(&check).copied() else {
+            return Ok(());
+        };
         self.counts.flips += 1;
         self.next_flips.push(NumberedFlip { check, flip }.into());
-        if self.next_flips.len() < MAX_IMPORT_ENTRIES { Ok(()) } else { self.send_next_flips() }
+        if self.next_flips.len() < MAX_IMPORT_ENTRIES {
+            Ok(())
+        } else {
+            self.send_next_flips()
+        }
     }
 
     fn send_next_flips(&mut self) -> Result<(), CliError> {
-        let (import, flips) = (self.import, std::mem::take(&mut self.next_flips));
-        if flips.is_empty() { Ok(()) } else { self.request_done(ImportRequest::Log { import, pings: Vec::new(), flips }) }
+        let import = self.import;
+        let flips = std::mem::take(&mut self.next_flips);
+        if flips.is_empty() {
+            Ok(())
+        } else {
+            self.request_done(ImportRequest::Log {
+                import,
+                pings: Vec::new(),
+                flips,
+            })
+        }
     }
 
     fn add_ping(&mut self, ping: ImportedPing) -> Result<(), CliError> {
-        let Some(check) = self.checks.get(&ping.check).copied() else { return Ok(()) };
+        let Some(check) = self.checks.get(&ping.check).copied() else {
+            return Ok(());
+        };
         if ping.body.len() > MAX_IMPORT_BODY_BYTES {
             return self.send_long_ping(ping.with_check(check));
         }
         self.buffered_bytes += PING_OVERHEAD_BYTES + ping.body.len();
         self.counts.pings += 1;
         self.pings.push(ping.with_check(check));
-        if self.buffered_bytes >= PING_BUFFER_BYTES { self.send_pings() } else { Ok(()) }
+        if self.buffered_bytes >= PING_BUFFER_BYTES {
+            self.send_pings()
+        } else {
+            Ok(())
+        }
     }
 
     /// Sends the pings of one check after each other. They are adjacent in the database, so a
@@ -169,27 +217,42 @@ impl ImportUpload {
         let mut pings = std::mem::take(&mut self.pings);
         self.buffered_bytes = 0;
         pings.sort_unstable_by_key(|ping| (ping.check, ping.n));
-        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let mut rows = Vec::new();
+        let mut bytes = 0;
         for ping in pings {
-            if rows.len() >= PINGS_PER_REQUEST || bytes > 0 && bytes + ping.body.len() > BODY_BYTES_PER_REQUEST {
+            if rows.len() >= PINGS_PER_REQUEST
+                || bytes > 0 && bytes + ping.body.len() > BODY_BYTES_PER_REQUEST
+            {
                 self.send_rows(std::mem::take(&mut rows))?;
                 bytes = 0;
             }
             bytes += ping.body.len();
             rows.push(ping.into());
         }
-        if rows.is_empty() { Ok(()) } else { self.send_rows(rows) }
+        if rows.is_empty() {
+            Ok(())
+        } else {
+            self.send_rows(rows)
+        }
     }
 
     fn send_rows(&mut self, pings: Vec<ImportPingRow>) -> Result<(), CliError> {
-        self.request_done(ImportRequest::Log { import: self.import, pings, flips: Vec::new() })
+        self.request_done(ImportRequest::Log {
+            import: self.import,
+            pings,
+            flips: Vec::new(),
+        })
     }
 
     /// Sends a ping whose body is too long for a request: the body is sent before it, in parts.
     fn send_long_ping(&mut self, mut ping: NumberedPing) -> Result<(), CliError> {
         self.counts.pings += 1;
         let body = std::mem::take(&mut ping.body);
-        let request = ImportRequest::LongPing { import: self.import, ping: ping.into(), bytes: body.len() };
+        let request = ImportRequest::LongPing {
+            import: self.import,
+            ping: ping.into(),
+            bytes: body.len(),
+        };
         match self.request_with_body(request, body.into())? {
             AdminReply::Done => Ok(()),
             _ => Err(unexpected_reply()),
@@ -202,8 +265,17 @@ impl ImportUpload {
         self.counts.flips += flips.len() as u64;
         let import = self.import;
         for flips in flips.chunks(MAX_IMPORT_ENTRIES) {
-            let flips = flips.iter().map(|(check, .., flip)| ImportFlipRow::from(NumberedFlip { check: *check, flip: flip.flip }));
-            self.request_done(ImportRequest::Log { import, pings: Vec::new(), flips: flips.collect() })?;
+            let flips = flips.iter().map(|(check, .., flip)| {
+                ImportFlipRow::from(NumberedFlip {
+                    check: *check,
+                    flip: flip.flip,
+                })
+            });
+            self.request_done(ImportRequest::Log {
+                import,
+                pings: Vec::new(),
+                flips: flips.collect(),
+            })?;
         }
         Ok(())
     }
@@ -216,7 +288,8 @@ impl ImportUpload {
         self.send_pings()?;
         self.send_next_flips()?;
         self.send_flips()?;
-        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let mut rows = Vec::new();
+        let mut bytes = 0;
         for staged in numbering::number_items(imported, self.import, &Random::System) {
             self.counts.count(&staged);
             bytes += staged.approximate_bytes();
@@ -226,31 +299,64 @@ impl ImportUpload {
                 bytes = 0;
             }
         }
-        if rows.is_empty() { Ok(()) } else { self.send_objects(rows) }
+        if rows.is_empty() {
+            Ok(())
+        } else {
+            self.send_objects(rows)
+        }
     }
 
     fn send_objects(&mut self, objects: Vec<ImportItemRow>) -> Result<(), CliError> {
-        self.request_done(ImportRequest::Objects { import: self.import, objects })
+        self.request_done(ImportRequest::Objects {
+            import: self.import,
+            objects,
+        })
     }
 
     fn finish_request(&self, ending: &ImportFinish, look: bool, replace: bool) -> ImportRequest {
-        let secrets = ending.secrets.iter().map(|secret| secret.as_str().to_owned()).collect();
-        let signing = ending.badge_secret.map(|BadgeSecret(secret)| item_rows::encode_bytes(&secret));
-        let (import, live, newest, expected) = (self.import, ending.live, ending.newest.map(Timestamp::micros), self.counts.into());
-        ImportRequest::Finish { look, import, live, newest, secrets, signing, expected, replace }
+        let secrets = ending
+            .secrets
+            .iter()
+            .map(|secret| secret.as_str().to_owned())
+            .collect();
+        let signing = ending
+            .badge_secret
+            .map(|BadgeSecret(secret)| item_rows::encode_bytes(&secret));
+        let import = self.import;
+        let live = ending.live;
+        let newest = ending.newest.map(Timestamp::micros);
+        let expected = self.counts.into();
+        ImportRequest::Finish {
+            look,
+            import,
+            live,
+            newest,
+            secrets,
+            signing,
+            expected,
+            replace,
+        }
     }
 
     /// Dry run of [`finish`](Self::finish); the import stays open.
-    pub(super) fn dry_run(&mut self, ending: &ImportFinish) -> Result<(usize, LocalChanges), CliError> {
+    pub(super) fn dry_run(
+        &mut self,
+        ending: &ImportFinish,
+    ) -> Result<(usize, LocalChanges), CliError> {
         match self.request(self.finish_request(ending, true, true))? {
-            AdminReply::Imported(replaced, checks, pings) => Ok((replaced, LocalChanges { checks, pings })),
+            AdminReply::Imported(replaced, checks, pings) => {
+                Ok((replaced, LocalChanges { checks, pings }))
+            }
             _ => Err(unexpected_reply()),
         }
     }
 
     /// Makes everything visible. Returns the number of projects that it replaced, and the changes
     /// in these that are lost.
-    pub(super) fn finish(&mut self, ending: &ImportFinish) -> Result<(usize, LocalChanges), CliError> {
+    pub(super) fn finish(
+        &mut self,
+        ending: &ImportFinish,
+    ) -> Result<(usize, LocalChanges), CliError> {
         let mut reply = self.request(self.finish_request(ending, false, false))?;
         if let AdminReply::Touched(which) = reply {
             if !ending.replace {
@@ -272,7 +378,9 @@ impl ImportUpload {
 
     /// True if the project from a first start exists and is empty.
     pub(super) fn has_empty_default(&mut self) -> bool {
-        let listed = self.runtime.block_on(self.session.send(AdminRequest::ListProjects {}));
+        let listed = self
+            .runtime
+            .block_on(self.session.send(AdminRequest::ListProjects {}));
         matches!(listed, Ok(AdminReply::Projects(rows)) if rows.iter().any(|row| row.name == "default" && row.checks == 0))
     }
 
@@ -287,10 +395,19 @@ impl ImportUpload {
         self.request_with_body(request, Vec::new())
     }
 
-    fn request_with_body(&mut self, request: ImportRequest, document: Vec<u8>) -> Result<AdminReply, CliError> {
+    fn request_with_body(
+        &mut self,
+        request: ImportRequest,
+        document: Vec<u8>,
+    ) -> Result<AdminReply, CliError> {
         let nothing = "nothing was imported";
-        match self.runtime.block_on(self.session.send_with_document(AdminRequest::Import(request), document)) {
-            Ok(AdminReply::Refused(reason) | AdminReply::Invalid(reason)) => Err(CliError::other(format!("{reason}\n{nothing}"))),
+        match self.runtime.block_on(
+            self.session
+                .send_with_document(AdminRequest::Import(request), document),
+        ) {
+            Ok(AdminReply::Refused(reason) | AdminReply::Invalid(reason)) => {
+                Err(CliError::other(format!("{reason}\n{nothing}")))
+            }
             Ok(reply) => Ok(reply),
             Err(error) => Err(CliError::other(error)),
         }
@@ -301,7 +418,9 @@ impl Drop for ImportUpload {
     fn drop(&mut self) {
         if !self.is_finished {
             // If this fails, the server abandons it when the connection ends, or at the next start.
-            let _ = self.request(ImportRequest::Abandon { import: self.import });
+            let _ = self.request(ImportRequest::Abandon {
+                import: self.import,
+            });
         }
     }
 }
@@ -312,16 +431,25 @@ fn unexpected_reply() -> CliError {
 
 /// Returns the error that changes made here would be lost.
 pub(super) fn replace_required(which: &impl std::fmt::Display) -> CliError {
-    CliError::other(format!("{which}; --replace does it nevertheless, and what was done and logged here is lost"))
+    CliError::other(format!(
+        "{which}; --replace does it nevertheless, and what was done and logged here is lost"
+    ))
 }
 
 /// Asks on the terminal for a confirmation.
 fn confirm_replacement(which: &str) -> Result<bool, CliError> {
     if !io::stdin().is_terminal() {
-        return Err(CliError::usage(format!("{which}: if what was done and logged here is to be lost, add --yes")));
+        return Err(CliError::usage(format!(
+            "{which}: if what was done and logged here is to be lost, add --yes"
+        )));
     }
     let mut answer = String::new();
-    let asked = write!(io::stderr(), "{which}. What was done and logged here is lost. Go on? [y/N] ");
-    asked.and_then(|()| io::stdin().lock().read_line(&mut answer)).map_err(CliError::other)?;
+    let asked = write!(
+        io::stderr(),
+        "{which}. What was done and logged here is lost. Go on? [y/N] "
+    );
+    asked
+        .and_then(|()| io::stdin().lock().read_line(&mut answer))
+        .map_err(CliError::other)?;
     Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
 }

@@ -10,53 +10,117 @@ struct ScheduleTestCommand {
 
 fn args(words: &[&str]) -> Result<ScheduleArgs, String> {
     let parsed = ScheduleTestCommand::try_parse_from([&["schedule"], words].concat());
-    parsed.map(|command| command.args).map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())
+    parsed.map(|command| command.args).map_err(|error| {
+        error
+            .to_string()
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    })
 }
 
 /// Returns standard output and standard error, at 2026-11-20T10:00:00Z.
 fn schedule(words: &[&str], stdin: &[u8]) -> (String, String) {
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    run(&args(words).unwrap(), Timestamp::from_secs(1_795_168_800), stdin, &mut stdout, &mut stderr).unwrap();
-    (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+    let mut stdout = Vec::new();
+    let mut stderr = Vec::new();
+    run(
+        &args(words).unwrap(),
+        Timestamp::from_secs(1_795_168_800),
+        stdin,
+        &mut stdout,
+        &mut stderr,
+    )
+    .unwrap();
+    (
+        String::from_utf8(stdout).unwrap(),
+        String::from_utf8(stderr).unwrap(),
+    )
 }
 
 #[test]
 fn occurrences_are_alone_on_stdout() {
-    let (stdout, stderr) = schedule(&["0 8 * * *", "--tz", "Europe/Riga", "--from", "2026-10-24T00:00:00+03:00", "--count", "3"], b"");
-    assert_eq!(stdout, "2026-10-24T08:00:00+03:00\n2026-10-25T08:00:00+02:00\n2026-10-26T08:00:00+02:00\n");
+    let (stdout, stderr) = schedule(
+        &[
+            "0 8 * * *",
+            "--tz",
+            "Europe/Riga",
+            "--from",
+            "2026-10-24T00:00:00+03:00",
+            "--count",
+            "3",
+        ],
+        b"",
+    );
+    assert_eq!(
+        stdout,
+        "2026-10-24T08:00:00+03:00\n2026-10-25T08:00:00+02:00\n2026-10-26T08:00:00+02:00\n"
+    );
     assert_eq!(stderr, "");
 
     let (stdout, stderr) = schedule(&["daily"], b"");
-    assert_eq!((stdout.lines().count(), stdout.lines().next()), (5, Some("2026-11-21T00:00:00+00:00")));
-    assert_eq!(stderr, "overdue: read as UTC; --tz sets the zone of the schedule, as in --tz Europe/Riga\n");
+    assert_eq!(
+        (stdout.lines().count(), stdout.lines().next()),
+        (5, Some("2026-11-21T00:00:00+00:00"))
+    );
+    assert_eq!(
+        stderr,
+        "overdue: read as UTC; --tz sets the zone of the schedule, as in --tz Europe/Riga\n"
+    );
 }
 
 #[test]
 fn a_series_that_ends_prints_nothing_more() {
     let (stdout, stderr) = schedule(&["2026-12-24,25 18:00", "--tz", "UTC"], b"");
-    assert_eq!((stdout.as_str(), stderr.as_str()), ("2026-12-24T18:00:00+00:00\n2026-12-25T18:00:00+00:00\n", ""));
+    assert_eq!(
+        (stdout.as_str(), stderr.as_str()),
+        ("2026-12-24T18:00:00+00:00\n2026-12-25T18:00:00+00:00\n", "")
+    );
     let (stdout, stderr) = schedule(&["2020-1-1", "--tz", "UTC"], b"");
-    assert_eq!((stdout.as_str(), stderr.as_str()), ("", "overdue: the schedule has ended\n"));
+    assert_eq!(
+        (stdout.as_str(), stderr.as_str()),
+        ("", "overdue: the schedule has ended\n")
+    );
 }
 
 #[test]
 fn what_cannot_be_read_is_told() {
     for (words, reason) in [
-        (&["*/5 * * * 8"][..], "invalid value '*/5 * * * 8' for '[EXPR]': weekday `8`: 0-7 or SUN-SAT"),
-        (&["0 0 30 2 *"], "invalid value '0 0 30 2 *' for '[EXPR]': day of month `30`: no chosen month has such a day"),
-        (&["0 0 0 * * *"], "invalid value '0 0 0 * * *' for '[EXPR]': six fields: overdue takes five; drop the seconds"),
+        (
+            &["*/5 * * * 8"][..],
+            "invalid value '*/5 * * * 8' for '[EXPR]': weekday `8`: 0-7 or SUN-SAT",
+        ),
+        (
+            &["0 0 30 2 *"],
+            "invalid value '0 0 30 2 *' for '[EXPR]': day of month `30`: no chosen month has such \
+             a day",
+        ),
+        (
+            &["0 0 0 * * *"],
+            "invalid value '0 0 0 * * *' for '[EXPR]': six fields: overdue takes five; drop the \
+             seconds",
+        ),
         (
             &["daily", "--tz", "utc"],
-            "invalid value 'utc' for '--tz <ZONE>': not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or UTC",
+            "invalid value 'utc' for '--tz <ZONE>': not a time zone: give an IANA name in its \
+             exact spelling, such as Europe/Riga or UTC",
         ),
         (
             &["daily", "--from", "today"],
-            "invalid value 'today' for '--from <RFC3339>': give an RFC 3339 time, as in 2027-01-31T08:00:00+02:00",
+            "invalid value 'today' for '--from <RFC3339>': give an RFC 3339 time, as in \
+             2027-01-31T08:00:00+02:00",
         ),
         (&[], "the following required arguments were not provided:"),
-        (&["daily", "--batch"], "the argument '[EXPR]' cannot be used with '--batch'"),
+        (
+            &["daily", "--batch"],
+            "the argument '[EXPR]' cannot be used with '--batch'",
+        ),
     ] {
-        assert_eq!(args(words).err(), Some(format!("error: {reason}")), "{words:?}");
+        assert_eq!(
+            args(words).err(),
+            Some(format!("error: {reason}")),
+            "{words:?}"
+        );
     }
 }
 
@@ -82,14 +146,23 @@ fn each_line_of_a_batch_is_answered_in_its_place() {
     let (stdout, stderr) = schedule(&["--batch", "--count", "2"], &stdin);
     let answers: Vec<&str> = stdout.lines().collect();
     assert_eq!((stderr.as_str(), answers.len()), ("", lines.len()));
-    assert_eq!(answers[0], r#"{"kind":"cron","next":["2033-04-29T09:00:00Z","2033-04-30T09:00:00Z"]}"#);
-    assert_eq!(answers[1], r#"{"kind":"oncalendar","next":["2026-11-20T22:00:00Z"]}"#);
+    assert_eq!(
+        answers[0],
+        r#"{"kind":"cron","next":["2033-04-29T09:00:00Z","2033-04-30T09:00:00Z"]}"#
+    );
+    assert_eq!(
+        answers[1],
+        r#"{"kind":"oncalendar","next":["2026-11-20T22:00:00Z"]}"#
+    );
     assert_eq!(answers[2], r#"{"kind":"oncalendar","next":[]}"#);
     assert!(answers[7].contains(r"\u009b2J\u202e"), "{}", answers[7]);
     for answer in &answers[3..11] {
         assert!(answer.starts_with(r#"{"error":""#), "{answer}");
     }
-    assert_eq!(answers[11], r#"{"kind":"oncalendar","next":["2026-11-20T11:00:00Z","2026-11-20T12:00:00Z"]}"#);
+    assert_eq!(
+        answers[11],
+        r#"{"kind":"oncalendar","next":["2026-11-20T11:00:00Z","2026-11-20T12:00:00Z"]}"#
+    );
 }
 
 #[test]
@@ -104,6 +177,15 @@ fn a_closed_pipe_ends_quietly() {
         }
     }
     for words in ["daily", "--batch"] {
-        assert!(run(&args(&[words]).unwrap(), Timestamp::default(), &br#"{"expr":"daily"}"#[..], Closed, io::sink()).is_ok());
+        assert!(
+            run(
+                &args(&[words]).unwrap(),
+                Timestamp::default(),
+                &br#"{"expr":"daily"}"#[..],
+                Closed,
+                io::sink()
+            )
+            .is_ok()
+        );
     }
 }

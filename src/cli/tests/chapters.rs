@@ -10,7 +10,9 @@ use crate::docs::CHAPTERS;
 /// Returns the words of a command, up to the next operator of the shell. It supports the shell
 /// grammar that the chapters use.
 fn shell_words_of(line: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut words = Vec::new();
+    let mut word = None::<String>;
+    let mut quote = None;
     for letter in line.chars() {
         match (quote, letter) {
             (Some(open), _) if open == letter => quote = None,
@@ -28,7 +30,9 @@ fn shell_words_of(line: &str) -> Vec<String> {
 /// Returns the lines of blocks of the language `sh`, and the parts in backquotes of all other text.
 /// A continued line is joined.
 fn code_parts(text: &str) -> (Vec<String>, Vec<&str>) {
-    let (mut lines, mut quoted, mut block) = (Vec::<String>::new(), Vec::new(), None);
+    let mut lines = Vec::<String>::new();
+    let mut quoted = Vec::new();
+    let mut block = None;
     for line in text.lines() {
         match (block, line.strip_prefix("```")) {
             (None, Some(language)) => block = Some(language),
@@ -49,8 +53,18 @@ fn commands_of_the_chapters_are_taken() {
     // Some flags read their file at once.
     let secret = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&secret, "a secret that is long enough for every flag\n").unwrap();
-    let is_secret = |word: &str| ["/run/secrets/", "/etc/overdue/"].iter().any(|place| word.starts_with(place));
-    let in_place = |word: String| if is_secret(&word) { secret.path().into() } else { word.into() };
+    let is_secret = |word: &str| {
+        ["/run/secrets/", "/etc/overdue/"]
+            .iter()
+            .any(|place| word.starts_with(place))
+    };
+    let in_place = |word: String| {
+        if is_secret(&word) {
+            secret.path().into()
+        } else {
+            word.into()
+        }
+    };
     let mut count = 0;
     for chapter in CHAPTERS {
         for line in code_parts(chapter.text).0 {
@@ -59,7 +73,10 @@ fn commands_of_the_chapters_are_taken() {
                 continue;
             }
             count += 1;
-            if let Err(error) = parse_args(shell_words_of(command).into_iter().map(in_place).collect(), |_| None) {
+            if let Err(error) = parse_args(
+                shell_words_of(command).into_iter().map(in_place).collect(),
+                |_| None,
+            ) {
                 panic!("{}.md says:\n{line}\n{error}", chapter.slug);
             }
         }
@@ -71,29 +88,52 @@ fn commands_of_the_chapters_are_taken() {
 fn flags_and_subcommands_that_the_chapters_name_are_there() {
     let mut tree = Cli::command();
     tree.build();
-    let has = |command: &clap::Command, flag: &str| command.get_arguments().any(|argument| argument.get_long() == Some(flag));
-    let (mut commands, mut flags, mut wrong) = (0, 0, Vec::new());
+    let has = |command: &clap::Command, flag: &str| {
+        command
+            .get_arguments()
+            .any(|argument| argument.get_long() == Some(flag))
+    };
+    let mut commands = 0;
+    let mut flags = 0;
+    let mut wrong = Vec::new();
     for chapter in CHAPTERS {
         for part in code_parts(chapter.text).1 {
             let words = shell_words_of(part);
             let (named, rest) = match words.split_first() {
                 Some((first, rest)) if first == "overdue" => (true, rest),
-                Some((first, _)) if tree.find_subcommand(first).is_some() && part.contains(" --") => (true, &words[..]),
+                Some((first, _))
+                    if tree.find_subcommand(first).is_some() && part.contains(" --") =>
+                {
+                    (true, &words[..])
+                }
                 Some((first, _)) if first.starts_with("--") => (false, &words[..]),
                 _ => continue,
             };
             let mut command = &tree;
             for word in rest.iter().take_while(|word| *word != "--") {
-                let flag = word.strip_prefix("--").map(|flag| flag.split('=').next().unwrap_or_default());
+                let flag = word
+                    .strip_prefix("--")
+                    .map(|flag| flag.split('=').next().unwrap_or_default());
                 match (flag, command.find_subcommand(word)) {
                     // A flag that is named without a command belongs to any command.
-                    (Some(flag), _) if !named && !all_commands(&tree).into_iter().any(|command| has(command, flag)) => {
+                    (Some(flag), _)
+                        if !named
+                            && !all_commands(&tree)
+                                .into_iter()
+                                .any(|command| has(command, flag)) =>
+                    {
                         wrong.push((chapter.slug, part));
                     }
-                    (Some(flag), _) if named && !has(command, flag) => wrong.push((chapter.slug, part)),
+                    (Some(flag), _) if named && !has(command, flag) => {
+                        wrong.push((chapter.slug, part))
+                    }
                     (Some(_), _) => flags += 1,
                     (None, Some(next)) if named => (command, commands) = (next, commands + 1),
-                    (None, _) if named && command.has_subcommands() && word.chars().all(|letter| letter.is_ascii_lowercase()) => {
+                    (None, _)
+                        if named
+                            && command.has_subcommands()
+                            && word.chars().all(|letter| letter.is_ascii_lowercase()) =>
+                    {
                         wrong.push((chapter.slug, part));
                     }
                     (None, _) => {}
@@ -102,5 +142,8 @@ fn flags_and_subcommands_that_the_chapters_name_are_there() {
         }
     }
     assert!(wrong.is_empty(), "there is nothing like that: {wrong:#?}");
-    assert!(commands > 50 && flags > 30, "only {commands} subcommands and {flags} flags were found");
+    assert!(
+        commands > 50 && flags > 30,
+        "only {commands} subcommands and {flags} flags were found"
+    );
 }

@@ -11,27 +11,44 @@ use super::super::{Cli, completions, man};
 
 /// Compares the files in a directory of the repository with the expected ones, or writes them.
 fn expect_files(directory: &str, wanted: &BTreeMap<String, String>) {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging").join(directory);
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("packaging")
+        .join(directory);
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::create_dir_all(&directory).unwrap();
         read_files(&directory)
             .keys()
             .filter(|name| !wanted.contains_key(*name))
             .for_each(|name| std::fs::remove_file(directory.join(name)).unwrap());
-        wanted.iter().for_each(|(name, text)| std::fs::write(directory.join(name), text).unwrap());
+        wanted
+            .iter()
+            .for_each(|(name, text)| std::fs::write(directory.join(name), text).unwrap());
     }
     let there = read_files(&directory);
     for (name, text) in wanted {
         let stale = there.get(name) != Some(text);
-        assert!(!stale, "{}/{name} is not what the flags say: run UPDATE_DOCS=1 cargo test --lib packaged", directory.display());
+        assert!(
+            !stale,
+            "{}/{name} is not what the flags say: run UPDATE_DOCS=1 cargo test --lib packaged",
+            directory.display()
+        );
     }
-    assert_eq!(there.len(), wanted.len(), "{} has a file too many", directory.display());
+    assert_eq!(
+        there.len(),
+        wanted.len(),
+        "{} has a file too many",
+        directory.display()
+    );
 }
 
 fn read_files(directory: &Path) -> BTreeMap<String, String> {
-    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let files = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
-    files.map(|path| (name(&path), std::fs::read_to_string(&path).unwrap())).collect()
+    files
+        .map(|path| (name(&path), std::fs::read_to_string(&path).unwrap()))
+        .collect()
 }
 
 #[test]
@@ -39,16 +56,34 @@ fn manual_pages_are_those_of_the_flags() {
     let directory = tempfile::tempdir().unwrap();
     man::write_pages(directory.path()).unwrap();
     let pages = read_files(directory.path());
-    assert!(pages["overdue-serve.1"].contains("smtp\\-listen") && pages.contains_key("overdue-channel-create.1"), "{:?}", pages.keys());
+    assert!(
+        pages["overdue-serve.1"].contains("smtp\\-listen")
+            && pages.contains_key("overdue-channel-create.1"),
+        "{:?}",
+        pages.keys()
+    );
     expect_files("man", &pages);
 }
 
 #[test]
 fn completions_are_those_of_the_flags() {
     // The names that the shells look for.
-    let names = [(Shell::Bash, "overdue"), (Shell::Zsh, "_overdue"), (Shell::Fish, "overdue.fish")];
-    let texts = names.map(|(shell, name)| (name.to_owned(), String::from_utf8(completions::script(shell)).unwrap()));
-    assert!(texts.iter().all(|(_, text)| text.contains("ping-body-limit")));
+    let names = [
+        (Shell::Bash, "overdue"),
+        (Shell::Zsh, "_overdue"),
+        (Shell::Fish, "overdue.fish"),
+    ];
+    let texts = names.map(|(shell, name)| {
+        (
+            name.to_owned(),
+            String::from_utf8(completions::script(shell)).unwrap(),
+        )
+    });
+    assert!(
+        texts
+            .iter()
+            .all(|(_, text)| text.contains("ping-body-limit"))
+    );
     expect_files("completions", &BTreeMap::from(texts));
 }
 
@@ -85,20 +120,40 @@ fn the_file_of_settings_has_every_flag_of_the_server() {
          # The data lies in /var/lib/overdue: sudo -u overdue overdue project list --data /var/lib/overdue\n",
     );
     let mut groups: BTreeMap<&str, Vec<&clap::Arg>> = BTreeMap::new();
-    for flag in server.get_arguments().filter(|flag| flag.get_env().is_some() && flag.get_id() != "data") {
-        groups.entry(flag.get_help_heading().unwrap_or_default()).or_default().push(flag);
+    for flag in server
+        .get_arguments()
+        .filter(|flag| flag.get_env().is_some() && flag.get_id() != "data")
+    {
+        groups
+            .entry(flag.get_help_heading().unwrap_or_default())
+            .or_default()
+            .push(flag);
     }
     for (heading, flags) in &groups {
         if !heading.is_empty() {
             text += &format!("\n# --- {heading} ---\n");
         }
         for flag in flags {
-            let default: Vec<_> = flag.get_default_values().iter().map(|value| value.to_str().unwrap()).collect();
+            let default: Vec<_> = flag
+                .get_default_values()
+                .iter()
+                .map(|value| value.to_str().unwrap())
+                .collect();
             let variable = flag.get_env().unwrap().to_str().unwrap();
-            text += &format!("\n{}#{variable}={}\n", comment_lines(&flag.get_help().unwrap().to_string()), default.join(","));
+            text += &format!(
+                "\n{}#{variable}={}\n",
+                comment_lines(&flag.get_help().unwrap().to_string()),
+                default.join(",")
+            );
         }
     }
-    let count = text.lines().filter(|line| line.starts_with("#OVERDUE_")).count();
-    assert!(count > 25 && text.contains("\n#OVERDUE_LISTEN=127.0.0.1:8000\n"), "{text}");
+    let count = text
+        .lines()
+        .filter(|line| line.starts_with("#OVERDUE_"))
+        .count();
+    assert!(
+        count > 25 && text.contains("\n#OVERDUE_LISTEN=127.0.0.1:8000\n"),
+        "{text}"
+    );
     expect_files("default", &BTreeMap::from([("overdue".to_owned(), text)]));
 }

@@ -12,13 +12,24 @@ use crate::domain::project::ChannelName;
 const COMMON_KEYS: [&str; 4] = ["kind", "uuid", "name", "incomplete"];
 
 impl ConfigReader {
-    pub(super) fn read_channel(&mut self, key: &str, node: &ConfigNode, path: Vec<String>) -> Option<DeclaredChannel> {
+    pub(super) fn read_channel(
+        &mut self,
+        key: &str,
+        node: &ConfigNode,
+        path: Vec<String>,
+    ) -> Option<DeclaredChannel> {
         let object = ConfigObject::new(node, None, path, fields::CHANNEL_FIELDS, &[]);
         let id = ObjectName::new(key);
-        let name = self.read_name(&object, &id, |text| ChannelName::parse(text).map_err(String::from))?;
+        let name = self.read_name(&object, &id, |text| {
+            ChannelName::parse(text).map_err(String::from)
+        })?;
         let uuid = self.read_uuid(&object);
         let Some(kind) = node.get("kind") else {
-            return self.reject(node, &object.path, "there is no kind; `overdue channel kinds` shows those there are");
+            return self.reject(
+                node,
+                &object.path,
+                "there is no kind; `overdue channel kinds` shows those there are",
+            );
         };
         let named = match &kind.value {
             ConfigValue::Text(text) => ChannelKind::from_name(text),
@@ -33,8 +44,18 @@ impl ConfigReader {
         };
         let mut pairs = Vec::new();
         let before = self.problems.len();
-        for (key, _, value) in node.entries().iter().filter(|(key, ..)| !COMMON_KEYS.contains(&key.as_str())) {
-            self.read_setting(named, key.clone(), value, &child_path(&object.path, key), &mut pairs);
+        for (key, _, value) in node
+            .entries()
+            .iter()
+            .filter(|(key, ..)| !COMMON_KEYS.contains(&key.as_str()))
+        {
+            self.read_setting(
+                named,
+                key.clone(),
+                value,
+                &child_path(&object.path, key),
+                &mut pairs,
+            );
         }
         if self.problems.len() > before {
             return None;
@@ -44,15 +65,26 @@ impl ConfigReader {
             _ => ChannelSettings::parse_any_format(named, pairs),
         };
         match parsed {
-            Ok(settings) => Some(DeclaredChannel { id, uuid, name, settings }),
+            Ok(settings) => Some(DeclaredChannel {
+                id,
+                uuid,
+                name,
+                settings,
+            }),
             Err(error) => {
                 let reason = error.to_string();
-                let reason = reason.split_once(": ").map_or(reason.as_str(), |(_, reason)| reason);
+                let reason = reason
+                    .split_once(": ")
+                    .map_or(reason.as_str(), |(_, reason)| reason);
                 // The reason names the setting that it is about, if any.
-                let is_about = |key: &str| reason.starts_with(&format!("{key} ")) || reason.contains(&format!("{key:?}"));
+                let is_about = |key: &str| {
+                    reason.starts_with(&format!("{key} ")) || reason.contains(&format!("{key:?}"))
+                };
                 let about = node.entries().iter().find(|(key, ..)| is_about(key));
                 match about {
-                    Some((key, _, value)) => self.add_problem(value, &child_path(&object.path, key), reason),
+                    Some((key, _, value)) => {
+                        self.add_problem(value, &child_path(&object.path, key), reason)
+                    }
                     None => self.add_problem(node, &object.path, reason),
                 }
                 None
@@ -61,7 +93,14 @@ impl ConfigReader {
     }
 
     /// Reads a setting as text, or several below one key.
-    fn read_setting(&mut self, kind: &ChannelKind, key: String, node: &ConfigNode, path: &[String], pairs: &mut Vec<(String, String)>) {
+    fn read_setting(
+        &mut self,
+        kind: &ChannelKind,
+        key: String,
+        node: &ConfigNode,
+        path: &[String],
+        pairs: &mut Vec<(String, String)>,
+    ) {
         let text = match &node.value {
             ConfigValue::Text(text) => text.clone(),
             ConfigValue::Number(number) => number.to_string(),
@@ -79,7 +118,13 @@ impl ConfigReader {
             }
             ConfigValue::Table(entries) if kind.is_key_prefix(&key) => {
                 for (name, _, value) in entries {
-                    self.read_setting(kind, format!("{key}.{name}"), value, &child_path(path, name), pairs);
+                    self.read_setting(
+                        kind,
+                        format!("{key}.{name}"),
+                        value,
+                        &child_path(path, name),
+                        pairs,
+                    );
                 }
                 return;
             }
@@ -89,9 +134,17 @@ impl ConfigReader {
                     return;
                 }
                 Some(_) => return self.add_problem(node, path, "the secret is not filled in"),
-                None => return self.add_problem(node, path, "it is a table; give text, or { env = \"NAME\" } for a secret"),
+                None => {
+                    return self.add_problem(
+                        node,
+                        path,
+                        r#"it is a table; give text, or { env = "NAME" } for a secret"#,
+                    );
+                }
             },
-            ConfigValue::Unsupported(other) => return self.add_problem(node, path, format!("it is {other}; give text")),
+            ConfigValue::Unsupported(other) => {
+                return self.add_problem(node, path, format!("it is {other}; give text"));
+            }
         };
         pairs.push((key, text));
     }

@@ -37,7 +37,12 @@ impl<'a> ConfigObject<'a> {
         own: &'static [ConfigField],
         more: &'static [ConfigField],
     ) -> Self {
-        Self { node, defaults, path, field_tables: [own, more] }
+        Self {
+            node,
+            defaults,
+            path,
+            field_tables: [own, more],
+        }
     }
 
     /// True if the object itself sets a field.
@@ -47,16 +52,25 @@ impl<'a> ConfigObject<'a> {
 
     /// Returns the value of a field in the object or in the defaults.
     pub(super) fn field_node(&self, key: &str) -> Option<FieldNode<'a>> {
-        let own = self.node.get(key).map(|node| FieldNode { node, path: child_path(&self.path, key) });
+        let own = self.node.get(key).map(|node| FieldNode {
+            node,
+            path: child_path(&self.path, key),
+        });
         let default = || {
             let node = self.defaults?.get(key)?;
-            Some(FieldNode { node, path: ["defaults", "check", key].map(String::from).to_vec() })
+            Some(FieldNode {
+                node,
+                path: ["defaults", "check", key].map(String::from).to_vec(),
+            })
         };
         own.or_else(default)
     }
 
     fn field_type(&self, key: &str) -> Option<ConfigFieldType> {
-        self.field_tables.iter().find_map(|table| find_field(table, key)).map(|field| field.field_type)
+        self.field_tables
+            .iter()
+            .find_map(|table| find_field(table, key))
+            .map(|field| field.field_type)
     }
 }
 
@@ -68,11 +82,22 @@ impl ConfigReader {
             self.add_problem(object.node, &object.path, reason);
             return;
         };
-        let known: Vec<&str> =
-            object.field_tables.iter().flat_map(|table| table.iter()).map(|field| field.key).chain(others.iter().copied()).collect();
-        for (key, place, _) in entries.iter().filter(|(key, ..)| !known.contains(&key.as_str())) {
+        let known: Vec<&str> = object
+            .field_tables
+            .iter()
+            .flat_map(|table| table.iter())
+            .map(|field| field.key)
+            .chain(others.iter().copied())
+            .collect();
+        for (key, place, _) in entries
+            .iter()
+            .filter(|(key, ..)| !known.contains(&key.as_str()))
+        {
             let reason = unknown_key_message(key, &known);
-            let node = ConfigNode { value: ConfigValue::Bool(false), location: place.clone() };
+            let node = ConfigNode {
+                value: ConfigValue::Bool(false),
+                location: place.clone(),
+            };
             self.add_problem(&node, &child_path(&object.path, key), reason);
         }
     }
@@ -86,7 +111,12 @@ impl ConfigReader {
     }
 
     /// Reports a problem, and returns `None`.
-    pub(super) fn reject<T>(&mut self, node: &ConfigNode, path: &[String], reason: &str) -> Option<T> {
+    pub(super) fn reject<T>(
+        &mut self,
+        node: &ConfigNode,
+        path: &[String],
+        reason: &str,
+    ) -> Option<T> {
         self.add_problem(node, path, reason);
         None
     }
@@ -97,11 +127,18 @@ impl ConfigReader {
         None
     }
 
-    pub(super) fn read_text<'a>(&mut self, object: &ConfigObject<'a>, key: &str) -> Option<&'a str> {
+    pub(super) fn read_text<'a>(
+        &mut self,
+        object: &ConfigObject<'a>,
+        key: &str,
+    ) -> Option<&'a str> {
         let said = object.field_node(key)?;
         let ConfigValue::Text(text) = &said.node.value else {
-            let wanted =
-                if matches!(object.field_type(key), Some(ConfigFieldType::Secret)) { "text, or { env = \"NAME\" }" } else { "text" };
+            let wanted = if matches!(object.field_type(key), Some(ConfigFieldType::Secret)) {
+                "text, or { env = \"NAME\" }"
+            } else {
+                "text"
+            };
             return self.reject_type(&said, wanted);
         };
         Some(text)
@@ -114,17 +151,29 @@ impl ConfigReader {
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
         let text = self.read_text(object, key)?;
-        parse(text).map_err(|reason| self.add_field_problem(object, key, &reason)).ok()
+        parse(text)
+            .map_err(|reason| self.add_field_problem(object, key, &reason))
+            .ok()
     }
 
-    pub(super) fn read_choice<'a>(&mut self, object: &ConfigObject<'a>, key: &str) -> Option<&'a str> {
+    pub(super) fn read_choice<'a>(
+        &mut self,
+        object: &ConfigObject<'a>,
+        key: &str,
+    ) -> Option<&'a str> {
         let text = self.read_text(object, key)?;
-        let Some(ConfigFieldType::Choice(words)) = object.field_type(key) else { return Some(text) };
+        let Some(ConfigFieldType::Choice(words)) = object.field_type(key) else {
+            return Some(text);
+        };
         if words.contains(&text) {
             return Some(text);
         }
         let words: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
-        self.add_field_problem(object, key, &format!("{text:?} is none of {}", words.join(", ")));
+        self.add_field_problem(
+            object,
+            key,
+            &format!("{text:?} is none of {}", words.join(", ")),
+        );
         None
     }
 
@@ -138,12 +187,22 @@ impl ConfigReader {
 
     pub(super) fn read_number(&mut self, object: &ConfigObject<'_>, key: &str) -> Option<i64> {
         let said = object.field_node(key)?;
-        let Some(ConfigFieldType::Number(least, most) | ConfigFieldType::Limit(least, most)) = object.field_type(key) else { return None };
+        let Some(ConfigFieldType::Number(least, most) | ConfigFieldType::Limit(least, most)) =
+            object.field_type(key)
+        else {
+            return None;
+        };
         match said.node.value {
             // An unsupported version has a message of its own.
-            ConfigValue::Number(number) if key == "version" || (least..=most).contains(&number) => Some(number),
+            ConfigValue::Number(number) if key == "version" || (least..=most).contains(&number) => {
+                Some(number)
+            }
             ConfigValue::Number(_) => {
-                self.add_problem(said.node, &said.path, format!("give a whole number from {least} to {most}"));
+                self.add_problem(
+                    said.node,
+                    &said.path,
+                    format!("give a whole number from {least} to {most}"),
+                );
                 None
             }
             _ => self.reject_type(&said, &format!("a whole number from {least} to {most}")),
@@ -151,27 +210,41 @@ impl ConfigReader {
     }
 
     /// Reads a number, or `none`.
-    pub(super) fn read_limit(&mut self, object: &ConfigObject<'_>, key: &str) -> Option<Option<u32>> {
+    pub(super) fn read_limit(
+        &mut self,
+        object: &ConfigObject<'_>,
+        key: &str,
+    ) -> Option<Option<u32>> {
         let said = object.field_node(key)?;
         if matches!(&said.node.value, ConfigValue::Text(text) if text == "none") {
             return Some(None);
         }
-        self.read_number(object, key).and_then(|number| u32::try_from(number).ok()).map(Some)
+        self.read_number(object, key)
+            .and_then(|number| u32::try_from(number).ok())
+            .map(Some)
     }
 
     /// Reads a duration in seconds.
     pub(super) fn read_duration(&mut self, object: &ConfigObject<'_>, key: &str) -> Option<i64> {
         let said = object.field_node(key)?;
-        let Some(ConfigFieldType::Duration(least, most)) = object.field_type(key) else { return None };
+        let Some(ConfigFieldType::Duration(least, most)) = object.field_type(key) else {
+            return None;
+        };
         let seconds = match &said.node.value {
             ConfigValue::Number(number) => Some(*number),
             ConfigValue::Text(text) => parse_duration(text),
-            _ => return self.reject_type(&said, "a time such as \"90s\", \"15m\", \"2h\", \"1d\" or \"1w\""),
+            _ => {
+                return self
+                    .reject_type(&said, r#"a time such as "90s", "15m", "2h", "1d" or "1w""#);
+            }
         };
         let fitting = seconds.filter(|seconds| (least..=most).contains(seconds));
         if fitting.is_none() {
             let reason = match seconds {
-                None => "give a whole number and its unit, as in \"90s\", \"15m\", \"2h\", \"1d\" or \"1w\"".to_owned(),
+                None => {
+                    r#"give a whole number and its unit, as in "90s", "15m", "2h", "1d" or "1w""#
+                        .to_owned()
+                }
                 Some(seconds) => format!("it is {seconds} seconds; give {least} to {most}"),
             };
             self.add_problem(said.node, &said.path, reason);
@@ -179,13 +252,21 @@ impl ConfigReader {
         fitting
     }
 
-    pub(super) fn read_seconds(&mut self, object: &ConfigObject<'_>, key: &str, default: Seconds) -> Seconds {
-        self.read_duration(object, key).and_then(|seconds| check_seconds(seconds).ok()).unwrap_or(default)
+    pub(super) fn read_seconds(
+        &mut self,
+        object: &ConfigObject<'_>,
+        key: &str,
+        default: Seconds,
+    ) -> Seconds {
+        self.read_duration(object, key)
+            .and_then(|seconds| check_seconds(seconds).ok())
+            .unwrap_or(default)
     }
 
     pub(super) fn read_uuid(&mut self, object: &ConfigObject<'_>) -> Option<Uuid> {
         self.read_parsed(object, "uuid", |text| {
-            parse_hyphenated_uuid(text).ok_or_else(|| "a UUID has the form 8-4-4-4-12, in hexadecimal digits".into())
+            parse_hyphenated_uuid(text)
+                .ok_or_else(|| "a UUID has the form 8-4-4-4-12, in hexadecimal digits".into())
         })
     }
 
@@ -200,45 +281,83 @@ impl ConfigReader {
             ObjectName::Uuid(_) => self.read_text(object, "name").unwrap_or_default(),
             ObjectName::Text(text) => {
                 if object.has_own("name") {
-                    self.add_field_problem(object, "name", "the key of the table is the name already; leave it out");
+                    self.add_field_problem(
+                        object,
+                        "name",
+                        "the key of the table is the name already; leave it out",
+                    );
                 }
                 text
             }
         };
-        parse(text).map_err(|reason| self.add_problem(object.node, &object.path, reason)).ok()
+        parse(text)
+            .map_err(|reason| self.add_problem(object.node, &object.path, reason))
+            .ok()
     }
 
-    pub(super) fn read_list(&mut self, object: &ConfigObject<'_>, key: &str) -> Option<Vec<String>> {
+    pub(super) fn read_list(
+        &mut self,
+        object: &ConfigObject<'_>,
+        key: &str,
+    ) -> Option<Vec<String>> {
         let said = object.field_node(key)?;
-        let ConfigValue::List(items) = &said.node.value else { return self.reject_type(&said, "a list of texts, such as [\"a\", \"b\"]") };
+        let ConfigValue::List(items) = &said.node.value else {
+            return self.reject_type(&said, r#"a list of texts, such as ["a", "b"]"#);
+        };
         let mut texts = Vec::new();
         for item in items {
             match &item.value {
                 ConfigValue::Text(text) => texts.push(text.clone()),
-                _ => self.add_problem(item, &said.path, format!("it is {}; give text", item.type_name())),
+                _ => self.add_problem(
+                    item,
+                    &said.path,
+                    format!("it is {}; give text", item.type_name()),
+                ),
             }
         }
         Some(texts)
     }
 
     /// Reads a list, or its text with a separator between the items.
-    pub(super) fn read_words(&mut self, object: &ConfigObject<'_>, key: &str, separator: &str) -> Option<String> {
+    pub(super) fn read_words(
+        &mut self,
+        object: &ConfigObject<'_>,
+        key: &str,
+        separator: &str,
+    ) -> Option<String> {
         let said = object.field_node(key)?;
         if let ConfigValue::Text(text) = &said.node.value {
             return Some(text.clone());
         }
         let items = self.read_list(object, key)?;
-        if let Some(item) = items.iter().find(|item| item.contains(separator) || item.trim().is_empty()) {
-            let what = if separator == " " { "a space" } else { "a comma" };
-            self.add_field_problem(object, key, &format!("{item:?} is empty or has {what} in it"));
+        if let Some(item) = items
+            .iter()
+            .find(|item| item.contains(separator) || item.trim().is_empty())
+        {
+            let what = if separator == " " {
+                "a space"
+            } else {
+                "a comma"
+            };
+            self.add_field_problem(
+                object,
+                key,
+                &format!("{item:?} is empty or has {what} in it"),
+            );
         }
         Some(items.join(separator))
     }
 
     /// Reads a table within an object.
-    pub(super) fn read_table<'a>(&mut self, object: &ConfigObject<'a>, key: &str) -> Option<ConfigObject<'a>> {
+    pub(super) fn read_table<'a>(
+        &mut self,
+        object: &ConfigObject<'a>,
+        key: &str,
+    ) -> Option<ConfigObject<'a>> {
         let FieldNode { node, path } = object.field_node(key)?;
-        let Some(ConfigFieldType::Fields(fields)) = object.field_type(key) else { return None };
+        let Some(ConfigFieldType::Fields(fields)) = object.field_type(key) else {
+            return None;
+        };
         let inner = ConfigObject::new(node, None, path, fields, &[]);
         self.reject_unknown_keys(&inner, &[]);
         Some(inner)
@@ -247,10 +366,20 @@ impl ConfigReader {
 
 /// Parses a duration such as `90s`, `15m`, `2h`, `1d` or `1w`.
 fn parse_duration(text: &str) -> Option<i64> {
-    let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400), ("w", 604_800)];
+    let units = [
+        ("s", 1),
+        ("m", 60),
+        ("h", 3_600),
+        ("d", 86_400),
+        ("w", 604_800),
+    ];
     let in_unit = |(unit, seconds): (&str, i64)| {
         let digits = text.strip_suffix(unit)?;
-        let number: i64 = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()?;
+        let number: i64 = digits
+            .bytes()
+            .all(|byte| byte.is_ascii_digit())
+            .then(|| digits.parse().ok())
+            .flatten()?;
         number.checked_mul(seconds)
     };
     units.into_iter().find_map(in_unit)
@@ -258,7 +387,9 @@ fn parse_duration(text: &str) -> Option<i64> {
 
 fn unknown_key_message(key: &str, known: &[&str]) -> String {
     let likeness = |other: &&&str| strsim::jaro_winkler(key, other);
-    let best = known.iter().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    let best = known
+        .iter()
+        .max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
     match best.filter(|best| likeness(best) >= MIN_SIMILARITY) {
         Some(best) => format!("there is no such key; did you mean {best}?"),
         None => format!("there is no such key; there are {}", known.join(", ")),

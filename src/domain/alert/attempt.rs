@@ -27,20 +27,37 @@ impl Recipient {
     /// Returns the recipient after an attempt whose result was not reported.
     pub fn after_interruption(self) -> Self {
         match self.result {
-            RecipientResult::Pending => Self { result: RecipientResult::PossiblyDelivered, ..self },
+            RecipientResult::Pending => Self {
+                result: RecipientResult::PossiblyDelivered,
+                ..self
+            },
             _ => self,
         }
     }
 
-    /// Returns the results to store after another attempt: its own, and the final results of earlier
-    /// attempts for the other addresses of the channel. An attempt without results leaves none.
-    pub fn after_attempt(known: &[Self], results: &Arc<[Self]>, is_address: impl Fn(&str) -> bool) -> Arc<[Self]> {
+    /// Returns the results to store after another attempt: its own, and the final results of
+    /// earlier attempts for the other addresses of the channel. An attempt without results
+    /// leaves none.
+    pub fn after_attempt(
+        known: &[Self],
+        results: &Arc<[Self]>,
+        is_address: impl Fn(&str) -> bool,
+    ) -> Arc<[Self]> {
         let is_attempted = |address: &str| results.iter().any(|result| *result.address == *address);
-        let is_kept = |earlier: &&Self| earlier.result.is_final() && is_address(&earlier.address) && !is_attempted(&earlier.address);
+        let is_kept = |earlier: &&Self| {
+            earlier.result.is_final()
+                && is_address(&earlier.address)
+                && !is_attempted(&earlier.address)
+        };
         if results.is_empty() || !known.iter().any(|earlier| is_kept(&earlier)) {
             return Arc::clone(results);
         }
-        known.iter().filter(is_kept).chain(results.iter()).cloned().collect()
+        known
+            .iter()
+            .filter(is_kept)
+            .chain(results.iter())
+            .cloned()
+            .collect()
     }
 }
 

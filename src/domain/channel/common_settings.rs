@@ -15,8 +15,11 @@ pub(super) const ANY_KIND_FIELDS: &[SettingField] = &[SettingField::optional(
 )];
 
 /// Settings of every kind but groups.
-pub(super) const NON_GROUP_FIELDS: &[SettingField] =
-    &[SettingField::optional("send", FieldType::Choice(&["down", "up", "down,up"]), "what is told; both if left out")];
+pub(super) const NON_GROUP_FIELDS: &[SettingField] = &[SettingField::optional(
+    "send",
+    FieldType::Choice(&["down", "up", "down,up"]),
+    "what is told; both if left out",
+)];
 
 /// Settings of kinds for people.
 pub(super) const PEOPLE_FIELDS: &[SettingField] = &[
@@ -25,20 +28,37 @@ pub(super) const PEOPLE_FIELDS: &[SettingField] = &[
         FieldType::Duration(300, 30 * 86_400),
         "how often to say that checks are still down; never if left out",
     ),
-    SettingField::optional("repeat-most", FieldType::Number(1, 1_000), "how often that is said of one downtime; no limit if left out"),
+    SettingField::optional(
+        "repeat-most",
+        FieldType::Number(1, 1_000),
+        "how often that is said of one downtime; no limit if left out",
+    ),
     SettingField::optional(
         "quiet",
         FieldType::TimeRange,
-        "hours in which nothing is sent; at their end one message for each check says what is true then, or one for all of more than group-after",
+        "hours in which nothing is sent; at their end one message for each check says what is \
+         true then, or one for all of more than group-after",
     ),
-    SettingField::optional("quiet-days", FieldType::Weekdays, "days on which those hours begin; every day if left out"),
-    SettingField::optional("tz", FieldType::TimeZone, "time zone of those hours and of the times in messages; the server's if left out"),
+    SettingField::optional(
+        "quiet-days",
+        FieldType::Weekdays,
+        "days on which those hours begin; every day if left out",
+    ),
+    SettingField::optional(
+        "tz",
+        FieldType::TimeZone,
+        "time zone of those hours and of the times in messages; the server's if left out",
+    ),
     SettingField::optional(
         "group-after",
         FieldType::NumberOrOff(1, 1_000),
         "from more checks than this on, one message tells of all; 5 if left out",
     ),
-    SettingField::optional("notices", FieldType::Flag, "on: it is told about trouble of the server and of other channels; off if left out"),
+    SettingField::optional(
+        "notices",
+        FieldType::Flag,
+        "on: it is told about trouble of the server and of other channels; off if left out",
+    ),
 ];
 
 /// Settings of kinds that send to a configurable URL.
@@ -102,14 +122,19 @@ impl CommonSettings {
         let get = |key| settings.value(key);
         let is_on = |key| get(key) == Some("on");
         let number = |key| get(key).and_then(|text| text.parse::<u32>().ok());
-        let sends = |word| get("send").is_none_or(|text| field_value::split_list(text).any(|item| item == word));
+        let sends = |word| {
+            get("send").is_none_or(|text| field_value::split_list(text).any(|item| item == word))
+        };
         let quiet = get("quiet").and_then(|text| field_value::parse_time_range(text).ok());
-        let days = get("quiet-days").and_then(|text| field_value::parse_weekdays(text).ok()).unwrap_or(0x7f);
+        let days = get("quiet-days")
+            .and_then(|text| field_value::parse_weekdays(text).ok())
+            .unwrap_or(0x7f);
         Self {
             alerts_on_down: sends("down"),
             alerts_on_up: sends("up"),
             all_checks: is_on("every"),
-            reminder_interval: get("repeat").and_then(|text| field_value::parse_duration(text, 1, i64::MAX).ok()),
+            reminder_interval: get("repeat")
+                .and_then(|text| field_value::parse_duration(text, 1, i64::MAX).ok()),
             max_reminders: number("repeat-most"),
             quiet_hours: quiet.map(|(from, to)| QuietHours { from, to, days }),
             tz: get("tz").and_then(|name| Timezone::parse(name).ok()),
@@ -120,7 +145,10 @@ impl CommonSettings {
             },
             receives_notices: is_on("notices"),
             tls_pin: get("tls-pin").and_then(|text| field_value::parse_certificate_pin(text).ok()),
-            daily_limit: number("most-a-day").or(settings.kind().has_own_field("most-a-day").then_some(DEFAULT_DAILY_LIMIT)),
+            daily_limit: number("most-a-day").or(settings
+                .kind()
+                .has_own_field("most-a-day")
+                .then_some(DEFAULT_DAILY_LIMIT)),
         }
     }
 
@@ -170,6 +198,8 @@ impl QuietHours {
 /// the moment by the offset from before the change of the clocks.
 fn resolve_quiet_end(wall: WallTime, zone: &Timezone) -> Option<Timestamp> {
     match zone.resolve(wall)? {
-        WallTimeResolution::Once(at) | WallTimeResolution::Twice([_, at], _) | WallTimeResolution::Skipped([at, _], _) => Some(at),
+        WallTimeResolution::Once(at)
+        | WallTimeResolution::Twice([_, at], _)
+        | WallTimeResolution::Skipped([at, _], _) => Some(at),
     }
 }

@@ -16,45 +16,86 @@ const MAX_PATH_BYTES: usize = 1_000;
 /// Weekdays as they are written, Monday first.
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 /// Headers that control routing and framing of a request. Only the sender sets them.
-const RESERVED_HEADERS: [&str; 9] =
-    ["connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
+const RESERVED_HEADERS: [&str; 9] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
 /// Validates a comma-separated list of at most `most` mail addresses. Each is a dot-atom (RFC 5322,
 /// section 3.2.3) of at most 64 octets at a host name; 254 octets fit a path (RFC 5321, section
 /// 4.5.3.1.3).
 pub(super) fn check_mail_addresses(text: &str, most: usize) -> Result<(), String> {
-    let is_atom =
-        |atom: &str| !atom.is_empty() && atom.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte));
+    let is_atom = |atom: &str| {
+        !atom.is_empty()
+            && atom
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte))
+    };
     let is_address = |text: &str| {
         text.len() <= 254
-            && text.split_once('@').is_some_and(|(local, host)| local.len() <= 64 && local.split('.').all(is_atom) && is_host_name(host))
+            && text.split_once('@').is_some_and(|(local, host)| {
+                local.len() <= 64 && local.split('.').all(is_atom) && is_host_name(host)
+            })
     };
     let addresses: Vec<_> = split_list(text).collect();
     if !addresses.iter().all(|address| is_address(address)) {
-        let what = if addresses.len() == 1 { "is not one mail address" } else { "has a part that is not a mail address" };
-        return Err(format!("{what} like ops@example.org; give just the address, without a name or brackets"));
+        let what = if addresses.len() == 1 {
+            "is not one mail address"
+        } else {
+            "has a part that is not a mail address"
+        };
+        return Err(format!(
+            "{what} like ops@example.org; give just the address, without a name or brackets"
+        ));
     }
-    if addresses.len() > most { Err(format!("has {} addresses; give at most {most}", addresses.len())) } else { Ok(()) }
+    if addresses.len() > most {
+        Err(format!(
+            "has {} addresses; give at most {most}",
+            addresses.len()
+        ))
+    } else {
+        Ok(())
+    }
 }
 
 /// Validates an international number (ITU-T E.164: at most 15 digits, no country code begins with
 /// 0). Numbers with fewer than 7 digits reach no phone.
 pub(super) fn check_phone_number(text: &str) -> Result<(), &'static str> {
     let is_number = text.strip_prefix('+').is_some_and(|digits| {
-        (7..=15).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0')
+        (7..=15).contains(&digits.len())
+            && digits.bytes().all(|byte| byte.is_ascii_digit())
+            && !digits.starts_with('0')
     });
-    let reason = "is not a phone number like +37120000000; give + and 7 to 15 digits, country code first";
+    let reason =
+        "is not a phone number like +37120000000; give + and 7 to 15 digits, country code first";
     if is_number { Ok(()) } else { Err(reason) }
 }
 
 /// Validates that the text is one of these words.
 pub(super) fn check_choice(text: &str, words: &[&str]) -> Result<(), String> {
-    if words.contains(&text) { Ok(()) } else { Err(format!("is none of {}; give one of them, written just so", words.join(", "))) }
+    if words.contains(&text) {
+        Ok(())
+    } else {
+        Err(format!(
+            "is none of {}; give one of them, written just so",
+            words.join(", ")
+        ))
+    }
 }
 
 /// Parses a whole number from `least` to `most`, written without a plus sign or leading zeros.
 pub(super) fn parse_number(text: &str, least: i64, most: i64) -> Result<i64, String> {
-    let number = text.parse::<i64>().ok().filter(|number| number.to_string() == text && (least..=most).contains(number));
+    let number = text
+        .parse::<i64>()
+        .ok()
+        .filter(|number| number.to_string() == text && (least..=most).contains(number));
     number.ok_or_else(|| format!("is not a whole number from {least} to {most}; give one"))
 }
 
@@ -64,32 +105,55 @@ pub(super) fn parse_number(text: &str, least: i64, most: i64) -> Result<i64, Str
 /// If the text has another form, or is not between `least` and `most` seconds.
 pub fn parse_duration(text: &str, least: i64, most: i64) -> Result<i64, String> {
     let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
-    let in_unit = |(unit, seconds): (&str, i64)| parse_number(text.strip_suffix(unit)?, 1, most).ok()?.checked_mul(seconds);
-    let seconds = units.into_iter().find_map(in_unit).filter(|seconds| (least..=most).contains(seconds));
+    let in_unit = |(unit, seconds): (&str, i64)| {
+        parse_number(text.strip_suffix(unit)?, 1, most)
+            .ok()?
+            .checked_mul(seconds)
+    };
+    let seconds = units
+        .into_iter()
+        .find_map(in_unit)
+        .filter(|seconds| (least..=most).contains(seconds));
     seconds.ok_or_else(|| {
-        format!("is not a time from {} to {}; give one like 90s, 30m, 4h or 2d", format_seconds(least), format_seconds(most))
+        format!(
+            "is not a time from {} to {}; give one like 90s, 30m, 4h or 2d",
+            format_seconds(least),
+            format_seconds(most)
+        )
     })
 }
 
 /// Formats seconds in the largest unit that divides them.
 fn format_seconds(seconds: i64) -> String {
     let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
-    let unit = units.into_iter().find(|(_, unit)| seconds % unit == 0).unwrap_or(("s", 1));
+    let unit = units
+        .into_iter()
+        .find(|(_, unit)| seconds % unit == 0)
+        .unwrap_or(("s", 1));
     format!("{}{}", seconds / unit.1, unit.0)
 }
 
 /// Parses a time range into the minutes of the day at which it begins and ends.
 pub(super) fn parse_time_range(text: &str) -> Result<(u16, u16), &'static str> {
     let minute = |text: &str| {
-        let (hour, minute) = text.split_once(':').filter(|(hour, minute)| hour.len() == 2 && minute.len() == 2)?;
+        let (hour, minute) = text
+            .split_once(':')
+            .filter(|(hour, minute)| hour.len() == 2 && minute.len() == 2)?;
         let number = |text: &str, most: u16| {
             let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-            text.parse::<u16>().ok().filter(|number| digits && *number < most)
+            text.parse::<u16>()
+                .ok()
+                .filter(|number| digits && *number < most)
         };
         Some(number(hour, 24)? * 60 + number(minute, 60)?)
     };
-    let hours = text.split_once('-').and_then(|(from, to)| Some((minute(from)?, minute(to)?)));
-    hours.ok_or("is not a part of the day like 22:00-07:00; give two times of 24 hours with a hyphen between them")
+    let hours = text
+        .split_once('-')
+        .and_then(|(from, to)| Some((minute(from)?, minute(to)?)));
+    hours.ok_or(
+        "is not a part of the day like 22:00-07:00; give two times of 24 hours with a hyphen \
+         between them",
+    )
 }
 
 /// Parses weekdays into a bit set; Monday is the lowest bit.
@@ -97,27 +161,43 @@ pub(super) fn parse_weekdays(text: &str) -> Result<u8, &'static str> {
     let day = |text: &str| WEEKDAYS.iter().position(|day| *day == text);
     let bits = split_list(text).try_fold(0, |bits, item| {
         let (first, last) = item.split_once('-').unwrap_or((item, item));
-        let (first, last) = (day(first)?, day(last)?);
+        let first = day(first)?;
+        let last = day(last)?;
         // A range may wrap around the end of the week.
         let count = (last + 7 - first) % 7;
         Some((0..=count).fold(bits, |bits, more| bits | 1 << ((first + more) % 7)))
     });
-    bits.ok_or("is not days of the week like mon-fri or sat,sun; use mon, tue, wed, thu, fri, sat and sun")
+    bits.ok_or(
+        "is not days of the week like mon-fri or sat,sun; use mon, tue, wed, thu, fri, sat and sun",
+    )
 }
 
 /// Validates the name of a time zone.
 pub(super) fn check_time_zone(text: &str) -> Result<(), String> {
-    Timezone::parse(text).map(drop).map_err(|error| format!("is {error}"))
+    Timezone::parse(text)
+        .map(drop)
+        .map_err(|error| format!("is {error}"))
 }
 
 /// Parses the SHA-256 of a certificate: 64 hexadecimal digits. Also accepts the colons and the
 /// prefix that `openssl x509 -fingerprint -sha256` prints.
 pub(super) fn parse_certificate_pin(text: &str) -> Result<[u8; 32], &'static str> {
-    let prefix =
-        |prefix: &str| text.split_at_checked(prefix.len()).filter(|(own, _)| own.eq_ignore_ascii_case(prefix)).map(|(_, rest)| rest);
-    let digits = ["sha256:", "sha256 fingerprint="].into_iter().find_map(prefix).unwrap_or(text);
-    let is_in_pairs = digits.split(':').count() == 32 && digits.split(':').all(|pair| pair.len() == 2);
-    let digits = if is_in_pairs { digits.replace(':', "") } else { digits.to_owned() };
+    let prefix = |prefix: &str| {
+        text.split_at_checked(prefix.len())
+            .filter(|(own, _)| own.eq_ignore_ascii_case(prefix))
+            .map(|(_, rest)| rest)
+    };
+    let digits = ["sha256:", "sha256 fingerprint="]
+        .into_iter()
+        .find_map(prefix)
+        .unwrap_or(text);
+    let is_in_pairs =
+        digits.split(':').count() == 32 && digits.split(':').all(|pair| pair.len() == 2);
+    let digits = if is_in_pairs {
+        digits.replace(':', "")
+    } else {
+        digits.to_owned()
+    };
     let mut pin = [0; 32];
     let read = |digits: String| {
         for (byte, pair) in pin.iter_mut().zip(digits.as_bytes().as_chunks::<2>().0) {
@@ -126,9 +206,13 @@ pub(super) fn parse_certificate_pin(text: &str) -> Result<[u8; 32], &'static str
         }
         Some(pin)
     };
-    Some(digits).filter(|digits| digits.len() == 64 && digits.is_ascii()).and_then(read).ok_or(
-        "is not the SHA-256 of a certificate; give sha256: and the 64 digits of `openssl x509 -noout -fingerprint -sha256 -in CERTIFICATE`",
-    )
+    Some(digits)
+        .filter(|digits| digits.len() == 64 && digits.is_ascii())
+        .and_then(read)
+        .ok_or(
+            "is not the SHA-256 of a certificate; give sha256: and the 64 digits of `openssl x509 \
+             -noout -fingerprint -sha256 -in CERTIFICATE`",
+        )
 }
 
 /// Validates one line of at least one character and at most `longest` bytes.
@@ -137,14 +221,20 @@ pub(super) fn check_line(text: &str, longest: usize) -> Result<(), String> {
     if text.trim().is_empty() {
         return Err("is empty; give a value, or leave it out".into());
     }
-    if text.chars().any(char::is_control) { Err("has a control character; leave out line ends and tabs".into()) } else { Ok(()) }
+    if text.chars().any(char::is_control) {
+        Err("has a control character; leave out line ends and tabs".into())
+    } else {
+        Ok(())
+    }
 }
 
 /// Validates at most `most` lines separated by commas.
 pub(super) fn check_list(text: &str, most: usize) -> Result<(), String> {
     check_line(text, MAX_URL_BYTES)?;
     match split_list(text).count() {
-        _ if split_list(text).any(str::is_empty) => Err("has an empty part; give values with one comma between two".into()),
+        _ if split_list(text).any(str::is_empty) => {
+            Err("has an empty part; give values with one comma between two".into())
+        }
         count if count > most => Err(format!("has {count} parts; give at most {most}")),
         _ => Ok(()),
     }
@@ -158,41 +248,70 @@ pub(super) fn split_list(text: &str) -> impl Iterator<Item = &str> {
 /// Validates an absolute path.
 pub(super) fn check_path(text: &str) -> Result<(), String> {
     check_line(text, MAX_PATH_BYTES)?;
-    if text.starts_with('/') { Ok(()) } else { Err("is not the path of a file from the root; give one that begins with /".into()) }
+    if text.starts_with('/') {
+        Ok(())
+    } else {
+        Err("is not the path of a file from the root; give one that begins with /".into())
+    }
 }
 
 /// Validates a text of at most `longest` bytes.
 pub(super) fn check_text(text: &str, longest: usize) -> Result<(), String> {
-    if text.len() <= longest { Ok(()) } else { Err(format!("has {} bytes; give at most {longest}", text.len())) }
+    if text.len() <= longest {
+        Ok(())
+    } else {
+        Err(format!("has {} bytes; give at most {longest}", text.len()))
+    }
 }
 
 /// Validates an absolute `http` or `https` URL (RFC 3986) without user name and fragment, since a
 /// request carries neither.
 pub(super) fn check_url(text: &str) -> Result<(), String> {
     self::check_text(text, MAX_URL_BYTES)?;
-    if !text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte)) {
+    if !text
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte))
+    {
         return Err("has a character that no URL has; percent-encode it".into());
     }
-    let after_scheme =
-        text.split_once("://").filter(|(scheme, _)| ["http", "https"].iter().any(|known| known.eq_ignore_ascii_case(scheme)));
+    let after_scheme = text.split_once("://").filter(|(scheme, _)| {
+        ["http", "https"]
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(scheme))
+    });
     let Some((_, rest)) = after_scheme else {
-        return Err("is not an http:// or https:// URL; give one like https://example.org/hook".into());
+        return Err(
+            "is not an http:// or https:// URL; give one like https://example.org/hook".into(),
+        );
     };
     if rest.contains('#') {
-        return Err("has a fragment, which is never sent; leave out # and what follows, or write %23".into());
+        return Err(
+            "has a fragment, which is never sent; leave out # and what follows, or write %23"
+                .into(),
+        );
     }
     let authority = url_authority(rest);
     if authority.contains('@') {
         return Err("has a user name; give header.Authorization=... in its place".into());
     }
     // The colon of the port is the last one, unless it is inside the brackets of an IPv6 address.
-    let (host, port) = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).unwrap_or((authority, "80"));
-    let is_ipv6 = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).is_some_and(|literal| literal.parse::<Ipv6Addr>().is_ok());
+    let (host, port) = authority
+        .rsplit_once(':')
+        .filter(|(_, port)| !port.ends_with(']'))
+        .unwrap_or((authority, "80"));
+    let is_ipv6 = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .is_some_and(|literal| literal.parse::<Ipv6Addr>().is_ok());
     if !is_ipv6 && !is_host_name(host) {
         return Err("has no valid host; give a URL like https://example.org/hook".into());
     }
-    if !port.bytes().all(|byte| byte.is_ascii_digit()) || !port.parse::<u16>().is_ok_and(|port| port > 0) {
-        return Err("has no valid port; give one between 1 and 65535 after the host, or none".into());
+    if !port.bytes().all(|byte| byte.is_ascii_digit())
+        || !port.parse::<u16>().is_ok_and(|port| port > 0)
+    {
+        return Err(
+            "has no valid port; give one between 1 and 65535 after the host, or none".into(),
+        );
     }
     Ok(())
 }
@@ -213,14 +332,23 @@ fn url_authority(rest: &str) -> &str {
 /// control characters.
 pub(super) fn check_header(name: &str, value: &str) -> Result<(), String> {
     let (longest_name, longest_value) = MAX_HEADER_BYTES;
-    if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)) || name.is_empty() {
+    if !name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+        || name.is_empty()
+    {
         return Err("does not name a header; use letters, digits and hyphens".into());
     }
-    if RESERVED_HEADERS.iter().any(|reserved| reserved.eq_ignore_ascii_case(name)) {
+    if RESERVED_HEADERS
+        .iter()
+        .any(|reserved| reserved.eq_ignore_ascii_case(name))
+    {
         return Err("is set by the sender itself; leave it out".into());
     }
     if name.len() > longest_name || value.len() > longest_value {
-        return Err(format!("is too long; a name has at most {longest_name} bytes and a value {longest_value}"));
+        return Err(format!(
+            "is too long; a name has at most {longest_name} bytes and a value {longest_value}"
+        ));
     }
     if value.chars().any(char::is_control) {
         return Err("has a control character in its value; leave out line ends and tabs".into());
@@ -232,7 +360,10 @@ pub(super) fn check_header(name: &str, value: &str) -> Result<(), String> {
 /// as in Prometheus.
 pub(super) fn check_label(name: &str, value: &str) -> Result<(), String> {
     let (longest_name, longest_value) = MAX_LABEL_BYTES;
-    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !name.starts_with(|c: char| c.is_ascii_digit());
+    let is_name = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !name.starts_with(|c: char| c.is_ascii_digit());
     if name.is_empty() || name.len() > longest_name || !is_name {
         return Err("does not name a label; use letters, digits and underscores".into());
     }
@@ -244,7 +375,9 @@ pub(super) fn check_label(name: &str, value: &str) -> Result<(), String> {
 fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
@@ -259,10 +392,15 @@ mod tests {
     fn a_fingerprint_is_taken_as_openssl_prints_it() {
         let bytes: [u8; 32] = std::array::from_fn(|at| u8::try_from(at).unwrap() * 8);
         let pairs = bytes.map(|byte| format!("{byte:02X}"));
-        let (plain, colons) = (pairs.concat(), pairs.join(":"));
-        for text in
-            [format!("sha256:{plain}"), format!("sha256:{colons}"), format!("SHA256 Fingerprint={colons}"), colons.clone(), plain.clone()]
-        {
+        let plain = pairs.concat();
+        let colons = pairs.join(":");
+        for text in [
+            format!("sha256:{plain}"),
+            format!("sha256:{colons}"),
+            format!("SHA256 Fingerprint={colons}"),
+            colons.clone(),
+            plain.clone(),
+        ] {
             assert_eq!(parse_certificate_pin(&text), Ok(bytes), "{text}");
         }
         for text in [

@@ -19,12 +19,18 @@ impl ChannelSettings {
 
     /// Recipients of a mail channel; empty for every other kind.
     pub fn recipients(&self) -> impl Iterator<Item = &str> {
-        self.value("to").filter(|_| self.kind().name == "email").into_iter().flat_map(field_value::split_list)
+        self.value("to")
+            .filter(|_| self.kind().name == "email")
+            .into_iter()
+            .flat_map(field_value::split_list)
     }
 
     /// Members as they are written; empty for every other kind.
     fn member_entries(&self) -> impl Iterator<Item = &str> {
-        self.value(MEMBERS_KEY).filter(|_| self.kind().class == ChannelClass::Group).into_iter().flat_map(field_value::split_list)
+        self.value(MEMBERS_KEY)
+            .filter(|_| self.kind().class == ChannelClass::Group)
+            .into_iter()
+            .flat_map(field_value::split_list)
     }
 
     /// Replaces the names of members by the UUIDs that `find` returns. Members that `stored` lists
@@ -37,10 +43,19 @@ impl ChannelSettings {
         stored: Option<&Self>,
         find: impl Fn(&str) -> Result<Uuid, String>,
     ) -> Result<Cow<'_, Self>, SettingsError> {
-        let is_stored = |text: &str| stored.is_some_and(|stored| stored.member_entries().any(|member| member == text));
-        let found =
-            self.member_entries().map(|text| if is_stored(text) { Ok(text.to_owned()) } else { find(text).map(|uuid| uuid.to_string()) });
-        let found = found.collect::<Result<Vec<_>, _>>().map_err(|problem| self.error(format!("{MEMBERS_KEY} {problem}")))?;
+        let is_stored = |text: &str| {
+            stored.is_some_and(|stored| stored.member_entries().any(|member| member == text))
+        };
+        let found = self.member_entries().map(|text| {
+            if is_stored(text) {
+                Ok(text.to_owned())
+            } else {
+                find(text).map(|uuid| uuid.to_string())
+            }
+        });
+        let found = found
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|problem| self.error(format!("{MEMBERS_KEY} {problem}")))?;
         Ok(self.with_member_list(found))
     }
 
@@ -49,7 +64,9 @@ impl ChannelSettings {
     #[must_use]
     pub fn with_member_uuids(&self, find: impl Fn(&str) -> Vec<Uuid>) -> Cow<'_, Self> {
         let known = |text: &str| match find(text) {
-            found if found.is_empty() || parse_hyphenated_uuid(text).is_some() => vec![text.to_owned()],
+            found if found.is_empty() || parse_hyphenated_uuid(text).is_some() => {
+                vec![text.to_owned()]
+            }
             found => found.iter().map(Uuid::to_string).collect(),
         };
         self.with_member_list(self.member_entries().flat_map(known).collect())
@@ -57,20 +74,27 @@ impl ChannelSettings {
 
     /// Returns the members that are listed by a name that belongs to no channel.
     pub fn unresolved_members(&self) -> impl Iterator<Item = &str> {
-        self.member_entries().filter(|text| parse_hyphenated_uuid(text).is_none())
+        self.member_entries()
+            .filter(|text| parse_hyphenated_uuid(text).is_none())
     }
 
     /// Replaces the UUIDs of members by their names. A member without a usable name keeps its UUID.
     #[must_use]
     pub fn with_member_names(&self, name: impl Fn(Uuid) -> Option<String>) -> Cow<'_, Self> {
-        let shown = self.member_entries().map(|text| parse_hyphenated_uuid(text).and_then(&name).unwrap_or_else(|| text.to_owned()));
+        let shown = self.member_entries().map(|text| {
+            parse_hyphenated_uuid(text)
+                .and_then(&name)
+                .unwrap_or_else(|| text.to_owned())
+        });
         self.with_member_list(shown.collect())
     }
 
     /// Returns the settings with only the members for which `is_kept` is true.
     #[must_use]
     pub fn with_retained_members(&self, is_kept: impl Fn(Uuid) -> bool) -> Cow<'_, Self> {
-        let kept = self.member_entries().filter(|text| parse_hyphenated_uuid(text).is_none_or(&is_kept));
+        let kept = self
+            .member_entries()
+            .filter(|text| parse_hyphenated_uuid(text).is_none_or(&is_kept));
         self.with_member_list(kept.map(str::to_owned).collect())
     }
 
@@ -78,7 +102,9 @@ impl ChannelSettings {
     fn with_member_list(&self, mut members: Vec<String>) -> Cow<'_, Self> {
         let mut seen = std::collections::BTreeSet::new();
         members.retain(|member| seen.insert(member.clone()));
-        if self.kind().class != ChannelClass::Group || self.member_entries().eq(members.iter().map(String::as_str)) {
+        if self.kind().class != ChannelClass::Group
+            || self.member_entries().eq(members.iter().map(String::as_str))
+        {
             return Cow::Borrowed(self);
         }
         Cow::Owned(self.with_list(MEMBERS_KEY, &members))

@@ -89,18 +89,41 @@ pub enum Requirement {
 }
 
 impl SettingField {
-    pub(super) const fn new(key: &'static str, form: FieldType, need: Requirement, help: &'static str) -> Self {
-        Self { key, field_type: form, requirement: need, help, check_format: |_| Ok(()), format_domain: None }
+    pub(super) const fn new(
+        key: &'static str,
+        form: FieldType,
+        need: Requirement,
+        help: &'static str,
+    ) -> Self {
+        Self {
+            key,
+            field_type: form,
+            requirement: need,
+            help,
+            check_format: |_| Ok(()),
+            format_domain: None,
+        }
     }
 
     /// Restricts new values of the field to this format. Stored values stay valid.
     pub(super) const fn with_format(self, shape: fn(&str) -> Result<(), &'static str>) -> Self {
-        Self { check_format: shape, ..self }
+        Self {
+            check_format: shape,
+            ..self
+        }
     }
 
     /// Like [`with_format`](Self::with_format), but only if the channel's `api` is in this domain.
-    pub(super) const fn with_format_at(self, domain: &'static str, shape: fn(&str) -> Result<(), &'static str>) -> Self {
-        Self { check_format: shape, format_domain: Some(domain), ..self }
+    pub(super) const fn with_format_at(
+        self,
+        domain: &'static str,
+        shape: fn(&str) -> Result<(), &'static str>,
+    ) -> Self {
+        Self {
+            check_format: shape,
+            format_domain: Some(domain),
+            ..self
+        }
     }
 
     /// Field that must be given.
@@ -114,13 +137,21 @@ impl SettingField {
     }
 
     /// Field with a default value.
-    pub(super) const fn with_default(key: &'static str, form: FieldType, value: &'static str, help: &'static str) -> Self {
+    pub(super) const fn with_default(
+        key: &'static str,
+        form: FieldType,
+        value: &'static str,
+        help: &'static str,
+    ) -> Self {
         Self::new(key, form, Requirement::Default(value), help)
     }
 
     /// True if the values are secret. Lists show a mask in their place.
     pub fn is_secret(&self) -> bool {
-        matches!(self.field_type, FieldType::Header | FieldType::Secret(_) | FieldType::SecretUrl)
+        matches!(
+            self.field_type,
+            FieldType::Header | FieldType::Secret(_) | FieldType::SecretUrl
+        )
     }
 
     /// True if only the operator of the server may set it.
@@ -150,7 +181,11 @@ impl SettingField {
             FieldType::TimeZone => "ZONE".into(),
             FieldType::CertificatePin => "sha256:HEX".into(),
             FieldType::List(_) => "TEXT,...".into(),
-            FieldType::Line(_) | FieldType::Text(_) | FieldType::Template(_) | FieldType::Header | FieldType::Label => "TEXT".into(),
+            FieldType::Line(_)
+            | FieldType::Text(_)
+            | FieldType::Template(_)
+            | FieldType::Header
+            | FieldType::Label => "TEXT".into(),
             FieldType::Secret(_) => "SECRET".into(),
         }
     }
@@ -162,25 +197,40 @@ impl SettingField {
 
     /// True if this key belongs to the field.
     pub(super) fn has_key(&self, key: &str) -> bool {
-        self.key_prefix().map_or(self.key == key, |prefix| key.starts_with(prefix))
+        self.key_prefix()
+            .map_or(self.key == key, |prefix| key.starts_with(prefix))
     }
 
     /// True if this key names the file that holds the secret, as in
     /// `token-file=/run/credentials/token`.
     pub(super) fn has_file_key(&self, key: &str) -> bool {
-        self.is_secret() && self.key_prefix().is_none() && key.strip_suffix("-file") == Some(self.key)
+        self.is_secret()
+            && self.key_prefix().is_none()
+            && key.strip_suffix("-file") == Some(self.key)
     }
 
     /// Canonical spelling of a key that belongs to the field.
     pub(super) fn canonical_key(&self, key: &str) -> Box<str> {
-        if matches!(self.field_type, FieldType::Header) { key.to_ascii_lowercase().into() } else { key.into() }
+        if matches!(self.field_type, FieldType::Header) {
+            key.to_ascii_lowercase().into()
+        } else {
+            key.into()
+        }
     }
 
     /// Rejects a new value that its service cannot have issued. The error is like that of
     /// [`check_value`](Self::check_value). `api` is the server that the channel uses, if it can be
     /// chosen.
-    pub(super) fn check_value_format(&self, key: &str, value: &str, api: Option<&str>) -> Result<(), String> {
-        if self.format_domain.is_some_and(|domain| api.is_some_and(|api| !value_format::is_on_domain(api, domain))) {
+    pub(super) fn check_value_format(
+        &self,
+        key: &str,
+        value: &str,
+        api: Option<&str>,
+    ) -> Result<(), String> {
+        if self
+            .format_domain
+            .is_some_and(|domain| api.is_some_and(|api| !value_format::is_on_domain(api, domain)))
+        {
             return Ok(());
         }
         (self.check_format)(value).map_err(|problem| format!("{key} {problem}"))
@@ -194,30 +244,56 @@ impl SettingField {
     /// Rejects a value that the field does not accept. The error says what is wrong and what to do,
     /// without the value.
     pub(super) fn check_value(&self, key: &str, value: &str) -> Result<(), String> {
-        let named = || self.key_prefix().and_then(|prefix| key.strip_prefix(prefix)).unwrap_or_default();
+        let named = || {
+            self.key_prefix()
+                .and_then(|prefix| key.strip_prefix(prefix))
+                .unwrap_or_default()
+        };
         match self.field_type {
             FieldType::MailAddresses(most) => field_value::check_mail_addresses(value, most),
             FieldType::PhoneNumber => field_value::check_phone_number(value).map_err(String::from),
             FieldType::Url | FieldType::SecretUrl => field_value::check_url(value),
             FieldType::Choice(words) => field_value::check_choice(value, words),
             FieldType::Flag => field_value::check_choice(value, &["on", "off"]),
-            FieldType::Number(least, most) => field_value::parse_number(value, least, most).map(drop),
+            FieldType::Number(least, most) => {
+                field_value::parse_number(value, least, most).map(drop)
+            }
             FieldType::NumberOrOff(least, most) if value != "off" => {
-                field_value::parse_number(value, least, most).map(drop).map_err(|problem| format!("{problem}, or off"))
+                field_value::parse_number(value, least, most)
+                    .map(drop)
+                    .map_err(|problem| format!("{problem}, or off"))
             }
             FieldType::NumberOrOff(..) => Ok(()),
-            FieldType::Duration(least, most) => field_value::parse_duration(value, least, most).map(drop),
-            FieldType::TimeRange => field_value::parse_time_range(value).map(drop).map_err(String::from),
-            FieldType::Weekdays => field_value::parse_weekdays(value).map(drop).map_err(String::from),
+            FieldType::Duration(least, most) => {
+                field_value::parse_duration(value, least, most).map(drop)
+            }
+            FieldType::TimeRange => field_value::parse_time_range(value)
+                .map(drop)
+                .map_err(String::from),
+            FieldType::Weekdays => field_value::parse_weekdays(value)
+                .map(drop)
+                .map_err(String::from),
             FieldType::TimeZone => field_value::check_time_zone(value),
-            FieldType::CertificatePin => field_value::parse_certificate_pin(value).map(drop).map_err(String::from),
-            FieldType::Line(longest) | FieldType::Secret(longest) => field_value::check_line(value, longest),
+            FieldType::CertificatePin => field_value::parse_certificate_pin(value)
+                .map(drop)
+                .map_err(String::from),
+            FieldType::Line(longest) | FieldType::Secret(longest) => {
+                field_value::check_line(value, longest)
+            }
             FieldType::List(most) => field_value::check_list(value, most),
-            FieldType::Text(longest) | FieldType::Template(longest) => field_value::check_text(value, longest),
+            FieldType::Text(longest) | FieldType::Template(longest) => {
+                field_value::check_text(value, longest)
+            }
             FieldType::Header => field_value::check_header(named(), value),
             FieldType::Label => field_value::check_label(named(), value),
         }
         // A user chose the text in place of `NAME`, so such a key is quoted.
-        .map_err(|problem| if self.key_prefix().is_some() { format!("{key:?} {problem}") } else { format!("{key} {problem}") })
+        .map_err(|problem| {
+            if self.key_prefix().is_some() {
+                format!("{key:?} {problem}")
+            } else {
+                format!("{key} {problem}")
+            }
+        })
     }
 }

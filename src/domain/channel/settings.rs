@@ -46,7 +46,10 @@ impl ChannelSettings {
     /// # Errors
     /// For an unknown, duplicate or missing key; for a value that could not be sent or that its
     /// service cannot have issued; and for [`MASK`] in place of a secret, since none is stored yet.
-    pub fn parse<K, V>(kind: &'static ChannelKind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
+    pub fn parse<K, V>(
+        kind: &'static ChannelKind,
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, SettingsError>
     where
         K: AsRef<str>,
         V: Into<Box<str>>,
@@ -61,7 +64,10 @@ impl ChannelSettings {
     ///
     /// # Errors
     /// Like [`parse`](Self::parse), except for values that their service cannot have issued.
-    pub fn parse_any_format<K, V>(kind: &'static ChannelKind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
+    pub fn parse_any_format<K, V>(
+        kind: &'static ChannelKind,
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, SettingsError>
     where
         K: AsRef<str>,
         V: Into<Box<str>>,
@@ -75,7 +81,10 @@ impl ChannelSettings {
     ///
     /// # Errors
     /// Like [`parse`](Self::parse), and if a stored secret would go to another server.
-    pub fn replace_with<K, V>(&self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
+    pub fn replace_with<K, V>(
+        &self,
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, SettingsError>
     where
         K: AsRef<str>,
         V: Into<Box<str>>,
@@ -83,7 +92,11 @@ impl ChannelSettings {
         let settings = Self::from_stored(self.kind, pairs)?.restore_masked(Some(self))?;
         settings.check_formats(Some(self))?;
         // A channel that was created before more settings were required may be saved unchanged.
-        if settings == *self { Ok(settings) } else { settings.require_complete() }
+        if settings == *self {
+            Ok(settings)
+        } else {
+            settings.require_complete()
+        }
     }
 
     /// Reads settings from the output of [`pairs`](Self::pairs), as the file stores it.
@@ -91,13 +104,18 @@ impl ChannelSettings {
     /// # Errors
     /// For an unknown, duplicate or missing key, and for a value that could not be sent. Settings
     /// that are only [required to deliver](Requirement::RequiredToDeliver) may be missing.
-    pub fn from_stored<K, V>(kind: &'static ChannelKind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
+    pub fn from_stored<K, V>(
+        kind: &'static ChannelKind,
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, SettingsError>
     where
         K: AsRef<str>,
         V: Into<Box<str>>,
     {
         let settings = Self::from_incomplete(kind, pairs)?;
-        let required = kind.fields.iter().find(|field| matches!(field.requirement, Requirement::Required) && !settings.has_field(field));
+        let required = kind.fields.iter().find(|field| {
+            matches!(field.requirement, Requirement::Required) && !settings.has_field(field)
+        });
         let problem = match required {
             Some(field) => missing_message(field),
             None => match (kind.validate)(&settings) {
@@ -114,17 +132,31 @@ impl ChannelSettings {
     /// # Errors
     /// For an unknown or duplicate key, and for a value that could not be sent. Missing settings
     /// are no error.
-    pub fn from_incomplete<K, V>(kind: &'static ChannelKind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
+    pub fn from_incomplete<K, V>(
+        kind: &'static ChannelKind,
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, SettingsError>
     where
         K: AsRef<str>,
         V: Into<Box<str>>,
     {
         let refused = |problem| SettingsError { kind, problem };
-        let mut settings = Self { kind, values: BTreeMap::new(), common: Box::new(CommonSettings::DEFAULTS) };
+        let mut settings = Self {
+            kind,
+            values: BTreeMap::new(),
+            common: Box::new(CommonSettings::DEFAULTS),
+        };
         for (key, value) in pairs {
-            settings.insert(key.as_ref(), value.into()).map_err(refused)?;
+            settings
+                .insert(key.as_ref(), value.into())
+                .map_err(refused)?;
         }
-        settings.values.retain(|key, value| !value.is_empty() || !kind.find_field(key).is_some_and(|(field, _)| field.ignores_empty()));
+        settings.values.retain(|key, value| {
+            !value.is_empty()
+                || !kind
+                    .find_field(key)
+                    .is_some_and(|(field, _)| field.ignores_empty())
+        });
         settings.fill_defaults();
         *settings.common = CommonSettings::from_settings(&settings);
         Ok(settings)
@@ -132,8 +164,16 @@ impl ChannelSettings {
 
     fn insert(&mut self, key: &str, value: Box<str>) -> Result<(), String> {
         let Some((field, file)) = self.kind.find_field(key) else {
-            let keys = self.kind.fields.iter().chain(self.kind.common_fields()).map(|field| field.key);
-            return Err(format!("there is no setting {key:?}; use {}", keys.collect::<Vec<_>>().join(", ")));
+            let keys = self
+                .kind
+                .fields
+                .iter()
+                .chain(self.kind.common_fields())
+                .map(|field| field.key);
+            return Err(format!(
+                "there is no setting {key:?}; use {}",
+                keys.collect::<Vec<_>>().join(", ")
+            ));
         };
         if file {
             field_value::check_path(&value).map_err(|problem| format!("{key} {problem}"))?;
@@ -141,13 +181,22 @@ impl ChannelSettings {
             field.check_value(key, &value)?;
         }
         let spelling = field.canonical_key(key);
-        let case = if matches!(field.field_type, FieldType::Header) { ", upper and lower case being the same" } else { "" };
+        let case = if matches!(field.field_type, FieldType::Header) {
+            ", upper and lower case being the same"
+        } else {
+            ""
+        };
         match self.values.insert(spelling, value) {
             Some(_) => Err(format!("{key:?} is given twice{case}; give it once")),
             // A field without a pattern has one key, which occurs once.
             _ if field.key_prefix().is_none() => Ok(()),
-            None if self.values.keys().filter(|key| field.has_key(key)).count() > MAX_KEYS_PER_PATTERN => {
-                Err(format!("{} is given more than {MAX_KEYS_PER_PATTERN} times; give fewer", field.key))
+            None if self.values.keys().filter(|key| field.has_key(key)).count()
+                > MAX_KEYS_PER_PATTERN =>
+            {
+                Err(format!(
+                    "{} is given more than {MAX_KEYS_PER_PATTERN} times; give fewer",
+                    field.key
+                ))
             }
             None => Ok(()),
         }
@@ -171,19 +220,33 @@ impl ChannelSettings {
 
     /// True if the field has a value, or a file that holds it.
     fn has_field(&self, field: &SettingField) -> bool {
-        self.values.keys().any(|key| field.has_key(key) || field.has_file_key(key))
+        self.values
+            .keys()
+            .any(|key| field.has_key(key) || field.has_file_key(key))
     }
 
     /// True if the key, or the file that holds its value, was given.
     pub(super) fn has_key(&self, key: &str) -> bool {
-        self.kind.find_field(key).is_some_and(|(field, _)| self.has_field(field))
+        self.kind
+            .find_field(key)
+            .is_some_and(|(field, _)| self.has_field(field))
     }
 
     /// Error message for a missing setting that delivery needs; `None` if it has all. Only channels
     /// that were created before it was required, or imported without it, lack one.
     pub fn missing_setting(&self) -> Option<String> {
-        let is_needed = |field: &&SettingField| matches!(field.requirement, Requirement::Required | Requirement::RequiredToDeliver);
-        self.kind.fields.iter().filter(is_needed).find(|field| !self.has_field(field)).map(missing_message)
+        let is_needed = |field: &&SettingField| {
+            matches!(
+                field.requirement,
+                Requirement::Required | Requirement::RequiredToDeliver
+            )
+        };
+        self.kind
+            .fields
+            .iter()
+            .filter(is_needed)
+            .find(|field| !self.has_field(field))
+            .map(missing_message)
     }
 
     /// True if a channel could be created with these settings today.
@@ -193,7 +256,12 @@ impl ChannelSettings {
 
     /// Returns the settings, or an error if a setting that delivery needs is missing.
     fn require_complete(self) -> Result<Self, SettingsError> {
-        self.missing_setting().map_or(Ok(()), |problem| Err(SettingsError { kind: self.kind, problem }))?;
+        self.missing_setting().map_or(Ok(()), |problem| {
+            Err(SettingsError {
+                kind: self.kind,
+                problem,
+            })
+        })?;
         Ok(self)
     }
 
@@ -203,16 +271,31 @@ impl ChannelSettings {
     /// # Errors
     /// If the author is the API and such a setting is given.
     pub fn check_author(&self, maker: SettingsAuthor) -> Result<(), SettingsError> {
-        let refused = |problem| Err(SettingsError { kind: self.kind, problem });
+        let refused = |problem| {
+            Err(SettingsError {
+                kind: self.kind,
+                problem,
+            })
+        };
         if maker == SettingsAuthor::Operator {
             return Ok(());
         }
         if self.kind.operator_only {
-            return refused("only the operator of the server makes such a channel; use overdue channel create".into());
+            return refused(
+                "only the operator of the server makes such a channel; use overdue channel create"
+                    .into(),
+            );
         }
-        let is_kept = |key: &&str| self.kind.find_field(key).is_some_and(|(field, file)| file || field.is_operator_only());
+        let is_kept = |key: &&str| {
+            self.kind
+                .find_field(key)
+                .is_some_and(|(field, file)| file || field.is_operator_only())
+        };
         match self.pairs().map(|(key, _)| key).find(is_kept) {
-            Some(key) => refused(format!("{key} is set by the operator of the server alone; leave it out, or use overdue channel set")),
+            Some(key) => refused(format!(
+                "{key} is set by the operator of the server alone; leave it out, or use overdue \
+                 channel set"
+            )),
             None => Ok(()),
         }
     }
@@ -221,16 +304,29 @@ impl ChannelSettings {
     fn restore_masked(mut self, stored: Option<&Self>) -> Result<Self, SettingsError> {
         let kind = self.kind;
         let refused = |problem| SettingsError { kind, problem };
-        let elsewhere = stored.and_then(|stored| self.origins().find(|(key, origin)| !stored.already_sends_to(key, origin)));
+        let elsewhere = stored.and_then(|stored| {
+            self.origins()
+                .find(|(key, origin)| !stored.already_sends_to(key, origin))
+        });
         let elsewhere = elsewhere.map(|(key, _)| key.to_owned());
         for (key, value) in &mut self.values {
-            let Some((field, false)) = kind.find_field(key) else { continue };
-            let Some(mask) = mask_value(field, value).filter(|mask| **mask == **value) else { continue };
+            let Some((field, false)) = kind.find_field(key) else {
+                continue;
+            };
+            let Some(mask) = mask_value(field, value).filter(|mask| **mask == **value) else {
+                continue;
+            };
             let Some(secret) = stored.and_then(|stored| stored.values.get(key)) else {
-                return Err(refused(format!("{key:?} is {mask}, which stands for a stored value, and none is stored; give the value")));
+                return Err(refused(format!(
+                    "{key:?} is {mask}, which stands for a stored value, and none is stored; give \
+                     the value"
+                )));
             };
             if let Some(url) = elsewhere {
-                return Err(refused(format!("{url} names another server, which gets no stored secret; give {key:?} anew, not {mask}")));
+                return Err(refused(format!(
+                    "{url} names another server, which gets no stored secret; give {key:?} anew, \
+                     not {mask}"
+                )));
             }
             value.clone_from(secret);
         }
@@ -239,8 +335,11 @@ impl ChannelSettings {
 
     /// Servers that requests go to, with the keys that name them.
     fn origins(&self) -> impl Iterator<Item = (&str, String)> {
-        let is_url = |key: &str| matches!(self.kind.find_field(key), Some((field, false)) if field.is_url());
-        self.pairs().filter(move |(key, _)| is_url(key)).filter_map(|(key, url)| Some((key, field_value::url_origin(url)?)))
+        let is_url =
+            |key: &str| matches!(self.kind.find_field(key), Some((field, false)) if field.is_url());
+        self.pairs()
+            .filter(move |(key, _)| is_url(key))
+            .filter_map(|(key, url)| Some((key, field_value::url_origin(url)?)))
     }
 
     /// True if the requests of this key already go to that server, or all requests do. Then the
@@ -257,7 +356,11 @@ impl ChannelSettings {
 
     /// Value of a key of the kind; `None` if it was left out.
     pub fn get(&self, key: &str) -> Option<&str> {
-        debug_assert!(self.kind.find_field(key).is_some(), "{} has no field {key}", self.kind.name);
+        debug_assert!(
+            self.kind.find_field(key).is_some(),
+            "{} has no field {key}",
+            self.kind.name
+        );
         self.value(key)
     }
 
@@ -299,10 +402,11 @@ impl ChannelSettings {
 
     /// Keys of secrets that are stored in files, with the paths of the files.
     pub fn secret_files(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.pairs().filter_map(|(key, path)| match self.kind.find_field(key) {
-            Some((field, true)) => Some((field.key, path)),
-            _ => None,
-        })
+        self.pairs()
+            .filter_map(|(key, path)| match self.kind.find_field(key) {
+                Some((field, true)) => Some((field.key, path)),
+                _ => None,
+            })
     }
 
     /// Returns the settings with another value for one key, such as a secret read from its file.
@@ -310,7 +414,9 @@ impl ChannelSettings {
     /// # Errors
     /// If the kind does not accept the value.
     pub fn with_value(&self, key: &str, value: &str) -> Result<Self, SettingsError> {
-        let others = self.pairs().filter(|(other, _)| *other != key && other.strip_suffix("-file") != Some(key));
+        let others = self
+            .pairs()
+            .filter(|(other, _)| *other != key && other.strip_suffix("-file") != Some(key));
         Self::from_stored(self.kind, others.chain([(key, value)]))
     }
 
@@ -326,7 +432,10 @@ impl ChannelSettings {
 
     /// Creates an error about settings of this kind.
     pub(super) fn error(&self, problem: String) -> SettingsError {
-        SettingsError { kind: self.kind, problem }
+        SettingsError {
+            kind: self.kind,
+            problem,
+        }
     }
 
     /// URLs that requests go to.
@@ -340,8 +449,11 @@ impl ChannelSettings {
     pub fn destination(&self, may_write: bool) -> Option<Cow<'_, str>> {
         self.kind.fields.iter().find_map(|field| {
             let value = self.values.get(field.key)?;
-            let is_open =
-                may_write && !field.is_secret() || matches!(field.field_type, FieldType::MailAddresses(_) | FieldType::PhoneNumber);
+            let is_open = may_write && !field.is_secret()
+                || matches!(
+                    field.field_type,
+                    FieldType::MailAddresses(_) | FieldType::PhoneNumber
+                );
             match field.is_url() {
                 true => field_value::url_origin(value).map(Cow::Owned),
                 false => is_open.then_some(Cow::Borrowed(&**value)),
@@ -363,11 +475,15 @@ impl ChannelSettings {
 
     /// All keys and values as they may be shown, with [`MASK`] in place of secrets.
     pub fn masked(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
-        self.pairs().map(move |(key, value)| match self.kind.find_field(key) {
-            Some((field, false)) => (key, mask_value(field, value).unwrap_or(Cow::Borrowed(value))),
-            Some((_, true)) => (key, value.into()),
-            None => (key, MASK.into()),
-        })
+        self.pairs()
+            .map(move |(key, value)| match self.kind.find_field(key) {
+                Some((field, false)) => (
+                    key,
+                    mask_value(field, value).unwrap_or(Cow::Borrowed(value)),
+                ),
+                Some((_, true)) => (key, value.into()),
+                None => (key, MASK.into()),
+            })
     }
 }
 
@@ -382,13 +498,19 @@ pub struct SettingsUpdate {
 impl SettingsUpdate {
     /// Creates an update that replaces all settings. The keys may be of any kind of channel.
     pub fn replace_all(pairs: Vec<(String, String)>) -> Self {
-        Self { pairs, keeps_others: false }
+        Self {
+            pairs,
+            keeps_others: false,
+        }
     }
 
     /// Creates an update that keeps settings with other keys. The keys may be of any kind of
     /// channel.
     pub fn merge(pairs: Vec<(String, String)>) -> Self {
-        Self { pairs, keeps_others: true }
+        Self {
+            pairs,
+            keeps_others: true,
+        }
     }
 
     /// Applies the update to stored settings.
@@ -403,10 +525,24 @@ impl SettingsUpdate {
             Some((field, false)) => Some(field.canonical_key(key)),
             None => None,
         };
-        let given: BTreeSet<_> = self.pairs.iter().filter_map(|(key, _)| place(key)).collect();
-        let stays = |key: &str| self.keeps_others && place(key).is_none_or(|place| !given.contains(&place));
-        let kept = stored.masked().filter(|(key, _)| stays(key)).map(|(key, value)| (key, value.into_owned()));
-        stored.replace_with(kept.chain(self.pairs.iter().map(|(key, value)| (key.as_str(), value.clone()))))
+        let given: BTreeSet<_> = self
+            .pairs
+            .iter()
+            .filter_map(|(key, _)| place(key))
+            .collect();
+        let stays =
+            |key: &str| self.keeps_others && place(key).is_none_or(|place| !given.contains(&place));
+        let kept = stored
+            .masked()
+            .filter(|(key, _)| stays(key))
+            .map(|(key, value)| (key, value.into_owned()));
+        stored.replace_with(
+            kept.chain(
+                self.pairs
+                    .iter()
+                    .map(|(key, value)| (key.as_str(), value.clone())),
+            ),
+        )
     }
 
     /// All keys and values, secrets in the clear.
@@ -425,14 +561,21 @@ impl fmt::Debug for SettingsUpdate {
 /// Returns the text shown in place of a value; `None` if the value itself is shown.
 fn mask_value(field: &SettingField, value: &str) -> Option<Cow<'static, str>> {
     match field.field_type {
-        FieldType::SecretUrl => Some(field_value::url_origin(value).map_or(MASK.into(), |origin| format!("{origin}/{MASK}").into())),
+        FieldType::SecretUrl => Some(
+            field_value::url_origin(value)
+                .map_or(MASK.into(), |origin| format!("{origin}/{MASK}").into()),
+        ),
         _ if field.is_secret() => Some(MASK.into()),
         _ => None,
     }
 }
 
 fn missing_message(field: &SettingField) -> String {
-    format!("{key} is missing; give {key}={}", field.placeholder(), key = field.key)
+    format!(
+        "{key} is missing; give {key}={}",
+        field.placeholder(),
+        key = field.key
+    )
 }
 
 /// Omits the values, some of them secrets.

@@ -20,8 +20,8 @@ const INTERPRETERS: [(&str, &[char]); 8] = [
 ];
 /// Words that may precede the name of a command.
 const COMMAND_PREFIXES: [&str; 17] = [
-    "sudo", "env", "exec", "nohup", "nice", "time", "timeout", "command", "setsid", "if", "then", "else", "elif", "do", "while", "until",
-    "{",
+    "sudo", "env", "exec", "nohup", "nice", "time", "timeout", "command", "setsid", "if", "then",
+    "else", "elif", "do", "while", "until", "{",
 ];
 
 /// Variables of alerts in a command, each once, in the order of the text.
@@ -35,7 +35,11 @@ pub(super) struct ShellFindings<'a> {
 
 /// Lints a command.
 pub(super) fn lint_command(command: &str) -> ShellFindings<'_> {
-    let mut scanner = ShellScanner { rest: command, depth: 0, findings: ShellFindings::default() };
+    let mut scanner = ShellScanner {
+        rest: command,
+        depth: 0,
+        findings: ShellFindings::default(),
+    };
     scanner.scan_commands(None);
     scanner.findings
 }
@@ -65,7 +69,10 @@ impl<'a> ShellScanner<'a> {
 
     /// Reads commands up to their end, and returns the variables that are expanded in them.
     fn scan_commands(&mut self, end: Option<char>) -> Vec<&'a str> {
-        let (mut all, mut words, mut word, mut piped) = (Vec::new(), Vec::new(), None::<ShellWord<'_>>, Vec::new());
+        let mut all = Vec::new();
+        let mut words = Vec::new();
+        let mut word = None::<ShellWord<'_>>;
+        let mut piped = Vec::new();
         while let Some(c) = self.next_char() {
             if Some(c) == end {
                 break;
@@ -79,7 +86,13 @@ impl<'a> ShellScanner<'a> {
                     piped = if c == '|' { expanded } else { Vec::new() };
                 }
                 c if c.is_whitespace() => words.extend(word.take()),
-                '#' if word.is_none() => self.rest = self.rest.find('\n').and_then(|end| self.rest.get(end..)).unwrap_or_default(),
+                '#' if word.is_none() => {
+                    self.rest = self
+                        .rest
+                        .find('\n')
+                        .and_then(|end| self.rest.get(end..))
+                        .unwrap_or_default()
+                }
                 '(' if word.is_none() => all.extend(self.scan_nested(')')),
                 c => self.scan_word_part(c, word.get_or_insert_default()),
             }
@@ -97,7 +110,8 @@ impl<'a> ShellScanner<'a> {
                 let (quoted, behind) = self.rest.split_once('\'').unwrap_or((self.rest, ""));
                 self.rest = behind;
                 word.text.push_str(quoted);
-                word.in_single_quotes.extend(quoted.split('$').skip(1).filter_map(leading_alert_variable));
+                word.in_single_quotes
+                    .extend(quoted.split('$').skip(1).filter_map(leading_alert_variable));
             }
             '"' => {
                 while let Some(c) = self.next_char().filter(|c| *c != '"') {
@@ -140,16 +154,27 @@ impl<'a> ShellScanner<'a> {
     /// Records findings about a command, and returns the variables that are expanded in it.
     fn check_command(&mut self, words: &[ShellWord<'a>], piped: &[&'a str]) -> Vec<&'a str> {
         let code = find_executed_words(words);
-        for word in words.iter().enumerate().filter(|(at, _)| !code.is_run_by_shell(*at)).map(|(_, word)| word) {
+        for word in words
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| !code.is_run_by_shell(*at))
+            .map(|(_, word)| word)
+        {
             add_unique(&mut self.findings.unexpanded, &word.in_single_quotes);
         }
         for at in code.words.iter().copied() {
-            add_unique(&mut self.findings.executed, words.get(at).map_or(&[], |word| &word.expanded));
+            add_unique(
+                &mut self.findings.executed,
+                words.get(at).map_or(&[], |word| &word.expanded),
+            );
         }
         if is_shell_reading_stdin(words) {
             add_unique(&mut self.findings.executed, piped);
         }
-        words.iter().flat_map(|word| word.expanded.iter().copied()).collect()
+        words
+            .iter()
+            .flat_map(|word| word.expanded.iter().copied())
+            .collect()
     }
 }
 
@@ -186,19 +211,41 @@ fn find_executed_words(words: &[ShellWord<'_>]) -> ExecutedWords {
     };
     let first = words.iter().take_while(is_before).count();
     match words.get(first).map(program_name) {
-        Some("eval") => return ExecutedWords { words: (first + 1..words.len()).collect(), is_shell: true },
+        Some("eval") => {
+            return ExecutedWords {
+                words: (first + 1..words.len()).collect(),
+                is_shell: true,
+            };
+        }
         // The shell of the remote machine executes all of the words.
-        Some("ssh") => return ExecutedWords { words: (first + 1..words.len()).collect(), is_shell: false },
+        Some("ssh") => {
+            return ExecutedWords {
+                words: (first + 1..words.len()).collect(),
+                is_shell: false,
+            };
+        }
         _ => {}
     }
     for (at, word) in words.iter().enumerate() {
         let is_shell = SHELLS.contains(&program_name(word));
-        let interpreter = INTERPRETERS.iter().find(|(program, _)| *program == program_name(word)).map(|(_, letters)| *letters);
-        let Some(letters) = interpreter.or(is_shell.then_some(&['c'])) else { continue };
-        let is_option = |word: &ShellWord<'_>| word.text.starts_with('-') && !word.text.starts_with("--") && word.text.contains(letters);
+        let interpreter = INTERPRETERS
+            .iter()
+            .find(|(program, _)| *program == program_name(word))
+            .map(|(_, letters)| *letters);
+        let Some(letters) = interpreter.or(is_shell.then_some(&['c'])) else {
+            continue;
+        };
+        let is_option = |word: &ShellWord<'_>| {
+            word.text.starts_with('-')
+                && !word.text.starts_with("--")
+                && word.text.contains(letters)
+        };
         let behind = words.get(at + 1..).unwrap_or_default();
         if let Some(option) = behind.iter().position(is_option) {
-            return ExecutedWords { words: vec![at + option + 2], is_shell };
+            return ExecutedWords {
+                words: vec![at + option + 2],
+                is_shell,
+            };
         }
     }
     ExecutedWords::default()
@@ -207,7 +254,10 @@ fn find_executed_words(words: &[ShellWord<'_>]) -> ExecutedWords {
 /// True for a shell that reads its commands from standard input.
 fn is_shell_reading_stdin(words: &[ShellWord<'_>]) -> bool {
     words.split_first().is_some_and(|(first, rest)| {
-        SHELLS.contains(&program_name(first)) && rest.iter().all(|word| word.text.starts_with('-') && !word.text.contains('c'))
+        SHELLS.contains(&program_name(first))
+            && rest
+                .iter()
+                .all(|word| word.text.starts_with('-') && !word.text.contains('c'))
     })
 }
 
@@ -219,13 +269,19 @@ fn program_name<'w>(word: &'w ShellWord<'_>) -> &'w str {
 /// Returns the alert variable at the beginning of the text after a `$`, as in `NAME` and `{NAME}`.
 fn leading_alert_variable(after: &str) -> Option<&str> {
     let after = after.strip_prefix('{').unwrap_or(after);
-    let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
+    let end = after
+        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .unwrap_or(after.len());
     after.get(..end).filter(|name| is_alert_variable(name))
 }
 
 /// True if the environment of a channel's command has a variable of this name.
 fn is_alert_variable(name: &str) -> bool {
-    let is_tag = |number: &str| !number.is_empty() && !number.starts_with('0') && number.bytes().all(|byte| byte.is_ascii_digit());
+    let is_tag = |number: &str| {
+        !number.is_empty()
+            && !number.starts_with('0')
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
     ["NAME", "TAGS", "STATUS", "CODE", "NOW", "BODY"].contains(&name)
         || name.starts_with("OVERDUE_ALERT_")
         || name.strip_prefix("TAG").is_some_and(is_tag)
@@ -241,7 +297,10 @@ mod tests {
             ("echo $NAME", &[][..]),
             ("echo \"$NAME\"", &[]),
             ("echo '$NAME'", &["NAME"]),
-            ("echo '${TAG12} $TAG0 $TAGS' '$TAGS $OVERDUE_ALERT_EVENT'", &["TAG12", "TAGS", "OVERDUE_ALERT_EVENT"]),
+            (
+                "echo '${TAG12} $TAG0 $TAGS' '$TAGS $OVERDUE_ALERT_EVENT'",
+                &["TAG12", "TAGS", "OVERDUE_ALERT_EVENT"],
+            ),
             // Between double quotes a single quote is an ordinary character.
             ("echo \"it's $NAME\" 'x'", &[]),
             ("echo \"$(echo '$STATUS')\" \"$NAME\"", &["STATUS"]),
@@ -250,7 +309,7 @@ mod tests {
             ("echo \\'$NAME\\'", &[]),
             ("echo \"\\\"'$NAME'\"", &[]),
             ("echo ok # don't\necho \"$NAME\" 'it'", &[]),
-            ("(echo '$CODE'; echo \"$NOW\") # '$NAME'", &["CODE"]),
+            (r#"(echo '$CODE'; echo "$NOW") # '$NAME'"#, &["CODE"]),
             ("awk '{print $1, $NAMES}'", &[]),
             ("echo 'never closed $BODY", &["BODY"]),
             // The inner shell expands them.
@@ -302,7 +361,9 @@ mod tests {
 
     #[test]
     fn any_text_comes_to_an_end() {
-        for text in ["(", "$(", "\"$(", "`", "((((", "'", "\\", "$", "${", "|", "\"`'"] {
+        for text in [
+            "(", "$(", "\"$(", "`", "((((", "'", "\\", "$", "${", "|", "\"`'",
+        ] {
             lint_command(&text.repeat(3000));
         }
     }

@@ -29,6 +29,9 @@ impl ChannelSettings {
     /// are unknown.
     pub fn obstacle(&self, transports: Option<Transports>) -> Option<String> {
         let of_kind = transports.and_then(|transports| self.kind().delivery_obstacle(transports));
-        of_kind.map(str::to_owned).or_else(|| self.missing_setting()).or_else(|| (self.kind().validate)(self).err().map(str::to_owned))
+        of_kind
+            .map(str::to_owned)
+            .or_else(|| self.missing_setting())
+            .or_else(|| (self.kind().validate)(self).err().map(str::to_owned))
     }
 }

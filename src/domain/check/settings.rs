@@ -95,7 +95,10 @@ impl CheckSettings {
     /// Name of the check for people: its name, or its slug, or its UUID.
     pub fn display_name(&self, uuid: Uuid) -> String {
         let names = [self.name.as_str(), self.slug.as_str()];
-        names.into_iter().find(|name| !name.is_empty()).map_or_else(|| uuid.to_string(), str::to_owned)
+        names
+            .into_iter()
+            .find(|name| !name.is_empty())
+            .map_or_else(|| uuid.to_string(), str::to_owned)
     }
 
     /// Describes the expected times in words: `every 5 minutes`, `every day at 03:30`.
@@ -106,7 +109,9 @@ impl CheckSettings {
             Some(unit) if !unit.contains(' ') => format!("every {unit}"),
             _ => format!("every {period}"),
         };
-        self.schedule.as_ref().map_or_else(|| every(period()), |schedule| schedule.describe())
+        self.schedule
+            .as_ref()
+            .map_or_else(|| every(period()), |schedule| schedule.describe())
     }
 
     /// Time of the next expected ping after a ping at `last_ping`: for a schedule the first time

@@ -33,9 +33,16 @@ struct TestedCheck {
 
 impl TestedCheck {
     fn new() -> Self {
-        let settings =
-            CheckSettings { timeout: Seconds::parse(PERIOD).unwrap(), grace: Seconds::parse(GRACE).unwrap(), ..CheckSettings::default() };
-        Self { settings, state: CheckState::new(at(0)), flips: Vec::new() }
+        let settings = CheckSettings {
+            timeout: Seconds::parse(PERIOD).unwrap(),
+            grace: Seconds::parse(GRACE).unwrap(),
+            ..CheckSettings::default()
+        };
+        Self {
+            settings,
+            state: CheckState::new(at(0)),
+            flips: Vec::new(),
+        }
     }
 
     fn ping(&mut self, kind: PingKind, secs: i64) -> &mut Self {
@@ -43,12 +50,14 @@ impl TestedCheck {
     }
 
     fn ping_rid(&mut self, kind: PingKind, rid: Option<Uuid>, secs: i64) -> &mut Self {
-        self.state.apply_ping(&self.settings, kind.into(), rid, at(secs), &mut self.flips);
+        self.state
+            .apply_ping(&self.settings, kind.into(), rid, at(secs), &mut self.flips);
         self
     }
 
     fn settle(&mut self, secs: i64) -> &mut Self {
-        self.state.apply_deadline(&self.settings, at(secs), &mut self.flips);
+        self.state
+            .apply_deadline(&self.settings, at(secs), &mut self.flips);
         self
     }
 
@@ -58,12 +67,18 @@ impl TestedCheck {
     }
 
     fn shown(&self, secs: i64) -> (VisibleStatus, bool) {
-        (self.state.visible_status(&self.settings, at(secs)), self.state.run.is_some())
+        (
+            self.state.visible_status(&self.settings, at(secs)),
+            self.state.run.is_some(),
+        )
     }
 
     /// Flips that the API shows, as (seconds, up).
     fn shown_flips(&self) -> Vec<(i64, bool)> {
-        self.flips.iter().filter_map(|flip| Some((flip.at.secs() - T, flip.direction()? == FlipDirection::Up))).collect()
+        self.flips
+            .iter()
+            .filter_map(|flip| Some((flip.at.secs() - T, flip.direction()? == FlipDirection::Up)))
+            .collect()
     }
 }
 
@@ -100,32 +115,169 @@ fn the_state_table() {
     use VisibleStatus::{Down, Grace, New, Paused, Up};
     // State before; then shown status and whether a run is ongoing, after success, fail, start,
     // log, the deadline, pause, resume (`None`: refused).
-    type Row = (&'static str, [(VisibleStatus, bool); 6], Option<(VisibleStatus, bool)>);
+    type Row = (
+        &'static str,
+        [(VisibleStatus, bool); 6],
+        Option<(VisibleStatus, bool)>,
+    );
     let gone = (Down, false);
     let table: &[Row] = &[
-        ("new", [(Up, false), gone, (New, true), (New, false), (New, false), (Paused, false)], None),
-        ("new S", [(Up, false), gone, (New, true), (New, true), (Down, true), (Paused, false)], None),
-        ("up", [(Up, false), gone, (Up, true), (Up, false), gone, (Paused, false)], None),
-        ("up S", [(Up, false), gone, (Up, true), (Up, true), (Down, true), (Paused, false)], None),
-        ("grace", [(Up, false), gone, (Grace, true), (Grace, false), gone, (Paused, false)], None),
-        ("grace S", [(Up, false), gone, (Grace, true), (Grace, true), (Down, true), (Paused, false)], None),
-        ("down", [(Up, false), gone, (Down, true), (Down, false), (Down, false), (Paused, false)], None),
-        ("down S", [(Up, false), gone, (Down, true), (Down, true), (Down, true), (Paused, false)], None),
-        ("paused", [(Up, false), gone, (Paused, true), (Paused, false), (Paused, false), (Paused, false)], Some((New, false))),
-        ("paused S", [(Up, false), gone, (Paused, true), (Paused, true), (Down, true), (Paused, false)], Some((New, false))),
+        (
+            "new",
+            [
+                (Up, false),
+                gone,
+                (New, true),
+                (New, false),
+                (New, false),
+                (Paused, false),
+            ],
+            None,
+        ),
+        (
+            "new S",
+            [
+                (Up, false),
+                gone,
+                (New, true),
+                (New, true),
+                (Down, true),
+                (Paused, false),
+            ],
+            None,
+        ),
+        (
+            "up",
+            [
+                (Up, false),
+                gone,
+                (Up, true),
+                (Up, false),
+                gone,
+                (Paused, false),
+            ],
+            None,
+        ),
+        (
+            "up S",
+            [
+                (Up, false),
+                gone,
+                (Up, true),
+                (Up, true),
+                (Down, true),
+                (Paused, false),
+            ],
+            None,
+        ),
+        (
+            "grace",
+            [
+                (Up, false),
+                gone,
+                (Grace, true),
+                (Grace, false),
+                gone,
+                (Paused, false),
+            ],
+            None,
+        ),
+        (
+            "grace S",
+            [
+                (Up, false),
+                gone,
+                (Grace, true),
+                (Grace, true),
+                (Down, true),
+                (Paused, false),
+            ],
+            None,
+        ),
+        (
+            "down",
+            [
+                (Up, false),
+                gone,
+                (Down, true),
+                (Down, false),
+                (Down, false),
+                (Paused, false),
+            ],
+            None,
+        ),
+        (
+            "down S",
+            [
+                (Up, false),
+                gone,
+                (Down, true),
+                (Down, true),
+                (Down, true),
+                (Paused, false),
+            ],
+            None,
+        ),
+        (
+            "paused",
+            [
+                (Up, false),
+                gone,
+                (Paused, true),
+                (Paused, false),
+                (Paused, false),
+                (Paused, false),
+            ],
+            Some((New, false)),
+        ),
+        (
+            "paused S",
+            [
+                (Up, false),
+                gone,
+                (Paused, true),
+                (Paused, true),
+                (Down, true),
+                (Paused, false),
+            ],
+            Some((New, false)),
+        ),
     ];
     for (name, after, resumed) in table {
-        let kinds = [PingKind::Success, PingKind::Fail, PingKind::Start, PingKind::Log];
+        let kinds = [
+            PingKind::Success,
+            PingKind::Fail,
+            PingKind::Start,
+            PingKind::Log,
+        ];
         for (kind, wanted) in kinds.into_iter().zip(after) {
-            assert_eq!(before(name).ping(kind, 1).shown(1), *wanted, "{name}, {kind:?}");
+            assert_eq!(
+                before(name).ping(kind, 1).shown(1),
+                *wanted,
+                "{name}, {kind:?}"
+            );
         }
-        assert_eq!(before(name).ping(PingKind::Ignored, 1).shown(1), after[3], "{name}, ignored");
+        assert_eq!(
+            before(name).ping(PingKind::Ignored, 1).shown(1),
+            after[3],
+            "{name}, ignored"
+        );
         let much_later = PERIOD + 2 * GRACE;
-        assert_eq!(before(name).settle(much_later).shown(much_later), after[4], "{name}, deadline");
+        assert_eq!(
+            before(name).settle(much_later).shown(much_later),
+            after[4],
+            "{name}, deadline"
+        );
         assert_eq!(before(name).pause(1).shown(1), after[5], "{name}, pause");
         let mut subject = before(name);
-        let accepted = subject.state.resume(&subject.settings, at(1), &mut subject.flips);
-        assert_eq!(accepted.then(|| subject.shown(1)), *resumed, "{name}, resume");
+        let accepted = subject
+            .state
+            .resume(&subject.settings, at(1), &mut subject.flips);
+        assert_eq!(
+            accepted.then(|| subject.shown(1)),
+            *resumed,
+            "{name}, resume"
+        );
     }
 }
 
@@ -141,10 +293,24 @@ fn grace_begins_and_ends_to_the_microsecond() {
         assert_eq!(subject.shown(secs).0, shown, "{secs}");
     }
     let last = at(PERIOD).plus_micros(-1);
-    assert_eq!(subject.state.visible_status(&subject.settings, last), VisibleStatus::Up);
-    assert_eq!(subject.state.next_change(&subject.settings, last), Some(at(PERIOD)));
-    assert_eq!(subject.state.next_change(&subject.settings, at(PERIOD)), Some(at(PERIOD + GRACE)));
-    assert_eq!(subject.state.next_change(&subject.settings, at(PERIOD + GRACE)), None);
+    assert_eq!(
+        subject.state.visible_status(&subject.settings, last),
+        VisibleStatus::Up
+    );
+    assert_eq!(
+        subject.state.next_change(&subject.settings, last),
+        Some(at(PERIOD))
+    );
+    assert_eq!(
+        subject.state.next_change(&subject.settings, at(PERIOD)),
+        Some(at(PERIOD + GRACE))
+    );
+    assert_eq!(
+        subject
+            .state
+            .next_change(&subject.settings, at(PERIOD + GRACE)),
+        None
+    );
 }
 
 #[test]
@@ -156,19 +322,34 @@ fn going_down_bears_the_deadline_and_sticks() {
     assert_eq!(subject.shown_flips(), [(PERIOD + GRACE, false)]);
     let old = subject.settings.clone();
     subject.settings.timeout = Seconds::parse(31_536_000).unwrap();
-    subject.state.change_settings(&old, &subject.settings, at(9000), &mut subject.flips);
+    subject
+        .state
+        .change_settings(&old, &subject.settings, at(9000), &mut subject.flips);
     assert_eq!(subject.shown(9000).0, VisibleStatus::Down);
-    assert_eq!(subject.ping(PingKind::Success, 9001).shown(9001), (VisibleStatus::Up, false));
-    assert_eq!(subject.shown_flips(), [(PERIOD + GRACE, false), (9001, true)]);
+    assert_eq!(
+        subject.ping(PingKind::Success, 9001).shown(9001),
+        (VisibleStatus::Up, false)
+    );
+    assert_eq!(
+        subject.shown_flips(),
+        [(PERIOD + GRACE, false), (9001, true)]
+    );
 }
 
 #[test]
 fn a_ping_after_an_unnoticed_deadline_finds_the_check_down() {
     let mut subject = before("up");
     subject.ping(PingKind::Success, 5000);
-    assert_eq!(subject.shown_flips(), [(PERIOD + GRACE, false), (5000, true)]);
+    assert_eq!(
+        subject.shown_flips(),
+        [(PERIOD + GRACE, false), (5000, true)]
+    );
     let mut subject = before("paused S");
-    assert!(!subject.state.resume(&subject.settings, at(GRACE), &mut subject.flips));
+    assert!(
+        !subject
+            .state
+            .resume(&subject.settings, at(GRACE), &mut subject.flips)
+    );
     assert_eq!(subject.shown(GRACE), (VisibleStatus::Down, true));
 }
 
@@ -178,13 +359,21 @@ fn an_update_that_shortens_the_period_takes_it_down_at_once_but_flips_do_not_run
     let old = subject.settings.clone();
     subject.settings.timeout = Seconds::parse(60).unwrap();
     subject.settings.grace = Seconds::parse(60).unwrap();
-    subject.state.change_settings(&old, &subject.settings, at(300), &mut subject.flips);
+    subject
+        .state
+        .change_settings(&old, &subject.settings, at(300), &mut subject.flips);
     assert_eq!(subject.shown_flips(), [(120, false)]);
 
     let mut subject = before("up");
-    subject.ping_rid(PingKind::Start, rid(1), 10).settle(5000).ping_rid(PingKind::Success, rid(2), 6000);
+    subject
+        .ping_rid(PingKind::Start, rid(1), 10)
+        .settle(5000)
+        .ping_rid(PingKind::Success, rid(2), 6000);
     // The other run is still overdue: the check goes up and down again at the time of the success.
-    assert_eq!(subject.shown_flips(), [(10 + GRACE, false), (6000, true), (6000, false)]);
+    assert_eq!(
+        subject.shown_flips(),
+        [(10 + GRACE, false), (6000, true), (6000, false)]
+    );
     assert_eq!(subject.shown(6000), (VisibleStatus::Down, true));
 }
 
@@ -201,12 +390,24 @@ fn runs_end_and_are_measured_by_their_rid() {
         (None, rid(2), [(None, true), (None, false)]),
     ];
     for (start, end, wanted) in cases {
-        for (kind, (duration, goes_on)) in [PingKind::Success, PingKind::Fail].into_iter().zip(wanted) {
+        for (kind, (duration, goes_on)) in
+            [PingKind::Success, PingKind::Fail].into_iter().zip(wanted)
+        {
             let mut subject = TestedCheck::new();
             subject.state.last_duration = Some(1);
-            subject.ping_rid(PingKind::Start, *start, 0).ping_rid(kind, *end, 7);
-            assert_eq!(subject.state.last_duration, duration.map(|secs| secs * MICROS_PER_SEC), "{start:?} {end:?} {kind:?}");
-            assert_eq!(subject.state.run.is_some(), *goes_on, "{start:?} {end:?} {kind:?}");
+            subject
+                .ping_rid(PingKind::Start, *start, 0)
+                .ping_rid(kind, *end, 7);
+            assert_eq!(
+                subject.state.last_duration,
+                duration.map(|secs| secs * MICROS_PER_SEC),
+                "{start:?} {end:?} {kind:?}"
+            );
+            assert_eq!(
+                subject.state.run.is_some(),
+                *goes_on,
+                "{start:?} {end:?} {kind:?}"
+            );
         }
     }
     let mut subject = before("up");
@@ -236,9 +437,27 @@ fn pause_and_resume_keep_and_clear_what_they_should() {
     let mut subject = before("up S");
     subject.state.last_duration = Some(5);
     subject.pause(1);
-    assert_eq!((subject.state.last_ping, subject.state.run, subject.state.last_duration), (Some(at(0)), None, Some(5)));
-    assert!(subject.state.resume(&subject.settings, at(2), &mut subject.flips));
-    assert_eq!((subject.state.last_ping, subject.state.last_duration, subject.state.n_pings), (None, Some(5), 2));
+    assert_eq!(
+        (
+            subject.state.last_ping,
+            subject.state.run,
+            subject.state.last_duration
+        ),
+        (Some(at(0)), None, Some(5))
+    );
+    assert!(
+        subject
+            .state
+            .resume(&subject.settings, at(2), &mut subject.flips)
+    );
+    assert_eq!(
+        (
+            subject.state.last_ping,
+            subject.state.last_duration,
+            subject.state.n_pings
+        ),
+        (None, Some(5), 2)
+    );
     assert_eq!(subject.shown_flips(), []);
 }
 
@@ -249,27 +468,79 @@ fn the_schedule_counts_instead_of_the_period() {
     subject.ping(PingKind::Success, 0);
     let next = Timestamp::from_secs((T / 3600 + 1) * 3600);
     assert_eq!(subject.state.next_ping(), Some(next));
-    assert_eq!(subject.state.deadline(&subject.settings), Some(next.plus_secs(GRACE)));
+    assert_eq!(
+        subject.state.deadline(&subject.settings),
+        Some(next.plus_secs(GRACE))
+    );
     // A schedule that has ended expects nothing, so nothing can be late.
     subject.settings.schedule = Some(Arc::new(Schedule::parse("2001-01-01 00:00").unwrap()));
     subject.ping(PingKind::Success, 1);
-    assert_eq!((subject.state.deadline(&subject.settings), subject.shown(i64::from(u32::MAX)).0), (None, VisibleStatus::Up));
+    assert_eq!(
+        (
+            subject.state.deadline(&subject.settings),
+            subject.shown(i64::from(u32::MAX)).0
+        ),
+        (None, VisibleStatus::Up)
+    );
 }
 
 #[test]
 fn flips_say_what_caused_them() {
-    let causes = |subject: &TestedCheck| subject.flips.iter().map(|flip| flip.cause).collect::<Vec<_>>();
+    let causes = |subject: &TestedCheck| {
+        subject
+            .flips
+            .iter()
+            .map(|flip| flip.cause)
+            .collect::<Vec<_>>()
+    };
     let mut subject = TestedCheck::new();
-    subject.ping(PingKind::Success, 0).settle(PERIOD + GRACE).ping(PingKind::Success, 1000);
-    subject.ping(PingKind::Start, 1001).settle(1001 + GRACE).ping(PingKind::Success, 2000).ping(PingKind::Fail, 2001);
-    subject.state.apply_ping(&subject.settings, PingMeaning::Success, None, at(2002), &mut subject.flips);
-    subject.state.apply_ping(&subject.settings, PingMeaning::from_exit_status(3), None, at(2003), &mut subject.flips);
+    subject
+        .ping(PingKind::Success, 0)
+        .settle(PERIOD + GRACE)
+        .ping(PingKind::Success, 1000);
+    subject
+        .ping(PingKind::Start, 1001)
+        .settle(1001 + GRACE)
+        .ping(PingKind::Success, 2000)
+        .ping(PingKind::Fail, 2001);
+    subject.state.apply_ping(
+        &subject.settings,
+        PingMeaning::Success,
+        None,
+        at(2002),
+        &mut subject.flips,
+    );
+    subject.state.apply_ping(
+        &subject.settings,
+        PingMeaning::from_exit_status(3),
+        None,
+        at(2003),
+        &mut subject.flips,
+    );
     subject.pause(2004);
     let exit = PingMeaning::from_exit_status(3);
-    assert_eq!(exit, PingMeaning::Fail(FlipCause::ExitStatus(NonZeroU8::new(3).unwrap())));
+    assert_eq!(
+        exit,
+        PingMeaning::Fail(FlipCause::ExitStatus(NonZeroU8::new(3).unwrap()))
+    );
     use FlipCause::{Fail, Late, Overrun, PausedOrResumed, Success};
-    let PingMeaning::Fail(exit) = exit else { unreachable!() };
-    assert_eq!(causes(&subject), [Success, Late, Success, Overrun, Success, Fail, Success, exit, PausedOrResumed]);
+    let PingMeaning::Fail(exit) = exit else {
+        unreachable!()
+    };
+    assert_eq!(
+        causes(&subject),
+        [
+            Success,
+            Late,
+            Success,
+            Overrun,
+            Success,
+            Fail,
+            Success,
+            exit,
+            PausedOrResumed
+        ]
+    );
     let newest: Vec<_> = subject.state.outcomes.newest_first().collect();
     let [s, f, m] = [RunOutcome::Success, RunOutcome::Fail, RunOutcome::Missed];
     assert_eq!(newest, [f, s, f, s, m, s, m, s]);
@@ -277,9 +548,18 @@ fn flips_say_what_caused_them() {
 
     let mut edited = TestedCheck::new();
     edited.ping(PingKind::Success, 0);
-    let shorter = CheckSettings { timeout: Seconds::parse(60).unwrap(), grace: Seconds::parse(60).unwrap(), ..CheckSettings::default() };
-    edited.state.change_settings(&edited.settings, &shorter, at(300), &mut edited.flips);
-    assert_eq!((causes(&edited), edited.state.failures), (vec![Success, FlipCause::SettingsChanged], 1));
+    let shorter = CheckSettings {
+        timeout: Seconds::parse(60).unwrap(),
+        grace: Seconds::parse(60).unwrap(),
+        ..CheckSettings::default()
+    };
+    edited
+        .state
+        .change_settings(&edited.settings, &shorter, at(300), &mut edited.flips);
+    assert_eq!(
+        (causes(&edited), edited.state.failures),
+        (vec![Success, FlipCause::SettingsChanged], 1)
+    );
 }
 
 proptest! {
@@ -294,7 +574,8 @@ proptest! {
         let mut secs = 0;
         for (kind, run, pause) in history {
             secs += pause;
-            let (kind, before) = (kinds[kind], subject.flips.len());
+            let kind = kinds[kind];
+            let before = subject.flips.len();
             subject.ping_rid(kind, run.and_then(rid), secs);
             replayed.replay(kind, run.and_then(rid), at(secs), &subject.flips[before..]);
         }
@@ -313,7 +594,9 @@ fn after_the_clock_was_set_back_flips_bear_the_deadlines_of_the_new_time() {
     const AHEAD: i64 = 10_000_000;
     let pinged_at = |secs| {
         let mut subject = TestedCheck::new();
-        subject.ping(PingKind::Success, AHEAD).ping(PingKind::Success, secs);
+        subject
+            .ping(PingKind::Success, AHEAD)
+            .ping(PingKind::Success, secs);
         subject
     };
     let last_flip = |subject: &TestedCheck| subject.flips.last().map(|flip| (flip.at, flip.to));
@@ -323,42 +606,97 @@ fn after_the_clock_was_set_back_flips_bear_the_deadlines_of_the_new_time() {
         subject.settle(PERIOD + GRACE - 1);
         assert_eq!(last_flip(&subject), Some((at(AHEAD), Status::Up)));
         subject.settle(noticed);
-        assert_eq!(last_flip(&subject), Some((at(PERIOD + GRACE), Status::Down)), "{noticed}");
+        assert_eq!(
+            last_flip(&subject),
+            Some((at(PERIOD + GRACE), Status::Down)),
+            "{noticed}"
+        );
     }
     // The same if new settings move the deadline into the past, where normally the time of the last
     // change counts.
     let mut subject = pinged_at(0);
-    let shorter = CheckSettings { timeout: Seconds::parse(60).unwrap(), ..subject.settings.clone() };
-    subject.state.change_settings(&subject.settings, &shorter, at(500), &mut subject.flips);
+    let shorter = CheckSettings {
+        timeout: Seconds::parse(60).unwrap(),
+        ..subject.settings.clone()
+    };
+    subject
+        .state
+        .change_settings(&subject.settings, &shorter, at(500), &mut subject.flips);
     assert_eq!(last_flip(&subject), Some((at(60 + GRACE), Status::Down)));
 }
 
 #[test]
 fn what_counts_from_a_time_ahead_counts_from_now_when_it_is_brought_back() {
     // Times of the ping and of the start, and the times from which each counts after clamping at 0.
-    for (pinged, started, counted) in [(0, -60, [0, -60]), (4, 4, [4, 4]), (5, 4, [0, 4]), (4, 5, [4, 0]), (99_999, 99_999, [0, 0])] {
+    for (pinged, started, counted) in [
+        (0, -60, [0, -60]),
+        (4, 4, [4, 4]),
+        (5, 4, [0, 4]),
+        (4, 5, [4, 0]),
+        (99_999, 99_999, [0, 0]),
+    ] {
         let mut subject = TestedCheck::new();
-        subject.ping(PingKind::Success, pinged).ping_rid(PingKind::Start, rid(1), started);
-        assert_eq!(subject.state.has_future_times(&subject.settings, at(0)), pinged.max(started) >= 5);
-        subject.state.clamp_future_times(&subject.settings, at(0), &mut subject.flips);
+        subject
+            .ping(PingKind::Success, pinged)
+            .ping_rid(PingKind::Start, rid(1), started);
+        assert_eq!(
+            subject.state.has_future_times(&subject.settings, at(0)),
+            pinged.max(started) >= 5
+        );
+        subject
+            .state
+            .clamp_future_times(&subject.settings, at(0), &mut subject.flips);
         let run = subject.state.run.unwrap();
-        assert_eq!([subject.state.last_ping.unwrap(), run.start], counted.map(at), "{pinged} {started}");
-        assert_eq!((run.rid, subject.state.status, subject.state.n_pings), (rid(1), Status::Up, 2));
+        assert_eq!(
+            [subject.state.last_ping.unwrap(), run.start],
+            counted.map(at),
+            "{pinged} {started}"
+        );
+        assert_eq!(
+            (run.rid, subject.state.status, subject.state.n_pings),
+            (rid(1), Status::Up, 2)
+        );
         assert!(!subject.state.has_future_times(&subject.settings, at(0)));
         let deadline = counted[1].min(counted[0] + PERIOD) + GRACE;
-        assert_eq!(subject.state.deadline(&subject.settings), Some(at(deadline)));
+        assert_eq!(
+            subject.state.deadline(&subject.settings),
+            Some(at(deadline))
+        );
     }
     // Whether a downtime that began ahead of the clock is notified is decided when the next ping is
     // overdue.
     let mut subject = TestedCheck::new();
-    subject.ping(PingKind::Fail, 99).state.notification = NotificationState::Pending { at: at(99_999), reason: HoldReason::BelowThreshold };
+    subject.ping(PingKind::Fail, 99).state.notification = NotificationState::Pending {
+        at: at(99_999),
+        reason: HoldReason::BelowThreshold,
+    };
     subject.state.last_ping = Some(at(0));
     assert!(subject.state.has_future_times(&subject.settings, at(0)));
-    subject.state.clamp_future_times(&subject.settings, at(0), &mut subject.flips);
-    assert_eq!(subject.state.notification, NotificationState::Pending { at: at(PERIOD + GRACE), reason: HoldReason::BelowThreshold });
+    subject
+        .state
+        .clamp_future_times(&subject.settings, at(0), &mut subject.flips);
+    assert_eq!(
+        subject.state.notification,
+        NotificationState::Pending {
+            at: at(PERIOD + GRACE),
+            reason: HoldReason::BelowThreshold
+        }
+    );
     // A deadline that has passed is applied first.
     let mut subject = TestedCheck::new();
-    subject.ping_rid(PingKind::Start, rid(1), -GRACE).state.last_ping = Some(at(99));
-    subject.state.clamp_future_times(&subject.settings, at(0), &mut subject.flips);
-    assert_eq!((subject.state.status, subject.flips[0].at, subject.state.last_ping), (Status::Down, at(0), Some(at(0))));
+    subject
+        .ping_rid(PingKind::Start, rid(1), -GRACE)
+        .state
+        .last_ping = Some(at(99));
+    subject
+        .state
+        .clamp_future_times(&subject.settings, at(0), &mut subject.flips);
+    assert_eq!(
+        (
+            subject.state.status,
+            subject.flips[0].at,
+            subject.state.last_ping
+        ),
+        (Status::Down, at(0), Some(at(0)))
+    );
 }

@@ -33,7 +33,9 @@ impl ObjectValue {
     /// Value as a difference shows it.
     pub fn display_text(&self) -> String {
         match self {
-            Self::Text(text) if text.is_empty() || text.chars().any(char::is_control) => format!("{text:?}"),
+            Self::Text(text) if text.is_empty() || text.chars().any(char::is_control) => {
+                format!("{text:?}")
+            }
             Self::Text(text) => text.to_string(),
             Self::Number(number) => number.to_string(),
             Self::Flag(flag) => flag.to_string(),
@@ -41,7 +43,10 @@ impl ObjectValue {
             Self::Secret(_) => "(secret)".into(),
             Self::Path(path) => format!("the file {path}"),
             Self::Table(fields) => {
-                let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{name} = {}", value.display_text())).collect();
+                let fields: Vec<_> = fields
+                    .iter()
+                    .map(|(name, value)| format!("{name} = {}", value.display_text()))
+                    .collect();
                 format!("{{ {} }}", fields.join(", "))
             }
         }
@@ -50,16 +55,38 @@ impl ObjectValue {
 
 /// Returns the fields that differ: the name of each field, before and after. For a secret, only the
 /// fact that it changed is shown.
-pub fn diff_fields(old: &ObjectFields, new: &ObjectFields) -> Vec<(Box<str>, Option<String>, Option<String>)> {
-    let (old, new) = (flatten_tables(old), flatten_tables(new));
-    let before = |name: &str| old.iter().find(|(other, _)| **other == *name).map(|(_, value)| *value);
-    let changed = new.iter().filter(|(name, value)| before(name) != Some(*value)).map(|(name, value)| {
-        let told =
-            if matches!(value, ObjectValue::Secret(_)) && before(name).is_some() { "(changed)".into() } else { value.display_text() };
-        (name.clone(), before(name).map(ObjectValue::display_text), Some(told))
-    });
-    let gone = old.iter().filter(|(name, _)| !new.iter().any(|(other, _)| other == name));
-    changed.chain(gone.map(|(name, value)| (name.clone(), Some(value.display_text()), None))).collect()
+pub fn diff_fields(
+    old: &ObjectFields,
+    new: &ObjectFields,
+) -> Vec<(Box<str>, Option<String>, Option<String>)> {
+    let old = flatten_tables(old);
+    let new = flatten_tables(new);
+    let before = |name: &str| {
+        old.iter()
+            .find(|(other, _)| **other == *name)
+            .map(|(_, value)| *value)
+    };
+    let changed = new
+        .iter()
+        .filter(|(name, value)| before(name) != Some(*value))
+        .map(|(name, value)| {
+            let told = if matches!(value, ObjectValue::Secret(_)) && before(name).is_some() {
+                "(changed)".into()
+            } else {
+                value.display_text()
+            };
+            (
+                name.clone(),
+                before(name).map(ObjectValue::display_text),
+                Some(told),
+            )
+        });
+    let gone = old
+        .iter()
+        .filter(|(name, _)| !new.iter().any(|(other, _)| other == name));
+    changed
+        .chain(gone.map(|(name, value)| (name.clone(), Some(value.display_text()), None)))
+        .collect()
 }
 
 /// Flattens nested tables: the name of the table precedes the names of its fields.
@@ -67,7 +94,11 @@ fn flatten_tables(fields: &ObjectFields) -> Vec<(Box<str>, &ObjectValue)> {
     let mut all = Vec::new();
     for (name, value) in fields {
         match value {
-            ObjectValue::Table(inner) => all.extend(inner.iter().map(|(key, value)| (format!("{name}.{key}").into(), value))),
+            ObjectValue::Table(inner) => all.extend(
+                inner
+                    .iter()
+                    .map(|(key, value)| (format!("{name}.{key}").into(), value)),
+            ),
             value => all.push((name.clone(), value)),
         }
     }
@@ -77,7 +108,10 @@ fn flatten_tables(fields: &ObjectFields) -> Vec<(Box<str>, &ObjectValue)> {
 /// Formats seconds as in files, in the largest unit that divides them: `90s`, `15m`, `2h`, `1d`.
 pub fn format_seconds(seconds: i64) -> Box<str> {
     let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
-    let (name, unit) = units.into_iter().find(|(_, unit)| seconds % unit == 0).unwrap_or(("s", 1));
+    let (name, unit) = units
+        .into_iter()
+        .find(|(_, unit)| seconds % unit == 0)
+        .unwrap_or(("s", 1));
     format!("{}{name}", seconds / unit).into()
 }
 
@@ -96,7 +130,11 @@ fn timestamp_value(at: Timestamp) -> ObjectValue {
 fn list_or_text(text: &str, separator: &str) -> ObjectValue {
     let items: Vec<Box<str>> = text.split(separator).map(Box::from).collect();
     let is_plain = |item: &str| !item.is_empty() && item.trim() == item;
-    if items.iter().all(|item| is_plain(item)) { ObjectValue::List(items) } else { ObjectValue::Text(text.into()) }
+    if items.iter().all(|item| is_plain(item)) {
+        ObjectValue::List(items)
+    } else {
+        ObjectValue::Text(text.into())
+    }
 }
 
 /// Tags as a list, or as text if a list would not reproduce them.
@@ -110,7 +148,11 @@ fn keywords_value(keywords: &Keywords) -> ObjectValue {
 
 /// Fields of a check without its slug. `channels` and `parents` are the names of its channels and
 /// parents.
-pub fn check_fields(settings: &CheckSettings, mut channels: Vec<Box<str>>, mut parents: Vec<Box<str>>) -> ObjectFields {
+pub fn check_fields(
+    settings: &CheckSettings,
+    mut channels: Vec<Box<str>>,
+    mut parents: Vec<Box<str>>,
+) -> ObjectFields {
     channels.sort();
     parents.sort();
     let mut fields = ObjectFields::new();
@@ -125,10 +167,16 @@ pub fn check_fields(settings: &CheckSettings, mut channels: Vec<Box<str>>, mut p
                 put("tz", ObjectValue::Text(settings.tz.name().into()));
             }
         }
-        None => put("every", ObjectValue::Text(format_seconds(settings.timeout.get()))),
+        None => put(
+            "every",
+            ObjectValue::Text(format_seconds(settings.timeout.get())),
+        ),
     }
     if settings.grace != Seconds::HOUR {
-        put("grace", ObjectValue::Text(format_seconds(settings.grace.get())));
+        put(
+            "grace",
+            ObjectValue::Text(format_seconds(settings.grace.get())),
+        );
     }
     if !settings.tags.as_str().is_empty() {
         put("tags", tags_value(&settings.tags));
@@ -140,8 +188,16 @@ pub fn check_fields(settings: &CheckSettings, mut channels: Vec<Box<str>>, mut p
         put("channels", ObjectValue::List(channels));
     }
     for (name, flag, value) in [
-        ("manual-resume", settings.manual_resume, ObjectValue::Flag(true)),
-        ("methods", settings.post_only, ObjectValue::Text("POST".into())),
+        (
+            "manual-resume",
+            settings.manual_resume,
+            ObjectValue::Flag(true),
+        ),
+        (
+            "methods",
+            settings.post_only,
+            ObjectValue::Text("POST".into()),
+        ),
     ] {
         if flag {
             put(name, value);
@@ -153,7 +209,10 @@ pub fn check_fields(settings: &CheckSettings, mut channels: Vec<Box<str>>, mut p
     }
     let mut alert = ObjectFields::new();
     if settings.failure_threshold != FailureThreshold::ONE {
-        alert.push(("after".into(), ObjectValue::Number(settings.failure_threshold.get().into())));
+        alert.push((
+            "after".into(),
+            ObjectValue::Number(settings.failure_threshold.get().into()),
+        ));
     }
     if !parents.is_empty() {
         alert.push(("parents".into(), ObjectValue::List(parents)));
@@ -166,10 +225,25 @@ pub fn check_fields(settings: &CheckSettings, mut channels: Vec<Box<str>>, mut p
 
 fn filter_fields(settings: &CheckSettings) -> ObjectFields {
     let on = settings.filters;
-    let flags = [("subject", on.subject), ("body", on.body), ("http-body", on.http_body), ("default-fail", on.default_fail)];
-    let flags = flags.into_iter().filter(|(_, on)| *on).map(|(name, _)| (name.into(), ObjectValue::Flag(true)));
-    let words = [("start", &settings.start_kw), ("success", &settings.success_kw), ("failure", &settings.failure_kw)];
-    let words = words.into_iter().filter(|(_, words)| !words.is_empty()).map(|(name, words)| (name.into(), keywords_value(words)));
+    let flags = [
+        ("subject", on.subject),
+        ("body", on.body),
+        ("http-body", on.http_body),
+        ("default-fail", on.default_fail),
+    ];
+    let flags = flags
+        .into_iter()
+        .filter(|(_, on)| *on)
+        .map(|(name, _)| (name.into(), ObjectValue::Flag(true)));
+    let words = [
+        ("start", &settings.start_kw),
+        ("success", &settings.success_kw),
+        ("failure", &settings.failure_kw),
+    ];
+    let words = words
+        .into_iter()
+        .filter(|(_, words)| !words.is_empty())
+        .map(|(name, words)| (name.into(), keywords_value(words)));
     flags.chain(words).collect()
 }
 
@@ -183,7 +257,9 @@ pub fn channel_fields(settings: &ChannelSettings) -> ObjectFields {
         }
         match kind.secret_key_of_file(key) {
             Some(of) => fields.push((of.into(), ObjectValue::Path(value.into()))),
-            None if kind.is_secret(key) => fields.push((key.into(), ObjectValue::Secret(value.into()))),
+            None if kind.is_secret(key) => {
+                fields.push((key.into(), ObjectValue::Secret(value.into())))
+            }
             None => fields.push((key.into(), ObjectValue::Text(value.into()))),
         }
     }
@@ -194,7 +270,8 @@ pub fn channel_fields(settings: &ChannelSettings) -> ObjectFields {
 fn is_default_value(kind: &ChannelKind, key: &str, value: &str) -> bool {
     let preset = kind.fields.iter().find(|field| field.key == key);
     preset.is_some_and(|field| {
-        matches!(field.requirement, Requirement::Default(default) if default == value) && !matches!(field.field_type, FieldType::Header)
+        matches!(field.requirement, Requirement::Default(default) if default == value)
+            && !matches!(field.field_type, FieldType::Header)
     })
 }
 
@@ -209,12 +286,19 @@ pub fn window_fields(window_tags: &Tags, times: &WindowTimes) -> ObjectFields {
             fields.push(("from".into(), timestamp_value(*from)));
             fields.push(("to".into(), timestamp_value(*to)));
         }
-        WindowTimes::Recurring { schedule, tz, minutes } => {
+        WindowTimes::Recurring {
+            schedule,
+            tz,
+            minutes,
+        } => {
             fields.push(("at".into(), ObjectValue::Text(schedule.text().into())));
             if tz.name() != "UTC" {
                 fields.push(("tz".into(), ObjectValue::Text(tz.name().into())));
             }
-            fields.push(("for".into(), ObjectValue::Text(format_seconds(i64::from(*minutes) * 60))));
+            fields.push((
+                "for".into(),
+                ObjectValue::Text(format_seconds(i64::from(*minutes) * 60)),
+            ));
         }
     }
     fields

@@ -37,14 +37,32 @@ fn nightly() -> Check {
 
 /// The nightly check after a success at 03:41 on 19 November in Riga, and its flips.
 fn pinged() -> (Check, Vec<Flip>) {
-    let (mut check, mut flips) = (nightly(), Vec::new());
-    check.state.apply_ping(&check.settings, crate::domain::ping::PingMeaning::Success, None, moment("2026-11-19T01:41:00Z"), &mut flips);
+    let mut check = nightly();
+    let mut flips = Vec::new();
+    check.state.apply_ping(
+        &check.settings,
+        crate::domain::ping::PingMeaning::Success,
+        None,
+        moment("2026-11-19T01:41:00Z"),
+        &mut flips,
+    );
     (check, flips)
 }
 
 fn explanation_text(check: &Check, last: Option<Flip>, now: &str) -> String {
-    let times = TimeFormatter { now: moment(now), zone: &check.settings.tz };
-    let standing = explain_status(check, last, FailureContext { last_success: check.state.last_ping, run_duration: None }, &times);
+    let times = TimeFormatter {
+        now: moment(now),
+        zone: &check.settings.tz,
+    };
+    let standing = explain_status(
+        check,
+        last,
+        FailureContext {
+            last_success: check.state.last_ping,
+            run_duration: None,
+        },
+        &times,
+    );
     format!("{} {}", standing.headline, standing.reason)
 }
 
@@ -52,17 +70,23 @@ fn explanation_text(check: &Check, last: Option<Flip>, now: &str) -> String {
 fn what_is_said_follows_the_clock() {
     let (check, _) = pinged();
     for (now, words) in [
-        ("2026-11-19T09:41:00Z", "Up. Last ping 8 h ago, next expected tomorrow 03:30 (in 15 h)."),
-        ("2026-11-20T01:39:00Z", "Late. It was expected at 03:30. Unless it reports, it goes down at 03:45 (in 6 min)."),
+        (
+            "2026-11-19T09:41:00Z",
+            "Up. Last ping 8 h ago, next expected tomorrow 03:30 (in 15 h).",
+        ),
+        (
+            "2026-11-20T01:39:00Z",
+            "Late. It was expected at 03:30. Unless it reports, it goes down at 03:45 (in 6 min).",
+        ),
         (
             "2026-11-20T01:45:00Z",
-            "Down since 03:45 (less than a second). It was expected at 03:30 and had until 03:45 to report (Europe/Riga). \
-             No success signal has come since yesterday 03:41.",
+            "Down since 03:45 (less than a second). It was expected at 03:30 and had until 03:45 \
+             to report (Europe/Riga). No success signal has come since yesterday 03:41.",
         ),
         (
             "2026-11-20T10:47:00Z",
-            "Down since 03:45 (9 h 2 min). It was expected at 03:30 and had until 03:45 to report (Europe/Riga). \
-             No success signal has come since yesterday 03:41.",
+            "Down since 03:45 (9 h 2 min). It was expected at 03:30 and had until 03:45 to report \
+             (Europe/Riga). No success signal has come since yesterday 03:41.",
         ),
     ] {
         assert_eq!(explanation_text(&check, None, now), words, "{now}");
@@ -73,54 +97,100 @@ fn what_is_said_follows_the_clock() {
 fn each_status_says_what_will_change_it() {
     let new = nightly();
     let now = "2026-11-20T01:34:02Z";
-    assert_eq!(explanation_text(&new, None, now), "New. Waiting for the first ping. Until then nothing can be overdue.");
+    assert_eq!(
+        explanation_text(&new, None, now),
+        "New. Waiting for the first ping. Until then nothing can be overdue."
+    );
     let mut paused = nightly();
-    paused.state.pause(&paused.settings, moment(now), &mut Vec::new());
-    assert_eq!(explanation_text(&paused, None, now), "Paused. The next success or failure starts it again.");
-    paused.settings = Arc::new(CheckSettings { manual_resume: true, ..(*paused.settings).clone() });
-    assert_eq!(explanation_text(&paused, None, now), "Paused. Pings are ignored until you resume it.");
+    paused
+        .state
+        .pause(&paused.settings, moment(now), &mut Vec::new());
+    assert_eq!(
+        explanation_text(&paused, None, now),
+        "Paused. The next success or failure starts it again."
+    );
+    paused.settings = Arc::new(CheckSettings {
+        manual_resume: true,
+        ..(*paused.settings).clone()
+    });
+    assert_eq!(
+        explanation_text(&paused, None, now),
+        "Paused. Pings are ignored until you resume it."
+    );
     paused.state.n_pings = 1;
-    paused.state.resume(&paused.settings, moment(now), &mut Vec::new());
-    assert_eq!(explanation_text(&paused, None, now), "New. Waiting for the next ping. Until then nothing can be overdue.");
+    paused
+        .state
+        .resume(&paused.settings, moment(now), &mut Vec::new());
+    assert_eq!(
+        explanation_text(&paused, None, now),
+        "New. Waiting for the next ping. Until then nothing can be overdue."
+    );
 
     let (mut ended, _) = pinged();
-    ended.settings =
-        Arc::new(CheckSettings { schedule: Some(Arc::new(Schedule::parse("2026-11-01").unwrap())), ..(*ended.settings).clone() });
+    ended.settings = Arc::new(CheckSettings {
+        schedule: Some(Arc::new(Schedule::parse("2026-11-01").unwrap())),
+        ..(*ended.settings).clone()
+    });
     ended.state.update_grace_start(&ended.settings);
-    assert_eq!(explanation_text(&ended, None, now), "Up. Last ping 23 h ago. The schedule has ended; nothing more is expected.");
+    assert_eq!(
+        explanation_text(&ended, None, now),
+        "Up. Last ping 23 h ago. The schedule has ended; nothing more is expected."
+    );
 
     let (mut running, _) = pinged();
-    running.state.run = Some(OngoingRun { start: moment("2026-11-20T01:30:02Z"), rid: None });
+    running.state.run = Some(OngoingRun {
+        start: moment("2026-11-20T01:30:02Z"),
+        rid: None,
+    });
     assert_eq!(
         explanation_text(&running, None, now),
-        "Late. It was expected at 03:30. A run began at 03:30:02 (4 min ago). Unless it reports, it goes down at 03:45 (in 10 min)."
+        "Late. It was expected at 03:30. A run began at 03:30:02 (4 min ago). Unless it reports, \
+         it goes down at 03:45 (in 10 min)."
     );
 }
 
 #[test]
 fn a_failure_is_told_by_its_cause_and_with_who_was_not_told() {
     let (mut check, mut flips) = pinged();
-    let exit = crate::domain::ping::PingMeaning::Fail(FlipCause::ExitStatus(NonZeroU8::new(3).unwrap()));
-    check.state.apply_ping(&check.settings, exit, None, moment("2026-11-20T01:40:00Z"), &mut flips);
+    let exit =
+        crate::domain::ping::PingMeaning::Fail(FlipCause::ExitStatus(NonZeroU8::new(3).unwrap()));
+    check.state.apply_ping(
+        &check.settings,
+        exit,
+        None,
+        moment("2026-11-20T01:40:00Z"),
+        &mut flips,
+    );
     let now = "2026-11-20T02:00:00Z";
     let words = "Down since 03:40 (20 minutes). It reported exit status 3 at 03:40 (Europe/Riga).";
     assert_eq!(explanation_text(&check, flips.last().copied(), now), words);
-    check.state.notification = NotificationState::Pending { at: moment("2026-11-21T01:45:00Z"), reason: HoldReason::BelowThreshold };
-    let held = " Nobody has been told yet: it has not failed often enough in a row. That is decided at tomorrow 03:45.";
-    assert_eq!(explanation_text(&check, flips.last().copied(), now), format!("{words}{held}"));
+    check.state.notification = NotificationState::Pending {
+        at: moment("2026-11-21T01:45:00Z"),
+        reason: HoldReason::BelowThreshold,
+    };
+    let held = " Nobody has been told yet: it has not failed often enough in a row. That is \
+                decided at tomorrow 03:45.";
+    assert_eq!(
+        explanation_text(&check, flips.last().copied(), now),
+        format!("{words}{held}")
+    );
     check.state.notification = NotificationState::Notified;
-    let unknown = "Down since 03:40 (20 minutes). It changed at 03:40 (Europe/Riga); why was not recorded.";
+    let unknown =
+        "Down since 03:40 (20 minutes). It changed at 03:40 (Europe/Riga); why was not recorded.";
     assert_eq!(explanation_text(&check, None, now), unknown);
 }
 
 #[test]
 fn a_run_that_does_not_end_is_said_to_be_what_it_is() {
     let (mut check, _) = pinged();
-    check.state.run = Some(OngoingRun { start: moment("2026-11-19T10:00:00Z"), rid: None });
+    check.state.run = Some(OngoingRun {
+        start: moment("2026-11-19T10:00:00Z"),
+        rid: None,
+    });
     assert_eq!(
         explanation_text(&check, None, "2026-11-19T10:20:00Z"),
-        "Down since 12:15 (5 minutes). It started at 12:00 and has not reported an end within 15 minutes (Europe/Riga). \
-         A run began at 12:00:00 (20 min ago)."
+        "Down since 12:15 (5 minutes). It started at 12:00 and has not reported an end within 15 \
+         minutes (Europe/Riga). A run began at 12:00:00 (20 min ago)."
     );
 }
 
@@ -129,10 +199,17 @@ fn what_is_said_of_a_downtime_stays_when_the_settings_change() {
     let now = moment("2026-11-20T10:47:00Z");
     let (late, _) = pinged();
     let mut overrun = nightly();
-    overrun.state.run = Some(OngoingRun { start: moment("2026-11-20T09:00:00Z"), rid: None });
-    for (mut check, part) in
-        [(late, "It was expected at 03:30 and had until 03:45"), (overrun, "It started at 11:00 and has not reported an end within 15 min")]
-    {
+    overrun.state.run = Some(OngoingRun {
+        start: moment("2026-11-20T09:00:00Z"),
+        rid: None,
+    });
+    for (mut check, part) in [
+        (late, "It was expected at 03:30 and had until 03:45"),
+        (
+            overrun,
+            "It started at 11:00 and has not reported an end within 15 min",
+        ),
+    ] {
         let mut flips = Vec::new();
         check.state.apply_deadline(&check.settings, now, &mut flips);
         check.state.run = None;
@@ -141,6 +218,9 @@ fn what_is_said_of_a_downtime_stays_when_the_settings_change() {
         let settings = Arc::make_mut(&mut check.settings);
         settings.grace = Seconds::parse(7200).unwrap();
         settings.schedule = Some(Arc::new(Schedule::parse("0 1 * * *").unwrap()));
-        assert_eq!(explanation_text(&check, flips.last().copied(), "2026-11-20T10:47:00Z"), before);
+        assert_eq!(
+            explanation_text(&check, flips.last().copied(), "2026-11-20T10:47:00Z"),
+            before
+        );
     }
 }

@@ -44,7 +44,11 @@ impl Cron {
             cron_field::WEEKDAY.parse(weekday)?,
         ];
         let [minutes, hours, days, months, _] = chosen;
-        let longest = (1..).zip(MAX_MONTH_DAYS).filter(|(month, _)| months.values >> month & 1 == 1).map(|(_, length)| length).max();
+        let longest = (1..)
+            .zip(MAX_MONTH_DAYS)
+            .filter(|(month, _)| months.values >> month & 1 == 1)
+            .map(|(_, length)| length)
+            .max();
         // Rejected even if a weekday would match as well.
         if !days.last_day && !days.last_workday && longest < Some(days.values.trailing_zeros()) {
             return Err(cron_field::DAY.error(day, "no chosen month has such a day"));
@@ -54,14 +58,16 @@ impl Cron {
             minutes: minutes.values,
             hours: hours.values,
             uses_wall_clock: !minute.starts_with('*') && !hour.starts_with('*'),
-            calendar: CronCalendar::new(chosen, both).map_err(|error| format!("saffron: {error}"))?,
+            calendar: CronCalendar::new(chosen, both)
+                .map_err(|error| format!("saffron: {error}"))?,
         })
     }
 
     /// First time later than `after`; `None` if there is none within 50 years.
     pub(super) fn next_after(&self, after: Timestamp, zone: &Timezone) -> Option<Timestamp> {
         let after = Timestamp::from_secs(after.secs());
-        let last_year = i32::from(zone.wall_time_at(after.plus_secs(1))?.to_civil()?.year()) + SEARCH_YEARS;
+        let last_year =
+            i32::from(zone.wall_time_at(after.plus_secs(1))?.to_civil()?.year()) + SEARCH_YEARS;
         // Without changes of the clocks, both have the same result.
         if self.uses_wall_clock || *zone == Timezone::utc() {
             self.next_by_wall_clock(after, zone, last_year)
@@ -72,13 +78,24 @@ impl Cron {
 
     /// Searches by the wall clock. A skipped time comes right after the gap, a repeated one in the
     /// first pass only.
-    fn next_by_wall_clock(&self, after: Timestamp, zone: &Timezone, last_year: i32) -> Option<Timestamp> {
-        let mut wall = self.calendar.next_after(zone.last_shown_by(after)?, last_year)?;
+    fn next_by_wall_clock(
+        &self,
+        after: Timestamp,
+        zone: &Timezone,
+        last_year: i32,
+    ) -> Option<Timestamp> {
+        let mut wall = self
+            .calendar
+            .next_after(zone.last_shown_by(after)?, last_year)?;
         loop {
             match zone.resolve(wall)? {
-                WallTimeResolution::Once(at) | WallTimeResolution::Twice([at, _], _) => return Some(at),
+                WallTimeResolution::Once(at) | WallTimeResolution::Twice([at, _], _) => {
+                    return Some(at);
+                }
                 // Rounded up to whole minutes, even if the gap ends within a minute.
-                WallTimeResolution::Skipped(_, until) => wall = wall.plus_secs((until.secs() - wall.secs() + 59) / 60 * 60),
+                WallTimeResolution::Skipped(_, until) => {
+                    wall = wall.plus_secs((until.secs() - wall.secs() + 59) / 60 * 60)
+                }
             }
         }
     }

@@ -3,7 +3,15 @@
 
 use super::tokens::split_words;
 
-const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const WEEKDAYS: [&str; 7] = [
+    "Sunday",
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+];
 const SHORT_WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 /// Describes an expression of either kind, such as `every day at 03:30`, or returns it in quotation
@@ -19,7 +27,13 @@ pub(super) fn describe(text: &str) -> String {
 }
 
 /// Describes the five words of cron.
-fn describe_cron(minute: &str, hour: &str, day: &str, month: &str, weekday: &str) -> Option<String> {
+fn describe_cron(
+    minute: &str,
+    hour: &str,
+    day: &str,
+    month: &str,
+    weekday: &str,
+) -> Option<String> {
     if month != "*" {
         return None;
     }
@@ -29,7 +43,10 @@ fn describe_cron(minute: &str, hour: &str, day: &str, month: &str, weekday: &str
             ("*", _) => Some("every minute".into()),
             (_, Some(step)) => Some(format!("every {step} minutes")),
             ("0", _) => Some("every hour".into()),
-            _ => Some(format!("every hour at minute {}", parse_number(minute, 59)?)),
+            _ => Some(format!(
+                "every hour at minute {}",
+                parse_number(minute, 59)?
+            )),
         };
     }
     if let Some(step) = parse_even_step(hour, 24).filter(|_| every_day) {
@@ -39,14 +56,27 @@ fn describe_cron(minute: &str, hour: &str, day: &str, month: &str, weekday: &str
         };
     }
     let minute = parse_number(minute, 59)?;
-    let hours = hour.split(',').map(|hour| parse_number(hour, 23)).collect::<Option<Vec<_>>>()?;
+    let hours = hour
+        .split(',')
+        .map(|hour| parse_number(hour, 23))
+        .collect::<Option<Vec<_>>>()?;
     // In an order other than that of the day the list would mislead.
-    let times = hours.is_sorted().then(|| join_with_and(hours.iter().map(|hour| format!("{hour:02}:{minute:02}")).collect()))?;
+    let times = hours.is_sorted().then(|| {
+        join_with_and(
+            hours
+                .iter()
+                .map(|hour| format!("{hour:02}:{minute:02}"))
+                .collect(),
+        )
+    })?;
     match (day, weekday) {
         ("*", "*") => Some(format!("every day at {times}")),
         ("*", weekday) => Some(format!("{} at {times}", describe_weekdays(weekday)?)),
         (day, "*") => {
-            let days = day.split(',').map(|day| parse_number(day, 31).filter(|day| *day > 0)).collect::<Option<Vec<_>>>()?;
+            let days = day
+                .split(',')
+                .map(|day| parse_number(day, 31).filter(|day| *day > 0))
+                .collect::<Option<Vec<_>>>()?;
             let name = if days.len() == 1 { "day" } else { "days" };
             let days = join_with_and(days.iter().map(u8::to_string).collect());
             Some(format!("on {name} {days} of every month at {times}"))
@@ -58,9 +88,16 @@ fn describe_cron(minute: &str, hour: &str, day: &str, month: &str, weekday: &str
 /// Describes the shortest forms of OnCalendar.
 fn describe_oncalendar(fields: &[&str]) -> Option<String> {
     let time = |text: &str| {
-        let time = text.strip_suffix(":00").filter(|_| text.len() == 8).unwrap_or(text);
+        let time = text
+            .strip_suffix(":00")
+            .filter(|_| text.len() == 8)
+            .unwrap_or(text);
         let (hour, minute) = time.split_once(':').filter(|_| time.len() == 5)?;
-        Some(format!("{:02}:{:02}", parse_number(hour, 23)?, parse_number(minute, 59)?))
+        Some(format!(
+            "{:02}:{:02}",
+            parse_number(hour, 23)?,
+            parse_number(minute, 59)?
+        ))
     };
     match fields {
         ["minutely"] => Some("every minute".into()),
@@ -69,28 +106,38 @@ fn describe_oncalendar(fields: &[&str]) -> Option<String> {
         ["weekly"] => Some("every Monday at 00:00".into()),
         ["monthly"] => Some("on day 1 of every month at 00:00".into()),
         [at] | ["*-*-*", at] => Some(format!("every day at {}", time(at)?)),
-        [days, at] | [days, "*-*-*", at] => {
-            Some(format!("{} at {}", describe_weekdays(&days.replace("..", "-").to_uppercase())?, time(at)?))
-        }
+        [days, at] | [days, "*-*-*", at] => Some(format!(
+            "{} at {}",
+            describe_weekdays(&days.replace("..", "-").to_uppercase())?,
+            time(at)?
+        )),
         _ => None,
     }
 }
 
 /// Parses `*/N` where N divides the whole, so that all steps are equal.
 fn parse_even_step(field: &str, whole: u8) -> Option<u8> {
-    parse_number(field.strip_prefix("*/")?, whole / 2).filter(|step| *step > 1 && whole.is_multiple_of(*step))
+    parse_number(field.strip_prefix("*/")?, whole / 2)
+        .filter(|step| *step > 1 && whole.is_multiple_of(*step))
 }
 
 fn parse_number(field: &str, most: u8) -> Option<u8> {
-    let digits = !field.is_empty() && field.len() <= 2 && field.bytes().all(|byte| byte.is_ascii_digit());
-    field.parse().ok().filter(|number| digits && *number <= most)
+    let digits =
+        !field.is_empty() && field.len() <= 2 && field.bytes().all(|byte| byte.is_ascii_digit());
+    field
+        .parse()
+        .ok()
+        .filter(|number| digits && *number <= most)
 }
 
 /// Describes weekdays: one, a range or a list.
 fn describe_weekdays(field: &str) -> Option<String> {
     let day = |text: &str| {
-        let number = SHORT_WEEKDAYS.iter().position(|short| short.eq_ignore_ascii_case(text));
-        let number = number.or_else(|| self::parse_number(text, 7).map(|number| usize::from(number % 7)))?;
+        let number = SHORT_WEEKDAYS
+            .iter()
+            .position(|short| short.eq_ignore_ascii_case(text));
+        let number =
+            number.or_else(|| self::parse_number(text, 7).map(|number| usize::from(number % 7)))?;
         WEEKDAYS.get(number).map(|name| (*name).to_owned())
     };
     if let Some((first, last)) = field.split_once('-') {
@@ -121,33 +168,97 @@ mod tests {
         let midnight = Timestamp::from_secs(1_795_132_800 - 1);
         for (text, words, moments) in [
             ("* * * * *", "every minute", ["00:00", "00:01", "00:02"]),
-            ("*/5 * * * *", "every 5 minutes", ["00:00", "00:05", "00:10"]),
+            (
+                "*/5 * * * *",
+                "every 5 minutes",
+                ["00:00", "00:05", "00:10"],
+            ),
             ("0 * * * *", "every hour", ["00:00", "01:00", "02:00"]),
-            ("7 * * * *", "every hour at minute 7", ["00:07", "01:07", "02:07"]),
+            (
+                "7 * * * *",
+                "every hour at minute 7",
+                ["00:07", "01:07", "02:07"],
+            ),
             ("0 */6 * * *", "every 6 hours", ["00:00", "06:00", "12:00"]),
-            ("5 */12 * * *", "every 12 hours at minute 5", ["00:05", "12:05", "00:05"]),
-            ("30 3 * * *", "every day at 03:30", ["03:30", "03:30", "03:30"]),
-            ("30 3,15 * * *", "every day at 03:30 and 15:30", ["03:30", "15:30", "03:30"]),
-            ("0 9 * * 1-5", "Monday to Friday at 09:00", ["09:00", "09:00", "09:00"]),
-            ("0 9 * * 5,0", "every Friday and Sunday at 09:00", ["09:00", "09:00", "09:00"]),
-            ("0 0 1 * *", "on day 1 of every month at 00:00", ["00:00", "00:00", "00:00"]),
-            ("0 0 1,15 * *", "on days 1 and 15 of every month at 00:00", ["00:00", "00:00", "00:00"]),
+            (
+                "5 */12 * * *",
+                "every 12 hours at minute 5",
+                ["00:05", "12:05", "00:05"],
+            ),
+            (
+                "30 3 * * *",
+                "every day at 03:30",
+                ["03:30", "03:30", "03:30"],
+            ),
+            (
+                "30 3,15 * * *",
+                "every day at 03:30 and 15:30",
+                ["03:30", "15:30", "03:30"],
+            ),
+            (
+                "0 9 * * 1-5",
+                "Monday to Friday at 09:00",
+                ["09:00", "09:00", "09:00"],
+            ),
+            (
+                "0 9 * * 5,0",
+                "every Friday and Sunday at 09:00",
+                ["09:00", "09:00", "09:00"],
+            ),
+            (
+                "0 0 1 * *",
+                "on day 1 of every month at 00:00",
+                ["00:00", "00:00", "00:00"],
+            ),
+            (
+                "0 0 1,15 * *",
+                "on days 1 and 15 of every month at 00:00",
+                ["00:00", "00:00", "00:00"],
+            ),
             ("daily", "every day at 00:00", ["00:00", "00:00", "00:00"]),
-            ("*-*-* 04:30:00", "every day at 04:30", ["04:30", "04:30", "04:30"]),
-            ("Mon..Fri 10:00", "Monday to Friday at 10:00", ["10:00", "10:00", "10:00"]),
+            (
+                "*-*-* 04:30:00",
+                "every day at 04:30",
+                ["04:30", "04:30", "04:30"],
+            ),
+            (
+                "Mon..Fri 10:00",
+                "Monday to Friday at 10:00",
+                ["10:00", "10:00", "10:00"],
+            ),
         ] {
             let schedule = Schedule::parse(text).unwrap();
             assert_eq!(schedule.describe(), words, "{text}");
-            let named: Vec<_> =
-                schedule.occurrences(midnight, &Timezone::utc()).take(3).map(|at| at.secs().rem_euclid(86_400) / 60).collect();
-            let wanted = moments.map(|time| time.split(':').fold(0, |minutes, part| minutes * 60 + part.parse::<i64>().unwrap()));
+            let named: Vec<_> = schedule
+                .occurrences(midnight, &Timezone::utc())
+                .take(3)
+                .map(|at| at.secs().rem_euclid(86_400) / 60)
+                .collect();
+            let wanted = moments.map(|time| {
+                time.split(':').fold(0, |minutes, part| {
+                    minutes * 60 + part.parse::<i64>().unwrap()
+                })
+            });
             assert_eq!(named, wanted, "{text}");
         }
-        for text in
-            ["*/7 * * * *", "0 9 1 * 1", "0 9 * 2 *", "15,45 3 * * *", "0 9-17 * * *", "0 0 L * *", "Mon *-*-1..7 10:00", "0 9 * * 5#2"]
-        {
-            assert_eq!(Schedule::parse(text).unwrap().describe(), format!("“{text}”"));
+        for text in [
+            "*/7 * * * *",
+            "0 9 1 * 1",
+            "0 9 * 2 *",
+            "15,45 3 * * *",
+            "0 9-17 * * *",
+            "0 0 L * *",
+            "Mon *-*-1..7 10:00",
+            "0 9 * * 5#2",
+        ] {
+            assert_eq!(
+                Schedule::parse(text).unwrap().describe(),
+                format!("“{text}”")
+            );
         }
-        assert_eq!(Schedule::parse("Mon 10:00\nTue 11:00").unwrap().describe(), "“Mon 10:00 Tue 11:00”");
+        assert_eq!(
+            Schedule::parse("Mon 10:00\nTue 11:00").unwrap().describe(),
+            "“Mon 10:00 Tue 11:00”"
+        );
     }
 }

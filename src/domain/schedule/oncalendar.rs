@@ -60,7 +60,10 @@ impl OnCalendar {
     /// # Errors
     /// Says which part is wrong and why, for people.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let lines = text.split('\n').map(OnCalendarLine::parse).collect::<Result<_, _>>()?;
+        let lines = text
+            .split('\n')
+            .map(OnCalendarLine::parse)
+            .collect::<Result<_, _>>()?;
         Ok(Self { lines })
     }
 
@@ -70,12 +73,25 @@ impl OnCalendar {
     }
 
     /// Times later than `after`.
-    pub(super) fn occurrences<'a>(&'a self, after: Timestamp, zone: &'a Timezone) -> OnCalendarOccurrences<'a> {
+    pub(super) fn occurrences<'a>(
+        &'a self,
+        after: Timestamp,
+        zone: &'a Timezone,
+    ) -> OnCalendarOccurrences<'a> {
         let position = |line: &'a OnCalendarLine| {
             let wall = line.zone.as_ref().unwrap_or(zone).last_shown_by(after)?;
-            Some(OnCalendarPosition { line, wall, at: after, local: wall })
+            Some(OnCalendarPosition {
+                line,
+                wall,
+                at: after,
+                local: wall,
+            })
         };
-        OnCalendarOccurrences { zone, last: None, positions: self.lines.iter().filter_map(position).collect() }
+        OnCalendarOccurrences {
+            zone,
+            last: None,
+            positions: self.lines.iter().filter_map(position).collect(),
+        }
     }
 }
 
@@ -83,9 +99,15 @@ impl Iterator for OnCalendarOccurrences<'_> {
     type Item = Timestamp;
 
     fn next(&mut self) -> Option<Timestamp> {
-        let (zone, last) = (self.zone, self.last);
-        self.positions.retain_mut(|position| last.is_some_and(|last| position.local > last) || position.advance(zone).is_some());
-        let next = self.positions.iter().min_by_key(|position| position.local)?;
+        let zone = self.zone;
+        let last = self.last;
+        self.positions.retain_mut(|position| {
+            last.is_some_and(|last| position.local > last) || position.advance(zone).is_some()
+        });
+        let next = self
+            .positions
+            .iter()
+            .min_by_key(|position| position.local)?;
         self.last = Some(next.local);
         Some(next.at)
     }
@@ -96,7 +118,11 @@ impl OnCalendarPosition<'_> {
     fn advance(&mut self, zone: &Timezone) -> Option<()> {
         let own = self.line.zone.as_ref();
         (self.wall, self.at) = self.line.next_after(self.wall, own.unwrap_or(zone))?;
-        self.local = if own.is_some() { zone.wall_time_at(self.at)? } else { self.wall };
+        self.local = if own.is_some() {
+            zone.wall_time_at(self.at)?
+        } else {
+            self.wall
+        };
         Some(())
     }
 }
@@ -108,7 +134,9 @@ impl OnCalendarLine {
         loop {
             wall = WallTime::from_civil(self.next_wall_time(wall.plus_secs(1).to_civil()?)?)?;
             match zone.resolve(wall)? {
-                WallTimeResolution::Once(at) | WallTimeResolution::Twice([at, _], _) => return Some((wall, at)),
+                WallTimeResolution::Once(at) | WallTimeResolution::Twice([at, _], _) => {
+                    return Some((wall, at));
+                }
                 WallTimeResolution::Skipped(_, until) => wall = until.plus_secs(-1),
             }
         }
@@ -136,7 +164,11 @@ impl OnCalendarLine {
             }
             let first_month = if year == from.year() { from.month() } else { 1 };
             for month in (first_month..=12).filter(|month| self.months >> month & 1 == 1) {
-                let start = if (year, month) == (from.year(), from.month()) { from.day() } else { 1 };
+                let start = if (year, month) == (from.year(), from.month()) {
+                    from.day()
+                } else {
+                    1
+                };
                 let days = self.days_of(Date::new(year, month, 1).ok()?) & u64::MAX << start;
                 if days != 0 {
                     return Date::new(year, month, i8::try_from(days.trailing_zeros()).ok()?).ok();
@@ -157,10 +189,16 @@ impl OnCalendarLine {
 
     /// First matching time of day at or after this one.
     fn next_time(&self, from: Time) -> Option<Time> {
-        let (hour, minute, second) = (from.hour(), from.minute(), from.second());
+        let hour = from.hour();
+        let minute = from.minute();
+        let second = from.second();
         let first_second = lowest_from(self.seconds, 0)?;
         let (hour, minute, second) = if self.hours >> hour & 1 == 0 {
-            (lowest_from(self.hours, hour)?, lowest_from(self.minutes, 0)?, first_second)
+            (
+                lowest_from(self.hours, hour)?,
+                lowest_from(self.minutes, 0)?,
+                first_second,
+            )
         } else if self.minutes >> minute & 1 == 1
             && let Some(second) = lowest_from(self.seconds, second)
         {
@@ -168,7 +206,11 @@ impl OnCalendarLine {
         } else if let Some(minute) = lowest_from(self.minutes, minute + 1) {
             (hour, minute, first_second)
         } else {
-            (lowest_from(self.hours, hour + 1)?, lowest_from(self.minutes, 0)?, first_second)
+            (
+                lowest_from(self.hours, hour + 1)?,
+                lowest_from(self.minutes, 0)?,
+                first_second,
+            )
         };
         Time::new(hour, minute, second, 0).ok()
     }
@@ -177,5 +219,7 @@ impl OnCalendarLine {
 /// Lowest value in the set that is not below `from`.
 fn lowest_from(set: u64, from: i8) -> Option<i8> {
     let left = set >> from << from;
-    (left != 0).then(|| left.trailing_zeros()).and_then(|value| i8::try_from(value).ok())
+    (left != 0)
+        .then(|| left.trailing_zeros())
+        .and_then(|value| i8::try_from(value).ok())
 }

@@ -11,5 +11,11 @@ pub(super) fn split_words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
 /// largest number: as a value it is rejected, as a step it skips all values but the first.
 pub(super) fn parse_digits(text: &str) -> Option<u16> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.bytes().fold(0, |value: u16, digit| value.saturating_mul(10).saturating_add(u16::from(digit - b'0'))))
+    digits.then(|| {
+        text.bytes().fold(0, |value: u16, digit| {
+            value
+                .saturating_mul(10)
+                .saturating_add(u16::from(digit - b'0'))
+        })
+    })
 }

@@ -35,12 +35,17 @@ impl WallTime {
 
     /// Date and time of day; `None` outside years -9999 to 9999.
     pub(crate) fn to_civil(self) -> Option<civil::DateTime> {
-        jiff::Timestamp::from_second(self.0).ok().map(|stamp| Offset::UTC.to_datetime(stamp))
+        jiff::Timestamp::from_second(self.0)
+            .ok()
+            .map(|stamp| Offset::UTC.to_datetime(stamp))
     }
 
     /// Converts a date and time; `None` for the last day that a date can have.
     pub(crate) fn from_civil(shown: civil::DateTime) -> Option<Self> {
-        Offset::UTC.to_timestamp(shown).ok().map(|stamp| Self(stamp.as_second()))
+        Offset::UTC
+            .to_timestamp(shown)
+            .ok()
+            .map(|stamp| Self(stamp.as_second()))
     }
 }
 
@@ -62,7 +67,9 @@ impl Timezone {
     /// Wall time at this point in time, rounded down to whole seconds.
     pub(crate) fn wall_time_at(&self, at: Timestamp) -> Option<WallTime> {
         let stamp = jiff::Timestamp::from_second(at.secs()).ok()?;
-        Some(WallTime(at.secs() + i64::from(self.rules().to_offset(stamp).seconds())))
+        Some(WallTime(
+            at.secs() + i64::from(self.rules().to_offset(stamp).seconds()),
+        ))
     }
 
     /// Wall time after which to search for wall times that the clock has not shown up to `at`. In a
@@ -70,7 +77,9 @@ impl Timezone {
     pub(crate) fn last_shown_by(&self, at: Timestamp) -> Option<WallTime> {
         let wall = self.wall_time_at(at)?;
         Some(match self.resolve(wall)? {
-            WallTimeResolution::Twice([_, second], until) if second.secs() == at.secs() => until.plus_secs(-1),
+            WallTimeResolution::Twice([_, second], until) if second.secs() == at.secs() => {
+                until.plus_secs(-1)
+            }
             _ => wall,
         })
     }
@@ -81,13 +90,25 @@ impl Timezone {
         // By the greater of the two offsets, the wall time is before the change of the clocks. The
         // affected part ends by that offset.
         let until = |offset: Offset| {
-            self.transitions_after(at(offset)).next().map(|(change, _)| WallTime(change.secs() + i64::from(offset.seconds())))
+            self.transitions_after(at(offset))
+                .next()
+                .map(|(change, _)| WallTime(change.secs() + i64::from(offset.seconds())))
         };
-        Some(match self.rules().to_ambiguous_timestamp(wall.to_civil()?).offset() {
-            AmbiguousOffset::Unambiguous { offset } => WallTimeResolution::Once(at(offset)),
-            AmbiguousOffset::Fold { before, after } => WallTimeResolution::Twice([at(before), at(after)], until(before)?),
-            AmbiguousOffset::Gap { before, after } => WallTimeResolution::Skipped([at(before), at(after)], until(after)?),
-        })
+        Some(
+            match self
+                .rules()
+                .to_ambiguous_timestamp(wall.to_civil()?)
+                .offset()
+            {
+                AmbiguousOffset::Unambiguous { offset } => WallTimeResolution::Once(at(offset)),
+                AmbiguousOffset::Fold { before, after } => {
+                    WallTimeResolution::Twice([at(before), at(after)], until(before)?)
+                }
+                AmbiguousOffset::Gap { before, after } => {
+                    WallTimeResolution::Skipped([at(before), at(after)], until(after)?)
+                }
+            },
+        )
     }
 
     /// First time of the day that begins at the wall time `midnight`. If the clocks are put forward
@@ -96,22 +117,34 @@ impl Timezone {
         match self.resolve(midnight)? {
             WallTimeResolution::Once(at) | WallTimeResolution::Twice([at, _], _) => Some(at),
             // By the offset after the change, the wall time is before the change.
-            WallTimeResolution::Skipped([_, before], _) => self.transitions_after(before).next().map(|(change, _)| change),
+            WallTimeResolution::Skipped([_, before], _) => self
+                .transitions_after(before)
+                .next()
+                .map(|(change, _)| change),
         }
     }
 
     /// Later changes of the zone's rules, each with its new offset from UTC in seconds. Some change
     /// only a name.
-    pub(crate) fn transitions_after(&self, after: Timestamp) -> impl Iterator<Item = (Timestamp, i64)> {
-        let changes = jiff::Timestamp::from_second(after.secs()).ok().map(|stamp| self.rules().following(stamp));
-        changes
-            .into_iter()
-            .flatten()
-            .map(|change| (Timestamp::from_secs(change.timestamp().as_second()), i64::from(change.offset().seconds())))
+    pub(crate) fn transitions_after(
+        &self,
+        after: Timestamp,
+    ) -> impl Iterator<Item = (Timestamp, i64)> {
+        let changes = jiff::Timestamp::from_second(after.secs())
+            .ok()
+            .map(|stamp| self.rules().following(stamp));
+        changes.into_iter().flatten().map(|change| {
+            (
+                Timestamp::from_secs(change.timestamp().as_second()),
+                i64::from(change.offset().seconds()),
+            )
+        })
     }
 
     /// True if the zone's rules stay the same from just after `from` up to and including `to`.
     pub(crate) fn has_no_transition(&self, from: Timestamp, to: Timestamp) -> bool {
-        self.transitions_after(from).next().is_none_or(|(change, _)| change > to)
+        self.transitions_after(from)
+            .next()
+            .is_none_or(|(change, _)| change > to)
     }
 }

@@ -4,7 +4,9 @@
 use std::fmt;
 
 use unicode_normalization::is_nfc;
-use unicode_security::{GeneralSecurityProfile as _, RestrictionLevel, RestrictionLevelDetection as _};
+use unicode_security::{
+    GeneralSecurityProfile as _, RestrictionLevel, RestrictionLevelDetection as _,
+};
 
 use super::{UserName, fold_case};
 
@@ -23,7 +25,11 @@ pub enum LookalikeReason {
 impl fmt::Display for LookalikeReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DisallowedCharacter(c) => write!(f, "it holds the character U+{:04X}, which does not belong in a name", u32::from(*c)),
+            Self::DisallowedCharacter(c) => write!(
+                f,
+                "it holds the character U+{:04X}, which does not belong in a name",
+                u32::from(*c)
+            ),
             Self::NotNormalised => f.write_str("it is not in the Unicode normalization form NFC"),
             Self::MixedScripts => f.write_str("it mixes letters of several scripts"),
         }
@@ -35,7 +41,13 @@ impl UserName {
     /// printable ASCII are allowed. Other characters are allowed if the standard allows them in
     /// identifiers.
     pub fn lookalike_reason(&self) -> Option<LookalikeReason> {
-        let belongs = |c: char| if c.is_ascii() { !c.is_ascii_control() } else { c.identifier_allowed() };
+        let belongs = |c: char| {
+            if c.is_ascii() {
+                !c.is_ascii_control()
+            } else {
+                c.identifier_allowed()
+            }
+        };
         if let Some(other) = self.0.chars().find(|c| !belongs(*c)) {
             return Some(LookalikeReason::DisallowedCharacter(other));
         }
@@ -43,14 +55,24 @@ impl UserName {
             return Some(LookalikeReason::NotNormalised);
         }
         // Characters such as @ and + belong to every script.
-        let letters: String = self.0.chars().filter(|c| !c.is_ascii() || c.is_ascii_alphanumeric()).collect();
-        (!letters.check_restriction_level(RestrictionLevel::HighlyRestrictive)).then_some(LookalikeReason::MixedScripts)
+        let letters: String = self
+            .0
+            .chars()
+            .filter(|c| !c.is_ascii() || c.is_ascii_alphanumeric())
+            .collect();
+        (!letters.check_restriction_level(RestrictionLevel::HighlyRestrictive))
+            .then_some(LookalikeReason::MixedScripts)
     }
 
     /// True if the name could be read as one of the others, regardless of case.
     pub fn looks_like_any<'n>(&self, others: impl IntoIterator<Item = &'n Self>) -> bool {
         let skeletons = self.skeletons();
-        others.into_iter().any(|other| other.skeletons().iter().any(|skeleton| skeletons.contains(skeleton)))
+        others.into_iter().any(|other| {
+            other
+                .skeletons()
+                .iter()
+                .any(|skeleton| skeletons.contains(skeleton))
+        })
     }
 
     /// Returns values that are equal for names that look the same: the skeleton of the case-folded
@@ -58,7 +80,10 @@ impl UserName {
     /// hides.
     fn skeletons(&self) -> [String; 2] {
         let skeleton = |text: &str| unicode_security::skeleton(text).collect::<String>();
-        [skeleton(&self.case_folded()), skeleton(&fold_case(&skeleton(&self.0)))]
+        [
+            skeleton(&self.case_folded()),
+            skeleton(&fold_case(&skeleton(&self.0))),
+        ]
     }
 }
 
@@ -81,13 +106,34 @@ mod tests {
             ("анна", None),
             ("李小龍 Lee", None),
             ("\u{0430}nn", Some(LookalikeReason::MixedScripts)),
-            ("ann\u{200b}", Some(LookalikeReason::DisallowedCharacter('\u{200b}'))),
-            ("\u{202e}nna", Some(LookalikeReason::DisallowedCharacter('\u{202e}'))),
-            ("a\u{ad}nn", Some(LookalikeReason::DisallowedCharacter('\u{ad}'))),
-            ("ann\u{e000}", Some(LookalikeReason::DisallowedCharacter('\u{e000}'))),
-            ("ann\u{378}", Some(LookalikeReason::DisallowedCharacter('\u{378}'))),
-            ("ann\u{e0041}", Some(LookalikeReason::DisallowedCharacter('\u{e0041}'))),
-            ("ann\u{fe0f}", Some(LookalikeReason::DisallowedCharacter('\u{fe0f}'))),
+            (
+                "ann\u{200b}",
+                Some(LookalikeReason::DisallowedCharacter('\u{200b}')),
+            ),
+            (
+                "\u{202e}nna",
+                Some(LookalikeReason::DisallowedCharacter('\u{202e}')),
+            ),
+            (
+                "a\u{ad}nn",
+                Some(LookalikeReason::DisallowedCharacter('\u{ad}')),
+            ),
+            (
+                "ann\u{e000}",
+                Some(LookalikeReason::DisallowedCharacter('\u{e000}')),
+            ),
+            (
+                "ann\u{378}",
+                Some(LookalikeReason::DisallowedCharacter('\u{378}')),
+            ),
+            (
+                "ann\u{e0041}",
+                Some(LookalikeReason::DisallowedCharacter('\u{e0041}')),
+            ),
+            (
+                "ann\u{fe0f}",
+                Some(LookalikeReason::DisallowedCharacter('\u{fe0f}')),
+            ),
             ("z\u{30c}ofie", Some(LookalikeReason::NotNormalised)),
             ("ａnn", Some(LookalikeReason::DisallowedCharacter('ａ'))),
         ] {
@@ -111,9 +157,18 @@ mod tests {
             ("0tto", "Otto"),
             ("WiIIiam", "wilIiarn"),
         ] {
-            assert!(name(one).looks_like_any([&name(other)]) && name(other).looks_like_any([&name(one)]), "{one} {other}");
+            assert!(
+                name(one).looks_like_any([&name(other)])
+                    && name(other).looks_like_any([&name(one)]),
+                "{one} {other}"
+            );
         }
-        for (one, other) in [("ann", "anne"), ("bill", "bil"), ("ian", "lan"), ("mia", "mla")] {
+        for (one, other) in [
+            ("ann", "anne"),
+            ("bill", "bil"),
+            ("ian", "lan"),
+            ("mia", "mla"),
+        ] {
             assert!(!name(one).looks_like_any([&name(other)]), "{one} {other}");
         }
     }

@@ -64,7 +64,9 @@ impl LinkCode {
             let byte = match c.to_ascii_uppercase() {
                 'O' => b'0',
                 'I' | 'L' => b'1',
-                c => u8::try_from(c).ok().filter(|byte| ALPHABET.contains(byte))?,
+                c => u8::try_from(c)
+                    .ok()
+                    .filter(|byte| ALPHABET.contains(byte))?,
             };
             *places.next()? = byte;
         }
@@ -106,13 +108,28 @@ mod tests {
         let text = code.to_string();
         assert_eq!((text.len(), text.matches('-').count()), (19, 3));
         let spaced = text.replace('-', " \u{a0}");
-        for typed in [text.as_str(), &text.to_lowercase(), &text.replace('-', ""), &spaced, &text.replace('1', "l").replace('0', "o")] {
+        for typed in [
+            text.as_str(),
+            &text.to_lowercase(),
+            &text.replace('-', ""),
+            &spaced,
+            &text.replace('1', "l").replace('0', "o"),
+        ] {
             assert_eq!(LinkCode::parse(typed), Some(code.clone()), "{typed}");
         }
-        for wrong in ["", "K7QF-2M9X-TBVA-8RH", "K7QF-2M9X-TBVA-8RHCC", "K7QF-2M9X-TBVA-8RHU", "K7QF-2M9X-TBVA-8RHž"] {
+        for wrong in [
+            "",
+            "K7QF-2M9X-TBVA-8RH",
+            "K7QF-2M9X-TBVA-8RHCC",
+            "K7QF-2M9X-TBVA-8RHU",
+            "K7QF-2M9X-TBVA-8RHž",
+        ] {
             assert_eq!(LinkCode::parse(wrong), None, "{wrong}");
         }
-        assert_eq!(code.hash(), LinkCode::parse(&text.to_lowercase()).unwrap().hash());
+        assert_eq!(
+            code.hash(),
+            LinkCode::parse(&text.to_lowercase()).unwrap().hash()
+        );
         assert_eq!(format!("{code:?}"), "LinkCode(..)");
     }
 }

@@ -17,7 +17,12 @@ pub struct UserPreferences {
 
 impl Default for UserPreferences {
     fn default() -> Self {
-        Self { zone: None, theme: Theme::System, shortcuts: true, list: ListPreferences::default() }
+        Self {
+            zone: None,
+            theme: Theme::System,
+            shortcuts: true,
+            list: ListPreferences::default(),
+        }
     }
 }
 
@@ -67,13 +72,18 @@ impl ListPreferences {
 
     /// Parses a number of rows from a URL.
     pub fn parse_page_size(text: &str) -> Option<usize> {
-        Self::PAGE_SIZES.into_iter().find(|size| size.to_string() == text)
+        Self::PAGE_SIZES
+            .into_iter()
+            .find(|size| size.to_string() == text)
     }
 }
 
 impl Default for ListPreferences {
     fn default() -> Self {
-        Self { order: SortOrder::default(), page_size: Self::PAGE_SIZES[1] }
+        Self {
+            order: SortOrder::default(),
+            page_size: Self::PAGE_SIZES[1],
+        }
     }
 }
 
@@ -90,13 +100,22 @@ impl SortOrder {
     /// Parses the output of [`name`](Self::name).
     pub fn parse(text: &str) -> Option<Self> {
         let reversed = text.strip_prefix('-');
-        let by = By::ALL.into_iter().find(|by| by.name() == reversed.unwrap_or(text))?;
-        Some(Self { by, is_reversed: reversed.is_some() })
+        let by = By::ALL
+            .into_iter()
+            .find(|by| by.name() == reversed.unwrap_or(text))?;
+        Some(Self {
+            by,
+            is_reversed: reversed.is_some(),
+        })
     }
 
     /// Word of URLs and rows: `name`, or `-name` for the opposite order.
     pub fn name(self) -> String {
-        format!("{}{}", if self.is_reversed { "-" } else { "" }, self.by.name())
+        format!(
+            "{}{}",
+            if self.is_reversed { "-" } else { "" },
+            self.by.name()
+        )
     }
 }
 
@@ -118,7 +137,13 @@ pub enum By {
 
 impl By {
     /// Every sort key.
-    pub const ALL: [Self; 5] = [Self::Status, Self::Name, Self::Last, Self::Next, Self::Created];
+    pub const ALL: [Self; 5] = [
+        Self::Status,
+        Self::Name,
+        Self::Last,
+        Self::Next,
+        Self::Created,
+    ];
 
     /// Word of URLs.
     pub fn name(self) -> &'static str {
@@ -138,7 +163,11 @@ mod tests {
 
     #[test]
     fn words_name_what_they_say() {
-        assert!(Theme::ALL.into_iter().all(|theme| Theme::parse(theme.name()) == Some(theme)));
+        assert!(
+            Theme::ALL
+                .into_iter()
+                .all(|theme| Theme::parse(theme.name()) == Some(theme))
+        );
         assert_eq!(Theme::parse(""), None);
         for (by, is_reversed) in By::ALL.into_iter().flat_map(|by| [(by, false), (by, true)]) {
             let order = SortOrder { by, is_reversed };

@@ -93,8 +93,16 @@ impl SecondFactor {
     /// Verifies a typed code; `None` if it is neither a code of the app nor a recovery code, or was
     /// used before.
     pub fn verify_code(&self, code: &str, now: Timestamp) -> Option<SecondFactorProof> {
-        let by_app = self.secret.matching_time_step(code, now).map(|step| SecondFactorProof::Code { secret: self.secret.clone(), step });
-        let proof = by_app.or_else(|| LinkCode::parse(code).map(|code| SecondFactorProof::Recovery(code.hash())))?;
+        let by_app =
+            self.secret
+                .matching_time_step(code, now)
+                .map(|step| SecondFactorProof::Code {
+                    secret: self.secret.clone(),
+                    step,
+                });
+        let proof = by_app.or_else(|| {
+            LinkCode::parse(code).map(|code| SecondFactorProof::Recovery(code.hash()))
+        })?;
         self.consume_proof(&proof).map(|_| proof)
     }
 
@@ -103,11 +111,22 @@ impl SecondFactor {
     pub fn consume_proof(&self, proof: &SecondFactorProof) -> Option<Self> {
         match proof {
             SecondFactorProof::Code { secret, step } => {
-                (*secret == self.secret && *step > self.last_used_step).then(|| Self { last_used_step: *step, ..self.clone() })
+                (*secret == self.secret && *step > self.last_used_step).then(|| Self {
+                    last_used_step: *step,
+                    ..self.clone()
+                })
             }
             SecondFactorProof::Recovery(hash) => {
-                let left: Box<[_]> = self.recovery_hashes.iter().filter(|own| *own != hash).copied().collect();
-                (left.len() < self.recovery_hashes.len()).then(|| Self { recovery_hashes: left, ..self.clone() })
+                let left: Box<[_]> = self
+                    .recovery_hashes
+                    .iter()
+                    .filter(|own| *own != hash)
+                    .copied()
+                    .collect();
+                (left.len() < self.recovery_hashes.len()).then(|| Self {
+                    recovery_hashes: left,
+                    ..self.clone()
+                })
             }
         }
     }
@@ -121,14 +140,30 @@ mod tests {
     #[test]
     fn codes_are_those_of_the_standard() {
         let secret = TotpSecret::new(*b"12345678901234567890");
-        for (secs, code) in [(59, "287082"), (1_111_111_109, "081804"), (1_234_567_890, "005924"), (20_000_000_000, "353130")] {
+        for (secs, code) in [
+            (59, "287082"),
+            (1_111_111_109, "081804"),
+            (1_234_567_890, "005924"),
+            (20_000_000_000, "353130"),
+        ] {
             let now = Timestamp::from_secs(secs);
             assert_eq!(secret.code_at(now).as_deref(), Some(code));
-            assert_eq!(secret.matching_time_step(code, now), Some(secs.unsigned_abs() / 30));
+            assert_eq!(
+                secret.matching_time_step(code, now),
+                Some(secs.unsigned_abs() / 30)
+            );
         }
         assert_eq!(secret.to_base32(), "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ");
-        assert_eq!(TotpSecret::parse("GEZD GNBV GY3T QOJQ GEZD GNBV GY3T QOJQ"), Some(secret.clone()));
-        for wrong in ["", "GEZDGNBVGY3TQOJQ", "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJ1", "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQGEZDGNBV"] {
+        assert_eq!(
+            TotpSecret::parse("GEZD GNBV GY3T QOJQ GEZD GNBV GY3T QOJQ"),
+            Some(secret.clone())
+        );
+        for wrong in [
+            "",
+            "GEZDGNBVGY3TQOJQ",
+            "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJ1",
+            "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQGEZDGNBV",
+        ] {
             assert_eq!(TotpSecret::parse(wrong), None, "{wrong}");
         }
         assert_eq!(format!("{secret:?}"), "TotpSecret(..)");
@@ -137,28 +172,64 @@ mod tests {
     #[test]
     fn a_code_is_good_for_a_while_and_once() {
         let secret = TotpSecret::new([7; 20]);
-        let codes: Vec<_> = (0..3).map(|number| LinkCode::from_random([number; LinkCode::LENGTH])).collect();
+        let codes: Vec<_> = (0..3)
+            .map(|number| LinkCode::from_random([number; LinkCode::LENGTH]))
+            .collect();
         let recovery = codes.iter().map(LinkCode::hash).collect();
-        let factor = SecondFactor { secret: secret.clone(), last_used_step: 0, recovery_hashes: recovery };
+        let factor = SecondFactor {
+            secret: secret.clone(),
+            last_used_step: 0,
+            recovery_hashes: recovery,
+        };
         let at = |secs: i64| Timestamp::from_secs(3_000_000 + secs);
         let code = secret.code_at(at(0)).unwrap();
-        for (secs, is_good) in [(-31, false), (-30, true), (0, true), (29, true), (59, true), (60, false)] {
-            assert_eq!(factor.verify_code(&code, at(secs)).is_some(), is_good, "{secs}");
+        for (secs, is_good) in [
+            (-31, false),
+            (-30, true),
+            (0, true),
+            (29, true),
+            (59, true),
+            (60, false),
+        ] {
+            assert_eq!(
+                factor.verify_code(&code, at(secs)).is_some(),
+                is_good,
+                "{secs}"
+            );
         }
         let (first, second) = code.split_at(3);
-        let proof = factor.verify_code(&format!(" {first} {second}"), at(0)).unwrap();
+        let proof = factor
+            .verify_code(&format!(" {first} {second}"), at(0))
+            .unwrap();
         let used = factor.consume_proof(&proof).unwrap();
-        assert_eq!((used.consume_proof(&proof), used.verify_code(&code, at(0))), (None, None));
+        assert_eq!(
+            (used.consume_proof(&proof), used.verify_code(&code, at(0))),
+            (None, None)
+        );
         // A code that the app showed before the used one is not accepted either.
-        assert_eq!(used.verify_code(&secret.code_at(at(-30)).unwrap(), at(0)), None);
-        assert!(used.verify_code(&secret.code_at(at(30)).unwrap(), at(30)).is_some());
+        assert_eq!(
+            used.verify_code(&secret.code_at(at(-30)).unwrap(), at(0)),
+            None
+        );
+        assert!(
+            used.verify_code(&secret.code_at(at(30)).unwrap(), at(30))
+                .is_some()
+        );
         // Verified before the secret was replaced.
-        let other = SecondFactor { secret: TotpSecret::new([8; 20]), ..factor.clone() };
+        let other = SecondFactor {
+            secret: TotpSecret::new([8; 20]),
+            ..factor.clone()
+        };
         assert_eq!(other.consume_proof(&proof), None);
 
-        let proof = used.verify_code(&codes[1].to_string().to_lowercase(), at(0)).unwrap();
+        let proof = used
+            .verify_code(&codes[1].to_string().to_lowercase(), at(0))
+            .unwrap();
         let left = used.consume_proof(&proof).unwrap();
-        assert_eq!((left.recovery_hashes.len(), left.consume_proof(&proof)), (2, None));
+        assert_eq!(
+            (left.recovery_hashes.len(), left.consume_proof(&proof)),
+            (2, None)
+        );
         for wrong in ["", "1", "000000", "12345678", "0000-0000-0000-0009", "ž"] {
             assert_eq!(factor.verify_code(wrong, at(5_000_000)), None, "{wrong}");
         }

@@ -47,7 +47,8 @@ impl Session {
     /// Time at which a session that began at `created` ends if it is used at `now` and then not for
     /// `idle_secs` seconds.
     pub fn expiry(created: Timestamp, now: Timestamp, idle_secs: i64) -> Timestamp {
-        now.plus_secs(idle_secs).min(created.plus_secs(MAX_LIFETIME_SECS))
+        now.plus_secs(idle_secs)
+            .min(created.plus_secs(MAX_LIFETIME_SECS))
     }
 
     /// True if the session has ended.
@@ -62,12 +63,17 @@ impl Session {
 
     /// True if the password was typed a short while ago.
     pub fn is_confirmed(&self, now: Timestamp) -> bool {
-        self.password_confirmed.is_some_and(|at| !at.is_ahead_of(now) && now < at.plus_secs(CONFIRMATION_SECS))
+        self.password_confirmed
+            .is_some_and(|at| !at.is_ahead_of(now) && now < at.plus_secs(CONFIRMATION_SECS))
     }
 
     /// Shortens a user agent to the stored length, without control characters.
     pub fn truncate_user_agent(text: &str) -> Box<str> {
-        text.chars().filter(|c| !c.is_control()).take(Self::MAX_USER_AGENT_CHARS).collect::<String>().into()
+        text.chars()
+            .filter(|c| !c.is_control())
+            .take(Self::MAX_USER_AGENT_CHARS)
+            .collect::<String>()
+            .into()
     }
 }
 
@@ -93,21 +99,46 @@ mod tests {
     #[test]
     fn a_session_ends_when_it_is_not_used_and_in_any_case_after_half_a_year() {
         for (now, over) in [(0, false), (149, false), (150, true)] {
-            assert_eq!(session(50, None).is_expired(Timestamp::from_secs(now)), over, "{now}");
+            assert_eq!(
+                session(50, None).is_expired(Timestamp::from_secs(now)),
+                over,
+                "{now}"
+            );
         }
-        let (half_a_year, at) = (180 * 86_400, Timestamp::from_secs);
-        assert_eq!(Session::expiry(at(0), at(half_a_year - 10), 100), at(half_a_year));
-        assert_eq!(Session::expiry(at(7), at(10), i64::MAX), at(half_a_year + 7));
+        let half_a_year = 180 * 86_400;
+        let at = Timestamp::from_secs;
+        assert_eq!(
+            Session::expiry(at(0), at(half_a_year - 10), 100),
+            at(half_a_year)
+        );
+        assert_eq!(
+            Session::expiry(at(7), at(10), i64::MAX),
+            at(half_a_year + 7)
+        );
         assert_eq!(&*session(0, None).user_agent, "ab");
     }
 
     #[test]
     fn a_use_is_written_once_an_hour_and_a_password_counts_for_a_quarter() {
-        for (now, stale) in [(50, false), (3649, false), (3650, true), (46, false), (45, true)] {
-            assert_eq!(session(50, None).needs_use_recorded(Timestamp::from_secs(now)), stale, "{now}");
+        for (now, stale) in [
+            (50, false),
+            (3649, false),
+            (3650, true),
+            (46, false),
+            (45, true),
+        ] {
+            assert_eq!(
+                session(50, None).needs_use_recorded(Timestamp::from_secs(now)),
+                stale,
+                "{now}"
+            );
         }
         for (now, confirmed) in [(50, true), (949, true), (950, false), (45, false)] {
-            assert_eq!(session(50, Some(50)).is_confirmed(Timestamp::from_secs(now)), confirmed, "{now}");
+            assert_eq!(
+                session(50, Some(50)).is_confirmed(Timestamp::from_secs(now)),
+                confirmed,
+                "{now}"
+            );
         }
         assert!(!session(50, None).is_confirmed(Timestamp::from_secs(50)));
     }

@@ -10,9 +10,18 @@ use crate::domain::ids::UserId;
 use crate::domain::timestamp::Timestamp;
 
 impl WorkingState {
-    pub(super) fn apply_config(&mut self, asked: &ApplyConfigRequest, now: Timestamp) -> ApplyResult {
-        let ApplyConfigRequest { config: wanted, options: manner, uuids: names } = asked;
-        let plan = plan_config(&self.state, wanted, *manner, now, self.numbers.id, names).map_err(CommandError::ConfigConflicts)?;
+    pub(super) fn apply_config(
+        &mut self,
+        asked: &ApplyConfigRequest,
+        now: Timestamp,
+    ) -> ApplyResult {
+        let ApplyConfigRequest {
+            config: wanted,
+            options: manner,
+            uuids: names,
+        } = asked;
+        let plan = plan_config(&self.state, wanted, *manner, now, self.numbers.id, names)
+            .map_err(CommandError::ConfigConflicts)?;
         if plan.uuid_count > names.len() {
             // An object was deleted after the UUIDs were generated.
             return Err(CommandError::Outdated);
@@ -21,13 +30,21 @@ impl WorkingState {
         // Alerts that are due now go to the previous channels.
         for step in &plan.steps {
             match step {
-                PlanStep::UpdateCheck(id, settings) => self.expire_before_edit(*id, &settings.parents, now),
-                PlanStep::PauseCheck(id) | PlanStep::Delete(ExistingObject::Check(id)) => self.expire_if_due(*id, now),
+                PlanStep::UpdateCheck(id, settings) => {
+                    self.expire_before_edit(*id, &settings.parents, now)
+                }
+                PlanStep::PauseCheck(id) | PlanStep::Delete(ExistingObject::Check(id)) => {
+                    self.expire_if_due(*id, now)
+                }
                 _ => {}
             }
         }
-        plan.steps.into_iter().for_each(|step| self.execute_step(step, now));
-        Ok(CommandOutcome::ConfigApplied(AppliedConfig { changes: plan.changes }))
+        plan.steps
+            .into_iter()
+            .for_each(|step| self.execute_step(step, now));
+        Ok(CommandOutcome::ConfigApplied(AppliedConfig {
+            changes: plan.changes,
+        }))
     }
 
     /// Executes a step. The plan guarantees that none is refused.
@@ -35,17 +52,28 @@ impl WorkingState {
         match step {
             PlanStep::PutProject(project) => drop(self.put_project(project)),
             PlanStep::PutChannel(channel) => drop(self.put_channel(channel)),
-            PlanStep::CreateCheck { id, names, project, settings } => drop(self.insert_check_with_id(id, project, names, *settings, now)),
+            PlanStep::CreateCheck {
+                id,
+                names,
+                project,
+                settings,
+            } => drop(self.insert_check_with_id(id, project, names, *settings, now)),
             PlanStep::UpdateCheck(id, settings) => {
                 if let Ok(check) = self.find_check(id) {
                     self.apply_settings(check, *settings, now);
                 }
             }
-            PlanStep::PauseCheck(id) => self.expect_accepted(|working| working.pause_check(id, now)),
-            PlanStep::ResumeCheck(id) => self.expect_accepted(|working| working.resume_check(id, now)),
+            PlanStep::PauseCheck(id) => {
+                self.expect_accepted(|working| working.pause_check(id, now))
+            }
+            PlanStep::ResumeCheck(id) => {
+                self.expect_accepted(|working| working.resume_check(id, now))
+            }
             PlanStep::PutWindow(window) => self.put_window(window, now),
             PlanStep::CreateKey(id, key) => drop(self.insert_key(id, *key, now)),
-            PlanStep::CreateUser { id, user, disabled } => drop(self.insert_user(id, *user, disabled, now)),
+            PlanStep::CreateUser { id, user, disabled } => {
+                drop(self.insert_user(id, *user, disabled, now))
+            }
             PlanStep::UpdateUser(id, changes) => self.execute_user_update(id, *changes, now),
             PlanStep::Delete(found) => self.expect_accepted(|working| match found {
                 ExistingObject::Channel(id) => working.delete_channel(id),

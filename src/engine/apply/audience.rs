@@ -40,7 +40,8 @@ impl WorkingState {
     /// notified of its end.
     pub(super) fn is_unnotified(&self, check: &Check, channel: &Channel) -> bool {
         // An alert that is resent regularly needs no delivery.
-        !channel::needs_resend(&channel.settings) && self.audience_notes.is_unnotified(check, channel.id)
+        !channel::needs_resend(&channel.settings)
+            && self.audience_notes.is_unnotified(check, channel.id)
     }
 
     /// Records that a channel was not notified of the newest downtime of a check: the row ended
@@ -49,7 +50,9 @@ impl WorkingState {
         if row.event != AlertEvent::Down || row.attempts > 0 {
             return;
         }
-        let Some(channel) = self.state.channel(row.channel) else { return };
+        let Some(channel) = self.state.channel(row.channel) else {
+            return;
+        };
         if !is_end_suppressed(channel, outcome) {
             return;
         }
@@ -57,20 +60,27 @@ impl WorkingState {
         if let Some(check) = self.state.check(row.check).filter(is_newest)
             && !self.audience_notes.is_unnotified(check, row.channel)
         {
-            self.audience_notes.set(check, row.channel, AudienceNote::Unnotified);
+            self.audience_notes
+                .set(check, row.channel, AudienceNote::Unnotified);
         }
     }
 
     /// Records that a channel was notified of all checks of its audience that are down, by a
     /// reminder that names them.
     pub(super) fn note_reminded(&mut self, id: ChannelId) {
-        let Some(channel) = self.state.channel(id) else { return };
+        let Some(channel) = self.state.channel(id) else {
+            return;
+        };
         let unnotified = self.audience_notes.unnotified_of(channel.project, id);
         if unnotified.is_empty() {
             return;
         }
         let hearing = self.state.audience_membership(channel);
-        for check in unnotified.into_iter().filter_map(|id| self.state.check(id)).filter(|check| hearing.includes(check)) {
+        for check in unnotified
+            .into_iter()
+            .filter_map(|id| self.state.check(id))
+            .filter(|check| hearing.includes(check))
+        {
             self.audience_notes.set_notified(check, id);
         }
     }
@@ -82,14 +92,27 @@ impl WorkingState {
             Some(AudienceNote::Closed) => {
                 self.audience_notes.set_notified(check, channel.id);
                 if channel.settings.handles_event(AlertEvent::Down) {
-                    let row = self.new_outbox_row(channel.id, check, AlertEvent::Down, check.state.changed, now);
+                    let row = self.new_outbox_row(
+                        channel.id,
+                        check,
+                        AlertEvent::Down,
+                        check.state.changed,
+                        now,
+                    );
                     self.queue_row(channel, row, now);
                 }
             }
             Some(AudienceNote::Unnotified | AudienceNote::Notified) => {}
-            None if !channel.settings.handles_event(AlertEvent::Down) || channel::needs_resend(&channel.settings) => {}
+            None if !channel.settings.handles_event(AlertEvent::Down)
+                || channel::needs_resend(&channel.settings) => {}
             None => {
-                let row = self.new_outbox_row(channel.id, check, AlertEvent::Down, check.state.changed, now);
+                let row = self.new_outbox_row(
+                    channel.id,
+                    check,
+                    AlertEvent::Down,
+                    check.state.changed,
+                    now,
+                );
                 self.note_unsent(&row, DeliveryResult::Skipped);
                 self.log_delivery(&row, DeliveryResult::Skipped, JOINED_LATE, now);
             }
@@ -104,28 +127,43 @@ impl WorkingState {
         if channel.settings.handles_event(AlertEvent::Closed) {
             let row = self.new_outbox_row(channel.id, check, AlertEvent::Closed, now, now);
             self.queue_row(channel, row, now);
-            self.audience_notes.set(check, channel.id, AudienceNote::Closed);
+            self.audience_notes
+                .set(check, channel.id, AudienceNote::Closed);
         } else {
-            self.audience_notes.set(check, channel.id, AudienceNote::Left);
+            self.audience_notes
+                .set(check, channel.id, AudienceNote::Left);
         }
     }
 
     /// Records the channels that join and leave the audience of a check that is down, before the
     /// check gets other settings.
     pub(super) fn note_audience_of(&mut self, check: &Check) {
-        let Some(old) = self.state.check(check.id).filter(|old| old.state.notification.is_notified()) else { return };
-        let (old_ids, ids) = (&old.settings.channels, &check.settings.channels);
+        let Some(old) = self
+            .state
+            .check(check.id)
+            .filter(|old| old.state.notification.is_notified())
+        else {
+            return;
+        };
+        let old_ids = &old.settings.channels;
+        let ids = &check.settings.channels;
         if old_ids == ids {
             return;
         }
-        let changed = old_ids.iter().filter(|id| !ids.contains(id)).chain(ids.iter().filter(|id| !old_ids.contains(id)));
+        let changed = old_ids
+            .iter()
+            .filter(|id| !ids.contains(id))
+            .chain(ids.iter().filter(|id| !old_ids.contains(id)));
         let changed = changed.filter_map(|id| self.state.channel(*id));
-        let channels: BTreeSet<_> = changed.flat_map(|channel| with_members(&self.state, channel)).collect();
+        let channels: BTreeSet<_> = changed
+            .flat_map(|channel| with_members(&self.state, channel))
+            .collect();
         for channel in channels.into_iter().filter_map(|id| self.state.channel(id)) {
             let hearing = self.state.audience_membership(channel);
             let was_in = hearing.includes(old);
             if was_in != hearing.includes(check) {
-                self.audience_notes.note_membership_change(check, channel.id, was_in);
+                self.audience_notes
+                    .note_membership_change(check, channel.id, was_in);
             }
         }
     }
@@ -133,27 +171,53 @@ impl WorkingState {
     /// Changes, creates or deletes a channel. Records which audiences of checks that are down the
     /// channel and the members of its group join and leave.
     pub(super) fn change_channel(&mut self, channel: &Channel, change: impl FnOnce(&mut Self)) {
-        let Some(project_state) = self.state.project(channel.project).filter(|project_state| !project_state.alerted_down().is_empty())
+        let Some(project_state) = self
+            .state
+            .project(channel.project)
+            .filter(|project_state| !project_state.alerted_down().is_empty())
         else {
             return change(self);
         };
         let announced: Vec<_> = project_state.alerted_down().iter().copied().collect();
         // Only the audiences of these channels can differ afterwards.
-        let groups = project_state.channels.get(&channel.id).into_iter().map(Arc::as_ref).chain([channel]);
-        let ids: BTreeSet<_> = groups.flat_map(|group| with_members(&self.state, group)).collect();
-        let hearing = |state: &State, id| state.channel(id).map(|channel| state.audience_membership(channel));
-        let before: Vec<_> = ids.into_iter().map(|id| (id, hearing(&self.state, id))).collect();
+        let groups = project_state
+            .channels
+            .get(&channel.id)
+            .into_iter()
+            .map(Arc::as_ref)
+            .chain([channel]);
+        let ids: BTreeSet<_> = groups
+            .flat_map(|group| with_members(&self.state, group))
+            .collect();
+        let hearing = |state: &State, id| {
+            state
+                .channel(id)
+                .map(|channel| state.audience_membership(channel))
+        };
+        let before: Vec<_> = ids
+            .into_iter()
+            .map(|id| (id, hearing(&self.state, id)))
+            .collect();
         change(self);
         let mut changed = Vec::new();
         for (id, old) in before {
-            changed.extend(hearing(&self.state, id).filter(|new| old.as_ref() != Some(new)).map(|new| (id, old, new)));
+            changed.extend(
+                hearing(&self.state, id)
+                    .filter(|new| old.as_ref() != Some(new))
+                    .map(|new| (id, old, new)),
+            );
         }
-        let pairs = changed.iter().flat_map(|changed| announced.iter().map(move |check| (changed, *check)));
+        let pairs = changed
+            .iter()
+            .flat_map(|changed| announced.iter().map(move |check| (changed, *check)));
         for ((channel, old, new), check) in pairs.take(MAX_COMPARED_PAIRS) {
-            let Some(check) = self.state.check(check) else { continue };
+            let Some(check) = self.state.check(check) else {
+                continue;
+            };
             let was_in = old.as_ref().is_some_and(|old| old.includes(check));
             if was_in != new.includes(check) {
-                self.audience_notes.note_membership_change(check, *channel, was_in);
+                self.audience_notes
+                    .note_membership_change(check, *channel, was_in);
             }
         }
     }
@@ -164,9 +228,17 @@ impl WorkingState {
         while self.has_alert_rows_left()
             && let Some((check, channel, was_in)) = self.audience_notes.take_next_pending()
         {
-            let found = self.state.check(check).filter(|check| check.state.notification.is_notified()).cloned();
-            let (Some(check), Some(channel)) = (found, self.state.channel(channel).cloned()) else { continue };
-            let hearing = known.entry(channel.id).or_insert_with(|| self.state.audience_membership(&channel));
+            let found = self
+                .state
+                .check(check)
+                .filter(|check| check.state.notification.is_notified())
+                .cloned();
+            let (Some(check), Some(channel)) = (found, self.state.channel(channel).cloned()) else {
+                continue;
+            };
+            let hearing = known
+                .entry(channel.id)
+                .or_insert_with(|| self.state.audience_membership(&channel));
             let is_in = hearing.includes(&check);
             self.compare_membership(&channel, &check, (was_in, is_in), now);
         }
@@ -177,8 +249,13 @@ impl WorkingState {
     pub(super) fn compare_audience_of(&mut self, check: &Check, now: Timestamp) {
         let moved = self.audience_notes.take_pending_of(check);
         // The rows are about the flip at which it went down.
-        let Some(old) = self.state.check(check.id).filter(|_| !moved.is_empty()) else { return };
-        let check = Check { state: old.state, ..check.clone() };
+        let Some(old) = self.state.check(check.id).filter(|_| !moved.is_empty()) else {
+            return;
+        };
+        let check = Check {
+            state: old.state,
+            ..check.clone()
+        };
         for (channel, was_in) in moved {
             if let Some(channel) = self.state.channel(channel).cloned() {
                 let is_in = self.state.audience_membership(&channel).includes(&check);
@@ -187,7 +264,13 @@ impl WorkingState {
         }
     }
 
-    fn compare_membership(&mut self, channel: &Channel, check: &Check, was_and_is_in: (bool, bool), now: Timestamp) {
+    fn compare_membership(
+        &mut self,
+        channel: &Channel,
+        check: &Check,
+        was_and_is_in: (bool, bool),
+        now: Timestamp,
+    ) {
         match was_and_is_in {
             (true, false) => self.leave_audience(channel, check, now),
             (false, true) => self.join_audience(channel, check, now),
@@ -208,6 +291,12 @@ pub fn is_end_suppressed(channel: &Channel, outcome: DeliveryResult) -> bool {
 }
 
 /// A channel, and its members if it is a group.
-fn with_members<'a>(state: &'a State, channel: &'a Channel) -> impl Iterator<Item = ChannelId> + 'a {
-    state.members_of(channel).map(|member| member.id).chain([channel.id])
+fn with_members<'a>(
+    state: &'a State,
+    channel: &'a Channel,
+) -> impl Iterator<Item = ChannelId> + 'a {
+    state
+        .members_of(channel)
+        .map(|member| member.id)
+        .chain([channel.id])
 }

@@ -19,16 +19,34 @@ use crate::domain::timestamp::Timestamp;
 const MAX_EXPIRED_CHILDREN: usize = 512;
 
 impl WorkingState {
-    pub(super) fn create_check(&mut self, request: CreateCheckRequest, now: Timestamp) -> ApplyResult {
-        let CreateCheckRequest { project, mut edit, mut unique, uuids: names } = request;
+    pub(super) fn create_check(
+        &mut self,
+        request: CreateCheckRequest,
+        now: Timestamp,
+    ) -> ApplyResult {
+        let CreateCheckRequest {
+            project,
+            mut edit,
+            mut unique,
+            uuids: names,
+        } = request;
         // A request may repeat them thousands of times.
         unique.sort_unstable();
         unique.dedup();
-        let found = if unique.is_empty() { None } else { self.state.check_by_unique(project, &edit, &unique) };
+        let found = if unique.is_empty() {
+            None
+        } else {
+            self.state.check_by_unique(project, &edit, &unique)
+        };
         let new = CheckSettings::default();
-        let stored = found.and_then(|id| self.state.check(id)).map_or(&new, |check| &check.settings);
+        let stored = found
+            .and_then(|id| self.state.check(id))
+            .map_or(&new, |check| &check.settings);
         // Without `unique` the caller has already checked the lengths.
-        if let Some(field) = edit.first_overlong_field(stored).filter(|_| !unique.is_empty()) {
+        if let Some(field) = edit
+            .first_overlong_field(stored)
+            .filter(|_| !unique.is_empty())
+        {
             return Err(CommandError::FieldTooLong(field));
         }
         if let Some(id) = found {
@@ -37,22 +55,38 @@ impl WorkingState {
         self.ensure_check_limit(project, |limit| limit)?;
         let channels = self.resolve_edited_channels(project, &mut edit)?;
         let settings = edit.apply_to(&new, channels);
-        Ok(CommandOutcome::CheckCreated(Box::new(self.insert_check(project, names, settings, now))))
+        Ok(CommandOutcome::CheckCreated(Box::new(
+            self.insert_check(project, names, settings, now),
+        )))
     }
 
-    pub(super) fn update_check(&mut self, id: CheckId, mut edit: CheckEdit, now: Timestamp) -> ApplyResult {
+    pub(super) fn update_check(
+        &mut self,
+        id: CheckId,
+        mut edit: CheckEdit,
+        now: Timestamp,
+    ) -> ApplyResult {
         let check = self.find_check(id)?;
         let channels = self.resolve_edited_channels(check.project, &mut edit)?;
         let settings = edit.apply_to(&check.settings, channels);
-        Ok(CommandOutcome::Check(Box::new(self.apply_settings(check, settings, now))))
+        Ok(CommandOutcome::Check(Box::new(
+            self.apply_settings(check, settings, now),
+        )))
     }
 
     /// Changes the settings of a check.
-    pub(super) fn apply_settings(&mut self, check: Check, settings: CheckSettings, now: Timestamp) -> Check {
+    pub(super) fn apply_settings(
+        &mut self,
+        check: Check,
+        settings: CheckSettings,
+        now: Timestamp,
+    ) -> Check {
         self.expire_before_edit(check.id, &settings.parents, now);
         let mut check = self.find_check(check.id).unwrap_or(check);
         let mut flips = Vec::new();
-        check.state.change_settings(&check.settings, &settings, now, &mut flips);
+        check
+            .state
+            .change_settings(&check.settings, &settings, now, &mut flips);
         check.settings = Arc::new(settings);
         self.put_check(check, &flips, now)
     }
@@ -65,7 +99,9 @@ impl WorkingState {
     }
 
     pub(super) fn resume_check(&mut self, id: CheckId, now: Timestamp) -> ApplyResult {
-        self.transition(id, now, |state, settings, flips| state.resume(settings, now, flips))
+        self.transition(id, now, |state, settings, flips| {
+            state.resume(settings, now, flips)
+        })
     }
 
     /// Pauses or resumes: `turn` changes the state, or returns `false` if the check is not paused.
@@ -82,7 +118,9 @@ impl WorkingState {
         if !turn(&mut check.state, &check.settings, &mut flips) {
             return Err(CommandError::NotPaused);
         }
-        Ok(CommandOutcome::Check(Box::new(self.put_check(check, &flips, now))))
+        Ok(CommandOutcome::Check(Box::new(
+            self.put_check(check, &flips, now),
+        )))
     }
 
     pub(super) fn delete_check(&mut self, id: CheckId, now: Timestamp) -> ApplyResult {
@@ -111,7 +149,9 @@ impl WorkingState {
     }
 
     fn expire_one(&mut self, id: CheckId, now: Timestamp) {
-        let Ok(mut check) = self.find_check(id) else { return };
+        let Ok(mut check) = self.find_check(id) else {
+            return;
+        };
         let mut flips = Vec::new();
         check.state.apply_deadline(&check.settings, now, &mut flips);
         if !flips.is_empty() || check.state.is_notification_due(now) {
@@ -126,7 +166,11 @@ impl WorkingState {
     /// depend on this check.
     pub(super) fn expire_if_due(&mut self, id: CheckId, now: Timestamp) {
         let decides = |check: &Check| {
-            check.state.is_alert_held() || check.state.next_evaluation(&check.settings).is_some_and(|at| at <= now)
+            check.state.is_alert_held()
+                || check
+                    .state
+                    .next_evaluation(&check.settings)
+                    .is_some_and(|at| at <= now)
         };
         if self.state.check(id).is_some_and(decides) {
             self.expire_with_parents(id, &[], now);
@@ -145,7 +189,10 @@ impl WorkingState {
     fn expire_with_parents(&mut self, id: CheckId, new_parents: &[CheckId], now: Timestamp) {
         let due = |id: CheckId| {
             let check = self.state.check(id)?;
-            let at = check.state.next_evaluation(&check.settings).filter(|at| *at <= now)?;
+            let at = check
+                .state
+                .next_evaluation(&check.settings)
+                .filter(|at| *at <= now)?;
             Some((at, id))
         };
         // Several paths may lead to a parent: each is visited once.
@@ -154,8 +201,16 @@ impl WorkingState {
         let mut all = BTreeSet::new();
         while let Some(id) = next.pop() {
             all.extend(due(id));
-            let parents = self.state.check(id).map_or(&[][..], |check| check.settings.parents.ids());
-            next.extend(parents.iter().copied().filter(|parent| visited.insert(*parent)));
+            let parents = self
+                .state
+                .check(id)
+                .map_or(&[][..], |check| check.settings.parents.ids());
+            next.extend(
+                parents
+                    .iter()
+                    .copied()
+                    .filter(|parent| visited.insert(*parent)),
+            );
         }
         all.into_iter().for_each(|(_, id)| self.expire_one(id, now));
     }
@@ -163,14 +218,32 @@ impl WorkingState {
     /// Applies what fell due by `until` for the checks that depend on a check that is about to
     /// change.
     pub(super) fn expire_children(&mut self, parent: CheckId, until: Timestamp, now: Timestamp) {
-        let Some(project) = self.state.check(parent).and_then(|check| self.state.project(check.project)) else { return };
+        let Some(project) = self
+            .state
+            .check(parent)
+            .and_then(|check| self.state.project(check.project))
+        else {
+            return;
+        };
         if project.children_of(parent).next().is_none() {
             return;
         }
-        let (mut due, mut next, mut seen) = (BTreeSet::new(), vec![parent], 0);
+        let mut due = BTreeSet::new();
+        let mut next = vec![parent];
+        let mut seen = 0;
         while let Some(parent) = next.pop() {
-            for child in project.children_of(parent).filter_map(|id| self.state.check(id)).take(MAX_EXPIRED_CHILDREN - seen) {
-                due.extend(child.state.next_evaluation(&child.settings).filter(|at| *at <= until.min(now)).map(|at| (at, child.id)));
+            for child in project
+                .children_of(parent)
+                .filter_map(|id| self.state.check(id))
+                .take(MAX_EXPIRED_CHILDREN - seen)
+            {
+                due.extend(
+                    child
+                        .state
+                        .next_evaluation(&child.settings)
+                        .filter(|at| *at <= until.min(now))
+                        .map(|at| (at, child.id)),
+                );
                 next.push(child.id);
                 seen += 1;
             }
@@ -192,7 +265,8 @@ impl WorkingState {
     ) -> ApplyResult {
         let mut check = self.find_check(id)?;
         if let Some(parents) = &parents {
-            self.validate_parents(&check, parents).map_err(CommandError::InvalidParents)?;
+            self.validate_parents(&check, parents)
+                .map_err(CommandError::InvalidParents)?;
         }
         let parents = parents.unwrap_or_else(|| check.settings.parents.clone());
         self.expire_before_edit(id, &parents, now);
@@ -201,20 +275,44 @@ impl WorkingState {
         settings.failure_threshold = after.unwrap_or(settings.failure_threshold);
         settings.parents = parents;
         check.state.unused_since_import = false;
-        Ok(CommandOutcome::Check(Box::new(self.put_check(check, &[], now))))
+        Ok(CommandOutcome::Check(Box::new(self.put_check(
+            check,
+            &[],
+            now,
+        ))))
     }
 
-    pub(super) fn assign_channel(&mut self, channel: ChannelId, checks: Vec<CheckId>, assigned: bool, now: Timestamp) -> ApplyResult {
-        let project = self.state.channel(channel).ok_or(CommandError::NotFound)?.project;
+    pub(super) fn assign_channel(
+        &mut self,
+        channel: ChannelId,
+        checks: Vec<CheckId>,
+        assigned: bool,
+        now: Timestamp,
+    ) -> ApplyResult {
+        let project = self
+            .state
+            .channel(channel)
+            .ok_or(CommandError::NotFound)?
+            .project;
         let mut count = 0;
         for id in checks {
-            let Ok(mut check) = self.find_check(id) else { continue };
+            let Ok(mut check) = self.find_check(id) else {
+                continue;
+            };
             if check.project != project || check.settings.channels.contains(&channel) == assigned {
                 continue;
             }
             self.expire_if_due(id, now);
-            check.state = self.state.check(id).map_or(check.state, |check| check.state);
-            let others = check.settings.channels.iter().copied().filter(|other| *other != channel);
+            check.state = self
+                .state
+                .check(id)
+                .map_or(check.state, |check| check.state);
+            let others = check
+                .settings
+                .channels
+                .iter()
+                .copied()
+                .filter(|other| *other != channel);
             let channels: BTreeSet<_> = others.chain(assigned.then_some(channel)).collect();
             Arc::make_mut(&mut check.settings).channels = channels.into_iter().collect();
             check.state.unused_since_import = false;
@@ -226,12 +324,19 @@ impl WorkingState {
 
     pub(super) fn rearm_checks(&mut self, ids: &[CheckId], now: Timestamp) -> CommandOutcome {
         for id in ids {
-            let Ok(mut check) = self.find_check(*id) else { continue };
+            let Ok(mut check) = self.find_check(*id) else {
+                continue;
+            };
             if check.state.has_future_times(&check.settings, now) {
                 self.expire_if_due(*id, now);
-                check.state = self.state.check(*id).map_or(check.state, |check| check.state);
+                check.state = self
+                    .state
+                    .check(*id)
+                    .map_or(check.state, |check| check.state);
                 let mut flips = Vec::new();
-                check.state.clamp_future_times(&check.settings, now, &mut flips);
+                check
+                    .state
+                    .clamp_future_times(&check.settings, now, &mut flips);
                 self.put_check(check, &flips, now);
             }
         }
@@ -247,11 +352,26 @@ impl WorkingState {
     ) -> Result<(), CommandError> {
         let project_state = self.state.project(project).ok_or(CommandError::NotFound)?;
         // A u32 fits a usize on every target with sockets.
-        let most = most(project_state.project.check_limit.map(|limit| limit as usize));
-        if most.is_some_and(|most| project_state.checks.len() >= most) { Err(CommandError::CheckLimitReached) } else { Ok(()) }
+        let most = most(
+            project_state
+                .project
+                .check_limit
+                .map(|limit| limit as usize),
+        );
+        if most.is_some_and(|most| project_state.checks.len() >= most) {
+            Err(CommandError::CheckLimitReached)
+        } else {
+            Ok(())
+        }
     }
 
-    pub(super) fn insert_check(&mut self, project: ProjectId, names: CheckUuids, settings: CheckSettings, now: Timestamp) -> Check {
+    pub(super) fn insert_check(
+        &mut self,
+        project: ProjectId,
+        names: CheckUuids,
+        settings: CheckSettings,
+        now: Timestamp,
+    ) -> Check {
         let id = CheckId(self.next_id());
         self.insert_check_with_id(id, project, names, settings, now)
     }
@@ -265,19 +385,43 @@ impl WorkingState {
         now: Timestamp,
     ) -> Check {
         let CheckUuids { uuid, badge } = names;
-        let check = Check { id, uuid, badge, project, settings: Arc::new(settings), state: CheckState::new(now), alerted_names: None };
+        let check = Check {
+            id,
+            uuid,
+            badge,
+            project,
+            settings: Arc::new(settings),
+            state: CheckState::new(now),
+            alerted_names: None,
+        };
         self.put_check(check, &[], now)
     }
 
     /// Finds a check to change or show, without deleted channels and parents.
     pub(super) fn find_check(&self, id: CheckId) -> Result<Check, CommandError> {
-        let mut check = self.state.check(id).cloned().ok_or(CommandError::NotFound)?;
-        let channels: Box<[_]> = self.state.channels_of(&check).map(|channel| channel.id).collect();
+        let mut check = self
+            .state
+            .check(id)
+            .cloned()
+            .ok_or(CommandError::NotFound)?;
+        let channels: Box<[_]> = self
+            .state
+            .channels_of(&check)
+            .map(|channel| channel.id)
+            .collect();
         if channels.len() < check.settings.channels.len() {
             Arc::make_mut(&mut check.settings).channels = channels;
         }
-        if check.settings.parents.ids().iter().any(|parent| self.state.check(*parent).is_none()) {
-            Arc::make_mut(&mut check.settings).parents.retain(|parent| self.state.check(parent).is_some());
+        if check
+            .settings
+            .parents
+            .ids()
+            .iter()
+            .any(|parent| self.state.check(*parent).is_none())
+        {
+            Arc::make_mut(&mut check.settings)
+                .parents
+                .retain(|parent| self.state.check(parent).is_some());
         }
         Ok(check)
     }
@@ -292,19 +436,39 @@ impl WorkingState {
         check
     }
 
-    fn resolve_edited_channels(&self, project: ProjectId, edit: &mut CheckEdit) -> Result<Option<Box<[ChannelId]>>, CommandError> {
-        edit.channels.take().map(|choice| self.resolve_channel_choice(project, &choice)).transpose()
+    fn resolve_edited_channels(
+        &self,
+        project: ProjectId,
+        edit: &mut CheckEdit,
+    ) -> Result<Option<Box<[ChannelId]>>, CommandError> {
+        edit.channels
+            .take()
+            .map(|choice| self.resolve_channel_choice(project, &choice))
+            .transpose()
     }
 
     /// Resolves the channels that a request lists: each item is the UUID (lower case) or the name
     /// of exactly one channel of the project.
-    pub(super) fn resolve_channel_choice(&self, project: ProjectId, choice: &ChannelSelection) -> Result<Box<[ChannelId]>, CommandError> {
-        let channels = &self.state.project(project).ok_or(CommandError::NotFound)?.channels;
-        let ChannelSelection::Listed(items) = choice else { return Ok(channels.keys().copied().collect()) };
+    pub(super) fn resolve_channel_choice(
+        &self,
+        project: ProjectId,
+        choice: &ChannelSelection,
+    ) -> Result<Box<[ChannelId]>, CommandError> {
+        let channels = &self
+            .state
+            .project(project)
+            .ok_or(CommandError::NotFound)?
+            .channels;
+        let ChannelSelection::Listed(items) = choice else {
+            return Ok(channels.keys().copied().collect());
+        };
         // A request may list half a million items: each must cost only one lookup.
         let mut fitting = HashMap::<Box<str>, BTreeSet<ChannelId>>::new();
         for channel in channels.values() {
-            for key in [Box::from(channel.name.as_str()), channel.uuid.to_string().into()] {
+            for key in [
+                Box::from(channel.name.as_str()),
+                channel.uuid.to_string().into(),
+            ] {
                 fitting.entry(key).or_default().insert(channel.id);
             }
         }

@@ -6,7 +6,10 @@ use super::super::command::{CommandError, CommandOutcome, DeliveryReport, SendRe
 use super::super::state::Change;
 use super::alert::{CHANNEL_DISABLED, CHECK_GONE};
 use super::{ApplyResult, WorkingState};
-use crate::domain::alert::{AlertEvent, BatchPart, DeliveryProof, DeliveryRecord, DeliveryResult, NotificationState, OutboxRow, Recipient};
+use crate::domain::alert::{
+    AlertEvent, BatchPart, DeliveryProof, DeliveryRecord, DeliveryResult, NotificationState,
+    OutboxRow, Recipient,
+};
 use crate::domain::channel::ChannelClass;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber};
 use crate::domain::project::Channel;
@@ -25,13 +28,20 @@ impl WorkingState {
     /// True if the check of a row was deleted while the row was being sent. It is not sent again,
     /// unless it announces the deletion.
     fn is_check_gone(&self, row: &OutboxRow) -> bool {
-        row.deleted_check.is_none() && row.check != CheckId(0) && self.state.check(row.check).is_none()
+        row.deleted_check.is_none()
+            && row.check != CheckId(0)
+            && self.state.check(row.check).is_none()
     }
 
     /// True if a row was begun as part of a message whose last row never began, so that nothing was
     /// sent.
     fn is_unsent_part(&self, row: &OutboxRow) -> bool {
-        let last = |part: BatchPart| self.state.outbox.get(part.last_row).is_some_and(|last| last.attempts == part.attempts);
+        let last = |part: BatchPart| {
+            self.state
+                .outbox
+                .get(part.last_row)
+                .is_some_and(|last| last.attempts == part.attempts)
+        };
         row.part.is_some_and(last)
     }
 
@@ -44,18 +54,37 @@ impl WorkingState {
         last: Option<DeliveryNumber>,
         now: Timestamp,
     ) -> CommandOutcome {
-        let part = last.and_then(|last| Some(BatchPart { last_row: last, attempts: self.state.outbox.get(last)?.attempts }));
+        let part = last.and_then(|last| {
+            Some(BatchPart {
+                last_row: last,
+                attempts: self.state.outbox.get(last)?.attempts,
+            })
+        });
         let mut begun = Vec::with_capacity(numbers.len());
         for number in numbers {
             // Rows of a deleted or disabled channel are about to be removed.
-            let Some(row) = self.state.outbox.get(number).filter(|row| self.state.is_sendable(row.channel)) else { continue };
+            let Some(row) = self
+                .state
+                .outbox
+                .get(number)
+                .filter(|row| self.state.is_sendable(row.channel))
+            else {
+                continue;
+            };
             let mut row = OutboxRow::clone(row);
             if row.attempt_started.is_some() && !self.is_unsent_part(&row) {
                 // The result of an earlier attempt was never reported. If this process did not
                 // begin it, the server stopped in the meantime.
-                row.interruptions = row.interruptions.saturating_add(u8::from(!self.state.outbox.is_sending(number)));
+                row.interruptions = row
+                    .interruptions
+                    .saturating_add(u8::from(!self.state.outbox.is_sending(number)));
                 row.may_be_duplicate = true;
-                row.recipients = row.recipients.iter().cloned().map(Recipient::after_interruption).collect();
+                row.recipients = row
+                    .recipients
+                    .iter()
+                    .cloned()
+                    .map(Recipient::after_interruption)
+                    .collect();
             }
             if self.is_check_gone(&row) {
                 self.finish_row(&row, DeliveryResult::Skipped, CHECK_GONE, now);
@@ -75,43 +104,91 @@ impl WorkingState {
         CommandOutcome::DeliveriesBegun(begun)
     }
 
-    /// True if a channel still has the settings that a message was sent with. `None`: nothing was sent.
+    /// True if a channel still has the settings that a message was sent with. `None`: nothing was
+    /// sent.
     fn is_current(&self, id: ChannelId, sent_to: Option<&Channel>) -> bool {
-        sent_to.is_none_or(|sent_to| self.state.channel(id).is_some_and(|now| now.settings == sent_to.settings))
+        sent_to.is_none_or(|sent_to| {
+            self.state
+                .channel(id)
+                .is_some_and(|now| now.settings == sent_to.settings)
+        })
     }
 
     /// Records the results of an attempt for those recipients that the channel still has.
     fn note_recipients(&mut self, id: ChannelId, results: &[Recipient], now: Timestamp) {
-        let Some(channel) = self.state.channel(id).cloned() else { return };
-        let has_unsubscribed = |address: &str| channel.health.unsubscribed.iter().any(|gone| **gone == *address);
-        let is_recipient = |address: &str| channel.settings.recipients().any(|other| other == address) && !has_unsubscribed(address);
-        let current = results.iter().filter(|result| is_recipient(&result.address));
+        let Some(channel) = self.state.channel(id).cloned() else {
+            return;
+        };
+        let has_unsubscribed = |address: &str| {
+            channel
+                .health
+                .unsubscribed
+                .iter()
+                .any(|gone| **gone == *address)
+        };
+        let is_recipient = |address: &str| {
+            channel.settings.recipients().any(|other| other == address)
+                && !has_unsubscribed(address)
+        };
+        let current = results
+            .iter()
+            .filter(|result| is_recipient(&result.address));
         self.update_health(id, |health| health.note_recipients(current, now));
     }
 
     /// Records the results of attempts.
-    pub(super) fn record_delivery_reports(&mut self, reports: Vec<DeliveryReport>, now: Timestamp) -> CommandOutcome {
+    pub(super) fn record_delivery_reports(
+        &mut self,
+        reports: Vec<DeliveryReport>,
+        now: Timestamp,
+    ) -> CommandOutcome {
         for report in reports {
-            let DeliveryReport { channel, sent_to, rows, merged_into: told_with, result: sent, status, recipients } = report;
+            let DeliveryReport {
+                channel,
+                sent_to,
+                rows,
+                merged_into: told_with,
+                result: sent,
+                status,
+                recipients,
+            } = report;
             // The result says nothing about settings that the channel got in the meantime.
             let is_current = self.is_current(channel, sent_to.as_deref());
-            let sent = if is_current { sent } else { sent.with_outdated_settings() };
+            let sent = if is_current {
+                sent
+            } else {
+                sent.with_outdated_settings()
+            };
             if is_current && let Some(recipients) = &recipients {
                 self.note_recipients(channel, recipients, now);
             }
-            let rows: Vec<_> = rows.iter().filter_map(|number| self.state.outbox.get(*number)).cloned().collect();
-            if let SendResult::Retry { reason, may_have_arrived: doubtful } = &sent {
+            let rows: Vec<_> = rows
+                .iter()
+                .filter_map(|number| self.state.outbox.get(*number))
+                .cloned()
+                .collect();
+            if let SendResult::Retry {
+                reason,
+                may_have_arrived: doubtful,
+            } = &sent
+            {
                 for row in rows {
                     if self.is_check_gone(&row) {
                         self.finish_row(&row, DeliveryResult::Skipped, CHECK_GONE, now);
                         continue;
                     }
                     let mut row = OutboxRow::clone(&row);
-                    (row.attempt_started, row.may_be_duplicate) = (None, row.may_be_duplicate || *doubtful);
+                    (row.attempt_started, row.may_be_duplicate) =
+                        (None, row.may_be_duplicate || *doubtful);
                     if let Some(results) = &recipients {
                         let settings = self.state.channel(channel).map(|channel| &channel.settings);
-                        let is_address = |address: &str| settings.is_some_and(|settings| settings.recipients().any(|to| to == address));
-                        row.recipients = Recipient::after_attempt(&row.recipients, results, is_address);
+                        let is_address = |address: &str| {
+                            settings.is_some_and(|settings| {
+                                settings.recipients().any(|to| to == address)
+                            })
+                        };
+                        row.recipients =
+                            Recipient::after_attempt(&row.recipients, results, is_address);
                     }
                     self.record_change(Change::Queued(Arc::new(row)));
                 }
@@ -128,7 +205,8 @@ impl WorkingState {
             let (outcome, reason) = outcome_of(&sent);
             for row in &rows {
                 let mut delivery = finished_delivery(row, outcome, reason, now);
-                (delivery.status, delivery.merged_into) = (status, told_with.filter(|first| *first != row.number));
+                (delivery.status, delivery.merged_into) =
+                    (status, told_with.filter(|first| *first != row.number));
                 self.effects.deliveries.push(delivery);
                 self.record_change(Change::Unqueued(row.number));
                 if outcome == DeliveryResult::Failed {
@@ -141,7 +219,9 @@ impl WorkingState {
             }
             match sent {
                 SendResult::Delivered | SendResult::PartlyDelivered(_) if is_current => {
-                    self.update_health(channel, |health| (health.failing, health.proof) = (None, DeliveryProof::Delivered));
+                    self.update_health(channel, |health| {
+                        (health.failing, health.proof) = (None, DeliveryProof::Delivered)
+                    });
                 }
                 SendResult::ChannelRejected(reason) => self.disable(channel, &reason, now),
                 _ => {}
@@ -153,19 +233,28 @@ impl WorkingState {
     /// Handles a failed alert for a downtime. Unless another channel of the check works, the check
     /// no longer suppresses alerts of its children.
     fn note_undelivered_alert(&mut self, row: &OutboxRow, now: Timestamp) {
-        let Some(check) = self.state.check(row.check).filter(|check| check.state.notification == NotificationState::Notified) else {
+        let Some(check) = self
+            .state
+            .check(row.check)
+            .filter(|check| check.state.notification == NotificationState::Notified)
+        else {
             return;
         };
         let works = |channel: &Channel| channel.id != row.channel && channel.health.is_healthy();
         if row.event != AlertEvent::Down
             || row.flip != check.state.last_flip
-            || self.state.audience(check, AlertEvent::Down).values().any(|channel| works(channel))
+            || self
+                .state
+                .audience(check, AlertEvent::Down)
+                .values()
+                .any(|channel| works(channel))
         {
             return;
         }
         let mut check = check.clone();
         check.state.notification = NotificationState::Undelivered;
-        let (id, project) = (check.id, check.project);
+        let id = check.id;
+        let project = check.project;
         self.record_change(Change::Check(Box::new(check)));
         self.release_children(project, id, now);
     }
@@ -173,13 +262,28 @@ impl WorkingState {
     /// Queues a failed alert again, if its check and its channel still exist. People and channels
     /// that keep incidents get the current status only, so an alert about an older flip is refused
     /// for them.
-    pub(super) fn retry_delivery(&mut self, delivery: &DeliveryRecord, at: Timestamp, now: Timestamp) -> ApplyResult {
-        let check = self.state.check(delivery.check).cloned().ok_or(CommandError::NotFound)?;
-        let channel = self.state.channel(delivery.channel).cloned().ok_or(CommandError::NotFound)?;
+    pub(super) fn retry_delivery(
+        &mut self,
+        delivery: &DeliveryRecord,
+        at: Timestamp,
+        now: Timestamp,
+    ) -> ApplyResult {
+        let check = self
+            .state
+            .check(delivery.check)
+            .cloned()
+            .ok_or(CommandError::NotFound)?;
+        let channel = self
+            .state
+            .channel(delivery.channel)
+            .cloned()
+            .ok_or(CommandError::NotFound)?;
         if channel.health.disabled.is_some() {
             return Err(CommandError::ChannelDisabled);
         }
-        if channel.settings.kind().class != ChannelClass::Machine && delivery.flip != check.state.last_flip {
+        if channel.settings.kind().class != ChannelClass::Machine
+            && delivery.flip != check.state.last_flip
+        {
             return Err(CommandError::Outdated);
         }
         // An attempt without a reply may have arrived. An attempt that was refused did not.
@@ -201,14 +305,28 @@ impl WorkingState {
     /// Logs a test message. A test that arrived, even at some recipients only, shows that the
     /// channel works. A test that did not says nothing about settings that the channel got in the
     /// meantime.
-    pub(super) fn record_channel_test(&mut self, report: DeliveryReport, now: Timestamp) -> ApplyResult {
-        let DeliveryReport { channel, sent_to, result: sent, status, recipients, .. } = report;
+    pub(super) fn record_channel_test(
+        &mut self,
+        report: DeliveryReport,
+        now: Timestamp,
+    ) -> ApplyResult {
+        let DeliveryReport {
+            channel,
+            sent_to,
+            result: sent,
+            status,
+            recipients,
+            ..
+        } = report;
         self.state.channel(channel).ok_or(CommandError::NotFound)?;
         let is_current = self.is_current(channel, sent_to.as_deref());
         let number = self.next_delivery_number();
-        let (check, flip) = (CheckId(0), FlipNumber(0));
+        let check = CheckId(0);
+        let flip = FlipNumber(0);
         let (outcome, reason) = outcome_of(&sent);
-        let (event, attempts, told_with) = (AlertEvent::Test, 1, None);
+        let event = AlertEvent::Test;
+        let attempts = 1;
+        let told_with = None;
         let delivery = DeliveryRecord {
             number,
             channel,
@@ -227,7 +345,8 @@ impl WorkingState {
         self.effects.deliveries.push(delivery);
         self.update_health(channel, |health| {
             if outcome == DeliveryResult::Delivered {
-                (health.disabled, health.failing, health.proof) = (None, None, DeliveryProof::Delivered);
+                (health.disabled, health.failing, health.proof) =
+                    (None, None, DeliveryProof::Delivered);
             } else if is_current {
                 health.proof = DeliveryProof::TestFailed(DeliveryRecord::truncate_reason(reason));
             }
@@ -251,7 +370,12 @@ impl WorkingState {
     }
 
     /// Disables a channel. Its queued rows are skipped.
-    pub(super) fn disable_channel(&mut self, id: ChannelId, reason: &str, now: Timestamp) -> ApplyResult {
+    pub(super) fn disable_channel(
+        &mut self,
+        id: ChannelId,
+        reason: &str,
+        now: Timestamp,
+    ) -> ApplyResult {
         self.state.channel(id).ok_or(CommandError::NotFound)?;
         self.disable(id, reason, now);
         let channel = self.state.channel(id).ok_or(CommandError::NotFound)?;
@@ -259,19 +383,36 @@ impl WorkingState {
     }
 
     /// Unsubscribes a recipient. A channel without other recipients is disabled.
-    pub(super) fn unsubscribe(&mut self, id: ChannelId, recipient: Box<str>, now: Timestamp) -> ApplyResult {
+    pub(super) fn unsubscribe(
+        &mut self,
+        id: ChannelId,
+        recipient: Box<str>,
+        now: Timestamp,
+    ) -> ApplyResult {
         let channel = Arc::clone(self.state.channel(id).ok_or(CommandError::NotFound)?);
-        if !channel.settings.recipients().any(|other| *other == *recipient) {
+        if !channel
+            .settings
+            .recipients()
+            .any(|other| *other == *recipient)
+        {
             return Err(CommandError::NotFound);
         }
         if !channel.health.unsubscribed.contains(&recipient) {
             self.update_health(id, |health| {
-                health.refused.retain(|refused| refused.address != recipient);
+                health
+                    .refused
+                    .retain(|refused| refused.address != recipient);
                 health.unsubscribed.push(recipient);
             });
         }
         let channel = Arc::clone(self.state.channel(id).ok_or(CommandError::NotFound)?);
-        let is_left = channel.settings.recipients().any(|other| !channel.health.unsubscribed.iter().any(|gone| **gone == *other));
+        let is_left = channel.settings.recipients().any(|other| {
+            !channel
+                .health
+                .unsubscribed
+                .iter()
+                .any(|gone| **gone == *other)
+        });
         if !is_left && channel.health.disabled.is_none() {
             self.disable(id, "every recipient has unsubscribed", now);
         }
@@ -280,15 +421,26 @@ impl WorkingState {
     }
 
     fn disable(&mut self, id: ChannelId, reason: &str, now: Timestamp) {
-        self.update_health(id, |health| health.disabled = Some((now, DeliveryRecord::truncate_reason(reason))));
+        self.update_health(id, |health| {
+            health.disabled = Some((now, DeliveryRecord::truncate_reason(reason)))
+        });
     }
 
     /// Removes rows that are never sent because their channel is deleted or disabled, a limited
     /// number at a time.
     pub(super) fn remove_unsendable(&mut self, now: Timestamp) {
-        let gone: Vec<_> = self.state.unsendable_rows().take(MAX_UNSENDABLE_ROWS).cloned().collect();
+        let gone: Vec<_> = self
+            .state
+            .unsendable_rows()
+            .take(MAX_UNSENDABLE_ROWS)
+            .cloned()
+            .collect();
         for row in gone {
-            let reason = if self.state.channel(row.channel).is_some() { CHANNEL_DISABLED } else { CHANNEL_GONE };
+            let reason = if self.state.channel(row.channel).is_some() {
+                CHANNEL_DISABLED
+            } else {
+                CHANNEL_GONE
+            };
             self.note_unsent(&row, DeliveryResult::Skipped);
             self.finish_row(&row, DeliveryResult::Skipped, reason, now);
         }
@@ -302,13 +454,18 @@ fn outcome_of(sent: &SendResult) -> (DeliveryResult, &str) {
         SendResult::PartlyDelivered(reason) => (DeliveryResult::Delivered, reason),
         SendResult::Superseded(reason) => (DeliveryResult::Superseded, reason),
         SendResult::Skipped(reason) => (DeliveryResult::Skipped, reason),
-        SendResult::Failed(reason) | SendResult::ChannelRejected(reason) | SendResult::Retry { reason, .. } => {
-            (DeliveryResult::Failed, reason)
-        }
+        SendResult::Failed(reason)
+        | SendResult::ChannelRejected(reason)
+        | SendResult::Retry { reason, .. } => (DeliveryResult::Failed, reason),
     }
 }
 
-pub(super) fn finished_delivery(row: &OutboxRow, outcome: DeliveryResult, reason: &str, now: Timestamp) -> DeliveryRecord {
+pub(super) fn finished_delivery(
+    row: &OutboxRow,
+    outcome: DeliveryResult,
+    reason: &str,
+    now: Timestamp,
+) -> DeliveryRecord {
     DeliveryRecord {
         number: row.number,
         channel: row.channel,

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::super::command::{
-    CheckUuids, Command, CommandOutcome, CreateCheckRequest, NewChannel, NewProject, PingRequest, PingSignal, PingTarget,
+    CheckUuids, Command, CommandOutcome, CreateCheckRequest, NewChannel, NewProject, PingRequest,
+    PingSignal, PingTarget,
 };
 use super::super::state::State;
 use super::{AudienceNotes, Effects, SequenceNumbers, WorkingState};
@@ -23,9 +24,18 @@ pub(super) const MAIN_PROJECT: ProjectId = ProjectId(1);
 
 /// State with one project.
 pub(super) fn working_state() -> WorkingState {
-    let numbers = SequenceNumbers { id: 1, arrival: 1, flip: 1, delivery: 1, body_bytes: 0 };
-    let (state, effects) = (State::default(), Effects::default());
-    let (large, most_alert_rows, full) = (usize::MAX, 1000, BTreeSet::new());
+    let numbers = SequenceNumbers {
+        id: 1,
+        arrival: 1,
+        flip: 1,
+        delivery: 1,
+        body_bytes: 0,
+    };
+    let state = State::default();
+    let effects = Effects::default();
+    let large = usize::MAX;
+    let most_alert_rows = 1000;
+    let full = BTreeSet::new();
     let mut working = WorkingState {
         state,
         numbers,
@@ -39,15 +49,38 @@ pub(super) fn working_state() -> WorkingState {
         full_projects: full,
     };
     let name = ProjectName::parse("p").unwrap();
-    let new = NewProject { uuid: Uuid::nil(), name, check_limit: None, ping_log_limit: 10, badge_key: "b".into() };
-    working.apply(Command::CreateProject(Box::new(new)), NOW).unwrap();
+    let new = NewProject {
+        uuid: Uuid::nil(),
+        name,
+        check_limit: None,
+        ping_log_limit: 10,
+        badge_key: "b".into(),
+    };
+    working
+        .apply(Command::CreateProject(Box::new(new)), NOW)
+        .unwrap();
     working
 }
 
-pub(super) fn add_channel(working: &mut WorkingState, kind: &str, settings: &[(&str, &str)]) -> ChannelId {
-    let settings = ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), settings.iter().copied()).unwrap();
-    let (uuid, name) = (Uuid::from_u128(u128::from(working.numbers.id)), ChannelName::parse("").unwrap());
-    let new = NewChannel { uuid, project: MAIN_PROJECT, name, settings, is_by_operator: true };
+pub(super) fn add_channel(
+    working: &mut WorkingState,
+    kind: &str,
+    settings: &[(&str, &str)],
+) -> ChannelId {
+    let settings = ChannelSettings::parse(
+        ChannelKind::from_name(kind).unwrap(),
+        settings.iter().copied(),
+    )
+    .unwrap();
+    let uuid = Uuid::from_u128(u128::from(working.numbers.id));
+    let name = ChannelName::parse("").unwrap();
+    let new = NewChannel {
+        uuid,
+        project: MAIN_PROJECT,
+        name,
+        settings,
+        is_by_operator: true,
+    };
     match working.apply(Command::CreateChannel(Box::new(new)), NOW) {
         Ok(CommandOutcome::Channel(channel)) => channel.id,
         outcome => panic!("{outcome:?}"),
@@ -56,9 +89,20 @@ pub(super) fn add_channel(working: &mut WorkingState, kind: &str, settings: &[(&
 
 /// Adds a check with this UUID, assigned to all channels.
 pub(super) fn add_check(working: &mut WorkingState, uuid: u128) -> CheckId {
-    let names = CheckUuids { uuid: Uuid::from_u128(uuid), badge: Uuid::from_u128(uuid + (1 << 64)) };
-    let edit = CheckEdit { channels: Some(ChannelSelection::All), ..CheckEdit::default() };
-    let new = CreateCheckRequest { project: MAIN_PROJECT, edit, unique: Vec::new(), uuids: names };
+    let names = CheckUuids {
+        uuid: Uuid::from_u128(uuid),
+        badge: Uuid::from_u128(uuid + (1 << 64)),
+    };
+    let edit = CheckEdit {
+        channels: Some(ChannelSelection::All),
+        ..CheckEdit::default()
+    };
+    let new = CreateCheckRequest {
+        project: MAIN_PROJECT,
+        edit,
+        unique: Vec::new(),
+        uuids: names,
+    };
     match working.apply(Command::CreateCheck(Box::new(new)), NOW) {
         Ok(CommandOutcome::CheckCreated(check)) => check.id,
         outcome => panic!("{outcome:?}"),
@@ -66,9 +110,21 @@ pub(super) fn add_check(working: &mut WorkingState, uuid: u128) -> CheckId {
 }
 
 pub(super) fn send_ping(working: &mut WorkingState, uuid: u128, kind: PingKind, now: Timestamp) {
-    let origin = PingOrigin { scheme: PingScheme::Http, method: PingMethod::Get, remote_addr: None, user_agent: "".into() };
-    let (target, signal) = (PingTarget::Uuid(Uuid::from_u128(uuid)), PingSignal::Http(kind));
-    let ping = PingRequest { target, signal, origin, rid: None, body: Bytes::new() };
+    let origin = PingOrigin {
+        scheme: PingScheme::Http,
+        method: PingMethod::Get,
+        remote_addr: None,
+        user_agent: "".into(),
+    };
+    let target = PingTarget::Uuid(Uuid::from_u128(uuid));
+    let signal = PingSignal::Http(kind);
+    let ping = PingRequest {
+        target,
+        signal,
+        origin,
+        rid: None,
+        body: Bytes::new(),
+    };
     working.apply(Command::Ping(Box::new(ping)), now).unwrap();
 }
 
@@ -80,7 +136,15 @@ pub(super) fn fill_outbox(working: &mut WorkingState, channel: ChannelId) {
     use crate::domain::ids::FlipNumber;
     while !working.state.outbox.is_full_for(MAIN_PROJECT) {
         let number = working.next_delivery_number();
-        let row = OutboxRow::new(number, channel, CheckId(1_000_000 + number.0), FlipNumber(1), AlertEvent::Down, NOW, NOW);
+        let row = OutboxRow::new(
+            number,
+            channel,
+            CheckId(1_000_000 + number.0),
+            FlipNumber(1),
+            AlertEvent::Down,
+            NOW,
+            NOW,
+        );
         working.record_change(Change::Queued(Arc::new(row)));
     }
 }

@@ -9,7 +9,9 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use super::super::command::import::{ImportStep, ImportStepError, ImportStepOutcome, MAX_ONLINE_IMPORT_CHECKS};
+use super::super::command::import::{
+    ImportStep, ImportStepError, ImportStepOutcome, MAX_ONLINE_IMPORT_CHECKS,
+};
 use super::super::command::{CommandError, CommandOutcome};
 use super::super::state::{Change, ImportChange, OpenImport};
 use super::{ApplyResult, WorkingState};
@@ -41,26 +43,45 @@ impl WorkingState {
     pub(super) fn apply_import_step(&mut self, command: ImportStep, now: Timestamp) -> ApplyResult {
         let done = match command {
             ImportStep::Begin { ids, checks } => self.begin_import(ids, checks, now),
-            ImportStep::Log { import, pings, flips } => self.import_logs(import, pings, flips, now),
+            ImportStep::Log {
+                import,
+                pings,
+                flips,
+            } => self.import_logs(import, pings, flips, now),
             ImportStep::Objects { import, objects } => self.import_objects(import, objects, now),
             ImportStep::Preview { import, ending } => self.preview_import(import, &ending, now),
             ImportStep::Finish { import, ending } => self.finish_import(import, &ending, now),
-            ImportStep::Abandon { import } => {
-                self.find_import(import).map(|staging| staging.checks_with_logs().next().is_some()).map(|leaves| {
-                    self.record_change(Change::Import(ImportChange::Ended { import, has_leftovers: leaves }, now));
+            ImportStep::Abandon { import } => self
+                .find_import(import)
+                .map(|staging| staging.checks_with_logs().next().is_some())
+                .map(|leaves| {
+                    self.record_change(Change::Import(
+                        ImportChange::Ended {
+                            import,
+                            has_leftovers: leaves,
+                        },
+                        now,
+                    ));
                     CommandOutcome::Completed
-                })
-            }
+                }),
             ImportStep::EndTrial(project) => return self.end_trial(project, now),
         };
         done.map_err(CommandError::Import)
     }
 
     fn find_import(&self, import: ImportId) -> Result<&OpenImport, ImportStepError> {
-        self.state.imports.get(import).ok_or(ImportStepError::UnknownImport)
+        self.state
+            .imports
+            .get(import)
+            .ok_or(ImportStepError::UnknownImport)
     }
 
-    fn begin_import(&mut self, ids: u64, checks: u64, now: Timestamp) -> Result<CommandOutcome, ImportStepError> {
+    fn begin_import(
+        &mut self,
+        ids: u64,
+        checks: u64,
+        now: Timestamp,
+    ) -> Result<CommandOutcome, ImportStepError> {
         if self.state.imports.len() >= MAX_IMPORTS {
             return Err(ImportStepError::TooManyImports);
         }
@@ -74,12 +95,18 @@ impl WorkingState {
         let first = self.numbers.id;
         self.numbers.id += ids;
         self.record_change(Change::Import(ImportChange::Begun(first..first + ids), now));
-        Ok(CommandOutcome::Import(ImportStepOutcome::Begun(ImportId(first))))
+        Ok(CommandOutcome::Import(ImportStepOutcome::Begun(ImportId(
+            first,
+        ))))
     }
 
     /// Refuses more checks at once than a server can import without delaying pings for too long.
     fn ensure_few_checks(&self, checks: u64) -> Result<(), ImportStepError> {
-        if self.accepts_pings && checks > MAX_ONLINE_IMPORT_CHECKS { Err(ImportStepError::TooManyChecks(checks)) } else { Ok(()) }
+        if self.accepts_pings && checks > MAX_ONLINE_IMPORT_CHECKS {
+            Err(ImportStepError::TooManyChecks(checks))
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes log entries into the file, under the numbers that their checks will have.
@@ -92,21 +119,35 @@ impl WorkingState {
     ) -> Result<CommandOutcome, ImportStepError> {
         let staging = self.find_import(import)?;
         let bytes: usize = pings.iter().map(|ping| ping.body.len()).sum();
-        let most = if pings.len() == 1 { MAX_BODY_BYTES } else { MAX_IMPORT_BODY_BYTES };
+        let most = if pings.len() == 1 {
+            MAX_BODY_BYTES
+        } else {
+            MAX_IMPORT_BODY_BYTES
+        };
         if pings.len() + flips.len() > MAX_IMPORT_ENTRIES || bytes > most {
-            return Err(ImportStepError::Invalid("more entries of logs came at once than there may be".into()));
+            return Err(ImportStepError::Invalid(
+                "more entries of logs came at once than there may be".into(),
+            ));
         }
         let is_ahead = self.long_imported_body(&pings).is_some();
-        let checks = pings.iter().map(|ping| ping.check).chain(flips.iter().map(|flip| flip.check));
+        let checks = pings
+            .iter()
+            .map(|ping| ping.check)
+            .chain(flips.iter().map(|flip| flip.check));
         let mut logs = HashMap::new();
         for check in checks {
             if !staging.numbers.contains(&check.0) {
-                return Err(ImportStepError::Invalid("an entry of a log is of another import".into()));
+                return Err(ImportStepError::Invalid(
+                    "an entry of a log is of another import".into(),
+                ));
             }
-            logs.entry(check).or_insert_with(|| staging.log_position(check));
+            logs.entry(check)
+                .or_insert_with(|| staging.log_position(check));
         }
-        let (mut number, mut out_of_order) = (self.numbers.flip, false);
-        let (mut staged_pings, mut staged_flips) = (Vec::with_capacity(pings.len()), Vec::with_capacity(flips.len()));
+        let mut number = self.numbers.flip;
+        let mut out_of_order = false;
+        let mut staged_pings = Vec::with_capacity(pings.len());
+        let mut staged_flips = Vec::with_capacity(flips.len());
         for ping in pings {
             let log = logs.entry(ping.check).or_default();
             if ping.n == 0 {
@@ -118,12 +159,24 @@ impl WorkingState {
         for NumberedFlip { check, flip } in flips {
             let log = logs.entry(check).or_default();
             out_of_order |= flip.at < log.last_flip_at;
-            let flip = Flip { at: flip.at.min(now), ..flip };
-            staged_flips.push((FlipNumber(number), LoggedFlip { check, previous: log.last_flip, arrival: Arrival(0), flip }));
+            let flip = Flip {
+                at: flip.at.min(now),
+                ..flip
+            };
+            staged_flips.push((
+                FlipNumber(number),
+                LoggedFlip {
+                    check,
+                    previous: log.last_flip,
+                    arrival: Arrival(0),
+                    flip,
+                },
+            ));
             (log.last_flip, log.last_flip_at) = (FlipNumber(number), flip.at);
             number += 1;
         }
-        let (count, flip_count) = (staged_pings.len() as u64, staged_flips.len() as u64);
+        let count = staged_pings.len() as u64;
+        let flip_count = staged_flips.len() as u64;
         let mut logs: Vec<_> = logs.into_iter().collect();
         logs.sort_unstable_by_key(|(check, _)| *check);
         self.numbers.flip = number;
@@ -133,41 +186,97 @@ impl WorkingState {
             // The clock was set back on the server that logged them.
             self.effects.flips_out_of_order = Some(FlipNumber(number - 1));
         }
-        self.record_change(Change::Import(ImportChange::Logged { import, logs, pings: count, flips: flip_count }, now));
+        self.record_change(Change::Import(
+            ImportChange::Logged {
+                import,
+                logs,
+                pings: count,
+                flips: flip_count,
+            },
+            now,
+        ));
         Ok(CommandOutcome::Completed)
     }
 
     /// Body to write before a command that logs these pings: that of a single long one.
     pub(super) fn long_imported_body(&self, pings: &[NumberedPing]) -> Option<Bytes> {
-        let [NumberedPing { body, .. }] = pings else { return None };
+        let [NumberedPing { body, .. }] = pings else {
+            return None;
+        };
         (body.len() > self.large_body_bytes).then(|| body.clone())
     }
 
-    fn import_objects(&mut self, import: ImportId, objects: Vec<ImportItem>, now: Timestamp) -> Result<CommandOutcome, ImportStepError> {
+    fn import_objects(
+        &mut self,
+        import: ImportId,
+        objects: Vec<ImportItem>,
+        now: Timestamp,
+    ) -> Result<CommandOutcome, ImportStepError> {
         let staging = self.find_import(import)?;
         let bytes = objects.iter().map(ImportItem::approximate_bytes).sum();
         if self.state.imports.bytes().saturating_add(bytes) > MAX_IMPORT_BYTES {
             return Err(ImportStepError::TooLarge);
         }
-        if objects.iter().any(|object| !staging.numbers.contains(&object.number())) {
-            return Err(ImportStepError::Invalid("a thing has a number of another import".into()));
+        if objects
+            .iter()
+            .any(|object| !staging.numbers.contains(&object.number()))
+        {
+            return Err(ImportStepError::Invalid(
+                "a thing has a number of another import".into(),
+            ));
         }
         let is_check = |object: &&ImportItem| matches!(object, ImportItem::Check { .. });
-        self.ensure_few_checks(staging.counts.checks + objects.iter().filter(is_check).count() as u64)?;
-        self.record_change(Change::Import(ImportChange::Objects { import, objects: objects.into(), bytes }, now));
+        self.ensure_few_checks(
+            staging.counts.checks + objects.iter().filter(is_check).count() as u64,
+        )?;
+        self.record_change(Change::Import(
+            ImportChange::Objects {
+                import,
+                objects: objects.into(),
+                bytes,
+            },
+            now,
+        ));
         Ok(CommandOutcome::Completed)
     }
 
     /// Decides at once about held alerts of checks that are down.
     fn end_trial(&mut self, id: ProjectId, now: Timestamp) -> ApplyResult {
-        let project = &self.state.project(id).ok_or(CommandError::NotFound)?.project;
-        let import = project.import.clone().filter(|import| import.is_on_trial).ok_or(CommandError::Import(ImportStepError::NotOnTrial))?;
-        let import = crate::domain::import_item::ProjectImport { is_on_trial: false, ..import };
-        let project = Project { import: Some(import), ..Project::clone(project) };
+        let project = &self
+            .state
+            .project(id)
+            .ok_or(CommandError::NotFound)?
+            .project;
+        let import = project
+            .import
+            .clone()
+            .filter(|import| import.is_on_trial)
+            .ok_or(CommandError::Import(ImportStepError::NotOnTrial))?;
+        let import = crate::domain::import_item::ProjectImport {
+            is_on_trial: false,
+            ..import
+        };
+        let project = Project {
+            import: Some(import),
+            ..Project::clone(project)
+        };
         let released = self.put_project(project);
         self.effects.imported_projects.push(id);
-        let is_held = |check: &&Check| matches!(check.state.notification, NotificationState::Pending { reason: HoldReason::Trial, .. });
-        let held: Vec<_> = self.state.checks_of(id).filter(is_held).map(|check| check.id).collect();
+        let is_held = |check: &&Check| {
+            matches!(
+                check.state.notification,
+                NotificationState::Pending {
+                    reason: HoldReason::Trial,
+                    ..
+                }
+            )
+        };
+        let held: Vec<_> = self
+            .state
+            .checks_of(id)
+            .filter(is_held)
+            .map(|check| check.id)
+            .collect();
         for id in held {
             if let Ok(check) = self.find_check(id) {
                 self.put_check(check, &[], now);
@@ -178,18 +287,45 @@ impl WorkingState {
 
     /// Imports without activity for an hour.
     pub fn idle_imports(&self, now: Timestamp) -> Vec<ImportId> {
-        let is_idle = |(_, staging): &(ImportId, &OpenImport)| staging.last_activity.plus_secs(IDLE_IMPORT_SECS) <= now;
-        self.state.imports.iter().filter(is_idle).map(|(import, _)| import).collect()
+        let is_idle = |(_, staging): &(ImportId, &OpenImport)| {
+            staging.last_activity.plus_secs(IDLE_IMPORT_SECS) <= now
+        };
+        self.state
+            .imports
+            .iter()
+            .filter(is_idle)
+            .map(|(import, _)| import)
+            .collect()
     }
 }
 
 /// Converts a ping to its stored form. It has no arrival, since it goes to the kept pings.
 /// `is_ahead`: its body was written before it.
 fn kept_ping(ping: NumberedPing, is_ahead: bool, now: Timestamp) -> (Ping, Bytes) {
-    let NumberedPing { check, n, at, kind, origin, rid, exit_status: exit, body } = ping;
-    let (body_len, sharers) = (body.len() as u32, u32::from(is_ahead));
-    let ping =
-        Ping { check, n, previous: Arrival(0), at: at.min(now), kind, origin, rid, exit_status: exit, body_len, body_sharers: sharers };
+    let NumberedPing {
+        check,
+        n,
+        at,
+        kind,
+        origin,
+        rid,
+        exit_status: exit,
+        body,
+    } = ping;
+    let body_len = body.len() as u32;
+    let sharers = u32::from(is_ahead);
+    let ping = Ping {
+        check,
+        n,
+        previous: Arrival(0),
+        at: at.min(now),
+        kind,
+        origin,
+        rid,
+        exit_status: exit,
+        body_len,
+        body_sharers: sharers,
+    };
     (ping, body)
 }
 
@@ -198,11 +334,20 @@ impl ImportStep {
     pub(in crate::engine) fn approximate_bytes(&self) -> usize {
         match self {
             Self::Log { pings, flips, .. } => {
-                let bodies: usize = pings.iter().map(|ping| ping.body.len() + ping.origin.user_agent.len()).sum();
+                let bodies: usize = pings
+                    .iter()
+                    .map(|ping| ping.body.len() + ping.origin.user_agent.len())
+                    .sum();
                 bodies + size_of_val(&**pings) + size_of_val(&**flips)
             }
-            Self::Objects { objects, .. } => objects.iter().map(ImportItem::approximate_bytes).sum(),
-            Self::Begin { .. } | Self::Preview { .. } | Self::Finish { .. } | Self::Abandon { .. } | Self::EndTrial(_) => 0,
+            Self::Objects { objects, .. } => {
+                objects.iter().map(ImportItem::approximate_bytes).sum()
+            }
+            Self::Begin { .. }
+            | Self::Preview { .. }
+            | Self::Finish { .. }
+            | Self::Abandon { .. }
+            | Self::EndTrial(_) => 0,
         }
     }
 }

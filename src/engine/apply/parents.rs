@@ -17,35 +17,82 @@ const MAX_RELEASED_CHILDREN: usize = 512;
 
 impl WorkingState {
     /// Returns an error if a check may not depend on these parents.
-    pub(super) fn validate_parents(&self, check: &Check, parents: &Parents) -> Result<(), ParentsError> {
-        let parent = |id| self.state.check(id).filter(|parent| parent.project == check.project);
-        parents.validate_for(check.id, |id| parent(id).map(|parent| &parent.settings.parents))
+    pub(super) fn validate_parents(
+        &self,
+        check: &Check,
+        parents: &Parents,
+    ) -> Result<(), ParentsError> {
+        let parent = |id| {
+            self.state
+                .check(id)
+                .filter(|parent| parent.project == check.project)
+        };
+        parents.validate_for(check.id, |id| {
+            parent(id).map(|parent| &parent.settings.parents)
+        })
     }
 
     /// Reason to hold the alert for a downtime because of the parents of the check. `before` is the
     /// reason for which it was held so far. A check that reported a failure is not held.
-    pub(super) fn hold_for_parents(&self, check: &Check, before: Option<HoldReason>, now: Timestamp) -> Option<NotificationState> {
-        if check.settings.parents.ids().is_empty() || check.state.outcomes.newest_first().next() != Some(RunOutcome::Missed) {
+    pub(super) fn hold_for_parents(
+        &self,
+        check: &Check,
+        before: Option<HoldReason>,
+        now: Timestamp,
+    ) -> Option<NotificationState> {
+        if check.settings.parents.ids().is_empty()
+            || check.state.outcomes.newest_first().next() != Some(RunOutcome::Missed)
+        {
             return None;
         }
-        let parents = || check.settings.parents.ids().iter().filter_map(|id| self.state.check(*id));
+        let parents = || {
+            check
+                .settings
+                .parents
+                .ids()
+                .iter()
+                .filter_map(|id| self.state.check(*id))
+        };
         let latest = now.plus_secs(HoldReason::RECHECK_SECS);
-        if let Some(parent) = parents().find(|parent| self.hides_children(parent, Parents::MAX_LEVELS)) {
-            return Some(NotificationState::Pending { at: latest, reason: HoldReason::ParentDown(parent.id) });
+        if let Some(parent) =
+            parents().find(|parent| self.hides_children(parent, Parents::MAX_LEVELS))
+        {
+            return Some(NotificationState::Pending {
+                at: latest,
+                reason: HoldReason::ParentDown(parent.id),
+            });
         }
-        if matches!(before, Some(HoldReason::ParentPending | HoldReason::ParentDown(_))) {
+        if matches!(
+            before,
+            Some(HoldReason::ParentPending | HoldReason::ParentDown(_))
+        ) {
             // The decision about the parent was awaited already.
             return None;
         }
-        let decided = parents().filter_map(|parent| match (parent.state.status, parent.state.notification) {
-            (Status::Down, NotificationState::Pending { at, .. }) => Some(at.min(latest)),
-            (Status::Down, _) => None,
-            // The parent has the longer period and has not reported since.
-            _ if parent.state.last_ping.is_some_and(|ping| ping > check.state.changed) => None,
-            _ => parent.state.deadline(&parent.settings).filter(|deadline| *deadline <= latest),
-        });
+        let decided =
+            parents().filter_map(
+                |parent| match (parent.state.status, parent.state.notification) {
+                    (Status::Down, NotificationState::Pending { at, .. }) => Some(at.min(latest)),
+                    (Status::Down, _) => None,
+                    // The parent has the longer period and has not reported since.
+                    _ if parent
+                        .state
+                        .last_ping
+                        .is_some_and(|ping| ping > check.state.changed) =>
+                    {
+                        None
+                    }
+                    _ => parent
+                        .state
+                        .deadline(&parent.settings)
+                        .filter(|deadline| *deadline <= latest),
+                },
+            );
         // The parent is decided on first.
-        decided.max().map(|at| NotificationState::Pending { at: at.max(now).plus_secs(1), reason: HoldReason::ParentPending })
+        decided.max().map(|at| NotificationState::Pending {
+            at: at.max(now).plus_secs(1),
+            reason: HoldReason::ParentPending,
+        })
     }
 
     /// True if a check is down and its channels were alerted about it, or about a check that it
@@ -53,13 +100,21 @@ impl WorkingState {
     fn hides_children(&self, check: &Check, levels: usize) -> bool {
         match check.state.notification {
             _ if check.state.status != Status::Down => false,
-            NotificationState::Notified => {
-                self.state.audience(check, AlertEvent::Down).values().any(|channel| channel.health.disabled.is_none())
-            }
-            NotificationState::Pending { reason: HoldReason::ParentDown(parent), .. } if levels > 1 => {
-                self.state.check(parent).is_some_and(|parent| self.hides_children(parent, levels - 1))
-            }
-            NotificationState::Pending { .. } | NotificationState::NotNeeded | NotificationState::Undelivered => false,
+            NotificationState::Notified => self
+                .state
+                .audience(check, AlertEvent::Down)
+                .values()
+                .any(|channel| channel.health.disabled.is_none()),
+            NotificationState::Pending {
+                reason: HoldReason::ParentDown(parent),
+                ..
+            } if levels > 1 => self
+                .state
+                .check(parent)
+                .is_some_and(|parent| self.hides_children(parent, levels - 1)),
+            NotificationState::Pending { .. }
+            | NotificationState::NotNeeded
+            | NotificationState::Undelivered => false,
         }
     }
 
@@ -69,16 +124,32 @@ impl WorkingState {
         let mut parents = vec![parent];
         let mut released = 0;
         while let Some(parent) = parents.pop() {
-            let Some(project_state) = self.state.project(project) else { return };
-            let hidden: Vec<_> = project_state.hidden_behind(parent).take(MAX_RELEASED_CHILDREN - released).collect();
-            if hidden.is_empty() || self.state.check(parent).is_some_and(|parent| self.hides_children(parent, Parents::MAX_LEVELS)) {
+            let Some(project_state) = self.state.project(project) else {
+                return;
+            };
+            let hidden: Vec<_> = project_state
+                .hidden_behind(parent)
+                .take(MAX_RELEASED_CHILDREN - released)
+                .collect();
+            if hidden.is_empty()
+                || self
+                    .state
+                    .check(parent)
+                    .is_some_and(|parent| self.hides_children(parent, Parents::MAX_LEVELS))
+            {
                 continue;
             }
-            let hidden: Vec<_> = hidden.into_iter().filter_map(|id| self.state.check(id)).cloned().collect();
+            let hidden: Vec<_> = hidden
+                .into_iter()
+                .filter_map(|id| self.state.check(id))
+                .cloned()
+                .collect();
             released += hidden.len();
             for mut check in hidden {
-                check.state.notification =
-                    NotificationState::Pending { at: now.plus_secs(check.settings.grace.get()), reason: HoldReason::ParentPending };
+                check.state.notification = NotificationState::Pending {
+                    at: now.plus_secs(check.settings.grace.get()),
+                    reason: HoldReason::ParentPending,
+                };
                 parents.push(check.id);
                 self.record_change(Change::Check(Box::new(check)));
             }

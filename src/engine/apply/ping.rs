@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::super::command::import::ImportStep;
-use super::super::command::{Command, CommandError, CommandOutcome, PingRequest, PingSignal, PingTarget};
+use super::super::command::{
+    Command, CommandError, CommandOutcome, PingRequest, PingSignal, PingTarget,
+};
 use super::super::state::Change;
 use super::{ApplyResult, WorkingState};
 use crate::domain::alert::NotificationState;
@@ -56,7 +58,9 @@ impl WorkingState {
     }
 
     pub(super) fn apply_ping(&mut self, request: PingRequest, now: Timestamp) -> ApplyResult {
-        let sharers = self.long_ping_body(std::slice::from_ref(&request)).map_or(0, |_| 1);
+        let sharers = self
+            .long_ping_body(std::slice::from_ref(&request))
+            .map_or(0, |_| 1);
         self.log_ping(request, sharers, now)
     }
 
@@ -80,7 +84,13 @@ impl WorkingState {
     /// body is written with the ping.
     fn log_ping(&mut self, request: PingRequest, sharers: u32, now: Timestamp) -> ApplyResult {
         let stored = self.stored_body(&request);
-        let PingRequest { target, signal, origin, rid, body } = request;
+        let PingRequest {
+            target,
+            signal,
+            origin,
+            rid,
+            body,
+        } = request;
         let key = match &target {
             PingTarget::Slug { key, .. } => self.state.key_by_ping_key(key).map(|key| key.id),
             PingTarget::Uuid(_) => None,
@@ -88,13 +98,18 @@ impl WorkingState {
         let (id, created) = self.find_or_create_target(target, now)?;
         self.expire_if_due(id, now);
         let check = self.state.check(id).ok_or(CommandError::NotFound)?;
-        let (settings, mut state) = (Arc::clone(&check.settings), check.state);
+        let settings = Arc::clone(&check.settings);
+        let mut state = check.state;
         let meaning = if state.status == Status::Paused && settings.manual_resume {
             PingMeaning::Ignored
         } else {
             classify_signal(&settings, &signal, origin.method, &body)
         };
-        let exit = if let PingSignal::Exit(status) = signal { Some(status) } else { None };
+        let exit = if let PingSignal::Exit(status) = signal {
+            Some(status)
+        } else {
+            None
+        };
         let mut flips = Vec::new();
         let deadline = state.deadline(&settings);
         state.apply_ping(&settings, meaning, rid, now, &mut flips);
@@ -102,25 +117,62 @@ impl WorkingState {
         self.numbers.arrival += 1;
         // Bodies are far smaller than 4 GiB: the receiving code limits them.
         let body_len = stored.len() as u32;
-        let (n, previous, kind) = (state.n_pings, state.last_arrival, meaning.kind());
-        let ping = Ping { check: id, n, previous, at: now, kind, origin, rid, exit_status: exit, body_len, body_sharers: sharers };
+        let n = state.n_pings;
+        let previous = state.last_arrival;
+        let kind = meaning.kind();
+        let ping = Ping {
+            check: id,
+            n,
+            previous,
+            at: now,
+            kind,
+            origin,
+            rid,
+            exit_status: exit,
+            body_len,
+            body_sharers: sharers,
+        };
         self.numbers.body_bytes += ping.long_body_bytes();
         state.last_arrival = arrival;
         if let (Some(key), Some(from)) = (key, ping.origin.remote_addr) {
             self.record_key_use(key, now, from);
         }
         self.effects.pings.push((arrival, ping, stored));
-        let sooner = state.deadline(&settings).is_some_and(|new| deadline.is_none_or(|old| new < old));
+        let sooner = state
+            .deadline(&settings)
+            .is_some_and(|new| deadline.is_none_or(|old| new < old));
         self.apply_ping_effects(id, state, sooner, arrival, &flips, now);
-        Ok(if created { CommandOutcome::PingedNewCheck } else { CommandOutcome::Pinged })
+        Ok(if created {
+            CommandOutcome::PingedNewCheck
+        } else {
+            CommandOutcome::Pinged
+        })
     }
 
     /// Applies the state of a check after a ping. The notification state is stored only in the row
     /// of the check, so a change of it writes the row.
-    fn apply_ping_effects(&mut self, id: CheckId, state: CheckState, sooner: bool, arrival: Arrival, flips: &[Flip], now: Timestamp) {
+    fn apply_ping_effects(
+        &mut self,
+        id: CheckId,
+        state: CheckState,
+        sooner: bool,
+        arrival: Arrival,
+        flips: &[Flip],
+        now: Timestamp,
+    ) {
         let is_held = matches!(state.notification, NotificationState::Pending { .. });
-        let check = if flips.is_empty() && !is_held { None } else { self.state.check(id).cloned() };
-        let Some(mut check) = check else { return self.record_change(Change::Pinged { id, state, is_earlier_deadline: sooner }) };
+        let check = if flips.is_empty() && !is_held {
+            None
+        } else {
+            self.state.check(id).cloned()
+        };
+        let Some(mut check) = check else {
+            return self.record_change(Change::Pinged {
+                id,
+                state,
+                is_earlier_deadline: sooner,
+            });
+        };
         check.state = state;
         self.record_flips(&mut check, arrival, flips, now);
         self.reconsider_held_alert(&mut check, false, now);
@@ -129,23 +181,43 @@ impl WorkingState {
         self.record_change(if told {
             Change::Check(Box::new(check))
         } else {
-            Change::Pinged { id, state: check.state, is_earlier_deadline: sooner }
+            Change::Pinged {
+                id,
+                state: check.state,
+                is_earlier_deadline: sooner,
+            }
         });
         self.release_children(project, id, now);
     }
 
     /// Finds or creates the check for a ping. The flag is true if it was created.
-    fn find_or_create_target(&mut self, target: PingTarget, now: Timestamp) -> Result<(CheckId, bool), CommandError> {
+    fn find_or_create_target(
+        &mut self,
+        target: PingTarget,
+        now: Timestamp,
+    ) -> Result<(CheckId, bool), CommandError> {
         if let Some(id) = self.state.find_ping_target(&target)? {
             return Ok((id, false));
         }
-        let PingTarget::Slug { key, slug, create: Some(names) } = target else { return Err(CommandError::NotFound) };
+        let PingTarget::Slug {
+            key,
+            slug,
+            create: Some(names),
+        } = target
+        else {
+            return Err(CommandError::NotFound);
+        };
         if !slug.is_within_limit() {
             return Err(CommandError::NotFound);
         }
-        let project = self.state.project_by_ping_key(&key).ok_or(CommandError::NotFound)?;
+        let project = self
+            .state
+            .project_by_ping_key(&key)
+            .ok_or(CommandError::NotFound)?;
         // Pings may create twice as many checks as the API.
-        let most = |limit: Option<usize>| Some(limit.map_or(MAX_CHECKS_BY_PINGS, |limit| limit.saturating_mul(2)));
+        let most = |limit: Option<usize>| {
+            Some(limit.map_or(MAX_CHECKS_BY_PINGS, |limit| limit.saturating_mul(2)))
+        };
         if self.ensure_check_limit(project, most).is_err() {
             // The response does not reveal the reason.
             if self.full_projects.insert(project) {
@@ -165,12 +237,24 @@ impl WorkingState {
 }
 
 /// Classifies a ping by the settings of its check.
-fn classify_signal(settings: &CheckSettings, signal: &PingSignal, method: PingMethod, body: &Bytes) -> PingMeaning {
+fn classify_signal(
+    settings: &CheckSettings,
+    signal: &PingSignal,
+    method: PingMethod,
+    body: &Bytes,
+) -> PingMeaning {
     let said = match signal {
         PingSignal::Http(kind) => PingMeaning::from(*kind),
         PingSignal::Exit(status) => PingMeaning::from_exit_status(*status),
-        PingSignal::Email { subject, text, precomputed: said } => {
-            let said = said.as_ref().filter(|said| said.settings.classifies_same_as(settings)).map(|said| said.meaning);
+        PingSignal::Email {
+            subject,
+            text,
+            precomputed: said,
+        } => {
+            let said = said
+                .as_ref()
+                .filter(|said| said.settings.classifies_same_as(settings))
+                .map(|said| said.meaning);
             return said.unwrap_or_else(|| settings.classify_mail(subject, text));
         }
     };
@@ -179,7 +263,9 @@ fn classify_signal(settings: &CheckSettings, signal: &PingSignal, method: PingMe
     }
     if settings.filters.http_body {
         // Bytes that are not UTF-8 are replaced, not refused.
-        return settings.classify(&String::from_utf8_lossy(body.get(..KEYWORD_SEARCH_BYTES).unwrap_or(body)));
+        return settings.classify(&String::from_utf8_lossy(
+            body.get(..KEYWORD_SEARCH_BYTES).unwrap_or(body),
+        ));
     }
     said
 }
@@ -199,22 +285,64 @@ mod tests {
     fn a_full_project_is_told_once_until_it_has_room_again() {
         let mut working = fixture::working_state();
         let now = fixture::NOW;
-        let (project, key) = (fixture::MAIN_PROJECT, PingKey::parse("aZ09-_aZ09-_aZ09-_aZ09").unwrap());
-        let new = NewKey { project, secret: KeySecret::Ping(key.clone()), label: KeyLabel::default(), hint: "aZ09".into() };
-        working.apply(Command::CreateKey(Box::new(new)), now).unwrap();
+        let project = fixture::MAIN_PROJECT;
+        let key = PingKey::parse("aZ09-_aZ09-_aZ09-_aZ09").unwrap();
+        let new = NewKey {
+            project,
+            secret: KeySecret::Ping(key.clone()),
+            label: KeyLabel::default(),
+            hint: "aZ09".into(),
+        };
+        working
+            .apply(Command::CreateKey(Box::new(new)), now)
+            .unwrap();
         let mut told = |number: u128, limit: u32| {
-            let set = Command::UpdateProject { project, name: None, check_limit: Some(Some(limit)), ping_log_limit: None };
+            let set = Command::UpdateProject {
+                project,
+                name: None,
+                check_limit: Some(Some(limit)),
+                ping_log_limit: None,
+            };
             working.apply(set, now).unwrap();
-            let names = CheckUuids { uuid: Uuid::from_u128(number), badge: Uuid::from_u128(number) };
-            let target = PingTarget::Slug { key: key.clone(), slug: Slug::parse(&format!("s{number}")).unwrap(), create: Some(names) };
-            let origin = PingOrigin { scheme: PingScheme::Http, method: PingMethod::Get, remote_addr: None, user_agent: "".into() };
-            let ping = PingRequest { target, signal: PingSignal::Http(PingKind::Success), origin, rid: None, body: Bytes::new() };
+            let names = CheckUuids {
+                uuid: Uuid::from_u128(number),
+                badge: Uuid::from_u128(number),
+            };
+            let target = PingTarget::Slug {
+                key: key.clone(),
+                slug: Slug::parse(&format!("s{number}")).unwrap(),
+                create: Some(names),
+            };
+            let origin = PingOrigin {
+                scheme: PingScheme::Http,
+                method: PingMethod::Get,
+                remote_addr: None,
+                user_agent: "".into(),
+            };
+            let ping = PingRequest {
+                target,
+                signal: PingSignal::Http(PingKind::Success),
+                origin,
+                rid: None,
+                body: Bytes::new(),
+            };
             let made = working.apply(Command::Ping(Box::new(ping)), now).is_ok();
             (made, std::mem::take(&mut working.effects.full_projects))
         };
         // Pings may create twice as many as the limit allows.
-        let found = [(1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (6, 1)].map(|(number, limit)| told(number, limit));
-        let wanted = [(true, 0), (true, 0), (false, 1), (false, 0), (true, 0), (false, 1)];
-        assert_eq!(found, wanted.map(|(made, times)| (made, vec![project; times])));
+        let found = [(1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (6, 1)]
+            .map(|(number, limit)| told(number, limit));
+        let wanted = [
+            (true, 0),
+            (true, 0),
+            (false, 1),
+            (false, 0),
+            (true, 0),
+            (false, 1),
+        ];
+        assert_eq!(
+            found,
+            wanted.map(|(made, times)| (made, vec![project; times]))
+        );
     }
 }

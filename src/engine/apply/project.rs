@@ -10,7 +10,10 @@ use super::{ApplyResult, WorkingState};
 use crate::domain::alert::ChannelHealth;
 use crate::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
-use crate::domain::project::{Channel, ChannelName, KeyAccess, KeyHash, KeyLabel, KeySecret, KeyUse, Project, ProjectKey, ProjectName};
+use crate::domain::project::{
+    Channel, ChannelName, KeyAccess, KeyHash, KeyLabel, KeySecret, KeyUse, Project, ProjectKey,
+    ProjectName,
+};
 use crate::domain::timestamp::Timestamp;
 
 /// Maximum number of checks of deleted projects whose rows are removed in one batch: see
@@ -23,10 +26,25 @@ const MAX_KEYS: usize = 1000;
 
 impl WorkingState {
     pub(super) fn create_project(&mut self, request: NewProject) -> ApplyResult {
-        let NewProject { uuid, name, check_limit, ping_log_limit, badge_key } = request;
+        let NewProject {
+            uuid,
+            name,
+            check_limit,
+            ping_log_limit,
+            badge_key,
+        } = request;
         self.ensure_project_name_free(&name)?;
         let id = ProjectId(self.next_id());
-        Ok(self.put_project(Project { id, uuid, name, check_limit, ping_log_limit, badge_key, legacy_badge: None, import: None }))
+        Ok(self.put_project(Project {
+            id,
+            uuid,
+            name,
+            check_limit,
+            ping_log_limit,
+            badge_key,
+            legacy_badge: None,
+            import: None,
+        }))
     }
 
     pub(super) fn update_project(
@@ -36,7 +54,13 @@ impl WorkingState {
         check_limit: Option<Option<u32>>,
         ping_log_limit: Option<u32>,
     ) -> ApplyResult {
-        let mut project = Project::clone(&self.state.project(id).ok_or(CommandError::NotFound)?.project);
+        let mut project = Project::clone(
+            &self
+                .state
+                .project(id)
+                .ok_or(CommandError::NotFound)?
+                .project,
+        );
         if let Some(name) = name.filter(|name| *name != project.name) {
             self.ensure_project_name_free(&name)?;
             project.name = name;
@@ -49,17 +73,35 @@ impl WorkingState {
     /// Deletes a project. Its checks disappear at once; their rows are removed a few at a time.
     pub(super) fn delete_project(&mut self, id: ProjectId) -> ApplyResult {
         let project_state = self.state.project(id).ok_or(CommandError::NotFound)?;
-        let channels = project_state.channels.keys().copied().map(Change::ChannelGone);
+        let channels = project_state
+            .channels
+            .keys()
+            .copied()
+            .map(Change::ChannelGone);
         let keys = project_state.keys().map(Change::KeyGone);
-        let windows = project_state.windows.keys().map(|window| Change::WindowGone(id, *window));
-        let gone: Vec<_> = channels.chain(keys).chain(windows).chain([Change::ProjectGone(id)]).collect();
+        let windows = project_state
+            .windows
+            .keys()
+            .map(|window| Change::WindowGone(id, *window));
+        let gone: Vec<_> = channels
+            .chain(keys)
+            .chain(windows)
+            .chain([Change::ProjectGone(id)])
+            .collect();
         self.audience_notes.remove_project(id);
-        gone.into_iter().for_each(|change| self.record_change(change));
+        gone.into_iter()
+            .for_each(|change| self.record_change(change));
         Ok(CommandOutcome::Completed)
     }
 
     pub(super) fn remove_orphans(&mut self, now: Timestamp) -> CommandOutcome {
-        let gone: Vec<_> = self.state.orphans().iter().copied().take(MAX_ORPHANED_CHECKS).collect();
+        let gone: Vec<_> = self
+            .state
+            .orphans()
+            .iter()
+            .copied()
+            .take(MAX_ORPHANED_CHECKS)
+            .collect();
         for id in gone {
             self.record_change(Change::CheckGone(id));
         }
@@ -69,22 +111,46 @@ impl WorkingState {
 
     pub(super) fn create_key(&mut self, request: NewKey, now: Timestamp) -> ApplyResult {
         // Each key has a rate limit of its own.
-        if self.state.project(request.project).ok_or(CommandError::NotFound)?.key_count() >= MAX_KEYS {
+        if self
+            .state
+            .project(request.project)
+            .ok_or(CommandError::NotFound)?
+            .key_count()
+            >= MAX_KEYS
+        {
             return Err(CommandError::KeyLimitReached);
         }
         let id = KeyId(self.next_id());
-        Ok(CommandOutcome::Key(Box::new(self.insert_key(id, request, now))))
+        Ok(CommandOutcome::Key(Box::new(
+            self.insert_key(id, request, now),
+        )))
     }
 
     pub(super) fn insert_key(&mut self, id: KeyId, request: NewKey, now: Timestamp) -> ProjectKey {
-        let NewKey { project, secret, label, hint } = request;
-        let key = ProjectKey { id, project, secret, label, hint, created: now, last_use: None };
+        let NewKey {
+            project,
+            secret,
+            label,
+            hint,
+        } = request;
+        let key = ProjectKey {
+            id,
+            project,
+            secret,
+            label,
+            hint,
+            created: now,
+            last_use: None,
+        };
         self.record_change(Change::Key(Arc::new(key.clone())));
         key
     }
 
     pub(super) fn rename_key(&mut self, id: KeyId, label: KeyLabel) -> ApplyResult {
-        let key = ProjectKey { label, ..ProjectKey::clone(self.state.key(id).ok_or(CommandError::NotFound)?) };
+        let key = ProjectKey {
+            label,
+            ..ProjectKey::clone(self.state.key(id).ok_or(CommandError::NotFound)?)
+        };
         self.record_change(Change::Key(Arc::new(key.clone())));
         Ok(CommandOutcome::Key(Box::new(key)))
     }
@@ -98,7 +164,10 @@ impl WorkingState {
 
     pub(super) fn record_key_use(&mut self, id: KeyId, at: Timestamp, from: IpAddr) {
         if let Some(key) = self.state.key(id).filter(|key| !key.is_use_recorded(at)) {
-            let key = ProjectKey { last_use: Some(KeyUse { at, from }), ..ProjectKey::clone(key) };
+            let key = ProjectKey {
+                last_use: Some(KeyUse { at, from }),
+                ..ProjectKey::clone(key)
+            };
             self.record_change(Change::Key(Arc::new(key)));
         }
     }
@@ -109,8 +178,15 @@ impl WorkingState {
             && let KeySecret::Legacy(_) = key.secret
             && self.state.key_by_hash(&hash).is_none()
         {
-            let secret = if key.secret.access() == KeyAccess::ReadOnly { KeySecret::ReadOnly(hash) } else { KeySecret::ReadWrite(hash) };
-            let key = ProjectKey { secret, ..ProjectKey::clone(key) };
+            let secret = if key.secret.access() == KeyAccess::ReadOnly {
+                KeySecret::ReadOnly(hash)
+            } else {
+                KeySecret::ReadWrite(hash)
+            };
+            let key = ProjectKey {
+                secret,
+                ..ProjectKey::clone(key)
+            };
             self.record_change(Change::Key(Arc::new(key)));
         }
         CommandOutcome::Completed
@@ -130,14 +206,33 @@ impl WorkingState {
     }
 
     pub(super) fn create_channel(&mut self, request: NewChannel) -> ApplyResult {
-        let NewChannel { uuid, project, name, settings, is_by_operator: operator } = request;
-        let channels = self.state.project(project).ok_or(CommandError::NotFound)?.channels.len();
+        let NewChannel {
+            uuid,
+            project,
+            name,
+            settings,
+            is_by_operator: operator,
+        } = request;
+        let channels = self
+            .state
+            .project(project)
+            .ok_or(CommandError::NotFound)?
+            .channels
+            .len();
         if !operator && channels >= MAX_CHANNELS {
             return Err(CommandError::ChannelLimitReached);
         }
         let settings = self.resolve_group_members(project, &settings, None)?;
         let id = ChannelId(self.next_id());
-        Ok(self.put_channel(Channel { id, uuid, project, name, settings, set_by_operator: operator, health: ChannelHealth::default() }))
+        Ok(self.put_channel(Channel {
+            id,
+            uuid,
+            project,
+            name,
+            settings,
+            set_by_operator: operator,
+            health: ChannelHealth::default(),
+        }))
     }
 
     /// Changes a channel. Settings reserved for the operator are refused to other authors, unless
@@ -153,10 +248,15 @@ impl WorkingState {
         let mut channel = Channel::clone(channel);
         channel.name = name.unwrap_or(channel.name);
         if let Some(given) = settings {
-            let settings = given.apply_to(&channel.settings).map_err(CommandError::InvalidSettings)?;
-            let settings = self.resolve_group_members(channel.project, &settings, Some(&channel.settings))?;
+            let settings = given
+                .apply_to(&channel.settings)
+                .map_err(CommandError::InvalidSettings)?;
+            let settings =
+                self.resolve_group_members(channel.project, &settings, Some(&channel.settings))?;
             if settings != channel.settings {
-                settings.check_author(maker).map_err(CommandError::InvalidSettings)?;
+                settings
+                    .check_author(maker)
+                    .map_err(CommandError::InvalidSettings)?;
             }
             channel.replace_settings(settings, maker);
         }
@@ -165,14 +265,33 @@ impl WorkingState {
 
     /// Adopts a setting that the receiver asks for. It has no author, so the restrictions on
     /// authors do not apply.
-    pub(super) fn adopt_setting(&mut self, sent_to: &Channel, key: &'static str, value: &str) -> ApplyResult {
-        let channel = self.state.channel(sent_to.id).ok_or(CommandError::NotFound)?;
+    pub(super) fn adopt_setting(
+        &mut self,
+        sent_to: &Channel,
+        key: &'static str,
+        value: &str,
+    ) -> ApplyResult {
+        let channel = self
+            .state
+            .channel(sent_to.id)
+            .ok_or(CommandError::NotFound)?;
         if channel.settings != sent_to.settings {
             return Ok(CommandOutcome::Completed);
         }
-        let settings = channel.settings.with_value(key, value).map_err(CommandError::InvalidSettings)?;
-        let health = ChannelHealth { disabled: None, failing: None, ..channel.health.clone() };
-        let channel = Channel { settings, health, ..Channel::clone(channel) };
+        let settings = channel
+            .settings
+            .with_value(key, value)
+            .map_err(CommandError::InvalidSettings)?;
+        let health = ChannelHealth {
+            disabled: None,
+            failing: None,
+            ..channel.health.clone()
+        };
+        let channel = Channel {
+            settings,
+            health,
+            ..Channel::clone(channel)
+        };
         Ok(self.put_channel(channel))
     }
 
@@ -184,8 +303,11 @@ impl WorkingState {
         settings: &ChannelSettings,
         stored: Option<&ChannelSettings>,
     ) -> Result<ChannelSettings, CommandError> {
-        let found = settings.with_resolved_members(stored, |text| self.state.find_member(project, text));
-        found.map(Cow::into_owned).map_err(CommandError::InvalidSettings)
+        let found =
+            settings.with_resolved_members(stored, |text| self.state.find_member(project, text));
+        found
+            .map(Cow::into_owned)
+            .map_err(CommandError::InvalidSettings)
     }
 
     /// Deletes a channel and removes it from groups. Checks keep its number until they are written
@@ -195,8 +317,14 @@ impl WorkingState {
         self.change_channel(&channel, |working| {
             let groups: Vec<_> = working.state.groups_of(&channel).cloned().collect();
             for group in groups {
-                let settings = group.settings.with_retained_members(|member| member != channel.uuid).into_owned();
-                working.record_change(Change::Channel(Arc::new(Channel { settings, ..Channel::clone(&group) })));
+                let settings = group
+                    .settings
+                    .with_retained_members(|member| member != channel.uuid)
+                    .into_owned();
+                working.record_change(Change::Channel(Arc::new(Channel {
+                    settings,
+                    ..Channel::clone(&group)
+                })));
             }
             working.record_change(Change::ChannelGone(id));
         });
@@ -204,7 +332,11 @@ impl WorkingState {
     }
 
     fn ensure_project_name_free(&self, name: &ProjectName) -> Result<(), CommandError> {
-        if self.state.projects().any(|project_state| project_state.project.name == *name) {
+        if self
+            .state
+            .projects()
+            .any(|project_state| project_state.project.name == *name)
+        {
             Err(CommandError::ProjectNameTaken)
         } else {
             Ok(())

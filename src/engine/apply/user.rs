@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::command::user::{FirstUser, NewSession, NewUser, SessionSelection, UserChanges, UserCommand, UserCommandError};
+use super::super::command::user::{
+    FirstUser, NewSession, NewUser, SessionSelection, UserChanges, UserCommand, UserCommandError,
+};
 use super::super::command::{CommandError, CommandOutcome};
 use super::super::state::{Change, UserChange};
 use super::{ApplyResult, WorkingState};
@@ -29,30 +31,77 @@ impl From<UserCommandError> for CommandError {
 }
 
 impl WorkingState {
-    pub(super) fn apply_user_command(&mut self, command: UserCommand, now: Timestamp) -> ApplyResult {
+    pub(super) fn apply_user_command(
+        &mut self,
+        command: UserCommand,
+        now: Timestamp,
+    ) -> ApplyResult {
         match command {
             UserCommand::Create(request) => self.create_user(request, now),
-            UserCommand::Update { user, changes, requested_by: by } => self.update_user(user, changes, by, now),
+            UserCommand::Update {
+                user,
+                changes,
+                requested_by: by,
+            } => self.update_user(user, changes, by, now),
             UserCommand::Delete(user) => self.delete_user(user),
-            UserCommand::CreateLink { purpose, hash, secs } => self.create_link(purpose, hash, now.plus_secs(secs)),
-            UserCommand::RedeemLink { hash, setup, password, session } => self.redeem_link(&hash, setup, password, session, now),
-            UserCommand::OpenSession { user, verified_password: checked, rehashed_password: renewed, second_factor: second, session } => {
-                self.sign_in(user, (checked.as_ref(), second.as_ref()), renewed, session, now)
-            }
-            UserCommand::TouchSession { session, address, idle_secs, verified_password: checked } => {
-                let session =
-                    self.state.users.session_by_id(session).filter(|session| !session.is_expired(now)).ok_or(CommandError::NotFound)?;
+            UserCommand::CreateLink {
+                purpose,
+                hash,
+                secs,
+            } => self.create_link(purpose, hash, now.plus_secs(secs)),
+            UserCommand::RedeemLink {
+                hash,
+                setup,
+                password,
+                session,
+            } => self.redeem_link(&hash, setup, password, session, now),
+            UserCommand::OpenSession {
+                user,
+                verified_password: checked,
+                rehashed_password: renewed,
+                second_factor: second,
+                session,
+            } => self.sign_in(
+                user,
+                (checked.as_ref(), second.as_ref()),
+                renewed,
+                session,
+                now,
+            ),
+            UserCommand::TouchSession {
+                session,
+                address,
+                idle_secs,
+                verified_password: checked,
+            } => {
+                let session = self
+                    .state
+                    .users
+                    .session_by_id(session)
+                    .filter(|session| !session.is_expired(now))
+                    .ok_or(CommandError::NotFound)?;
                 if checked.is_some() {
                     self.ensure_may_sign_in(session.user, checked.as_ref())?;
                 }
                 let confirmed = checked.map(|_| now).or(session.password_confirmed);
                 let expires = Session::expiry(session.created, now, idle_secs);
-                let session = Session { last_used: now, password_confirmed: confirmed, expires, address, ..Session::clone(session) };
+                let session = Session {
+                    last_used: now,
+                    password_confirmed: confirmed,
+                    expires,
+                    address,
+                    ..Session::clone(session)
+                };
                 Ok(self.put_session(session))
             }
-            UserCommand::CloseSessions { user, selection: which } => {
+            UserCommand::CloseSessions {
+                user,
+                selection: which,
+            } => {
                 self.close_sessions(user, which);
-                if let (SessionSelection::All | SessionSelection::AllBut(_), Some(found)) = (which, self.state.users.get(user)) {
+                if let (SessionSelection::All | SessionSelection::AllBut(_), Some(found)) =
+                    (which, self.state.users.get(user))
+                {
                     let mut user = User::clone(found);
                     user.forget_browsers(now);
                     self.put_user(user);
@@ -60,26 +109,58 @@ impl WorkingState {
                 Ok(CommandOutcome::Completed)
             }
             UserCommand::RemoveExpired => {
-                let gone: Vec<_> = self.state.users.expired(now).take(MAX_EXPIRED_ROWS).collect();
-                gone.into_iter().for_each(|change| self.record_change(Change::User(change)));
+                let gone: Vec<_> = self
+                    .state
+                    .users
+                    .expired(now)
+                    .take(MAX_EXPIRED_ROWS)
+                    .collect();
+                gone.into_iter()
+                    .for_each(|change| self.record_change(Change::User(change)));
                 Ok(CommandOutcome::Completed)
             }
         }
     }
 
     fn create_user(&mut self, request: NewUser, now: Timestamp) -> ApplyResult {
-        let NewUser { uuid, name, password, grant } = request;
+        let NewUser {
+            uuid,
+            name,
+            password,
+            grant,
+        } = request;
         self.ensure_user_name_free(&name)?;
         self.ensure_projects_exist(&grant)?;
         if self.state.users.len() >= MAX_USERS {
             return Err(UserCommandError::TooManyUsers.into());
         }
         let id = UserId(self.next_id());
-        Ok(self.insert_user(id, NewUser { uuid, name, password, grant }, false, now))
+        Ok(self.insert_user(
+            id,
+            NewUser {
+                uuid,
+                name,
+                password,
+                grant,
+            },
+            false,
+            now,
+        ))
     }
 
-    pub(super) fn insert_user(&mut self, id: UserId, request: NewUser, disabled: bool, now: Timestamp) -> CommandOutcome {
-        let NewUser { uuid, name, password, grant } = request;
+    pub(super) fn insert_user(
+        &mut self,
+        id: UserId,
+        request: NewUser,
+        disabled: bool,
+        now: Timestamp,
+    ) -> CommandOutcome {
+        let NewUser {
+            uuid,
+            name,
+            password,
+            grant,
+        } = request;
         self.remove_link(LinkPurpose::Setup);
         self.put_user(User {
             id,
@@ -95,8 +176,21 @@ impl WorkingState {
         })
     }
 
-    pub(super) fn update_user(&mut self, id: UserId, changes: UserChanges, by: Option<SessionId>, now: Timestamp) -> ApplyResult {
-        let UserChanges { name, password, second_factor: second, grant, preferences: taste, disabled } = changes;
+    pub(super) fn update_user(
+        &mut self,
+        id: UserId,
+        changes: UserChanges,
+        by: Option<SessionId>,
+        now: Timestamp,
+    ) -> ApplyResult {
+        let UserChanges {
+            name,
+            password,
+            second_factor: second,
+            grant,
+            preferences: taste,
+            disabled,
+        } = changes;
         let mut user = User::clone(self.state.users.get(id).ok_or(CommandError::NotFound)?);
         if let Some(name) = name {
             if name.case_folded() != user.name.case_folded() {
@@ -113,7 +207,11 @@ impl WorkingState {
             self.ensure_other_owner(id)?;
         }
         user.preferences = taste.unwrap_or(user.preferences);
-        let secret_of = |user: &User| user.second_factor.as_ref().map(|second| second.secret.clone());
+        let secret_of = |user: &User| {
+            user.second_factor
+                .as_ref()
+                .map(|second| second.secret.clone())
+        };
         let old_secret = secret_of(&user);
         user.second_factor = second.unwrap_or(user.second_factor);
         // An earlier sign-in may have needed the password only.
@@ -123,7 +221,10 @@ impl WorkingState {
         if user.disabled {
             self.close_sessions(id, SessionSelection::All);
         } else if has_new_password || asks_for_more {
-            self.close_sessions(id, by.map_or(SessionSelection::All, SessionSelection::AllBut));
+            self.close_sessions(
+                id,
+                by.map_or(SessionSelection::All, SessionSelection::AllBut),
+            );
         }
         if has_new_password || user.disabled || old_secret != secret_of(&user) {
             user.forget_browsers(now);
@@ -143,15 +244,27 @@ impl WorkingState {
         Ok(CommandOutcome::Completed)
     }
 
-    fn create_link(&mut self, purpose: LinkPurpose, hash: KeyHash, expires: Timestamp) -> ApplyResult {
+    fn create_link(
+        &mut self,
+        purpose: LinkPurpose,
+        hash: KeyHash,
+        expires: Timestamp,
+    ) -> ApplyResult {
         match purpose {
-            LinkPurpose::Setup if !self.state.users.is_empty() => return Err(UserCommandError::UserExists.into()),
+            LinkPurpose::Setup if !self.state.users.is_empty() => {
+                return Err(UserCommandError::UserExists.into());
+            }
             LinkPurpose::Setup => {}
             LinkPurpose::Password(user) => self.ensure_may_sign_in(user, None)?,
         }
         self.remove_link(purpose);
         let id = LinkId(self.next_id());
-        self.record_change(Change::User(UserChange::Link(Arc::new(OneTimeLink { id, hash, purpose, expires }))));
+        self.record_change(Change::User(UserChange::Link(Arc::new(OneTimeLink {
+            id,
+            hash,
+            purpose,
+            expires,
+        }))));
         Ok(CommandOutcome::Completed)
     }
 
@@ -163,11 +276,24 @@ impl WorkingState {
         session: NewSession,
         now: Timestamp,
     ) -> ApplyResult {
-        let purpose = self.state.users.link(hash, now).map(|link| link.purpose).ok_or(UserCommandError::LinkInvalid)?;
+        let purpose = self
+            .state
+            .users
+            .link(hash, now)
+            .map(|link| link.purpose)
+            .ok_or(UserCommandError::LinkInvalid)?;
         let user = match (purpose, setup) {
-            (LinkPurpose::Setup, Some(FirstUser { uuid, name, preferences: taste })) => {
+            (
+                LinkPurpose::Setup,
+                Some(FirstUser {
+                    uuid,
+                    name,
+                    preferences: taste,
+                }),
+            ) => {
                 let id = UserId(self.next_id());
-                let (password, grant) = (Some(password), Grant::Owner);
+                let password = Some(password);
+                let grant = Grant::Owner;
                 User {
                     id,
                     uuid,
@@ -182,9 +308,17 @@ impl WorkingState {
                 }
             }
             (LinkPurpose::Password(id), None) => {
-                let mut user = User::clone(self.state.users.get(id).ok_or(UserCommandError::LinkInvalid)?);
+                let mut user = User::clone(
+                    self.state
+                        .users
+                        .get(id)
+                        .ok_or(UserCommandError::LinkInvalid)?,
+                );
                 user.forget_browsers(now);
-                User { password: Some(password), ..user }
+                User {
+                    password: Some(password),
+                    ..user
+                }
             }
             // The link exists, but has another purpose.
             _ => return Err(UserCommandError::LinkInvalid.into()),
@@ -194,7 +328,11 @@ impl WorkingState {
         self.close_sessions(id, SessionSelection::All);
         let asks_more = user.second_factor.is_some();
         let changed = self.put_user(user);
-        Ok(if asks_more { changed } else { self.open_session(id, Some(now), session, now) })
+        Ok(if asks_more {
+            changed
+        } else {
+            self.open_session(id, Some(now), session, now)
+        })
     }
 
     fn sign_in(
@@ -209,29 +347,54 @@ impl WorkingState {
         let user = self.state.users.get(id).ok_or(CommandError::NotFound)?;
         // A proxy sign-in needs neither.
         let second = match &user.second_factor {
-            Some(second) if checked.is_some() => {
-                Some(proof.and_then(|proof| second.consume_proof(proof)).ok_or(UserCommandError::SignInRefused)?)
-            }
+            Some(second) if checked.is_some() => Some(
+                proof
+                    .and_then(|proof| second.consume_proof(proof))
+                    .ok_or(UserCommandError::SignInRefused)?,
+            ),
             second => second.clone(),
         };
-        let password = renewed.filter(|_| checked.is_some()).or_else(|| user.password.clone());
+        let password = renewed
+            .filter(|_| checked.is_some())
+            .or_else(|| user.password.clone());
         if (&second, &password) != (&user.second_factor, &user.password) {
-            let user = User { second_factor: second, password, ..User::clone(user) };
+            let user = User {
+                second_factor: second,
+                password,
+                ..User::clone(user)
+            };
             self.put_user(user);
         }
         Ok(self.open_session(id, checked.map(|_| now), session, now))
     }
 
-    fn open_session(&mut self, user: UserId, confirmed: Option<Timestamp>, request: NewSession, now: Timestamp) -> CommandOutcome {
-        let NewSession { hash, user_agent: agent, address, idle_secs } = request;
-        let open: Vec<_> = self.state.users.all_sessions_of(user).map(|session| (session.last_used, session.id)).collect();
+    fn open_session(
+        &mut self,
+        user: UserId,
+        confirmed: Option<Timestamp>,
+        request: NewSession,
+        now: Timestamp,
+    ) -> CommandOutcome {
+        let NewSession {
+            hash,
+            user_agent: agent,
+            address,
+            idle_secs,
+        } = request;
+        let open: Vec<_> = self
+            .state
+            .users
+            .all_sessions_of(user)
+            .map(|session| (session.last_used, session.id))
+            .collect();
         // The session that was idle for the longest ends.
         if open.len() >= MAX_SESSIONS_PER_USER
             && let Some((_, oldest)) = open.into_iter().min()
         {
             self.record_change(Change::User(UserChange::SessionGone(oldest)));
         }
-        let (id, expires) = (SessionId(self.next_id()), Session::expiry(now, now, idle_secs));
+        let id = SessionId(self.next_id());
+        let expires = Session::expiry(now, now, idle_secs);
         self.put_session(Session {
             id,
             hash,
@@ -246,10 +409,18 @@ impl WorkingState {
     }
 
     /// Refuses a user whose sign-in is disabled, or whose password is no longer the checked one.
-    fn ensure_may_sign_in(&self, user: UserId, checked: Option<&PasswordHash>) -> Result<(), CommandError> {
+    fn ensure_may_sign_in(
+        &self,
+        user: UserId,
+        checked: Option<&PasswordHash>,
+    ) -> Result<(), CommandError> {
         let user = self.state.users.get(user).ok_or(CommandError::NotFound)?;
         let is_other = checked.is_some() && user.password.as_ref() != checked;
-        if user.disabled || is_other { Err(UserCommandError::SignInRefused.into()) } else { Ok(()) }
+        if user.disabled || is_other {
+            Err(UserCommandError::SignInRefused.into())
+        } else {
+            Ok(())
+        }
     }
 
     fn close_sessions(&mut self, user: UserId, which: SessionSelection) {
@@ -258,8 +429,15 @@ impl WorkingState {
             SessionSelection::AllBut(one) => id != one,
             SessionSelection::All => true,
         };
-        let gone: Vec<_> = self.state.users.all_sessions_of(user).map(|session| session.id).filter(|id| ends(*id)).collect();
-        gone.into_iter().for_each(|id| self.record_change(Change::User(UserChange::SessionGone(id))));
+        let gone: Vec<_> = self
+            .state
+            .users
+            .all_sessions_of(user)
+            .map(|session| session.id)
+            .filter(|id| ends(*id))
+            .collect();
+        gone.into_iter()
+            .for_each(|id| self.record_change(Change::User(UserChange::SessionGone(id))));
     }
 
     pub(super) fn remove_link(&mut self, purpose: LinkPurpose) {
@@ -270,20 +448,41 @@ impl WorkingState {
     }
 
     fn ensure_user_name_free(&self, name: &UserName) -> Result<(), CommandError> {
-        if self.state.users.by_name(name).is_some() { Err(UserCommandError::NameTaken.into()) } else { Ok(()) }
+        if self.state.users.by_name(name).is_some() {
+            Err(UserCommandError::NameTaken.into())
+        } else {
+            Ok(())
+        }
     }
 
     fn ensure_projects_exist(&self, grant: &Grant) -> Result<(), CommandError> {
-        let Grant::Projects(projects) = grant else { return Ok(()) };
-        if projects.iter().all(|(id, _)| self.state.project(id).is_some()) { Ok(()) } else { Err(CommandError::NotFound) }
+        let Grant::Projects(projects) = grant else {
+            return Ok(());
+        };
+        if projects
+            .iter()
+            .all(|(id, _)| self.state.project(id).is_some())
+        {
+            Ok(())
+        } else {
+            Err(CommandError::NotFound)
+        }
     }
 
     /// Refuses a change that would leave no owner with permission to sign in.
     fn ensure_other_owner(&self, id: UserId) -> Result<(), CommandError> {
         let is_owner = |user: &User| user.grant.is_owner() && !user.disabled;
-        let others = self.state.users.iter().any(|user| user.id != id && is_owner(user));
+        let others = self
+            .state
+            .users
+            .iter()
+            .any(|user| user.id != id && is_owner(user));
         let was_owner = self.state.users.get(id).is_some_and(|user| is_owner(user));
-        if was_owner && !others { Err(UserCommandError::LastOwner.into()) } else { Ok(()) }
+        if was_owner && !others {
+            Err(UserCommandError::LastOwner.into())
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) fn put_user(&mut self, user: User) -> CommandOutcome {

@@ -30,14 +30,29 @@ pub struct DeliveryReport {
 impl DeliveryReport {
     /// Report of a test, which has no row in the outbox.
     pub fn of_test(channel: ChannelId, sent: SendResult, status: u16) -> Self {
-        Self { channel, sent_to: None, rows: Vec::new(), merged_into: None, result: sent, status, recipients: None }
+        Self {
+            channel,
+            sent_to: None,
+            rows: Vec::new(),
+            merged_into: None,
+            result: sent,
+            status,
+            recipients: None,
+        }
     }
 
     /// Results for the recipients of a message without a row in the outbox. The report says nothing
     /// else about the channel.
     pub fn of_recipients(sent_to: &Arc<Channel>, recipients: Arc<[Recipient]>) -> Self {
-        let nothing_else = SendResult::Retry { reason: "".into(), may_have_arrived: false };
-        Self { sent_to: Some(Arc::clone(sent_to)), recipients: Some(recipients), ..Self::of_test(sent_to.id, nothing_else, 0) }
+        let nothing_else = SendResult::Retry {
+            reason: "".into(),
+            may_have_arrived: false,
+        };
+        Self {
+            sent_to: Some(Arc::clone(sent_to)),
+            recipients: Some(recipients),
+            ..Self::of_test(sent_to.id, nothing_else, 0)
+        }
     }
 }
 
@@ -70,7 +85,10 @@ impl SendResult {
     /// new settings.
     pub fn with_outdated_settings(self) -> Self {
         match self {
-            Self::Failed(reason) | Self::ChannelRejected(reason) => Self::Retry { reason, may_have_arrived: false },
+            Self::Failed(reason) | Self::ChannelRejected(reason) => Self::Retry {
+                reason,
+                may_have_arrived: false,
+            },
             other => other,
         }
     }

@@ -5,7 +5,9 @@ use std::fmt;
 
 use crate::domain::formatting::format_count;
 use crate::domain::ids::ProjectId;
-use crate::domain::import_item::{ImportId, ImportItem, ImportItemCounts, ImportMode, NumberedFlip, NumberedPing};
+use crate::domain::import_item::{
+    ImportId, ImportItem, ImportItemCounts, ImportMode, NumberedFlip, NumberedPing,
+};
 use crate::domain::legacy_keys::LegacySecret;
 use crate::domain::project::BadgeSecret;
 
@@ -106,8 +108,13 @@ pub struct LocalChanges {
 impl fmt::Display for LocalChanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.checks == 1 { "was" } else { "were" };
-        let (checks, pings) = (format_count(self.checks, "check"), format_count(usize::try_from(self.pings).unwrap_or(usize::MAX), "ping"));
-        write!(f, "{checks} {verb} pinged or changed here since the last import, and {pings} arrived here")
+        let checks = format_count(self.checks, "check");
+        let pings = format_count(usize::try_from(self.pings).unwrap_or(usize::MAX), "ping");
+        write!(
+            f,
+            "{checks} {verb} pinged or changed here since the last import, and {pings} arrived \
+             here"
+        )
     }
 }
 
@@ -142,23 +149,42 @@ pub enum ImportStepError {
 impl fmt::Display for ImportStepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownImport => {
-                f.write_str("there is no such import under way: it was abandoned, or the server was started since; begin again")
-            }
-            Self::TooManyImports => {
-                f.write_str("as many imports are under way as there may be; `import list` shows them, and `import abandon` ends one")
-            }
-            Self::TooLarge => f.write_str("it is larger than an import may be; take some of its projects at a time, with --project"),
+            Self::UnknownImport => f.write_str(
+                "there is no such import under way: it was abandoned, or the server was started \
+                 since; begin again",
+            ),
+            Self::TooManyImports => f.write_str(
+                "as many imports are under way as there may be; `import list` shows them, and \
+                 `import abandon` ends one",
+            ),
+            Self::TooLarge => f.write_str(
+                "it is larger than an import may be; take some of its projects at a time, with \
+                 --project",
+            ),
             Self::TooManyChecks(checks) => write!(
                 f,
-                "there are {checks} checks, and a server that runs takes at most {MAX_ONLINE_IMPORT_CHECKS} at once: stop it and import again, or take \
-                 some projects at a time with --project"
+                "there are {checks} checks, and a server that runs takes at most \
+                 {MAX_ONLINE_IMPORT_CHECKS} at once: stop it and import again, or take some \
+                 projects at a time with --project"
             ),
-            Self::Invalid(problem) => write!(f, "what was to be imported makes no sense: {problem}"),
-            Self::ChangedLocally { changes: done, names } => {
+            Self::Invalid(problem) => {
+                write!(f, "what was to be imported makes no sense: {problem}")
+            }
+            Self::ChangedLocally {
+                changes: done,
+                names,
+            } => {
                 let more = done.checks.saturating_sub(names.len());
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                write!(f, "{done}; an import takes the place of all there was: {}{more}", names.join(", "))
+                let more = if more > 0 {
+                    format!(" and {more} more")
+                } else {
+                    String::new()
+                };
+                write!(
+                    f,
+                    "{done}; an import takes the place of all there was: {}{more}",
+                    names.join(", ")
+                )
             }
             Self::Conflicts(sentences) => f.write_str(&sentences.join("\n")),
             Self::NotOnTrial => f.write_str("the project is not on trial"),

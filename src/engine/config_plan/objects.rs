@@ -9,7 +9,9 @@ use super::{ConfigPlanner, ExistingObject, PlanStep};
 use crate::domain::alert::ChannelHealth;
 use crate::domain::channel::{ChannelClass, ChannelSettings, SettingsAuthor};
 use crate::domain::declared::object_fields::{self, ObjectFields, ObjectValue};
-use crate::domain::declared::{DeclaredChannel, DeclaredKey, DeclaredWindow, ObjectKind, ObjectName, ObjectPath};
+use crate::domain::declared::{
+    DeclaredChannel, DeclaredKey, DeclaredWindow, ObjectKind, ObjectName, ObjectPath,
+};
 use crate::domain::ids::{ChannelId, KeyId, WindowId};
 use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
 use crate::domain::project::{Channel, ChannelName, KeyAccess, KeySecret, ProjectKey};
@@ -34,14 +36,21 @@ impl ChannelLookup {
 
     /// UUID of the channel that a group lists by name or UUID.
     fn find_member(&self, text: &str) -> Result<Uuid, String> {
-        let found: Vec<_> =
-            self.find_by_name(text).iter().filter_map(|id| self.all.get(id)).map(|(_, uuid, class)| (*uuid, *class)).collect();
+        let found: Vec<_> = self
+            .find_by_name(text)
+            .iter()
+            .filter_map(|id| self.all.get(id))
+            .map(|(_, uuid, class)| (*uuid, *class))
+            .collect();
         choose_member(text, &found)
     }
 
     /// Fields of a channel as shown in a difference: the members of a group by name.
     fn fields(&self, name: &ChannelName, settings: &ChannelSettings) -> ObjectFields {
-        let member = |uuid: Uuid| self.display_name(*self.by_uuid.get(&uuid)?).map(String::from);
+        let member = |uuid: Uuid| {
+            self.display_name(*self.by_uuid.get(&uuid)?)
+                .map(String::from)
+        };
         let mut fields = object_fields::channel_fields(&settings.with_member_names(member));
         fields.push(("name".into(), ObjectValue::Text(name.as_str().into())));
         fields
@@ -58,14 +67,24 @@ impl ChannelLookup {
             ObjectName::Uuid(uuid) => self.by_uuid.get(&uuid).copied(),
             ObjectName::Text(_) => None,
         };
-        self.by_name.get(name).into_iter().flatten().copied().chain(by_uuid).collect()
+        self.by_name
+            .get(name)
+            .into_iter()
+            .flatten()
+            .copied()
+            .chain(by_uuid)
+            .collect()
     }
 
     /// Name of a channel in a difference: its name, or its UUID if several channels have the name.
     pub(super) fn display_name(&self, id: ChannelId) -> Option<Box<str>> {
         let (name, uuid, _) = self.all.get(&id)?;
         let is_only = self.by_name.get(name).is_some_and(|ids| ids.len() == 1);
-        Some(if name.is_empty() || !is_only { uuid.to_string().into() } else { name.clone() })
+        Some(if name.is_empty() || !is_only {
+            uuid.to_string().into()
+        } else {
+            name.clone()
+        })
     }
 }
 
@@ -87,13 +106,24 @@ impl ConfigPlanner<'_> {
             let mut fitting: Vec<_> = all.clone().filter(|one| named(one).1).collect();
             if fitting.len() > 1 {
                 let uuids: Vec<_> = fitting.iter().map(|one| named(one).0.to_string()).collect();
-                self.add_conflict(at, None, format!("several have this name; write the UUID of one as the key: {}", uuids.join(", ")));
+                self.add_conflict(
+                    at,
+                    None,
+                    format!(
+                        "several have this name; write the UUID of one as the key: {}",
+                        uuids.join(", ")
+                    ),
+                );
                 return None;
             }
             if let Some(found) = fitting.pop() {
                 let (found_uuid, _) = named(&found);
                 if uuid.is_some_and(|uuid| uuid != found_uuid) {
-                    self.add_conflict(at, Some("uuid"), format!("it has the UUID {found_uuid}, which cannot be changed"));
+                    self.add_conflict(
+                        at,
+                        Some("uuid"),
+                        format!("it has the UUID {found_uuid}, which cannot be changed"),
+                    );
                 }
                 return Some(found);
             }
@@ -102,7 +132,13 @@ impl ConfigPlanner<'_> {
     }
 
     /// UUID of a new object: the declared one, if no other object has it.
-    pub(super) fn new_uuid(&mut self, at: &ObjectPath, id: &ObjectName, uuid: Option<Uuid>, is_taken: impl Fn(Uuid) -> bool) -> Uuid {
+    pub(super) fn new_uuid(
+        &mut self,
+        at: &ObjectPath,
+        id: &ObjectName,
+        uuid: Option<Uuid>,
+        is_taken: impl Fn(Uuid) -> bool,
+    ) -> Uuid {
         let wanted = match id {
             ObjectName::Uuid(uuid) => Some(*uuid),
             ObjectName::Text(_) => uuid,
@@ -117,13 +153,24 @@ impl ConfigPlanner<'_> {
     }
 
     /// Plans the channels, and returns all channels that the project will have.
-    pub(super) fn plan_channels(&mut self, within: &ProjectScope<'_>, wanted: &[DeclaredChannel]) -> ChannelLookup {
+    pub(super) fn plan_channels(
+        &mut self,
+        within: &ProjectScope<'_>,
+        wanted: &[DeclaredChannel],
+    ) -> ChannelLookup {
         let mut named = ChannelLookup::default();
-        let there = || within.existing.into_iter().flat_map(|project_state| project_state.channels.values());
+        let there = || {
+            within
+                .existing
+                .into_iter()
+                .flat_map(|project_state| project_state.channels.values())
+        };
         let mut placed = Vec::with_capacity(wanted.len());
         for channel in wanted {
             let at = within.path(ObjectKind::Channel, &channel.id);
-            let is_named = |one: &&std::sync::Arc<Channel>| (one.uuid, channel.id.text() == Some(one.name.as_str()));
+            let is_named = |one: &&std::sync::Arc<Channel>| {
+                (one.uuid, channel.id.text() == Some(one.name.as_str()))
+            };
             let found = self.match_existing(&at, (&channel.id, channel.uuid), there(), is_named);
             let (id, uuid) = match found {
                 Some(found) => {
@@ -132,14 +179,31 @@ impl ConfigPlanner<'_> {
                 }
                 None => self.new_channel_ids(channel, &at),
             };
-            named.add(id, channel.name.as_str(), uuid, channel.settings.kind().class);
+            named.add(
+                id,
+                channel.name.as_str(),
+                uuid,
+                channel.settings.kind().class,
+            );
             placed.push((channel, at, found, id, uuid));
         }
-        let others = there().filter(|channel| !self.declared_ids.contains(&channel.id.0) && !self.is_to_be_deleted(channel.id.0));
-        others.for_each(|channel| named.add(channel.id, channel.name.as_str(), channel.uuid, channel.settings.kind().class));
+        let others = there().filter(|channel| {
+            !self.declared_ids.contains(&channel.id.0) && !self.is_to_be_deleted(channel.id.0)
+        });
+        others.for_each(|channel| {
+            named.add(
+                channel.id,
+                channel.name.as_str(),
+                channel.uuid,
+                channel.settings.kind().class,
+            )
+        });
         // Groups may list channels that are declared after them.
         for (channel, at, found, id, uuid) in placed {
-            let settings = match channel.settings.with_resolved_members(None, |text| named.find_member(text)) {
+            let settings = match channel
+                .settings
+                .with_resolved_members(None, |text| named.find_member(text))
+            {
                 Ok(settings) => settings.into_owned(),
                 Err(error) => {
                     self.add_conflict(&at, Some("channels"), error.problem());
@@ -167,24 +231,42 @@ impl ConfigPlanner<'_> {
         named
     }
 
-    fn plan_channel_update(&mut self, there: &Channel, wanted: Channel, named: &ChannelLookup, at: &ObjectPath) {
+    fn plan_channel_update(
+        &mut self,
+        there: &Channel,
+        wanted: Channel,
+        named: &ChannelLookup,
+        at: &ObjectPath,
+    ) {
         if there.settings.kind() != wanted.settings.kind() {
-            let reason = format!("it is of kind {} here; delete that channel, or give this one another name", there.settings.kind().name);
+            let reason = format!(
+                "it is of kind {} here; delete that channel, or give this one another name",
+                there.settings.kind().name
+            );
             return self.add_conflict(at, Some("kind"), reason);
         }
         if self.has_implausible_value(&wanted.settings, Some(&there.settings), at) {
             return;
         }
-        let (old, new) = (named.fields(&there.name, &there.settings), named.fields(&wanted.name, &wanted.settings));
+        let old = named.fields(&there.name, &there.settings);
+        let new = named.fields(&wanted.name, &wanted.settings);
         if self.compare_existing(there.id.0, at, &old, &new, Some(there.uuid)) {
-            let mut channel = Channel { name: wanted.name, ..there.clone() };
+            let mut channel = Channel {
+                name: wanted.name,
+                ..there.clone()
+            };
             channel.replace_settings(wanted.settings, SettingsAuthor::Operator);
             self.steps.push(PlanStep::PutChannel(channel));
         }
     }
 
     /// Refuses a new value that the service of the channel cannot have issued.
-    fn has_implausible_value(&mut self, wanted: &ChannelSettings, stored: Option<&ChannelSettings>, at: &ObjectPath) -> bool {
+    fn has_implausible_value(
+        &mut self,
+        wanted: &ChannelSettings,
+        stored: Option<&ChannelSettings>,
+        at: &ObjectPath,
+    ) -> bool {
         let refused = wanted.check_formats(stored).err();
         if let Some(error) = &refused {
             self.add_conflict(at, error.field().map(|field| field.key), error.problem());
@@ -197,27 +279,50 @@ impl ConfigPlanner<'_> {
         self.has_implausible_value(&wanted.settings, None, at);
         let id = ChannelId(self.new_id());
         let state = self.state;
-        let has =
-            move |uuid| state.projects().flat_map(|project_state| project_state.channels.values()).any(|channel| channel.uuid == uuid);
+        let has = move |uuid| {
+            state
+                .projects()
+                .flat_map(|project_state| project_state.channels.values())
+                .any(|channel| channel.uuid == uuid)
+        };
         (id, self.new_uuid(at, &wanted.id, wanted.uuid, has))
     }
 
     pub(super) fn plan_windows(&mut self, within: &ProjectScope<'_>, wanted: &[DeclaredWindow]) {
-        let mut count = within.existing.map_or(0, |project_state| project_state.windows.len());
+        let mut count = within
+            .existing
+            .map_or(0, |project_state| project_state.windows.len());
         let mut last = None;
         for window in wanted {
             let at = within.path(ObjectKind::Window, &window.id);
-            let all = within.existing.into_iter().flat_map(|project_state| project_state.windows.values());
-            let is_named = |one: &&std::sync::Arc<MaintenanceWindow>| (one.uuid, window.id.text() == Some(one.name.as_str()));
+            let all = within
+                .existing
+                .into_iter()
+                .flat_map(|project_state| project_state.windows.values());
+            let is_named = |one: &&std::sync::Arc<MaintenanceWindow>| {
+                (one.uuid, window.id.text() == Some(one.name.as_str()))
+            };
             let found = self.match_existing(&at, (&window.id, window.uuid), all, is_named);
-            let (name, tags, times) = (window.name.clone(), window.tags.clone(), window.times.clone());
-            let fields =
-                |name: &str, fields: ObjectFields| [("name".into(), ObjectValue::Text(name.into()))].into_iter().chain(fields).collect();
-            let new: ObjectFields = fields(name.as_str(), object_fields::window_fields(&tags, &times));
+            let name = window.name.clone();
+            let tags = window.tags.clone();
+            let times = window.times.clone();
+            let fields = |name: &str, fields: ObjectFields| {
+                [("name".into(), ObjectValue::Text(name.into()))]
+                    .into_iter()
+                    .chain(fields)
+                    .collect()
+            };
+            let new: ObjectFields =
+                fields(name.as_str(), object_fields::window_fields(&tags, &times));
             if let Some(there) = found {
                 let old: ObjectFields = fields(there.name.as_str(), there.fields());
                 if self.compare_existing(there.id.0, &at, &old, &new, Some(there.uuid)) {
-                    self.steps.push(PlanStep::PutWindow(MaintenanceWindow { name, tags, times, ..MaintenanceWindow::clone(there) }));
+                    self.steps.push(PlanStep::PutWindow(MaintenanceWindow {
+                        name,
+                        tags,
+                        times,
+                        ..MaintenanceWindow::clone(there)
+                    }));
                 }
                 continue;
             }
@@ -227,15 +332,31 @@ impl ConfigPlanner<'_> {
             }
             let id = WindowId(self.new_id());
             let state = self.state;
-            let has = move |uuid| state.projects().flat_map(|project_state| project_state.windows.values()).any(|one| one.uuid == uuid);
+            let has = move |uuid| {
+                state
+                    .projects()
+                    .flat_map(|project_state| project_state.windows.values())
+                    .any(|one| one.uuid == uuid)
+            };
             let uuid = self.new_uuid(&at, &window.id, window.uuid, has);
             let fields = object_fields::window_fields(&tags, &times);
-            self.steps.push(PlanStep::PutWindow(MaintenanceWindow { id, uuid, project: within.id, name, tags, times }));
+            self.steps.push(PlanStep::PutWindow(MaintenanceWindow {
+                id,
+                uuid,
+                project: within.id,
+                name,
+                tags,
+                times,
+            }));
             self.note_new_object(id.0, &at, &fields, None);
             (count, last) = (count + 1, Some(at));
         }
         if let Some(at) = last.filter(|_| count > MAX_WINDOWS) {
-            self.add_conflict(&at, None, format!("a project has at most {MAX_WINDOWS} maintenance windows"));
+            self.add_conflict(
+                &at,
+                None,
+                format!("a project has at most {MAX_WINDOWS} maintenance windows"),
+            );
         }
     }
 
@@ -243,20 +364,33 @@ impl ConfigPlanner<'_> {
         let mut secrets: Vec<&KeySecret> = Vec::new();
         for key in wanted {
             let at = within.path(ObjectKind::Key, &key.label.as_str());
-            let there = within.existing.into_iter().flat_map(|project_state| project_state.keys());
-            let there = there.filter_map(|id| self.state.key(id)).filter(|one| one.label == key.label);
+            let there = within
+                .existing
+                .into_iter()
+                .flat_map(|project_state| project_state.keys());
+            let there = there
+                .filter_map(|id| self.state.key(id))
+                .filter(|one| one.label == key.label);
             // A declaration without a label can only mean a ping key.
-            let there = there.filter(|one| !key.label.as_str().is_empty() || one.secret.access() == KeyAccess::Ping);
+            let there = there.filter(|one| {
+                !key.label.as_str().is_empty() || one.secret.access() == KeyAccess::Ping
+            });
             let there: Vec<_> = there.collect();
             let same = match &key.secret {
                 KeySecret::Ping(ping_key) => self.state.key_by_ping_key(ping_key),
-                KeySecret::ReadWrite(hash) | KeySecret::ReadOnly(hash) => self.state.key_by_hash(hash),
+                KeySecret::ReadWrite(hash) | KeySecret::ReadOnly(hash) => {
+                    self.state.key_by_hash(hash)
+                }
                 KeySecret::Legacy(hashed) => self.state.legacy_key(hashed),
             };
             let is_same = |one: &ProjectKey| same.is_some_and(|same| same.id == one.id);
             let is_elsewhere = same.is_some_and(|same| !there.iter().any(|one| one.id == same.id));
             if is_elsewhere || secrets.contains(&&key.secret) {
-                self.add_conflict(&at, Some("value"), "another key has this value; a key is good for one project and one access");
+                self.add_conflict(
+                    &at,
+                    Some("value"),
+                    "another key has this value; a key is good for one project and one access",
+                );
                 continue;
             }
             secrets.push(&key.secret);
@@ -268,8 +402,12 @@ impl ConfigPlanner<'_> {
                 }
                 several => {
                     let Some(one) = several.iter().find(|one| is_same(one)) else {
-                        let numbers: Vec<_> = several.iter().map(|one| one.id.0.to_string()).collect();
-                        let reason = format!("several keys have this label; revoke all but one of these: {}", numbers.join(", "));
+                        let numbers: Vec<_> =
+                            several.iter().map(|one| one.id.0.to_string()).collect();
+                        let reason = format!(
+                            "several keys have this label; revoke all but one of these: {}",
+                            numbers.join(", ")
+                        );
                         self.add_conflict(&at, None, reason);
                         continue;
                     };
@@ -279,28 +417,58 @@ impl ConfigPlanner<'_> {
         }
     }
 
-    fn plan_key_update(&mut self, within: &ProjectScope<'_>, there: &ProjectKey, wanted: &DeclaredKey, same_value: bool, at: &ObjectPath) {
+    fn plan_key_update(
+        &mut self,
+        within: &ProjectScope<'_>,
+        there: &ProjectKey,
+        wanted: &DeclaredKey,
+        same_value: bool,
+        at: &ObjectPath,
+    ) {
         let fields = |secret: &KeySecret, value: &str| -> ObjectFields {
-            let access = ("access".into(), ObjectValue::Text(secret.access().name().into()));
+            let access = (
+                "access".into(),
+                ObjectValue::Text(secret.access().name().into()),
+            );
             vec![access, ("value".into(), ObjectValue::Secret(value.into()))]
         };
-        let (old, new) = (fields(&there.secret, ""), fields(&wanted.secret, if same_value { "" } else { "other" }));
+        let old = fields(&there.secret, "");
+        let new = fields(&wanted.secret, if same_value { "" } else { "other" });
         if self.compare_existing(there.id.0, at, &old, &new, None) {
-            self.steps.push(PlanStep::Delete(ExistingObject::Key(there.id)));
+            self.steps
+                .push(PlanStep::Delete(ExistingObject::Key(there.id)));
             let id = self.add_key_step(within, wanted);
-            self.steps.push(PlanStep::SetSource(id.0, self.source.cloned()));
+            self.steps
+                .push(PlanStep::SetSource(id.0, self.source.cloned()));
         }
     }
 
     fn plan_new_key(&mut self, within: &ProjectScope<'_>, wanted: &DeclaredKey, at: &ObjectPath) {
         let id = self.add_key_step(within, wanted);
-        self.note_new_object(id.0, at, &vec![("access".into(), ObjectValue::Text(wanted.secret.access().name().into()))], None);
+        self.note_new_object(
+            id.0,
+            at,
+            &vec![(
+                "access".into(),
+                ObjectValue::Text(wanted.secret.access().name().into()),
+            )],
+            None,
+        );
     }
 
     fn add_key_step(&mut self, within: &ProjectScope<'_>, wanted: &DeclaredKey) -> KeyId {
         let id = KeyId(self.new_id());
-        let DeclaredKey { label, secret, hint } = wanted.clone();
-        let key = NewKey { project: within.id, secret, label, hint };
+        let DeclaredKey {
+            label,
+            secret,
+            hint,
+        } = wanted.clone();
+        let key = NewKey {
+            project: within.id,
+            secret,
+            label,
+            hint,
+        };
         self.steps.push(PlanStep::CreateKey(id, Box::new(key)));
         id
     }

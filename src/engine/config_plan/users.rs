@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{ConfigPlanner, PlanStep};
 use crate::domain::declared::object_fields::{ObjectFields, ObjectValue, diff_fields};
-use crate::domain::declared::{ChangeOperation, DeclaredGrant, DeclaredUser, ObjectKind, ObjectPath, PlannedChange};
+use crate::domain::declared::{
+    ChangeOperation, DeclaredGrant, DeclaredUser, ObjectKind, ObjectPath, PlannedChange,
+};
 use crate::domain::ids::UserId;
 use crate::domain::user::{Grant, ProjectMemberships, User};
 use crate::engine::apply::MAX_USERS;
@@ -15,16 +17,31 @@ impl ConfigPlanner<'_> {
         let mut added = 0;
         // Owners after the change, with permission to sign in.
         let can_own = |user: &User| user.grant.is_owner() && !user.disabled;
-        let mut owners: BTreeMap<u64, bool> = self.state.users.iter().map(|user| (user.id.0, can_own(user))).collect();
+        let mut owners: BTreeMap<u64, bool> = self
+            .state
+            .users
+            .iter()
+            .map(|user| (user.id.0, can_own(user)))
+            .collect();
         let had_owner = owners.values().any(|owns| *owns);
-        let (mut last, mut later) = (None, Vec::new());
+        let mut last = None;
+        let mut later = Vec::new();
         for user in wanted {
-            let at = ObjectPath { project: None, kind: ObjectKind::User, name: user.name.as_str().into() };
-            let Some(grant) = self.resolve_grant(&at, &user.grant) else { continue };
+            let at = ObjectPath {
+                project: None,
+                kind: ObjectKind::User,
+                name: user.name.as_str().into(),
+            };
+            let Some(grant) = self.resolve_grant(&at, &user.grant) else {
+                continue;
+            };
             let owns = grant == Grant::Owner && user.disabled != Some(true);
             match self.state.users.by_name(&user.name).cloned() {
                 Some(there) => {
-                    owners.insert(there.id.0, grant == Grant::Owner && !user.disabled.unwrap_or(there.disabled));
+                    owners.insert(
+                        there.id.0,
+                        grant == Grant::Owner && !user.disabled.unwrap_or(there.disabled),
+                    );
                     let step = self.plan_user_update(user, &there, grant, &at);
                     // At least one owner must exist at any time.
                     let (first, second) = if owns { (step, None) } else { (None, step) };
@@ -43,7 +60,11 @@ impl ConfigPlanner<'_> {
         let Some(at) = last else { return };
         owners.retain(|id, _| !self.is_to_be_deleted(*id));
         if had_owner && !owners.values().any(|owns| *owns) {
-            self.add_conflict(&at, None, "no owner who may sign in would be left; declare one with owner = true");
+            self.add_conflict(
+                &at,
+                None,
+                "no owner who may sign in would be left; declare one with owner = true",
+            );
         }
         if self.state.users.len() + added > MAX_USERS {
             self.add_conflict(&at, None, format!("there are at most {MAX_USERS} users"));
@@ -52,12 +73,23 @@ impl ConfigPlanner<'_> {
 
     /// Rights of a user, with the numbers of projects.
     fn resolve_grant(&mut self, at: &ObjectPath, wanted: &DeclaredGrant) -> Option<Grant> {
-        let DeclaredGrant::Projects(named) = wanted else { return Some(Grant::Owner) };
+        let DeclaredGrant::Projects(named) = wanted else {
+            return Some(Grant::Owner);
+        };
         let mut projects = Vec::new();
         for (name, membership) in named {
-            let there = || self.state.projects().find(|project_state| project_state.project.name == *name).map(|found| found.project.id);
+            let there = || {
+                self.state
+                    .projects()
+                    .find(|project_state| project_state.project.name == *name)
+                    .map(|found| found.project.id)
+            };
             let Some(id) = self.projects.get(name.as_str()).copied().or_else(there) else {
-                self.add_conflict(at, Some("projects"), format!("there is no project {:?}", name.as_str()));
+                self.add_conflict(
+                    at,
+                    Some("projects"),
+                    format!("there is no project {:?}", name.as_str()),
+                );
                 return None;
             };
             projects.push((id, *membership));
@@ -71,10 +103,16 @@ impl ConfigPlanner<'_> {
             Grant::Owner => fields.push(("owner".into(), ObjectValue::Flag(true))),
             Grant::Projects(projects) => {
                 let name = |id| {
-                    let declared = self.projects.iter().find(|(_, declared)| **declared == id).map(|(name, _)| name.clone());
+                    let declared = self
+                        .projects
+                        .iter()
+                        .find(|(_, declared)| **declared == id)
+                        .map(|(name, _)| name.clone());
                     declared.or_else(|| Some(self.state.project(id)?.project.name.as_str().into()))
                 };
-                let named = projects.iter().filter_map(|(id, kind)| Some((name(id)?, ObjectValue::Text(kind.name().into()))));
+                let named = projects.iter().filter_map(|(id, kind)| {
+                    Some((name(id)?, ObjectValue::Text(kind.name().into())))
+                });
                 fields.push(("projects".into(), ObjectValue::Table(named.collect())));
             }
         }
@@ -83,23 +121,53 @@ impl ConfigPlanner<'_> {
         fields
     }
 
-    fn plan_user_update(&mut self, wanted: &DeclaredUser, there: &User, grant: Grant, at: &ObjectPath) -> Option<PlanStep> {
+    fn plan_user_update(
+        &mut self,
+        wanted: &DeclaredUser,
+        there: &User,
+        grant: Grant,
+        at: &ObjectPath,
+    ) -> Option<PlanStep> {
         let disabled = wanted.disabled.unwrap_or(there.disabled);
-        let password = wanted.password.clone().filter(|password| there.password.as_ref() != Some(password));
+        let password = wanted
+            .password
+            .clone()
+            .filter(|password| there.password.as_ref() != Some(password));
         let old = self.user_fields(&there.grant, there.disabled, "");
-        let new = self.user_fields(&grant, disabled, if password.is_some() { "other" } else { "" });
-        self.compare_existing(there.id.0, at, &old, &new, None).then(|| {
-            let changes = UserChanges { password, grant: Some(grant), disabled: Some(disabled), ..UserChanges::default() };
-            PlanStep::UpdateUser(there.id, Box::new(changes))
-        })
+        let new = self.user_fields(
+            &grant,
+            disabled,
+            if password.is_some() { "other" } else { "" },
+        );
+        self.compare_existing(there.id.0, at, &old, &new, None)
+            .then(|| {
+                let changes = UserChanges {
+                    password,
+                    grant: Some(grant),
+                    disabled: Some(disabled),
+                    ..UserChanges::default()
+                };
+                PlanStep::UpdateUser(there.id, Box::new(changes))
+            })
     }
 
     fn plan_new_user(&mut self, wanted: &DeclaredUser, grant: Grant, at: &ObjectPath) -> UserId {
         let id = UserId(self.new_id());
         let mut fields = self.user_fields(&grant, wanted.disabled == Some(true), "");
-        fields.retain(|(_, value)| !matches!(value, ObjectValue::Secret(_) | ObjectValue::Flag(false)));
-        let user = NewUser { uuid: self.draw_uuid(), name: wanted.name.clone(), password: wanted.password.clone(), grant };
-        self.steps.push(PlanStep::CreateUser { id, user: Box::new(user), disabled: wanted.disabled == Some(true) });
+        fields.retain(|(_, value)| {
+            !matches!(value, ObjectValue::Secret(_) | ObjectValue::Flag(false))
+        });
+        let user = NewUser {
+            uuid: self.draw_uuid(),
+            name: wanted.name.clone(),
+            password: wanted.password.clone(),
+            grant,
+        };
+        self.steps.push(PlanStep::CreateUser {
+            id,
+            user: Box::new(user),
+            disabled: wanted.disabled == Some(true),
+        });
         let needs_link = wanted.password.is_none() && wanted.disabled != Some(true);
         let fields = diff_fields(&ObjectFields::new(), &fields);
         self.changes.push(PlannedChange {
@@ -111,7 +179,8 @@ impl ConfigPlanner<'_> {
         });
         self.declared_ids.insert(id.0);
         if let Some(source) = self.source {
-            self.steps.push(PlanStep::SetSource(id.0, Some(source.clone())));
+            self.steps
+                .push(PlanStep::SetSource(id.0, Some(source.clone())));
         }
         id
     }

@@ -38,7 +38,11 @@ struct RunningCheckpoint {
 
 impl Checkpoint {
     pub(super) fn new(done: LogPosition) -> Self {
-        Self { position: done, due: false, in_progress: None }
+        Self {
+            position: done,
+            due: false,
+            in_progress: None,
+        }
     }
 
     /// Requests a checkpoint, even if the tail is short.
@@ -53,19 +57,48 @@ impl Checkpoint {
     /// Writes the next rows of a checkpoint that is due or in progress. Returns `false` if there
     /// was nothing to write.
     pub(super) fn run_slice(&mut self, slice: &HousekeepingSlice<'_>) -> Result<bool, StoreError> {
-        let HousekeepingSlice { limits: thresholds, batch, state, newest, .. } = *slice;
+        let HousekeepingSlice {
+            limits: thresholds,
+            batch,
+            state,
+            newest,
+            ..
+        } = *slice;
         if self.in_progress.is_none() {
             let requested = std::mem::take(&mut self.due) && newest != self.position;
             if !requested && !self.is_tail_long(slice) {
                 return Ok(false);
             }
-            let checks = state.projects().flat_map(|project_state| &project_state.checks).copied().collect();
-            self.in_progress = Some(RunningCheckpoint { target: newest, next: 0, checks });
+            let checks = state
+                .projects()
+                .flat_map(|project_state| &project_state.checks)
+                .copied()
+                .collect();
+            self.in_progress = Some(RunningCheckpoint {
+                target: newest,
+                next: 0,
+                checks,
+            });
         }
-        let Some(RunningCheckpoint { target: to, next, checks }) = &mut self.in_progress else { return Ok(false) };
+        let Some(RunningCheckpoint {
+            target: to,
+            next,
+            checks,
+        }) = &mut self.in_progress
+        else {
+            return Ok(false);
+        };
         let mut bytes = 0;
-        for ids in checks.get(*next..).unwrap_or_default().chunks(CHECKS_PER_STEP).take(thresholds.slice_rows.div_ceil(CHECKS_PER_STEP)) {
-            let behind = ids.iter().filter_map(|id| state.check(*id)).filter(|check| check.state.last_arrival > self.position.arrival);
+        for ids in checks
+            .get(*next..)
+            .unwrap_or_default()
+            .chunks(CHECKS_PER_STEP)
+            .take(thresholds.slice_rows.div_ceil(CHECKS_PER_STEP))
+        {
+            let behind = ids
+                .iter()
+                .filter_map(|id| state.check(*id))
+                .filter(|check| check.state.last_arrival > self.position.arrival);
             bytes += batch.put_checks(behind)?;
             *next += ids.len();
             if bytes >= thresholds.checkpoint_bytes {
@@ -82,18 +115,34 @@ impl Checkpoint {
     }
 
     /// Updates all check rows at once, for a clean stop.
-    pub(super) fn write_full(&self, batch: &Batch, state: &State, newest: LogPosition) -> Result<(), StoreError> {
-        let checks = state.projects().flat_map(|project_state| &project_state.checks).filter_map(|id| state.check(*id));
-        batch.put_checks(checks.filter(|check| check.state.last_arrival > self.position.arrival))?;
+    pub(super) fn write_full(
+        &self,
+        batch: &Batch,
+        state: &State,
+        newest: LogPosition,
+    ) -> Result<(), StoreError> {
+        let checks = state
+            .projects()
+            .flat_map(|project_state| &project_state.checks)
+            .filter_map(|id| state.check(*id));
+        batch
+            .put_checks(checks.filter(|check| check.state.last_arrival > self.position.arrival))?;
         store_position(batch, newest)
     }
 
     /// True if the tail of the log, which a start must replay, is long enough for a checkpoint.
     fn is_tail_long(&self, slice: &HousekeepingSlice<'_>) -> bool {
         let newest = slice.newest;
-        let (pings, bytes) = (newest.arrival.0 - self.position.arrival.0, newest.bytes - self.position.bytes);
-        let HousekeepingLimits { min_tail: least_tail, tail_per_check, tail_bytes, .. } = slice.limits;
-        bytes >= tail_bytes || pings >= least_tail.max(tail_per_check * slice.state.check_count() as u64)
+        let pings = newest.arrival.0 - self.position.arrival.0;
+        let bytes = newest.bytes - self.position.bytes;
+        let HousekeepingLimits {
+            min_tail: least_tail,
+            tail_per_check,
+            tail_bytes,
+            ..
+        } = slice.limits;
+        bytes >= tail_bytes
+            || pings >= least_tail.max(tail_per_check * slice.state.check_count() as u64)
     }
 }
 

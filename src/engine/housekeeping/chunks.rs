@@ -17,7 +17,12 @@ pub(super) struct ChunkPruning {
 impl ChunkPruning {
     /// Progress with a round that is due.
     pub(super) fn new_due() -> Self {
-        Self { due: true, from: 0, current_upload: None, removed: 0 }
+        Self {
+            due: true,
+            from: 0,
+            current_upload: None,
+            removed: 0,
+        }
     }
 
     /// Skips the upload that could not be read, and continues after it. Returns true if an upload
@@ -40,7 +45,12 @@ impl ChunkPruning {
     /// Removes some chunks of one upload that no ping refers to, up to `most_bytes` or slightly
     /// more. The upload `written` is in progress and stays. Returns `false` if there was nothing to
     /// write.
-    pub(super) fn run_slice(&mut self, batch: &Batch, most_bytes: u64, written: Option<u64>) -> Result<bool, StoreError> {
+    pub(super) fn run_slice(
+        &mut self,
+        batch: &Batch,
+        most_bytes: u64,
+        written: Option<u64>,
+    ) -> Result<bool, StoreError> {
         if !self.due {
             return Ok(false);
         }

@@ -43,25 +43,42 @@ impl DeliveryPruning {
     }
 
     /// Counts deliveries that a batch appends. `most` is the limit of the log.
-    pub(super) fn count_appended(&mut self, deliveries: &[DeliveryRecord], state: &State, most: u64) {
+    pub(super) fn count_appended(
+        &mut self,
+        deliveries: &[DeliveryRecord],
+        state: &State,
+        most: u64,
+    ) {
         self.appended += deliveries.len() as u64;
         self.due |= self.appended >= most / LOOKS_PER_LIMIT;
         if let Some(index) = &mut self.index {
-            deliveries.iter().for_each(|delivery| index.insert(delivery, state));
+            deliveries
+                .iter()
+                .for_each(|delivery| index.insert(delivery, state));
         }
     }
 
     /// Removes a slice of the deliveries that were finished before `before`, or that exceed the
     /// limit. Returns `false` if there was nothing to remove.
-    pub(super) fn run_slice(&mut self, slice: &HousekeepingSlice<'_>, before: Option<Timestamp>) -> Result<bool, StoreError> {
+    pub(super) fn run_slice(
+        &mut self,
+        slice: &HousekeepingSlice<'_>,
+        before: Option<Timestamp>,
+    ) -> Result<bool, StoreError> {
         if !self.due {
             return Ok(false);
         }
         let kept = slice.limits.max_deliveries;
         // At least the number that was appended.
-        let most = slice.limits.slice_rows.max(usize::try_from(self.appended).unwrap_or(usize::MAX));
-        let mut gone = slice.batch.deliveries_finished_before(before.unwrap_or(Timestamp::from_micros(i64::MIN)), most)?;
-        let surplus = usize::try_from(slice.batch.delivery_count()?.saturating_sub(kept)).unwrap_or(usize::MAX);
+        let most = slice
+            .limits
+            .slice_rows
+            .max(usize::try_from(self.appended).unwrap_or(usize::MAX));
+        let mut gone = slice
+            .batch
+            .deliveries_finished_before(before.unwrap_or(Timestamp::from_micros(i64::MIN)), most)?;
+        let surplus = usize::try_from(slice.batch.delivery_count()?.saturating_sub(kept))
+            .unwrap_or(usize::MAX);
         if let Some(index) = &mut self.index {
             gone.iter().for_each(|number| index.remove(*number));
         }
@@ -82,7 +99,11 @@ impl DeliveryPruning {
 /// Project of the channel of a delivery, or else of its check.
 fn project_of(delivery: &DeliveryRecord, state: &State) -> ProjectId {
     let of_check = || state.check(delivery.check).map(|check| check.project);
-    state.channel(delivery.channel).map(|channel| channel.project).or_else(of_check).unwrap_or(ProjectId(0))
+    state
+        .channel(delivery.channel)
+        .map(|channel| channel.project)
+        .or_else(of_check)
+        .unwrap_or(ProjectId(0))
 }
 
 impl DeliveryIndex {
@@ -99,12 +120,20 @@ impl DeliveryIndex {
 
     fn insert(&mut self, delivery: &DeliveryRecord, state: &State) {
         let project = project_of(delivery, state);
-        self.len += usize::from(self.projects.entry(project).or_default().insert(delivery.number));
+        self.len += usize::from(
+            self.projects
+                .entry(project)
+                .or_default()
+                .insert(delivery.number),
+        );
     }
 
     fn remove(&mut self, number: DeliveryNumber) {
         // Removal by age takes the oldest of all projects.
-        let is_gone = self.projects.values_mut().any(|own| own.first() == Some(&number) && own.pop_first().is_some())
+        let is_gone = self
+            .projects
+            .values_mut()
+            .any(|own| own.first() == Some(&number) && own.pop_first().is_some())
             || self.projects.values_mut().any(|own| own.remove(&number));
         self.len -= usize::from(is_gone);
     }
@@ -113,12 +142,21 @@ impl DeliveryIndex {
     /// most.
     fn take_oldest(&mut self, count: usize, state: &State) -> Vec<DeliveryNumber> {
         // Deleted projects have one share together.
-        let deleted: Vec<_> = self.projects.keys().copied().filter(|id| *id != ProjectId(0) && state.project(*id).is_none()).collect();
+        let deleted: Vec<_> = self
+            .projects
+            .keys()
+            .copied()
+            .filter(|id| *id != ProjectId(0) && state.project(*id).is_none())
+            .collect();
         for id in deleted {
             let own = self.projects.remove(&id).unwrap_or_default();
             self.projects.entry(ProjectId(0)).or_default().extend(own);
         }
-        let mut by_len: BTreeSet<(usize, ProjectId)> = self.projects.iter().map(|(id, own)| (own.len(), *id)).collect();
+        let mut by_len: BTreeSet<(usize, ProjectId)> = self
+            .projects
+            .iter()
+            .map(|(id, own)| (own.len(), *id))
+            .collect();
         let mut taken = Vec::with_capacity(count.min(self.len));
         while taken.len() < count
             && let Some((len, id)) = by_len.pop_last()

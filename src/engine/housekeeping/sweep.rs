@@ -80,7 +80,14 @@ impl Sweep {
     }
 
     /// Counts added kept pings. Returns the bytes of all their bodies that count as long.
-    pub(super) fn add_kept(&mut self, KeptPutResult { pings, bytes, has_new_unreferenced: unreferred }: KeptPutResult) -> u64 {
+    pub(super) fn add_kept(
+        &mut self,
+        KeptPutResult {
+            pings,
+            bytes,
+            has_new_unreferenced: unreferred,
+        }: KeptPutResult,
+    ) -> u64 {
         self.has_new_unreferenced |= unreferred;
         self.size.kept_len += pings;
         self.size.kept_bytes += bytes;
@@ -105,7 +112,11 @@ impl Sweep {
     /// Runs the next part of the due work. Returns `false` if there was nothing to write. Check
     /// rows contain every ping up to `checkpoint`; later ones cannot be removed, since a start
     /// needs them.
-    pub(super) fn run_slice(&mut self, slice: &HousekeepingSlice<'_>, checkpoint: Arrival) -> Result<bool, StoreError> {
+    pub(super) fn run_slice(
+        &mut self,
+        slice: &HousekeepingSlice<'_>,
+        checkpoint: Arrival,
+    ) -> Result<bool, StoreError> {
         let HousekeepingSlice { batch, newest, .. } = *slice;
         // The newest ping stays, since a start takes the time from it.
         let checkpoint = checkpoint.min(Arrival(newest.arrival.0.saturating_sub(1)));
@@ -115,15 +126,27 @@ impl Sweep {
         let swept = self.sweep(slice, checkpoint)?;
         let pruned = self.prune_kept(slice)?;
         if swept || pruned {
-            batch.set_meta_value(MetaKey::SweptBytes, newest.bytes.saturating_sub(self.size.log_bytes))?;
+            batch.set_meta_value(
+                MetaKey::SweptBytes,
+                newest.bytes.saturating_sub(self.size.log_bytes),
+            )?;
             batch.set_meta_value(MetaKey::KeptBytes, self.size.kept_bytes)?;
         }
         Ok(swept || pruned)
     }
 
     fn choose_goal(&mut self, slice: &HousekeepingSlice<'_>, checkpoint: Arrival) {
-        let HousekeepingSlice { limits: thresholds, state, .. } = *slice;
-        let LogSize { log_len, log_bytes, kept_len, kept_bytes } = self.size;
+        let HousekeepingSlice {
+            limits: thresholds,
+            state,
+            ..
+        } = *slice;
+        let LogSize {
+            log_len,
+            log_bytes,
+            kept_len,
+            kept_bytes,
+        } = self.size;
         // Each body is moved at most once: the log may grow with the kept bodies.
         let heavy = log_bytes > thresholds.slack_bytes + 2 * kept_bytes;
         if (self.requested || heavy) && checkpoint > self.swept_to {
@@ -145,31 +168,56 @@ impl Sweep {
         }
     }
 
-    fn sweep(&mut self, slice: &HousekeepingSlice<'_>, checkpoint: Arrival) -> Result<bool, StoreError> {
-        let HousekeepingSlice { limits: thresholds, batch, state, appended: (pings, bytes), .. } = *slice;
+    fn sweep(
+        &mut self,
+        slice: &HousekeepingSlice<'_>,
+        checkpoint: Arrival,
+    ) -> Result<bool, StoreError> {
+        let HousekeepingSlice {
+            limits: thresholds,
+            batch,
+            state,
+            appended: (pings, bytes),
+            ..
+        } = *slice;
         let (up_to, surplus) = match self.goal {
             SweepGoal::None => return Ok(false),
             SweepGoal::Entries(target) => (checkpoint, self.size.log_len.saturating_sub(target)),
             SweepGoal::UpTo(arrival) => (arrival, u64::MAX),
         };
         // Twice the received amount, so that the sweep is faster than any rate.
-        let most = usize::try_from((2 * pings).max(thresholds.slice_rows as u64).min(surplus)).unwrap_or(thresholds.slice_rows);
+        let most = usize::try_from((2 * pings).max(thresholds.slice_rows as u64).min(surplus))
+            .unwrap_or(thresholds.slice_rows);
         let most_bytes = (2 * bytes).max(thresholds.sweep_bytes);
-        let swept = batch.sweep_pings((self.from, up_to), (most, most_bytes), |check, n| state.is_ping_kept(check, n))?;
+        let swept = batch.sweep_pings((self.from, up_to), (most, most_bytes), |check, n| {
+            state.is_ping_kept(check, n)
+        })?;
         if swept.damaged > 0 {
-            tracing::error!("{} damaged rows of the table `pings` are removed", swept.damaged);
+            tracing::error!(
+                "{} damaged rows of the table `pings` are removed",
+                swept.damaged
+            );
         }
         let size = &mut self.size;
-        debug_assert!(size.log_len >= swept.removed as u64, "{size:?}, {} removed", swept.removed);
+        debug_assert!(
+            size.log_len >= swept.removed as u64,
+            "{size:?}, {} removed",
+            swept.removed
+        );
         size.log_len -= swept.removed as u64;
         // The size of the body of a damaged row is unknown.
         size.log_bytes = size.log_bytes.saturating_sub(swept.removed_bytes);
         size.kept_len += swept.kept as u64;
         size.kept_bytes += swept.kept_bytes;
         self.has_new_unreferenced |= swept.has_new_unreferenced;
-        let (mut left, mut left_bytes) = (swept.removed.max(thresholds.slice_rows), most_bytes);
+        let mut left = swept.removed.max(thresholds.slice_rows);
+        let mut left_bytes = most_bytes;
         for check in &swept.checks {
-            let pruned = batch.prune_kept_pings_of(*check, state.first_kept_ping(*check), (left, left_bytes))?;
+            let pruned = batch.prune_kept_pings_of(
+                *check,
+                state.first_kept_ping(*check),
+                (left, left_bytes),
+            )?;
             left -= pruned.removed;
             left_bytes = left_bytes.saturating_sub(pruned.removed_bytes);
             self.subtract_pruned(&pruned);
@@ -196,26 +244,46 @@ impl Sweep {
             }
         }
         // Entries after the checkpoint stay: the next count has to wait for more entries.
-        self.ceiling = self.ceiling.max(self.size.log_len + slice.limits.slack_entries / 2);
+        self.ceiling = self
+            .ceiling
+            .max(self.size.log_len + slice.limits.slack_entries / 2);
         self.goal = SweepGoal::None;
     }
 
     /// Visits some kept pings and removes the dead ones.
     fn prune_kept(&mut self, slice: &HousekeepingSlice<'_>) -> Result<bool, StoreError> {
-        let HousekeepingSlice { limits: thresholds, batch, state, .. } = *slice;
+        let HousekeepingSlice {
+            limits: thresholds,
+            batch,
+            state,
+            ..
+        } = *slice;
         if self.kept_to_visit == 0 {
             return Ok(false);
         }
-        let most = thresholds.slice_rows.min(usize::try_from(self.kept_to_visit).unwrap_or(usize::MAX));
-        let pruned = batch.prune_kept_pings(self.cursor, (most, thresholds.sweep_bytes), |check, n| state.is_ping_kept(check, n))?;
+        let most = thresholds
+            .slice_rows
+            .min(usize::try_from(self.kept_to_visit).unwrap_or(usize::MAX));
+        let pruned =
+            batch.prune_kept_pings(self.cursor, (most, thresholds.sweep_bytes), |check, n| {
+                state.is_ping_kept(check, n)
+            })?;
         self.subtract_pruned(&pruned);
-        self.kept_to_visit -= if pruned.is_byte_limit_reached { pruned.removed } else { most } as u64;
+        self.kept_to_visit -= if pruned.is_byte_limit_reached {
+            pruned.removed
+        } else {
+            most
+        } as u64;
         self.cursor = pruned.next.unwrap_or_default();
         Ok(pruned.removed > 0)
     }
 
     fn subtract_pruned(&mut self, pruned: &KeptPruneResult) {
-        debug_assert!(self.size.kept_len >= pruned.removed as u64, "{:?}, {pruned:?}", self.size);
+        debug_assert!(
+            self.size.kept_len >= pruned.removed as u64,
+            "{:?}, {pruned:?}",
+            self.size
+        );
         self.size.kept_len -= pruned.removed as u64;
         // A damaged row may have stated a shorter body.
         self.size.kept_bytes = self.size.kept_bytes.saturating_sub(pruned.removed_bytes);
@@ -232,8 +300,13 @@ impl Sweep {
 fn live_ping_count(state: &State) -> u64 {
     let of_project = |project_state: &ProjectState| {
         let limit = u64::from(project_state.project.ping_log_limit);
-        let checks = project_state.checks.iter().filter_map(|id| state.check(*id));
-        checks.map(|check| check.state.n_pings.min(limit)).sum::<u64>()
+        let checks = project_state
+            .checks
+            .iter()
+            .filter_map(|id| state.check(*id));
+        checks
+            .map(|check| check.state.n_pings.min(limit))
+            .sum::<u64>()
     };
     state.projects().map(of_project).sum()
 }

@@ -14,10 +14,24 @@ use crate::store::{Snapshot, StoreError};
 /// Reads which channels were not notified of the current downtime of a check, and which have left
 /// its audience. If the incident of a channel that has left is still open, the next commands close
 /// it.
-pub(super) fn read_audience_notes(snapshot: &Snapshot, state: &State) -> Result<AudienceNotes, StoreError> {
-    let (notes, known, unsent, mut waiting) = (AudienceNotes::default(), HashSet::new(), Vec::new(), HashMap::new());
-    let mut found = AudienceNotesBuilder { state, notes, decided_pairs: known, unsent_alerts: unsent };
-    if state.projects().all(|project_state| project_state.alerted_down().is_empty()) {
+pub(super) fn read_audience_notes(
+    snapshot: &Snapshot,
+    state: &State,
+) -> Result<AudienceNotes, StoreError> {
+    let notes = AudienceNotes::default();
+    let known = HashSet::new();
+    let unsent = Vec::new();
+    let mut waiting = HashMap::new();
+    let mut found = AudienceNotesBuilder {
+        state,
+        notes,
+        decided_pairs: known,
+        unsent_alerts: unsent,
+    };
+    if state
+        .projects()
+        .all(|project_state| project_state.alerted_down().is_empty())
+    {
         return Ok(found.notes);
     }
     // Oldest first: a queued recovery is newer than the queued alert of its downtime.
@@ -36,23 +50,36 @@ pub(super) fn read_audience_notes(snapshot: &Snapshot, state: &State) -> Result<
             Err(_) => break,
         };
         if (delivery.event, delivery.result) == (AlertEvent::StillDown, DeliveryResult::Delivered) {
-            let last = reminded.entry(delivery.channel).or_insert(delivery.finished);
+            let last = reminded
+                .entry(delivery.channel)
+                .or_insert(delivery.finished);
             *last = delivery.finished.max(*last);
         }
         // A recovery may have been delivered while the alert of the downtime is still being sent.
-        let is_older = |(number, ..): &(DeliveryNumber, AlertEvent, &Check)| delivery.number < *number;
-        if !waiting.get(&(delivery.check, delivery.channel)).is_some_and(is_older) {
+        let is_older =
+            |(number, ..): &(DeliveryNumber, AlertEvent, &Check)| delivery.number < *number;
+        if !waiting
+            .get(&(delivery.check, delivery.channel))
+            .is_some_and(is_older)
+        {
             found.note_delivery(&delivery);
         }
     }
     for ((_, channel), (_, event, check)) in waiting {
         found.note(check, channel, event);
     }
-    let AudienceNotesBuilder { mut notes, unsent_alerts: unsent, .. } = found;
+    let AudienceNotesBuilder {
+        mut notes,
+        unsent_alerts: unsent,
+        ..
+    } = found;
     for (check, channel, finished) in unsent {
         // A reminder names all checks that are down. The file does not record which audiences the
         // channel belonged to at that time, so it counts as notified.
-        if reminded.get(&channel).is_none_or(|reminded| *reminded < finished) {
+        if reminded
+            .get(&channel)
+            .is_none_or(|reminded| *reminded < finished)
+        {
             notes.set(check, channel, AudienceNote::Unnotified);
         } else if !is_in_audience(state, channel, check) {
             notes.set(check, channel, AudienceNote::Left);
@@ -62,7 +89,9 @@ pub(super) fn read_audience_notes(snapshot: &Snapshot, state: &State) -> Result<
 }
 
 fn is_in_audience(state: &State, channel: ChannelId, check: &Check) -> bool {
-    state.channel(channel).is_some_and(|channel| state.audience_membership(channel).includes(check))
+    state
+        .channel(channel)
+        .is_some_and(|channel| state.audience_membership(channel).includes(check))
 }
 
 struct AudienceNotesBuilder<'s> {
@@ -77,26 +106,38 @@ struct AudienceNotesBuilder<'s> {
 impl<'s> AudienceNotesBuilder<'s> {
     /// Returns the check if `flip` began its current downtime, and the downtime was alerted.
     fn find_current_downtime(&self, id: CheckId, flip: FlipNumber) -> Option<&'s Check> {
-        self.state.check(id).filter(|check| check.state.notification.is_notified() && check.state.last_flip == flip)
+        self.state
+            .check(id)
+            .filter(|check| check.state.notification.is_notified() && check.state.last_flip == flip)
     }
 
     fn note_delivery(&mut self, delivery: &DeliveryRecord) {
-        let Some(check) = self.find_current_downtime(delivery.check, delivery.flip) else { return };
+        let Some(check) = self.find_current_downtime(delivery.check, delivery.flip) else {
+            return;
+        };
         let is_unsent = delivery.event == AlertEvent::Down
             && delivery.attempts == 0
-            && self.state.channel(delivery.channel).is_some_and(|channel| is_end_suppressed(channel, delivery.result));
+            && self
+                .state
+                .channel(delivery.channel)
+                .is_some_and(|channel| is_end_suppressed(channel, delivery.result));
         if !is_unsent {
             self.note(check, delivery.channel, delivery.event);
         } else if self.decided_pairs.insert((check.id, delivery.channel)) {
-            self.unsent_alerts.push((check, delivery.channel, delivery.finished));
+            self.unsent_alerts
+                .push((check, delivery.channel, delivery.finished));
         }
     }
 
     fn note(&mut self, check: &Check, id: ChannelId, event: AlertEvent) {
-        if !matches!(event, AlertEvent::Down | AlertEvent::Closed) || !self.decided_pairs.insert((check.id, id)) {
+        if !matches!(event, AlertEvent::Down | AlertEvent::Closed)
+            || !self.decided_pairs.insert((check.id, id))
+        {
             return;
         }
-        let Some(channel) = self.state.channel(id) else { return };
+        let Some(channel) = self.state.channel(id) else {
+            return;
+        };
         if event == AlertEvent::Closed {
             self.notes.set(check, id, AudienceNote::Closed);
         } else if !is_in_audience(self.state, id, check) {

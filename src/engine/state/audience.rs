@@ -20,8 +20,8 @@ use crate::domain::project::Channel;
 pub struct AudienceMembership {
     /// True if it belongs to the audience of every check.
     is_every_check: bool,
-    /// Channels through which it belongs to audiences: the channel itself and the groups that it is
-    /// a member of.
+    /// Channels through which it belongs to audiences: the channel itself and the groups that it
+    /// is a member of.
     via_channels: BTreeSet<ChannelId>,
 }
 
@@ -34,7 +34,12 @@ impl AudienceMembership {
 
     /// True if the channel belongs to the audience of this check.
     pub fn includes(&self, check: &Check) -> bool {
-        self.is_every_check || check.settings.channels.iter().any(|channel| self.via_channels.contains(channel))
+        self.is_every_check
+            || check
+                .settings
+                .channels
+                .iter()
+                .any(|channel| self.via_channels.contains(channel))
     }
 }
 
@@ -83,18 +88,31 @@ impl GroupIndex {
         if let Some(channel) = old {
             self.by_uuid.remove(&channel.uuid);
             remove(&mut self.by_name, channel.name.as_str(), channel.id);
-            channel.settings.members().for_each(|member| remove(&mut self.by_member, &member, channel.id));
+            channel
+                .settings
+                .members()
+                .for_each(|member| remove(&mut self.by_member, &member, channel.id));
         }
         if let Some(channel) = new {
             self.by_uuid.insert(channel.uuid, channel.id);
-            self.by_name.entry(channel.name.as_str().into()).or_default().insert(channel.id);
-            channel.settings.members().for_each(|member| _ = self.by_member.entry(member).or_default().insert(channel.id));
+            self.by_name
+                .entry(channel.name.as_str().into())
+                .or_default()
+                .insert(channel.id);
+            channel.settings.members().for_each(|member| {
+                _ = self.by_member.entry(member).or_default().insert(channel.id)
+            });
         }
     }
 
     /// Members of these groups. A channel may occur several times. Other channels have no members.
-    fn members<'a>(&'a self, groups: impl Iterator<Item = &'a Arc<Channel>>) -> impl Iterator<Item = &'a ChannelId> {
-        groups.flat_map(|group| group.settings.members()).filter_map(|member| self.by_uuid.get(&member))
+    fn members<'a>(
+        &'a self,
+        groups: impl Iterator<Item = &'a Arc<Channel>>,
+    ) -> impl Iterator<Item = &'a ChannelId> {
+        groups
+            .flat_map(|group| group.settings.members())
+            .filter_map(|member| self.by_uuid.get(&member))
     }
 
     /// Groups that a channel is a member of, each once.
@@ -103,7 +121,11 @@ impl GroupIndex {
     }
 }
 
-fn remove<K: Hash + Eq + Borrow<Q>, Q: Hash + Eq + ?Sized>(ids: &mut HashMap<K, BTreeSet<ChannelId>>, key: &Q, id: ChannelId) {
+fn remove<K: Hash + Eq + Borrow<Q>, Q: Hash + Eq + ?Sized>(
+    ids: &mut HashMap<K, BTreeSet<ChannelId>>,
+    key: &Q,
+    id: ChannelId,
+) {
     if let Some(own) = ids.get_mut(key) {
         own.remove(&id);
         if own.is_empty() {
@@ -115,12 +137,25 @@ fn remove<K: Hash + Eq + Borrow<Q>, Q: Hash + Eq + ?Sized>(ids: &mut HashMap<K, 
 impl State {
     /// Returns the channels that are notified of an event of a check.
     pub fn audience(&self, check: &Check, event: AlertEvent) -> BTreeMap<ChannelId, Arc<Channel>> {
-        let Some(project_state) = self.project(check.project) else { return BTreeMap::new() };
-        let every = project_state.channels.values().filter(|channel| channel.settings.common().all_checks);
+        let Some(project_state) = self.project(check.project) else {
+            return BTreeMap::new();
+        };
+        let every = project_state
+            .channels
+            .values()
+            .filter(|channel| channel.settings.common().all_checks);
         let asked: Vec<_> = self.channels_of(check).chain(every).collect();
-        let members = project_state.groups.members(asked.iter().copied()).filter_map(|id| project_state.channels.get(id));
-        let all = asked.iter().copied().chain(members).filter(|channel| channel.settings.handles_event(event));
-        all.map(|channel| (channel.id, Arc::clone(channel))).collect()
+        let members = project_state
+            .groups
+            .members(asked.iter().copied())
+            .filter_map(|id| project_state.channels.get(id));
+        let all = asked
+            .iter()
+            .copied()
+            .chain(members)
+            .filter(|channel| channel.settings.handles_event(event));
+        all.map(|channel| (channel.id, Arc::clone(channel)))
+            .collect()
     }
 
     /// Reason why an alert for a downtime of a check would reach no channel. `None` if it reaches
@@ -128,17 +163,32 @@ impl State {
     pub fn unnotified_reason(&self, check: &Check) -> Option<UnnotifiedReason> {
         let audience = self.audience(check, AlertEvent::Down);
         if !audience.is_empty() {
-            let is_disabled = audience.values().all(|channel| channel.health.disabled.is_some());
+            let is_disabled = audience
+                .values()
+                .all(|channel| channel.health.disabled.is_some());
             return is_disabled.then_some(UnnotifiedReason::Disabled);
         }
-        let every = self.project(check.project).into_iter().flat_map(|project_state| project_state.channels.values());
+        let every = self
+            .project(check.project)
+            .into_iter()
+            .flat_map(|project_state| project_state.channels.values());
         let every = every.filter(|channel| channel.settings.common().all_checks);
         let asked: Vec<_> = self.channels_of(check).chain(every).collect();
         Some(match asked.as_slice() {
             [] => UnnotifiedReason::NoChannel,
-            asked if asked.iter().all(|channel| channel.settings.kind().class == ChannelClass::Group) => {
-                let is_empty = asked.iter().all(|group| self.members_of(group).next().is_none());
-                if is_empty { UnnotifiedReason::NoMember } else { UnnotifiedReason::AlertNotAccepted }
+            asked
+                if asked
+                    .iter()
+                    .all(|channel| channel.settings.kind().class == ChannelClass::Group) =>
+            {
+                let is_empty = asked
+                    .iter()
+                    .all(|group| self.members_of(group).next().is_none());
+                if is_empty {
+                    UnnotifiedReason::NoMember
+                } else {
+                    UnnotifiedReason::AlertNotAccepted
+                }
             }
             _ => UnnotifiedReason::AlertNotAccepted,
         })
@@ -148,7 +198,10 @@ impl State {
     pub fn members_of(&self, group: &Channel) -> impl Iterator<Item = &Arc<Channel>> {
         let project_state = self.project(group.project).into_iter();
         project_state.flat_map(|project_state| {
-            let members = group.settings.members().filter_map(|member| project_state.groups.by_uuid.get(&member));
+            let members = group
+                .settings
+                .members()
+                .filter_map(|member| project_state.groups.by_uuid.get(&member));
             members.filter_map(|id| project_state.channels.get(id))
         })
     }
@@ -156,7 +209,12 @@ impl State {
     /// Groups that a channel is a member of, oldest first.
     pub fn groups_of(&self, channel: &Channel) -> impl Iterator<Item = &Arc<Channel>> {
         let project_state = self.project(channel.project).into_iter();
-        project_state.flat_map(|project_state| project_state.groups.groups_of(channel).filter_map(|id| project_state.channels.get(id)))
+        project_state.flat_map(|project_state| {
+            project_state
+                .groups
+                .groups_of(channel)
+                .filter_map(|id| project_state.channels.get(id))
+        })
     }
 
     /// UUID of the channel that a group of this project lists by name or UUID.
@@ -166,11 +224,17 @@ impl State {
     pub fn find_member(&self, project: ProjectId, text: &str) -> Result<Uuid, String> {
         let project_state = self.project(project);
         let found = project_state.into_iter().flat_map(|project_state| {
-            let by_uuid = parse_hyphenated_uuid(text).and_then(|uuid| project_state.groups.by_uuid.get(&uuid));
+            let by_uuid = parse_hyphenated_uuid(text)
+                .and_then(|uuid| project_state.groups.by_uuid.get(&uuid));
             let by_name = project_state.groups.by_name.get(text).into_iter().flatten();
-            by_uuid.into_iter().chain(by_name).filter_map(|id| project_state.channels.get(id))
+            by_uuid
+                .into_iter()
+                .chain(by_name)
+                .filter_map(|id| project_state.channels.get(id))
         });
-        let found: Vec<_> = found.map(|channel| (channel.uuid, channel.settings.kind().class)).collect();
+        let found: Vec<_> = found
+            .map(|channel| (channel.uuid, channel.settings.kind().class))
+            .collect();
         choose_member(text, &found)
     }
 
@@ -179,8 +243,16 @@ impl State {
         let project_state = self.project(channel.project);
         channel.settings.with_member_names(|uuid| {
             let project_state = project_state?;
-            let name = project_state.channels.get(project_state.groups.by_uuid.get(&uuid)?)?.name.as_str();
-            let is_only = project_state.groups.by_name.get(name).is_some_and(|ids| ids.len() == 1);
+            let name = project_state
+                .channels
+                .get(project_state.groups.by_uuid.get(&uuid)?)?
+                .name
+                .as_str();
+            let is_only = project_state
+                .groups
+                .by_name
+                .get(name)
+                .is_some_and(|ids| ids.len() == 1);
             (is_only && is_usable_member_name(name)).then(|| name.to_owned())
         })
     }
@@ -188,11 +260,18 @@ impl State {
     /// Returns the audiences that a channel belongs to.
     pub fn audience_membership(&self, channel: &Channel) -> AudienceMembership {
         let project_state = self.project(channel.project);
-        let groups = project_state.into_iter().flat_map(|project_state| project_state.groups.groups_of(channel)).copied();
+        let groups = project_state
+            .into_iter()
+            .flat_map(|project_state| project_state.groups.groups_of(channel))
+            .copied();
         let through: BTreeSet<_> = groups.chain([channel.id]).collect();
-        let is_of_all = |id| self.channel(id).is_some_and(|channel| channel.settings.common().all_checks);
+        let is_of_all = |id| {
+            self.channel(id)
+                .is_some_and(|channel| channel.settings.common().all_checks)
+        };
         AudienceMembership {
-            is_every_check: channel.settings.common().all_checks || through.iter().any(|id| is_of_all(*id)),
+            is_every_check: channel.settings.common().all_checks
+                || through.iter().any(|id| is_of_all(*id)),
             via_channels: through,
         }
     }
@@ -203,14 +282,24 @@ impl State {
 ///
 /// # Errors
 /// With the rest of a sentence that begins with the setting.
-pub(in crate::engine) fn choose_member(text: &str, found: &[(Uuid, ChannelClass)]) -> Result<Uuid, String> {
+pub(in crate::engine) fn choose_member(
+    text: &str,
+    found: &[(Uuid, ChannelClass)],
+) -> Result<Uuid, String> {
     match found {
-        [(_, ChannelClass::Group)] => Err(format!("names {text:?}, which is a group itself; name the channels in it")),
+        [(_, ChannelClass::Group)] => Err(format!(
+            "names {text:?}, which is a group itself; name the channels in it"
+        )),
         [(uuid, _)] => Ok(*uuid),
-        [] => Err(format!("names {text:?}, but the project has no such channel; create it first, or leave it out")),
+        [] => Err(format!(
+            "names {text:?}, but the project has no such channel; create it first, or leave it out"
+        )),
         several => {
             let uuids: Vec<_> = several.iter().map(|(uuid, _)| uuid.to_string()).collect();
-            Err(format!("names {text:?}, and several channels have this name; give the UUID of one: {}", uuids.join(", ")))
+            Err(format!(
+                "names {text:?}, and several channels have this name; give the UUID of one: {}",
+                uuids.join(", ")
+            ))
         }
     }
 }
@@ -231,14 +320,34 @@ mod tests {
         let uuid = |id: u64| Uuid::from_u128(u128::from(id));
         let settings = match listed.filter(|listed| !listed.is_empty()) {
             Some(listed) => {
-                let members = listed.iter().map(|id| uuid(*id).to_string()).collect::<Vec<_>>().join(",");
-                ChannelSettings::parse(ChannelKind::from_name("group").unwrap(), [("channels", members)]).unwrap()
+                let members = listed
+                    .iter()
+                    .map(|id| uuid(*id).to_string())
+                    .collect::<Vec<_>>()
+                    .join(",");
+                ChannelSettings::parse(
+                    ChannelKind::from_name("group").unwrap(),
+                    [("channels", members)],
+                )
+                .unwrap()
             }
-            None => ChannelSettings::parse(ChannelKind::from_name("email").unwrap(), [("to", "a@example.org")]).unwrap(),
+            None => ChannelSettings::parse(
+                ChannelKind::from_name("email").unwrap(),
+                [("to", "a@example.org")],
+            )
+            .unwrap(),
         };
         let name = ChannelName::parse(NAMES[name]).unwrap();
         let project = ProjectId(1);
-        Channel { id: ChannelId(id), uuid: uuid(id), project, name, settings, set_by_operator: true, health: ChannelHealth::default() }
+        Channel {
+            id: ChannelId(id),
+            uuid: uuid(id),
+            project,
+            name,
+            settings,
+            set_by_operator: true,
+            health: ChannelHealth::default(),
+        }
     }
 
     proptest! {
@@ -249,7 +358,8 @@ mod tests {
                 1..30,
             )
         ) {
-            let (mut groups, mut channels) = (GroupIndex::default(), BTreeMap::<ChannelId, Arc<Channel>>::new());
+            let mut groups = GroupIndex::default();
+            let mut channels = BTreeMap::<ChannelId, Arc<Channel>>::new();
             for (id, name, listed, is_gone) in steps {
                 let new = (!is_gone).then(|| Arc::new(channel(id, name, listed.as_deref())));
                 let old = channels.remove(&ChannelId(id));

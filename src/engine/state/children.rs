@@ -15,8 +15,17 @@ pub(super) struct ChildIndex(BTreeSet<(CheckId, CheckId)>);
 impl ChildIndex {
     /// Updates the parents of a check. `old` is `None` if it is new, `new` is `None` if it is
     /// deleted.
-    pub(super) fn update(&mut self, id: CheckId, old: Option<&CheckSettings>, new: Option<&CheckSettings>) {
-        let [old, new] = [old, new].map(|settings| settings.map(|settings| settings.parents.ids()).unwrap_or_default());
+    pub(super) fn update(
+        &mut self,
+        id: CheckId,
+        old: Option<&CheckSettings>,
+        new: Option<&CheckSettings>,
+    ) {
+        let [old, new] = [old, new].map(|settings| {
+            settings
+                .map(|settings| settings.parents.ids())
+                .unwrap_or_default()
+        });
         for parent in old.iter().filter(|parent| !new.contains(parent)) {
             self.0.remove(&(*parent, id));
         }
@@ -38,7 +47,10 @@ impl HiddenChecks {
     /// Updates a check. `None` if it was deleted.
     pub(super) fn update(&mut self, id: CheckId, check: Option<&Check>) {
         let parent = match check.map(|check| check.state.notification) {
-            Some(NotificationState::Pending { reason: HoldReason::ParentDown(parent), .. }) => Some(parent),
+            Some(NotificationState::Pending {
+                reason: HoldReason::ParentDown(parent),
+                ..
+            }) => Some(parent),
             _ => None,
         };
         let before = match parent {
@@ -55,11 +67,17 @@ impl HiddenChecks {
 impl ProjectState {
     /// Checks whose alerts are held because of a check, oldest first. That check may be deleted.
     pub fn hidden_behind(&self, parent: CheckId) -> impl Iterator<Item = CheckId> {
-        self.hidden_checks.children.range((parent, CheckId(0))..=(parent, CheckId(u64::MAX))).map(|(_, child)| *child)
+        self.hidden_checks
+            .children
+            .range((parent, CheckId(0))..=(parent, CheckId(u64::MAX)))
+            .map(|(_, child)| *child)
     }
 
     /// Checks that depend on a check, oldest first. That check may be deleted.
     pub fn children_of(&self, parent: CheckId) -> impl Iterator<Item = CheckId> {
-        self.children.0.range((parent, CheckId(0))..=(parent, CheckId(u64::MAX))).map(|(_, child)| *child)
+        self.children
+            .0
+            .range((parent, CheckId(0))..=(parent, CheckId(u64::MAX)))
+            .map(|(_, child)| *child)
     }
 }

@@ -16,9 +16,14 @@ impl State {
             Command::Ping(request) => of_target(&request.target),
             Command::Mail(pings) => of_target(&pings.first()?.target),
             Command::CreateCheck(request) => Some(request.project),
-            Command::UpdateCheck(id, _) | Command::PauseCheck(id) | Command::ResumeCheck(id) | Command::DeleteCheck(id) => of_check(*id),
+            Command::UpdateCheck(id, _)
+            | Command::PauseCheck(id)
+            | Command::ResumeCheck(id)
+            | Command::DeleteCheck(id) => of_check(*id),
             Command::SetAlerting { check, .. } => of_check(*check),
-            Command::AssignChannel { channel, .. } => self.channel(*channel).map(|channel| channel.project),
+            Command::AssignChannel { channel, .. } => {
+                self.channel(*channel).map(|channel| channel.project)
+            }
             Command::DeleteWindow(project, _) => Some(*project),
             _ => None,
         }

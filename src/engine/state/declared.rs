@@ -17,7 +17,10 @@ impl DeclaredObjects {
 
     /// Numbers of the objects that a source owns.
     pub fn ids_of(&self, source: &ConfigSource) -> impl Iterator<Item = u64> {
-        self.0.iter().filter(move |(_, owner)| *owner == source).map(|(id, _)| *id)
+        self.0
+            .iter()
+            .filter(move |(_, owner)| *owner == source)
+            .map(|(id, _)| *id)
     }
 
     pub(super) fn put(&mut self, id: u64, source: Option<&ConfigSource>) {

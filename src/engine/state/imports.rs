@@ -57,7 +57,11 @@ pub struct ImportLogPosition {
 
 impl Default for ImportLogPosition {
     fn default() -> Self {
-        Self { last_ping: 0, last_flip: FlipNumber(0), last_flip_at: Timestamp::from_micros(i64::MIN) }
+        Self {
+            last_ping: 0,
+            last_flip: FlipNumber(0),
+            last_flip_at: Timestamp::from_micros(i64::MIN),
+        }
     }
 }
 
@@ -123,7 +127,9 @@ impl OpenImports {
 
     /// True if the number belongs to a check of an open import.
     pub fn contains_check(&self, check: CheckId) -> bool {
-        self.0.values().any(|staging| staging.numbers.contains(&check.0))
+        self.0
+            .values()
+            .any(|staging| staging.numbers.contains(&check.0))
     }
 
     pub(super) fn apply(&mut self, change: &ImportChange, now: Timestamp) {
@@ -144,16 +150,22 @@ impl OpenImports {
             };
             self.0.insert(import, staging);
         }
-        let Some(staging) = self.0.get_mut(&import) else { return };
+        let Some(staging) = self.0.get_mut(&import) else {
+            return;
+        };
         staging.last_activity = now;
         match change {
-            ImportChange::Logged { logs, pings, flips, .. } => {
+            ImportChange::Logged {
+                logs, pings, flips, ..
+            } => {
                 staging.logs.extend(logs.iter().copied());
                 staging.counts.pings += pings;
                 staging.counts.flips += flips;
             }
             ImportChange::Objects { objects, bytes, .. } => {
-                objects.iter().for_each(|object| staging.counts.count(object));
+                objects
+                    .iter()
+                    .for_each(|object| staging.counts.count(object));
                 staging.objects.push(Arc::clone(objects));
                 staging.bytes += bytes;
             }

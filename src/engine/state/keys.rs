@@ -20,14 +20,20 @@ pub(super) struct KeyIndex {
 impl KeyIndex {
     /// Adds a key, or updates its secret.
     pub(super) fn put(&mut self, key: &Arc<ProjectKey>) {
-        if let Some(old) = self.keys.insert(key.id, Arc::clone(key)).filter(|old| old.secret != key.secret) {
+        if let Some(old) = self
+            .keys
+            .insert(key.id, Arc::clone(key))
+            .filter(|old| old.secret != key.secret)
+        {
             self.remove_lookups(&old);
         }
         match &key.secret {
-            KeySecret::ReadWrite(hash) | KeySecret::ReadOnly(hash) => drop(self.by_hash.insert(*hash, key.id)),
-            KeySecret::Ping(ping_key) => drop(self.by_ping_key.insert(ping_key.clone(), key.id)),
-            KeySecret::Legacy(hashed) => drop(self.by_legacy_key.insert(*hashed, key.id)),
-        }
+            KeySecret::ReadWrite(hash) | KeySecret::ReadOnly(hash) => {
+                self.by_hash.insert(*hash, key.id)
+            }
+            KeySecret::Ping(ping_key) => self.by_ping_key.insert(ping_key.clone(), key.id),
+            KeySecret::Legacy(hashed) => self.by_legacy_key.insert(*hashed, key.id),
+        };
     }
 
     /// Removes and returns a key.
@@ -39,10 +45,10 @@ impl KeyIndex {
 
     fn remove_lookups(&mut self, key: &ProjectKey) {
         match &key.secret {
-            KeySecret::ReadWrite(hash) | KeySecret::ReadOnly(hash) => drop(self.by_hash.remove(hash)),
-            KeySecret::Ping(ping_key) => drop(self.by_ping_key.remove(ping_key)),
-            KeySecret::Legacy(hashed) => drop(self.by_legacy_key.remove(hashed)),
-        }
+            KeySecret::ReadWrite(hash) | KeySecret::ReadOnly(hash) => self.by_hash.remove(hash),
+            KeySecret::Ping(ping_key) => self.by_ping_key.remove(ping_key),
+            KeySecret::Legacy(hashed) => self.by_legacy_key.remove(hashed),
+        };
     }
 }
 
@@ -82,7 +88,14 @@ impl State {
         if self.legacy_secrets.is_empty() {
             return None;
         }
-        let kept = self.legacy_secrets.retain_numbers(&self.keys.by_legacy_key.keys().map(|hashed| hashed.secret_number).collect());
+        let kept = self.legacy_secrets.retain_numbers(
+            &self
+                .keys
+                .by_legacy_key
+                .keys()
+                .map(|hashed| hashed.secret_number)
+                .collect(),
+        );
         (kept != *self.legacy_secrets).then_some(kept)
     }
 }

@@ -33,7 +33,8 @@ impl Outbox {
     /// True if a project may add no rows, since it has as many as are free. So every other project
     /// still has space.
     pub fn is_full_for(&self, project: ProjectId) -> bool {
-        self.row_counts.get(&project).copied().unwrap_or_default() >= MAX_OUTBOX_ROWS.saturating_sub(self.len())
+        self.row_counts.get(&project).copied().unwrap_or_default()
+            >= MAX_OUTBOX_ROWS.saturating_sub(self.len())
     }
 
     /// True if there are no rows.
@@ -60,46 +61,81 @@ impl Outbox {
     pub fn channels(&self) -> impl Iterator<Item = ChannelId> {
         let mut last = None;
         std::iter::from_fn(move || {
-            let from = last.map_or((ChannelId(0), DeliveryNumber(0)), |ChannelId(id)| (ChannelId(id + 1), DeliveryNumber(0)));
-            last = self.by_channel.range(from..).next().map(|(channel, _)| *channel);
+            let from = last.map_or((ChannelId(0), DeliveryNumber(0)), |ChannelId(id)| {
+                (ChannelId(id + 1), DeliveryNumber(0))
+            });
+            last = self
+                .by_channel
+                .range(from..)
+                .next()
+                .map(|(channel, _)| *channel);
             last
         })
     }
 
     /// Rows of a channel, oldest first.
-    pub fn rows_of_channel(&self, channel: ChannelId) -> impl DoubleEndedIterator<Item = &Arc<OutboxRow>> {
+    pub fn rows_of_channel(
+        &self,
+        channel: ChannelId,
+    ) -> impl DoubleEndedIterator<Item = &Arc<OutboxRow>> {
         let range = (channel, DeliveryNumber(0))..=(channel, DeliveryNumber(u64::MAX));
-        self.by_channel.range(range).filter_map(|(_, number)| self.get(*number))
+        self.by_channel
+            .range(range)
+            .filter_map(|(_, number)| self.get(*number))
     }
 
     /// Rows of a channel after the number `after`, oldest first.
-    pub fn rows_of_channel_after(&self, channel: ChannelId, after: DeliveryNumber) -> impl Iterator<Item = &Arc<OutboxRow>> {
-        let range = (Bound::Excluded((channel, after)), Bound::Included((channel, DeliveryNumber(u64::MAX))));
-        self.by_channel.range(range).filter_map(|(_, number)| self.get(*number))
+    pub fn rows_of_channel_after(
+        &self,
+        channel: ChannelId,
+        after: DeliveryNumber,
+    ) -> impl Iterator<Item = &Arc<OutboxRow>> {
+        let range = (
+            Bound::Excluded((channel, after)),
+            Bound::Included((channel, DeliveryNumber(u64::MAX))),
+        );
+        self.by_channel
+            .range(range)
+            .filter_map(|(_, number)| self.get(*number))
     }
 
     /// Number of rows of a channel.
     pub fn row_count_of(&self, channel: ChannelId) -> usize {
-        self.by_channel.range((channel, DeliveryNumber(0))..=(channel, DeliveryNumber(u64::MAX))).count()
+        self.by_channel
+            .range((channel, DeliveryNumber(0))..=(channel, DeliveryNumber(u64::MAX)))
+            .count()
     }
 
     /// Rows of a check, by channel, oldest first.
     pub fn rows_of_check(&self, check: CheckId) -> impl Iterator<Item = &Arc<OutboxRow>> {
-        let range = (check, ChannelId(0), DeliveryNumber(0))..=(check, ChannelId(u64::MAX), DeliveryNumber(u64::MAX));
-        self.by_check.range(range).filter_map(|(.., number)| self.get(*number))
+        let range = (check, ChannelId(0), DeliveryNumber(0))
+            ..=(check, ChannelId(u64::MAX), DeliveryNumber(u64::MAX));
+        self.by_check
+            .range(range)
+            .filter_map(|(.., number)| self.get(*number))
     }
 
     /// Rows of a channel about a check, oldest first.
-    pub fn rows_of_pair(&self, channel: ChannelId, check: CheckId) -> impl Iterator<Item = &Arc<OutboxRow>> {
-        let range = (check, channel, DeliveryNumber(0))..=(check, channel, DeliveryNumber(u64::MAX));
-        self.by_check.range(range).filter_map(|(.., number)| self.get(*number))
+    pub fn rows_of_pair(
+        &self,
+        channel: ChannelId,
+        check: CheckId,
+    ) -> impl Iterator<Item = &Arc<OutboxRow>> {
+        let range =
+            (check, channel, DeliveryNumber(0))..=(check, channel, DeliveryNumber(u64::MAX));
+        self.by_check
+            .range(range)
+            .filter_map(|(.., number)| self.get(*number))
     }
 
     /// Adds or replaces a row. `project` is that of the channel, or `None` if the channel was
     /// deleted.
     pub(super) fn put(&mut self, row: &Arc<OutboxRow>, project: Option<ProjectId>) {
         if self.by_channel.insert((row.channel, row.number)) {
-            let project = self.projects.entry(row.channel).or_insert(project.unwrap_or(ProjectId(0)));
+            let project = self
+                .projects
+                .entry(row.channel)
+                .or_insert(project.unwrap_or(ProjectId(0)));
             *self.row_counts.entry(*project).or_default() += 1;
         }
         self.by_check.insert((row.check, row.channel, row.number));
@@ -117,7 +153,11 @@ impl Outbox {
         self.sending.remove(&number);
         self.by_channel.remove(&(row.channel, number));
         self.by_check.remove(&(row.check, row.channel, number));
-        if let Some(count) = self.projects.get(&row.channel).and_then(|project| self.row_counts.get_mut(project)) {
+        if let Some(count) = self
+            .projects
+            .get(&row.channel)
+            .and_then(|project| self.row_counts.get_mut(project))
+        {
             *count -= 1;
         }
         if self.rows_of_channel(row.channel).next().is_none() {
@@ -131,23 +171,32 @@ impl Outbox {
 impl State {
     /// Rows that will not be sent because their channel is deleted or disabled.
     pub fn unsendable_rows(&self) -> impl Iterator<Item = &Arc<OutboxRow>> {
-        self.unsendable_channels.iter().flat_map(|channel| self.idle_rows(*channel))
+        self.unsendable_channels
+            .iter()
+            .flat_map(|channel| self.idle_rows(*channel))
     }
 
     /// Rows of a channel, except for those being sent.
     fn idle_rows(&self, channel: ChannelId) -> impl Iterator<Item = &Arc<OutboxRow>> {
-        self.outbox.rows_of_channel(channel).filter(|row| !self.outbox.is_sending(row.number))
+        self.outbox
+            .rows_of_channel(channel)
+            .filter(|row| !self.outbox.is_sending(row.number))
     }
 
     /// True if this channel exists and is enabled.
     pub fn is_sendable(&self, channel: ChannelId) -> bool {
-        self.channel(channel).is_some_and(|channel| channel.health.disabled.is_none())
+        self.channel(channel)
+            .is_some_and(|channel| channel.health.disabled.is_none())
     }
 
     /// Marks all rows as not being sent, after the file was read: no attempt in it is in progress.
     pub(in crate::engine) fn clear_sending(&mut self) {
         self.outbox.sending.clear();
-        self.outbox.channels().collect::<Vec<_>>().into_iter().for_each(|channel| self.update_unsendable_channel(channel));
+        self.outbox
+            .channels()
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|channel| self.update_unsendable_channel(channel));
     }
 
     /// Updates the set of channels with rows that cannot be sent.
@@ -174,7 +223,15 @@ mod tests {
         let mut put = |outbox: &mut Outbox, channel: u64, project: u64| {
             let number = DeliveryNumber(next);
             let at = Timestamp::default();
-            let row = OutboxRow::new(number, ChannelId(channel), CheckId(next), FlipNumber(1), AlertEvent::Down, at, at);
+            let row = OutboxRow::new(
+                number,
+                ChannelId(channel),
+                CheckId(next),
+                FlipNumber(1),
+                AlertEvent::Down,
+                at,
+                at,
+            );
             outbox.put(&Arc::new(row), Some(ProjectId(project)));
             next += 1;
             number
@@ -193,7 +250,11 @@ mod tests {
         let again = OutboxRow::clone(outbox.get(first).unwrap());
         outbox.put(&Arc::new(again), Some(ProjectId(1)));
         assert_eq!(outbox.len(), MAX_OUTBOX_ROWS * 3 / 4);
-        for row in outbox.rows_of_channel(ChannelId(11)).map(|row| row.number).collect::<Vec<_>>() {
+        for row in outbox
+            .rows_of_channel(ChannelId(11))
+            .map(|row| row.number)
+            .collect::<Vec<_>>()
+        {
             assert_eq!(outbox.remove(row), Some(ChannelId(11)));
         }
         assert!(!outbox.is_full_for(ProjectId(2)));

@@ -34,10 +34,19 @@ impl ProjectState {
 
     /// Updates the lookups by settings. `old` is `None` if the check is new, `new` is `None` if it
     /// is deleted.
-    pub(super) fn update_lookups(&mut self, id: CheckId, old: Option<&CheckSettings>, new: Option<&CheckSettings>) {
+    pub(super) fn update_lookups(
+        &mut self,
+        id: CheckId,
+        old: Option<&CheckSettings>,
+        new: Option<&CheckSettings>,
+    ) {
         self.uniques.update(id, old, new);
         self.children.update(id, old, new);
-        let [old, new] = [old, new].map(|settings| settings.map(|settings| &settings.slug).filter(|slug| !slug.is_empty()));
+        let [old, new] = [old, new].map(|settings| {
+            settings
+                .map(|settings| &settings.slug)
+                .filter(|slug| !slug.is_empty())
+        });
         if old == new {
             return;
         }

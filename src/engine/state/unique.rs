@@ -32,7 +32,10 @@ impl UniqueIndexes {
         fields: &[UniqueField],
         checks: impl Iterator<Item = &'a Check>,
     ) -> impl Iterator<Item = CheckId> {
-        let values: Option<Vec<_>> = fields.iter().map(|field| edit.unique_value(*field)).collect();
+        let values: Option<Vec<_>> = fields
+            .iter()
+            .map(|field| edit.unique_value(*field))
+            .collect();
         let range = values.map(|values| {
             let hash = hash(&self.hasher, values.into_iter());
             (hash, CheckId(0))..=(hash, CheckId(u64::MAX))
@@ -41,16 +44,31 @@ impl UniqueIndexes {
         found.into_iter().flatten().map(|(_, id)| *id)
     }
 
-    fn index_for<'a>(&mut self, fields: &[UniqueField], checks: impl Iterator<Item = &'a Check>) -> &UniqueIndex {
+    fn index_for<'a>(
+        &mut self,
+        fields: &[UniqueField],
+        checks: impl Iterator<Item = &'a Check>,
+    ) -> &UniqueIndex {
         let Self { indexes, hasher } = self;
-        let made = || checks.map(|check| (hash_of(hasher, fields, &check.settings), check.id)).collect();
+        let made = || {
+            checks
+                .map(|check| (hash_of(hasher, fields, &check.settings), check.id))
+                .collect()
+        };
         indexes.entry(fields.into()).or_insert_with(made)
     }
 
     /// Updates the indexes. `old` is `None` if the check is new, `new` is `None` if it is deleted.
-    pub(super) fn update(&mut self, id: CheckId, old: Option<&CheckSettings>, new: Option<&CheckSettings>) {
+    pub(super) fn update(
+        &mut self,
+        id: CheckId,
+        old: Option<&CheckSettings>,
+        new: Option<&CheckSettings>,
+    ) {
         for (fields, checks) in &mut self.indexes {
-            let [old, new] = [old, new].map(|settings| settings.map(|settings| (hash_of(&self.hasher, fields, settings), id)));
+            let [old, new] = [old, new].map(|settings| {
+                settings.map(|settings| (hash_of(&self.hasher, fields, settings), id))
+            });
             if old != new {
                 old.map(|old| checks.remove(&old));
                 new.map(|new| checks.insert(new));
@@ -60,7 +78,10 @@ impl UniqueIndexes {
 }
 
 fn hash_of(hasher: &RandomState, fields: &[UniqueField], settings: &CheckSettings) -> u64 {
-    hash(hasher, fields.iter().map(|field| settings.unique_value(*field)))
+    hash(
+        hasher,
+        fields.iter().map(|field| settings.unique_value(*field)),
+    )
 }
 
 fn hash<'a>(hasher: &RandomState, values: impl Iterator<Item = UniqueValue<'a>>) -> u64 {

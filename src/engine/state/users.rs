@@ -74,19 +74,25 @@ impl UserIndex {
 
     /// Session of a cookie, with its user. `None` if it has expired or the user may not sign in.
     pub fn session(&self, token: &KeyHash, now: Timestamp) -> Option<(&Arc<Session>, &Arc<User>)> {
-        let session = self.sessions.get(self.by_token.get(token)?).filter(|session| !session.is_expired(now))?;
+        let session = self
+            .sessions
+            .get(self.by_token.get(token)?)
+            .filter(|session| !session.is_expired(now))?;
         let user = self.get(session.user).filter(|user| !user.disabled)?;
         Some((session, user))
     }
 
     /// Sessions of a user that have not expired, oldest first.
     pub fn sessions_of(&self, user: UserId, now: Timestamp) -> impl Iterator<Item = &Arc<Session>> {
-        self.all_sessions_of(user).filter(move |session| !session.is_expired(now))
+        self.all_sessions_of(user)
+            .filter(move |session| !session.is_expired(now))
     }
 
     /// Link with this code. `None` if it has expired.
     pub fn link(&self, code: &KeyHash, now: Timestamp) -> Option<&Arc<OneTimeLink>> {
-        self.links.get(self.by_code.get(code)?).filter(|link| !link.is_expired(now))
+        self.links
+            .get(self.by_code.get(code)?)
+            .filter(|link| !link.is_expired(now))
     }
 
     /// Link for a purpose, even if it has expired.
@@ -100,16 +106,26 @@ impl UserIndex {
     }
 
     /// All sessions of a user, oldest first.
-    pub(in crate::engine) fn all_sessions_of(&self, user: UserId) -> impl Iterator<Item = &Arc<Session>> {
+    pub(in crate::engine) fn all_sessions_of(
+        &self,
+        user: UserId,
+    ) -> impl Iterator<Item = &Arc<Session>> {
         let range = (user, SessionId(0))..=(user, SessionId(u64::MAX));
-        self.sessions_by_user.range(range).filter_map(|(_, id)| self.sessions.get(id))
+        self.sessions_by_user
+            .range(range)
+            .filter_map(|(_, id)| self.sessions.get(id))
     }
 
     /// Changes that remove expired sessions and links, oldest first.
     pub(in crate::engine) fn expired(&self, now: Timestamp) -> impl Iterator<Item = UserChange> {
-        let sessions = self.sessions.values().filter(move |session| session.is_expired(now));
+        let sessions = self
+            .sessions
+            .values()
+            .filter(move |session| session.is_expired(now));
         let links = self.links.values().filter(move |link| link.is_expired(now));
-        sessions.map(|session| UserChange::SessionGone(session.id)).chain(links.map(|link| UserChange::LinkGone(link.id)))
+        sessions
+            .map(|session| UserChange::SessionGone(session.id))
+            .chain(links.map(|link| UserChange::LinkGone(link.id)))
     }
 
     pub(super) fn apply(&mut self, change: &UserChange) {

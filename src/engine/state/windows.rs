@@ -25,7 +25,9 @@ impl WindowPhases {
 
     /// Returns the time at which a window closes, if it is open at `now`.
     fn open_until(&mut self, window: &MaintenanceWindow, now: Timestamp) -> Option<Timestamp> {
-        let is_valid = |(from, phase): &(Timestamp, WindowPhase)| *from <= now && phase.until.is_none_or(|until| now < until);
+        let is_valid = |(from, phase): &(Timestamp, WindowPhase)| {
+            *from <= now && phase.until.is_none_or(|until| now < until)
+        };
         let known = self.phases.get(&window.id).copied().filter(is_valid);
         let phase = known.map_or_else(
             || {
@@ -43,14 +45,28 @@ impl WindowPhases {
 impl State {
     /// Returns the latest time at which a window closes that is open at `now` for checks with these
     /// tags. `None` if none is open.
-    pub fn windows_open_until(&mut self, project: ProjectId, tags: &Tags, now: Timestamp) -> Option<Timestamp> {
-        let ProjectState { windows, window_phases: phases, .. } = self.projects.get_mut(&project)?;
-        windows.values().filter(|window| window.applies_to(tags)).filter_map(|window| phases.open_until(window, now)).max()
+    pub fn windows_open_until(
+        &mut self,
+        project: ProjectId,
+        tags: &Tags,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let ProjectState {
+            windows,
+            window_phases: phases,
+            ..
+        } = self.projects.get_mut(&project)?;
+        windows
+            .values()
+            .filter(|window| window.applies_to(tags))
+            .filter_map(|window| phases.open_until(window, now))
+            .max()
     }
 
     /// Returns the number of phases of windows of a project computed since the start.
     #[cfg(test)]
     pub(in crate::engine) fn computed_phases(&self, project: ProjectId) -> u64 {
-        self.project(project).map_or(0, |project_state| project_state.window_phases.computed)
+        self.project(project)
+            .map_or(0, |project_state| project_state.window_phases.computed)
     }
 }

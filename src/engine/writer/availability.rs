@@ -31,7 +31,11 @@ pub(super) struct PingAvailability {
 impl PingAvailability {
     /// Starts at this reading of the clock. `last` is the last time at which pings could be
     /// received, according to the file. `counts`: outages are recorded.
-    pub(super) fn new(last: Option<Timestamp>, ClockReading { now, uptime }: ClockReading, counts: bool) -> Self {
+    pub(super) fn new(
+        last: Option<Timestamp>,
+        ClockReading { now, uptime }: ClockReading,
+        counts: bool,
+    ) -> Self {
         let mut presence = Self {
             unavailable_since: last,
             pending_outage: None,
@@ -71,8 +75,10 @@ impl PingAvailability {
     pub(super) fn add_outage(&mut self, from: Timestamp, to: Timestamp) {
         if self.records_outages && to.micros_since(from) >= Outage::MIN_SECS * MICROS_PER_SEC {
             let away = Outage { from, to };
-            self.pending_outage =
-                Some(self.pending_outage.map_or(away, |pending| Outage { from: pending.from.min(from), to: pending.to.max(to) }));
+            self.pending_outage = Some(self.pending_outage.map_or(away, |pending| Outage {
+                from: pending.from.min(from),
+                to: pending.to.max(to),
+            }));
         }
     }
 
@@ -82,7 +88,13 @@ impl PingAvailability {
             return self.add_outage(now.plus_micros(-step), now);
         }
         // Times that are now in the future come from the clock before the jump.
-        self.unavailable_since = self.unavailable_since.map(|since| if since > now { since.plus_micros(step).min(now) } else { since });
+        self.unavailable_since = self.unavailable_since.map(|since| {
+            if since > now {
+                since.plus_micros(step).min(now)
+            } else {
+                since
+            }
+        });
         self.pending_outage = self.pending_outage.and_then(|away| away.clip_to(now));
         // The stored time may be in the future, too.
         self.stored_at = None;
@@ -124,14 +136,30 @@ mod tests {
     }
 
     fn start(last: Option<Timestamp>, counts: bool) -> PingAvailability {
-        PingAvailability::new(last, ClockReading { now: at(0), uptime: Duration::from_secs(50) }, counts)
+        PingAvailability::new(
+            last,
+            ClockReading {
+                now: at(0),
+                uptime: Duration::from_secs(50),
+            },
+            counts,
+        )
     }
 
     #[test]
     fn only_longer_times_are_kept_and_those_that_meet_are_one() {
-        for (last, kept) in [(None, false), (Some(-29), false), (Some(-30), true), (Some(5), false), (Some(-86_400), true)] {
+        for (last, kept) in [
+            (None, false),
+            (Some(-29), false),
+            (Some(-30), true),
+            (Some(5), false),
+            (Some(-86_400), true),
+        ] {
             let presence = start(last.map(at), true);
-            let away = last.filter(|_| kept).map(|last| Outage { from: at(last), to: at(0) });
+            let away = last.filter(|_| kept).map(|last| Outage {
+                from: at(last),
+                to: at(0),
+            });
             assert_eq!(presence.pending_outage(), away, "{last:?}");
         }
         assert_eq!(start(Some(at(-100)), false).pending_outage(), None);
@@ -140,9 +168,21 @@ mod tests {
         presence.begin_outage(at(20));
         presence.end_outage(at(45));
         presence.end_outage(at(90));
-        assert_eq!(presence.pending_outage(), Some(Outage { from: at(10), to: at(45) }));
+        assert_eq!(
+            presence.pending_outage(),
+            Some(Outage {
+                from: at(10),
+                to: at(45)
+            })
+        );
         presence.add_outage(at(60), at(100));
-        assert_eq!(presence.pending_outage(), Some(Outage { from: at(10), to: at(100) }));
+        assert_eq!(
+            presence.pending_outage(),
+            Some(Outage {
+                from: at(10),
+                to: at(100)
+            })
+        );
         presence.clear_pending();
         assert_eq!(presence.pending_outage(), None);
     }
@@ -153,10 +193,22 @@ mod tests {
         presence.begin_outage(at(3600));
         presence.adjust_to_clock_jump(-3600 * MICROS_PER_SEC, at(20));
         presence.end_outage(at(60));
-        assert_eq!(presence.pending_outage(), Some(Outage { from: at(0), to: at(60) }));
+        assert_eq!(
+            presence.pending_outage(),
+            Some(Outage {
+                from: at(0),
+                to: at(60)
+            })
+        );
         // The outage not stored yet is no longer in the future.
         presence.adjust_to_clock_jump(-40 * MICROS_PER_SEC, at(20));
-        assert_eq!(presence.pending_outage(), Some(Outage { from: at(0), to: at(20) }));
+        assert_eq!(
+            presence.pending_outage(),
+            Some(Outage {
+                from: at(0),
+                to: at(20)
+            })
+        );
         presence.adjust_to_clock_jump(-40 * MICROS_PER_SEC, at(-20));
         assert_eq!(presence.pending_outage(), None);
     }
@@ -166,12 +218,27 @@ mod tests {
         let mut presence = start(None, true);
         let secs = Duration::from_secs;
         for (uptime, alone) in [(50, false), (649, false), (650, true)] {
-            assert_eq!((presence.is_store_due(secs(uptime), true), presence.is_store_due(secs(uptime), false)), (true, alone), "{uptime}");
+            assert_eq!(
+                (
+                    presence.is_store_due(secs(uptime), true),
+                    presence.is_store_due(secs(uptime), false)
+                ),
+                (true, alone),
+                "{uptime}"
+            );
         }
         presence.note_stored(secs(100));
-        for (uptime, beside, alone) in [(109, false, false), (110, true, false), (699, true, false), (700, true, true)] {
+        for (uptime, beside, alone) in [
+            (109, false, false),
+            (110, true, false),
+            (699, true, false),
+            (700, true, true),
+        ] {
             assert_eq!(
-                (presence.is_store_due(secs(uptime), true), presence.is_store_due(secs(uptime), false)),
+                (
+                    presence.is_store_due(secs(uptime), true),
+                    presence.is_store_due(secs(uptime), false)
+                ),
                 (beside, alone),
                 "{uptime}"
             );

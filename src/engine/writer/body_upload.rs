@@ -31,7 +31,9 @@ impl BodyUpload {
     /// Next chunk.
     pub(super) fn next_chunk(&self) -> &[u8] {
         let begin = self.chunks_written * self.chunk_bytes;
-        self.body.get(begin..self.body.len().min(begin + self.chunk_bytes)).unwrap_or_default()
+        self.body
+            .get(begin..self.body.len().min(begin + self.chunk_bytes))
+            .unwrap_or_default()
     }
 
     fn is_last_chunk(&self) -> bool {
@@ -42,10 +44,22 @@ impl BodyUpload {
 impl Writer {
     /// Begins the upload of a large command. Returns the command if it needs none.
     pub(super) fn begin_upload(&mut self, entry: QueuedCommand) -> Option<QueuedCommand> {
-        let Some(body) = self.memory.working.body_to_upload(&entry.command) else { return Some(entry) };
-        let QueuedCommand { command, reply, route } = entry;
+        let Some(body) = self.memory.working.body_to_upload(&entry.command) else {
+            return Some(entry);
+        };
+        let QueuedCommand {
+            command,
+            reply,
+            route,
+        } = entry;
         self.upload = Some((
-            BodyUpload { command, body, chunk_bytes: self.limits.chunk_bytes.max(1), number: None, chunks_written: 0 },
+            BodyUpload {
+                command,
+                body,
+                chunk_bytes: self.limits.chunk_bytes.max(1),
+                number: None,
+                chunks_written: 0,
+            },
             (route, reply),
         ));
         None
@@ -53,8 +67,14 @@ impl Writer {
 
     /// Adds the upload to the next batch: its caller and, with the last chunk, the command. The
     /// flag is true if more chunks follow.
-    pub(super) fn join_upload(&mut self, commands: &mut Vec<Command>, callers: &mut Vec<ReplyTarget>) -> (Option<BodyUpload>, bool) {
-        let Some((ahead, caller)) = self.upload.take() else { return (None, false) };
+    pub(super) fn join_upload(
+        &mut self,
+        commands: &mut Vec<Command>,
+        callers: &mut Vec<ReplyTarget>,
+    ) -> (Option<BodyUpload>, bool) {
+        let Some((ahead, caller)) = self.upload.take() else {
+            return (None, false);
+        };
         callers.push(caller);
         let more = !ahead.is_last_chunk();
         if !more {
@@ -66,7 +86,15 @@ impl Writer {
     /// Continues with the next chunk, if the caller still waits.
     pub(super) fn continue_upload(&mut self, ahead: BodyUpload, caller: Option<ReplyTarget>) {
         match caller {
-            Some(caller) => self.upload = Some((BodyUpload { chunks_written: ahead.chunks_written + 1, ..ahead }, caller)),
+            Some(caller) => {
+                self.upload = Some((
+                    BodyUpload {
+                        chunks_written: ahead.chunks_written + 1,
+                        ..ahead
+                    },
+                    caller,
+                ))
+            }
             None => self.memory.housekeeping.request_chunk_pruning(),
         }
     }

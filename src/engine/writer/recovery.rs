@@ -79,7 +79,11 @@ impl Recovery {
 
     /// Records that a batch of `count` commands could not be written.
     pub(super) fn note_failed_batch(&mut self, count: usize, error: &StoreError) {
-        self.fault = if matches!(error, StoreError::Damaged { .. }) { DatabaseFault::Damaged } else { DatabaseFault::Failed };
+        self.fault = if matches!(error, StoreError::Damaged { .. }) {
+            DatabaseFault::Damaged
+        } else {
+            DatabaseFault::Failed
+        };
         self.note_leak(error);
         self.log_once(format!("a batch of commands could not be written: {error}"));
         tracing::debug!("{count} commands are refused");
@@ -95,7 +99,11 @@ impl Recovery {
     }
 
     pub(super) fn pause(&self) -> Duration {
-        if self.fault == DatabaseFault::Failed { REOPEN_PAUSE } else { DAMAGE_PAUSE }
+        if self.fault == DatabaseFault::Failed {
+            REOPEN_PAUSE
+        } else {
+            DAMAGE_PAUSE
+        }
     }
 
     /// Logs a message, unless it is the last one again.
@@ -108,7 +116,9 @@ impl Recovery {
 
     /// True if an attempt after damage is due at this uptime. It then counts as begun.
     fn begin_attempt_if_due(&mut self, uptime: Duration) -> bool {
-        let due = self.attempted_at.is_none_or(|attempted| uptime >= attempted + DAMAGE_PAUSE);
+        let due = self
+            .attempted_at
+            .is_none_or(|attempted| uptime >= attempted + DAMAGE_PAUSE);
         if due {
             self.attempted_at = Some(uptime);
         }
@@ -128,19 +138,39 @@ impl Writer {
     }
 
     /// Lets housekeeping continue after an unreadable range, after a pause.
-    pub(super) fn skip_damaged_range(&mut self, before: HousekeepingPosition, error: &StoreError) -> Result<(), StoreError> {
-        self.recovery.log_once(format!("housekeeping goes round rows that cannot be read, which stay in the file: {error}"));
+    pub(super) fn skip_damaged_range(
+        &mut self,
+        before: HousekeepingPosition,
+        error: &StoreError,
+    ) -> Result<(), StoreError> {
+        self.recovery.log_once(format!(
+            "housekeeping goes round rows that cannot be read, which stay in the file: {error}"
+        ));
         self.recovery.note_leak(error);
         self.recovery.housekeeping_paused_until = self.shared.clock.uptime() + HOUSEKEEPING_PAUSE;
         if self.memory.housekeeping.skip_unreadable_upload() {
-            self.memory.housekeeping.resume_at(self.limits, before, before.sweep_from);
+            self.memory
+                .housekeeping
+                .resume_at(self.limits, before, before.sweep_from);
             return Ok(());
         }
         let store = self.shared.store.get()?;
         let skip = self.limits.slice_rows as u64;
-        let beyond = Arrival(before.sweep_from.0.saturating_add(skip).min(before.checkpoint.arrival.0));
-        let from = catch_panic(|| store.snapshot()?.first_readable_arrival(before.sweep_from, before.checkpoint.arrival))?;
-        self.memory.housekeeping.resume_at(self.limits, before, from.max(beyond));
+        let beyond = Arrival(
+            before
+                .sweep_from
+                .0
+                .saturating_add(skip)
+                .min(before.checkpoint.arrival.0),
+        );
+        let from = catch_panic(|| {
+            store
+                .snapshot()?
+                .first_readable_arrival(before.sweep_from, before.checkpoint.arrival)
+        })?;
+        self.memory
+            .housekeeping
+            .resume_at(self.limits, before, from.max(beyond));
         Ok(())
     }
 
@@ -148,33 +178,54 @@ impl Writer {
     /// if the file is about to be lost.
     pub(super) fn check_file_exists(&mut self) {
         let uptime = self.shared.clock.uptime();
-        let Self { shared, recovery, .. } = self;
+        let Self {
+            shared, recovery, ..
+        } = self;
         if recovery.fault == DatabaseFault::FileMissing && !shared.writable.load(Ordering::Relaxed)
-            || recovery.file_checked_at.is_some_and(|looked| uptime < looked + FILE_CHECK_INTERVAL)
+            || recovery
+                .file_checked_at
+                .is_some_and(|looked| uptime < looked + FILE_CHECK_INTERVAL)
         {
             return;
         }
         recovery.file_checked_at = Some(uptime);
-        let Ok(Err(words)) = shared.store.get().map(|store| store.check_file(&self.medium)) else { return };
+        let Ok(Err(words)) = shared
+            .store
+            .get()
+            .map(|store| store.check_file(&self.medium))
+        else {
+            return;
+        };
         // An earlier failure must be repaired when the file is back: memory may be ahead of it.
-        recovery.fault_before_missing = (!shared.writable.load(Ordering::Relaxed)).then_some(recovery.fault);
+        recovery.fault_before_missing =
+            (!shared.writable.load(Ordering::Relaxed)).then_some(recovery.fault);
         recovery.fault = DatabaseFault::FileMissing;
         shared.writable.store(false, Ordering::Relaxed);
-        recovery
-            .log_once(format!("NO PINGS ARE TAKEN: {words}. Put it back, or stop this server, restore the file from a backup, and start"));
+        recovery.log_once(format!(
+            "NO PINGS ARE TAKEN: {words}. Put it back, or stop this server, restore the file from \
+             a backup, and start"
+        ));
     }
 
     /// Reopens the database once an unreadable page is readable again, unless a reader uses it.
     pub(super) fn reopen_if_readable_again(&mut self) {
         let healed = &self.shared.is_page_readable_again;
-        if self.recovery.leaks_store || !healed.load(Ordering::Relaxed) || !self.recovery.begin_attempt_if_due(self.shared.clock.uptime()) {
+        if self.recovery.leaks_store
+            || !healed.load(Ordering::Relaxed)
+            || !self
+                .recovery
+                .begin_attempt_if_due(self.shared.clock.uptime())
+        {
             return;
         }
-        let Some(store) = self.shared.store.try_take() else { return };
+        let Some(store) = self.shared.store.try_take() else {
+            return;
+        };
         healed.store(false, Ordering::Relaxed);
         let reopened = self.close_store(store).and_then(|()| self.open_store());
         if let Err(error) = &reopened {
-            self.recovery.log_once(format!("the database cannot be opened anew: {error}"));
+            self.recovery
+                .log_once(format!("the database cannot be opened anew: {error}"));
             self.recovery.fault = DatabaseFault::Failed;
             self.shared.writable.store(false, Ordering::Relaxed);
         } else {
@@ -198,7 +249,9 @@ impl Writer {
                 tracing::info!("the database takes pings again");
             }
             Ok(false) => {}
-            Err(error) => self.recovery.log_once(format!("the database takes no pings yet: {error}")),
+            Err(error) => self
+                .recovery
+                .log_once(format!("the database takes no pings yet: {error}")),
         }
     }
 
@@ -212,7 +265,11 @@ impl Writer {
         }
         // No new readers from here on. The others return the file within a request; until then it
         // stays locked.
-        let failed = self.recovery.failed_store.take().or_else(|| self.shared.store.take_failed());
+        let failed = self
+            .recovery
+            .failed_store
+            .take()
+            .or_else(|| self.shared.store.take_failed());
         if let Some(failed) = failed {
             match Arc::try_unwrap(failed) {
                 Ok(store) => self.close_store(store)?,
@@ -246,7 +303,10 @@ impl Writer {
         let done = self.remove_dead(&mut removed);
         self.memory.housekeeping.use_usual_slices(self.limits);
         if removed > 0 {
-            tracing::info!("the disk is full: {removed} dead pings and pieces of bodies were removed to make room");
+            tracing::info!(
+                "the disk is full: {removed} dead pings and pieces of bodies were removed to make \
+                 room"
+            );
         }
         self.recovery.grows_sparsely = removed == 0;
         if self.recovery.grows_sparsely {
@@ -261,7 +321,10 @@ impl Writer {
     /// Reads memory again, since it is ahead of the file. The database is readable, except for the
     /// damaged part.
     fn reload_after_damage(&mut self) -> Result<bool, StoreError> {
-        if !self.recovery.begin_attempt_if_due(self.shared.clock.uptime()) {
+        if !self
+            .recovery
+            .begin_attempt_if_due(self.shared.clock.uptime())
+        {
             return Ok(false);
         }
         let store = self.shared.store.get()?;
@@ -280,7 +343,9 @@ impl Writer {
         if store.check_file(&self.medium).is_err() {
             return Ok(false);
         }
-        let Some(trouble) = self.recovery.fault_before_missing.take() else { return Ok(true) };
+        let Some(trouble) = self.recovery.fault_before_missing.take() else {
+            return Ok(true);
+        };
         self.recovery.fault = trouble;
         Ok(false)
     }
@@ -288,17 +353,35 @@ impl Writer {
     /// Reads memory from the file, which must be the same database and contain everything that was
     /// acknowledged.
     fn read_memory(&mut self, store: &Store) -> Result<(), StoreError> {
-        let (now, body_limit) = (self.next_timestamp(), self.memory.working.body_limit);
-        let (mut memory, published, _) = WriterMemory::read(store, body_limit, self.limits, now, &self.shared.random)?;
+        let now = self.next_timestamp();
+        let body_limit = self.memory.working.body_limit;
+        let (mut memory, published, _) =
+            WriterMemory::read(store, body_limit, self.limits, now, &self.shared.random)?;
         memory.working.accepts_pings = self.memory.working.accepts_pings;
-        let (found, known) = (memory.working.numbers, self.recovery.acknowledged);
+        let found = memory.working.numbers;
+        let known = self.recovery.acknowledged;
         let same = memory.working.state.instance_id == self.memory.working.state.instance_id;
-        if !same || found.arrival < known.arrival || found.id < known.id || found.delivery < known.delivery {
-            let reason = if same { "it holds less than was acknowledged" } else { "it is not the database that was open" };
-            return Err(self.medium.explain_error(StoreError::Damaged { reason: reason.into(), panicked: false }));
+        if !same
+            || found.arrival < known.arrival
+            || found.id < known.id
+            || found.delivery < known.delivery
+        {
+            let reason = if same {
+                "it holds less than was acknowledged"
+            } else {
+                "it is not the database that was open"
+            };
+            return Err(self.medium.explain_error(StoreError::Damaged {
+                reason: reason.into(),
+                panicked: false,
+            }));
         }
         memory.last_timestamp = now;
-        *self.shared.published.write().unwrap_or_else(PoisonError::into_inner) = published;
+        *self
+            .shared
+            .published
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = published;
         self.memory = memory;
         self.shared.feed.notify_of_everything();
         Ok(())

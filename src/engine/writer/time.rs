@@ -14,7 +14,9 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 impl Writer {
     /// Maximum time for which the writer may wait for commands.
     pub(super) fn wait_limit(&self) -> Duration {
-        let WriterMemory { working, more_due, .. } = &self.memory;
+        let WriterMemory {
+            working, more_due, ..
+        } = &self.memory;
         if !self.shared.writable.load(Ordering::Relaxed)
             || self.upload.is_some()
             || *more_due
@@ -23,7 +25,11 @@ impl Writer {
         {
             return Duration::ZERO;
         }
-        let until_next = self.memory.deadlines.micros_until_next(self.shared.clock.now()).map(Duration::from_micros);
+        let until_next = self
+            .memory
+            .deadlines
+            .micros_until_next(self.shared.clock.now())
+            .map(Duration::from_micros);
         match until_next {
             // A test clock wakes the writer itself.
             Some(until_next) if self.shared.clock.is_system() => until_next.min(MAX_WAIT),
@@ -48,20 +54,27 @@ impl Writer {
         if self.shared.clock.is_system() {
             // The writer reads the clock at least once a second, unless the process was frozen or
             // the disk was slow.
-            self.availability.add_outage(reading.now.plus_micros(-passed.saturating_add(step.unwrap_or(0).max(0))), reading.now);
+            self.availability.add_outage(
+                reading
+                    .now
+                    .plus_micros(-passed.saturating_add(step.unwrap_or(0).max(0))),
+                reading.now,
+            );
         }
         let Some(step) = step else { return };
         self.availability.adjust_to_clock_jump(step, reading.now);
         let secs = (step / MICROS_PER_SEC).unsigned_abs();
         if step > 0 {
             tracing::warn!(
-                "the clock has gone {secs} s further than the time that passed: it was set, or the machine slept. The new time counts at \
-                 once, also for deadlines that lie in between; for an hour nothing is removed for its age"
+                "the clock has gone {secs} s further than the time that passed: it was set, or \
+                 the machine slept. The new time counts at once, also for deadlines that lie in \
+                 between; for an hour nothing is removed for its age"
             );
         } else {
             tracing::warn!(
-                "the clock was set back by {secs} s. The new time counts at once, and what was logged keeps its times; checks that wait \
-                 from a time ahead of the clock are watched anew when they are pinged, or in an hour"
+                "the clock was set back by {secs} s. The new time counts at once, and what was \
+                 logged keeps its times; checks that wait from a time ahead of the clock are \
+                 watched anew when they are pinged, or in an hour"
             );
         }
         self.memory.future_checks = None;
@@ -72,8 +85,9 @@ impl Writer {
     pub(super) fn warn_of_future_records(times: &FileTimestamps, now: Timestamp) {
         if times.latest.is_ahead_of(now) {
             tracing::warn!(
-                "the newest record lies {} s ahead of the clock, which was wrong then or is wrong now. Its time counts at once; checks that \
-                 wait from a time ahead of it are watched anew when they are pinged, or in an hour",
+                "the newest record lies {} s ahead of the clock, which was wrong then or is wrong \
+                 now. Its time counts at once; checks that wait from a time ahead of it are \
+                 watched anew when they are pinged, or in an hour",
                 times.latest.micros_since(now) / MICROS_PER_SEC
             );
         }
@@ -84,9 +98,20 @@ impl Writer {
         if !self.clock_jumps.is_confirmed_in_process() {
             return Vec::new();
         }
-        let WriterMemory { working, future_checks: ahead, more_due, .. } = &mut self.memory;
-        let all =
-            || working.state.checks().filter(|check| check.state.has_future_times(&check.settings, now)).map(|check| check.id).collect();
+        let WriterMemory {
+            working,
+            future_checks: ahead,
+            more_due,
+            ..
+        } = &mut self.memory;
+        let all = || {
+            working
+                .state
+                .checks()
+                .filter(|check| check.state.has_future_times(&check.settings, now))
+                .map(|check| check.id)
+                .collect()
+        };
         let ahead = ahead.get_or_insert_with(all);
         let some = ahead.split_off(ahead.len().saturating_sub(MAX_EXPIRED_CHECKS));
         *more_due |= !ahead.is_empty();

@@ -23,8 +23,12 @@ impl Writer {
         commands: Vec<Command>,
         mut ahead: Option<&mut BodyUpload>,
     ) -> Result<AppliedBatch, StoreError> {
-        debug_assert!(self.memory.working.effects.is_empty(), "an earlier batch was neither published nor forgotten");
-        let (numbers, count) = (self.memory.working.numbers, own.len() + commands.len());
+        debug_assert!(
+            self.memory.working.effects.is_empty(),
+            "an earlier batch was neither published nor forgotten"
+        );
+        let numbers = self.memory.working.numbers;
+        let count = own.len() + commands.len();
         for command in own {
             let now = self.next_timestamp();
             // The writer's own commands are never refused.
@@ -32,7 +36,12 @@ impl Writer {
         }
         let (answers, put_off) = self.apply_in_shares(commands, ahead.is_some());
         let has_effects = !self.memory.working.effects.is_empty() || ahead.is_some();
-        if !has_effects && !self.has_housekeeping() && !self.availability.is_store_due(self.shared.clock.uptime(), false) {
+        if !has_effects
+            && !self.has_housekeeping()
+            && !self
+                .availability
+                .is_store_due(self.shared.clock.uptime(), false)
+        {
             // Refusals, and deadlines that pings have postponed, need no commit.
             return Ok((answers, put_off));
         }
@@ -48,7 +57,9 @@ impl Writer {
             written => written?,
         }
         if has_effects {
-            self.shared.metrics.record_commit(count, self.shared.clock.uptime().saturating_sub(begun));
+            self.shared
+                .metrics
+                .record_commit(count, self.shared.clock.uptime().saturating_sub(begun));
         }
         let (pings, bytes) = self.memory.housekeeping.size();
         self.shared.metrics.set_stored_pings(pings, bytes);
@@ -58,14 +69,26 @@ impl Writer {
     /// Applies commands of callers. Once the alerts of a project have taken their share of rows,
     /// its remaining commands are deferred in order, so that other projects do not wait for them.
     /// `keeps_last`: the last command belongs to the upload and is not deferred.
-    fn apply_in_shares(&mut self, commands: Vec<Command>, keeps_last: bool) -> (Vec<CommandReply>, Vec<(usize, Command)>) {
-        let (mut answers, mut put_off) = (Vec::with_capacity(commands.len()), Vec::new());
+    fn apply_in_shares(
+        &mut self,
+        commands: Vec<Command>,
+        keeps_last: bool,
+    ) -> (Vec<CommandReply>, Vec<(usize, Command)>) {
+        let mut answers = Vec::with_capacity(commands.len());
+        let mut put_off = Vec::new();
         let mut rows = BTreeMap::<ProjectId, usize>::new();
         let most = self.memory.working.max_alert_rows;
         let movable = commands.len() - usize::from(keeps_last && !commands.is_empty());
         for (place, command) in commands.into_iter().enumerate() {
-            let project = if place < movable { self.memory.working.state.project_of(&command) } else { None };
-            if project.and_then(|project| rows.get(&project)).is_some_and(|rows| *rows >= most) {
+            let project = if place < movable {
+                self.memory.working.state.project_of(&command)
+            } else {
+                None
+            };
+            if project
+                .and_then(|project| rows.get(&project))
+                .is_some_and(|rows| *rows >= most)
+            {
                 put_off.push((place, command));
                 continue;
             }
@@ -81,48 +104,104 @@ impl Writer {
     }
 
     /// Writes the effects of commands, and runs a slice of housekeeping if `tidy`.
-    fn write_batch(&mut self, before: SequenceNumbers, ahead: Option<&mut BodyUpload>, tidy: bool) -> Result<(), StoreError> {
-        let (store, newest, stamp) = (self.shared.store.get()?, self.log_end(), self.next_timestamp());
+    fn write_batch(
+        &mut self,
+        before: SequenceNumbers,
+        ahead: Option<&mut BodyUpload>,
+        tidy: bool,
+    ) -> Result<(), StoreError> {
+        let store = self.shared.store.get()?;
+        let newest = self.log_end();
+        let stamp = self.next_timestamp();
         let uptime = self.shared.clock.uptime();
         let now = self.clock_jumps.is_confirmed().then_some(stamp);
         let steady_since = (!self.is_steady_time_stored).then(|| self.clock_jumps.steady_since());
-        let out_of_order = self.flips_out_of_order.max(self.memory.working.effects.flips_out_of_order);
-        let (presence, doing, WriterMemory { working, housekeeping, .. }) =
-            (&self.availability, &self.shared.writer_activity, &mut self.memory);
+        let out_of_order = self
+            .flips_out_of_order
+            .max(self.memory.working.effects.flips_out_of_order);
+        let presence = &self.availability;
+        let doing = &self.shared.writer_activity;
+        let WriterMemory {
+            working,
+            housekeeping,
+            ..
+        } = &mut self.memory;
         let (written, alive, upload) = catch_panic(|| {
             let batch = store.batch()?;
-            let upload = ahead.as_ref().map(|ahead| ahead.write_chunk(&batch)).transpose()?;
+            let upload = ahead
+                .as_ref()
+                .map(|ahead| ahead.write_chunk(&batch))
+                .transpose()?;
             write_effects(&batch, &working.effects, upload)?;
             let SequenceNumbers { id, delivery, .. } = working.numbers;
-            for (mark, number, before) in [(MetaKey::NextId, id, before.id), (MetaKey::NextDelivery, delivery, before.delivery)] {
+            for (mark, number, before) in [
+                (MetaKey::NextId, id, before.id),
+                (MetaKey::NextDelivery, delivery, before.delivery),
+            ] {
                 if number != before {
                     batch.set_meta_value(mark, number)?;
                 }
             }
-            let (pings, has_effects) = (&working.effects.pings, !working.effects.is_empty() || upload.is_some());
-            housekeeping.count_appended((pings.len() as u64, pings.iter().map(|(_, ping, _)| ping.long_body_bytes()).sum()));
+            let pings = &working.effects.pings;
+            let has_effects = !working.effects.is_empty() || upload.is_some();
+            housekeeping.count_appended((
+                pings.len() as u64,
+                pings
+                    .iter()
+                    .map(|(_, ping, _)| ping.long_body_bytes())
+                    .sum(),
+            ));
             housekeeping.count_deliveries(&working.effects.deliveries, &working.state);
             let staged = &working.effects.imported_pings;
             if !staged.is_empty() {
                 housekeeping.count_kept(&batch, batch.put_kept_pings(staged, upload)?)?;
             }
-            if working.effects.changes.iter().any(|change| matches!(change, Change::Import(..))) {
-                let is_abandoned = |change: &Change| matches!(change, Change::Import(ImportChange::Ended { has_leftovers: true, .. }, _));
-                housekeeping.note_import_change(&batch, &working.state, working.effects.changes.iter().any(is_abandoned))?;
+            if working
+                .effects
+                .changes
+                .iter()
+                .any(|change| matches!(change, Change::Import(..)))
+            {
+                let is_abandoned = |change: &Change| {
+                    matches!(
+                        change,
+                        Change::Import(
+                            ImportChange::Ended {
+                                has_leftovers: true,
+                                ..
+                            },
+                            _
+                        )
+                    )
+                };
+                housekeeping.note_import_change(
+                    &batch,
+                    &working.state,
+                    working.effects.changes.iter().any(is_abandoned),
+                )?;
             }
-            let own_bytes: usize = pings.iter().filter(|(_, ping, _)| ping.body_sharers == 0).map(|(.., body)| body.len()).sum();
+            let own_bytes: usize = pings
+                .iter()
+                .filter(|(_, ping, _)| ping.body_sharers == 0)
+                .map(|(.., body)| body.len())
+                .sum();
             let bytes = own_bytes + ahead.as_ref().map_or(0, |ahead| ahead.next_chunk().len());
             let appended = (pings.len() as u64, bytes as u64);
-            let cleaned = tidy && housekeeping.run_slice(&batch, &working.state, appended, upload, newest, now)?;
+            let cleaned = tidy
+                && housekeeping.run_slice(&batch, &working.state, appended, upload, newest, now)?;
             // A slice that writes nothing needs no commit.
             let alive = presence.is_store_due(uptime, cleaned || has_effects);
             let written = cleaned || alive || has_effects;
             if written {
                 if alive {
-                    batch.set_meta_value(MetaKey::LastAlive, stamp.micros().max(0).unsigned_abs())?;
+                    batch
+                        .set_meta_value(MetaKey::LastAlive, stamp.micros().max(0).unsigned_abs())?;
                 }
                 if let Some(since) = steady_since {
-                    batch.set_meta_value(MetaKey::SteadySince, since.micros().max(0).unsigned_abs())?;
+                    batch.set_meta_value(
+                        MetaKey::SteadySince,
+                        since.micros().max(0).unsigned_abs(),
+                    )?;
                 }
                 if let Some(FlipNumber(number)) = out_of_order {
                     batch.set_meta_value(MetaKey::FlipsOutOfOrder, number)?;
@@ -159,8 +238,13 @@ impl Writer {
 
     /// Updates all check rows at once.
     pub(super) fn write_full_checkpoint(&self) -> Result<(), StoreError> {
-        let (store, now) = (self.shared.store.get()?, self.shared.clock.now());
-        let WriterMemory { working, housekeeping, .. } = &self.memory;
+        let store = self.shared.store.get()?;
+        let now = self.shared.clock.now();
+        let WriterMemory {
+            working,
+            housekeeping,
+            ..
+        } = &self.memory;
         catch_panic(|| {
             let batch = store.batch()?;
             housekeeping.write_full_checkpoint(&batch, &working.state, self.log_end())?;
@@ -193,16 +277,20 @@ fn write_effects(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Resul
             Change::Pinged { .. } | Change::Import(..) => {}
             // An import has many in sequence.
             Change::Check(check) => {
-                let more = std::iter::from_fn(|| match changes.next_if(|next| matches!(next, Change::Check(_))) {
-                    Some(Change::Check(check)) => Some(&**check),
-                    _ => None,
+                let more = std::iter::from_fn(|| {
+                    match changes.next_if(|next| matches!(next, Change::Check(_))) {
+                        Some(Change::Check(check)) => Some(&**check),
+                        _ => None,
+                    }
                 });
                 batch.put_checks(std::iter::once(&**check).chain(more))?;
             }
             Change::CheckGone(id) => {
-                let more = std::iter::from_fn(|| match changes.next_if(|next| matches!(next, Change::CheckGone(_))) {
-                    Some(Change::CheckGone(id)) => Some(*id),
-                    _ => None,
+                let more = std::iter::from_fn(|| {
+                    match changes.next_if(|next| matches!(next, Change::CheckGone(_))) {
+                        Some(Change::CheckGone(id)) => Some(*id),
+                        _ => None,
+                    }
                 });
                 let ids: Vec<_> = std::iter::once(*id).chain(more).collect();
                 batch.remove_checks(ids.iter().copied())?;
@@ -220,16 +308,20 @@ fn write_effects(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Resul
             Change::Outages(away) => batch.set_outages(away)?,
             // A flip has one for each channel.
             Change::Queued(row) => {
-                let more = std::iter::from_fn(|| match changes.next_if(|next| matches!(next, Change::Queued(_))) {
-                    Some(Change::Queued(row)) => Some(&**row),
-                    _ => None,
+                let more = std::iter::from_fn(|| {
+                    match changes.next_if(|next| matches!(next, Change::Queued(_))) {
+                        Some(Change::Queued(row)) => Some(&**row),
+                        _ => None,
+                    }
                 });
                 batch.put_outbox_rows(std::iter::once(&**row).chain(more))?;
             }
             Change::Unqueued(number) => {
-                let more = std::iter::from_fn(|| match changes.next_if(|next| matches!(next, Change::Unqueued(_))) {
-                    Some(Change::Unqueued(number)) => Some(*number),
-                    _ => None,
+                let more = std::iter::from_fn(|| {
+                    match changes.next_if(|next| matches!(next, Change::Unqueued(_))) {
+                        Some(Change::Unqueued(number)) => Some(*number),
+                        _ => None,
+                    }
                 });
                 batch.remove_outbox_rows(std::iter::once(*number).chain(more))?;
             }
@@ -243,7 +335,11 @@ fn write_effects(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Resul
 }
 
 /// Deleted objects have no source.
-fn remove_with_source(batch: &Batch, id: u64, removed: Result<(), StoreError>) -> Result<(), StoreError> {
+fn remove_with_source(
+    batch: &Batch,
+    id: u64,
+    removed: Result<(), StoreError>,
+) -> Result<(), StoreError> {
     removed.and_then(|()| batch.put_source(id, None))
 }
 

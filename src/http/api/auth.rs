@@ -32,7 +32,11 @@ pub(super) fn header_key(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// Finds the holder of a key, records its use from this address, and counts the request.
-pub(in crate::http) fn authenticate(door: &ServerState, key: &[u8], from: impl FnOnce() -> IpAddr) -> Result<ApiCaller, HttpError> {
+pub(in crate::http) fn authenticate(
+    door: &ServerState,
+    key: &[u8],
+    from: impl FnOnce() -> IpAddr,
+) -> Result<ApiCaller, HttpError> {
     if String::from_utf8_lossy(key).chars().count() != KeyHash::KEY_LENGTH {
         return Err(HttpError::MissingKey);
     }
@@ -45,7 +49,14 @@ pub(in crate::http) fn authenticate(door: &ServerState, key: &[u8], from: impl F
         return Err(HttpError::WrongKey);
     };
     door.handle.record_key_use(&key, from);
-    let caller = ApiCaller { key: key.id, project: key.project, read_only: key.secret.access() != KeyAccess::ReadWrite };
-    door.api.rate_limiter.admit(caller.key.0, door.handle.now()).map_err(|RetryAfter(seconds)| HttpError::TooManyRequests(seconds))?;
+    let caller = ApiCaller {
+        key: key.id,
+        project: key.project,
+        read_only: key.secret.access() != KeyAccess::ReadWrite,
+    };
+    door.api
+        .rate_limiter
+        .admit(caller.key.0, door.handle.now())
+        .map_err(|RetryAfter(seconds)| HttpError::TooManyRequests(seconds))?;
     Ok(caller)
 }

@@ -15,14 +15,24 @@ use crate::wire::response_body::CHUNK_BYTES;
 const WHOLE_PROJECT: &str = "*";
 
 pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
-    let (handle, project, base_url) = (call.handle().clone(), call.caller.project, call.view().base_url);
+    let handle = call.handle().clone();
+    let project = call.caller.project;
+    let base_url = call.view().base_url;
     // The key may have been revoked with its project.
     let badge_key = handle.with_state(|state| {
-        state.project(project).map(|project_state| project_state.project.badge_key.clone()).ok_or(HttpError::WrongKey)
+        state
+            .project(project)
+            .map(|project_state| project_state.project.badge_key.clone())
+            .ok_or(HttpError::WrongKey)
     })?;
     let secret = handle.badge_secret().ok_or(HttpError::Unavailable)?;
-    let tags = call.server.response_writer.run_blocking(move || badge_tags(&handle, project)).await?;
-    let (mut tags, mut begun) = (tags.into_iter(), false);
+    let tags = call
+        .server
+        .response_writer
+        .run_blocking(move || badge_tags(&handle, project))
+        .await?;
+    let mut tags = tags.into_iter();
+    let mut begun = false;
     let write = move |out: &mut String| {
         if !begun {
             out.push_str("{\"badges\":{");
@@ -34,7 +44,12 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
             write_string(out, &tag);
             out.push(':');
             let mut object = JsonObject::begin(out);
-            let mut urls = badge_urls(base_url.as_str(), &secret, &badge_key, Some(tag.as_str()).filter(|tag| *tag != WHOLE_PROJECT));
+            let mut urls = badge_urls(
+                base_url.as_str(),
+                &secret,
+                &badge_key,
+                Some(tag.as_str()).filter(|tag| *tag != WHOLE_PROJECT),
+            );
             urls.sort_unstable();
             for (name, url) in urls {
                 object.text(name, &url);
@@ -47,7 +62,15 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
         out.push_str("}}");
         Ok(false)
     };
-    Ok(TaggedList { body: call.server.response_writer.clone().write_chunked(write).await?, valid_until: None })
+    Ok(TaggedList {
+        body: call
+            .server
+            .response_writer
+            .clone()
+            .write_chunked(write)
+            .await?,
+        valid_until: None,
+    })
 }
 
 /// Returns every tag of a project, and the name of the whole project, sorted.

@@ -8,11 +8,19 @@ use crate::wire::reply::HttpError;
 
 pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
     call.handle().with_state(|state| {
-        let channels = state.project(call.caller.project).into_iter().flat_map(|project_state| project_state.channels.values());
+        let channels = state
+            .project(call.caller.project)
+            .into_iter()
+            .flat_map(|project_state| project_state.channels.values());
         let mut body = String::new();
         let mut object = JsonObject::begin(&mut body);
-        object.member("channels", |out| write_array(out, channels, |channel, out| write_channel(out, channel)));
+        object.member("channels", |out| {
+            write_array(out, channels, |channel, out| write_channel(out, channel))
+        });
         object.end();
-        Ok(TaggedList { body: body.into(), valid_until: None })
+        Ok(TaggedList {
+            body: body.into(),
+            valid_until: None,
+        })
     })
 }

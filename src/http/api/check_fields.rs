@@ -52,8 +52,13 @@ impl fmt::Display for FieldError {
         match self {
             Self::Syntax => f.write_str("could not parse request body"),
             Self::NotAnObject => f.write_str("json validation error: value is not an object"),
-            Self::Field(name, problem) => write!(f, "json validation error: {name} {}", problem.message()),
-            Self::Item(name) => write!(f, "json validation error: an item in '{name}' has unexpected value"),
+            Self::Field(name, problem) => {
+                write!(f, "json validation error: {name} {}", problem.message())
+            }
+            Self::Item(name) => write!(
+                f,
+                "json validation error: an item in '{name}' has unexpected value"
+            ),
         }
     }
 }
@@ -127,26 +132,39 @@ impl CheckFields {
     ///
     /// `stored` holds the settings of the check, or of a new one. Texts over their limits may be
     /// sent again if they are the stored ones.
-    pub(crate) fn parse(document: &RequestDocument, version: ApiVersion, stored: &CheckSettings) -> Result<Self, FieldError> {
+    pub(crate) fn parse(
+        document: &RequestDocument,
+        version: ApiVersion,
+        stored: &CheckSettings,
+    ) -> Result<Self, FieldError> {
         Self::read(document, version, Some(stored))
     }
 
     /// Parses all fields of a request that creates a check. With `unique_on` it may change one
     /// instead, and only the writer knows which check. The writer then refuses texts over their
     /// limits that differ from the stored ones. See [`CheckEdit::first_overlong_field`].
-    pub(crate) fn parse_new(document: &RequestDocument, version: ApiVersion) -> Result<Self, FieldError> {
+    pub(crate) fn parse_new(
+        document: &RequestDocument,
+        version: ApiVersion,
+    ) -> Result<Self, FieldError> {
         let fields = Self::parse(document, version, &CheckSettings::default());
         match fields {
             Err(FieldError::Field(_, FieldProblem::TooLong)) => {
                 let of_any_length = Self::read(document, version, None).ok();
-                of_any_length.filter(|fields| !fields.unique_on.is_empty()).map_or(fields, Ok)
+                of_any_length
+                    .filter(|fields| !fields.unique_on.is_empty())
+                    .map_or(fields, Ok)
             }
             fields => fields,
         }
     }
 
     /// Parses the fields. Without settings, texts may be of any length.
-    fn read(document: &RequestDocument, version: ApiVersion, stored: Option<&CheckSettings>) -> Result<Self, FieldError> {
+    fn read(
+        document: &RequestDocument,
+        version: ApiVersion,
+        stored: Option<&CheckSettings>,
+    ) -> Result<Self, FieldError> {
         let desc = |text: &str| match stored {
             Some(stored) if text != stored.desc.as_str() => Description::parse(text),
             _ => Ok(Description::from_stored(text)),
@@ -173,7 +191,9 @@ impl CheckFields {
         };
         // Fields are parsed in the order of this code, which is the order of the errors.
         let mut edit = CheckEdit {
-            channels: document.string("channels")?.map(|list| ChannelSelection::parse(&list)),
+            channels: document
+                .string("channels")?
+                .map(|list| ChannelSelection::parse(&list)),
             desc: document.parsed_string("desc", desc)?,
             failure_kw: keywords("failure_kw", |settings| &settings.failure_kw)?,
             filter_subject: document.boolean("filter_subject")?,
@@ -184,7 +204,8 @@ impl CheckFields {
             manual_resume: document.boolean("manual_resume")?,
             post_only: document.choice("methods", parse_post_only)?,
             name: document.parsed_string("name", check_name)?,
-            schedule: document.parsed_string("schedule", |text| Schedule::parse(text).map(Arc::new))?,
+            schedule: document
+                .parsed_string("schedule", |text| Schedule::parse(text).map(Arc::new))?,
             slug: document.parsed_string("slug", slug)?,
             start_kw: keywords("start_kw", |settings| &settings.start_kw)?,
             subject: keywords("subject", |settings| &settings.success_kw)?,
@@ -202,7 +223,10 @@ impl CheckFields {
                 unique.clear();
             }
         }
-        Ok(Self { edit, unique_on: unique })
+        Ok(Self {
+            edit,
+            unique_on: unique,
+        })
     }
 }
 

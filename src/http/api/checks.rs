@@ -32,10 +32,21 @@ pub(super) const MAX_INLINE_CHECKS: usize = 1200;
 const MAX_TAGS: usize = 20;
 
 pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
-    let (handle, project, now) = (call.handle().clone(), call.caller.project, call.now);
+    let handle = call.handle().clone();
+    let project = call.caller.project;
+    let now = call.now;
     let filter = CheckFilter::from_query(&call.parts.uri)?;
-    let looked_at = handle.with_state(|state| state.project(project).map_or(0, |project_state| project_state.checks.len()));
-    let room = call.server.api.list_limit.acquire(project, looked_at).await?;
+    let looked_at = handle.with_state(|state| {
+        state
+            .project(project)
+            .map_or(0, |project_state| project_state.checks.len())
+    });
+    let room = call
+        .server
+        .api
+        .list_limit
+        .acquire(project, looked_at)
+        .await?;
     let is_short = looked_at <= MAX_INLINE_CHECKS;
     let (checks, channels, until) = call
         .server
@@ -43,29 +54,45 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
         .run_if_short(is_short, move || {
             // Copies, so that no ping waits until the response is written.
             let checks = filter.matching_checks(&handle, project, looked_at);
-            let until = checks.iter().filter_map(|check| check.state.next_change(&check.settings, now)).min();
+            let until = checks
+                .iter()
+                .filter_map(|check| check.state.next_change(&check.settings, now))
+                .min();
             // Read after the checks, so that every channel that they name is present. A channel
             // deleted in the meantime is left out.
-            (checks, handle.with_state(|state| project_channels(state, project)), until)
+            (
+                checks,
+                handle.with_state(|state| project_channels(state, project)),
+                until,
+            )
         })
         .await?;
     let view = call.view();
     // Texts from before the limits may be long.
-    let texts: usize = checks.iter().map(|check| check.settings.desc.as_str().len() + check.settings.tags.as_str().len()).sum();
+    let texts: usize = checks
+        .iter()
+        .map(|check| check.settings.desc.as_str().len() + check.settings.tags.as_str().len())
+        .sum();
     let body = if checks.len() + texts / CHECK_BYTES <= MAX_INLINE_CHECKS {
         let write = move || {
             let _room = &room;
             let mut out = String::with_capacity(CHECK_BYTES * (checks.len() + 1));
             let mut object = JsonObject::begin(&mut out);
             object.member("checks", |out| {
-                write_array(out, &checks, |check, out| view.write_check(out, check, CheckMembers::Read, &channels, now));
+                write_array(out, &checks, |check, out| {
+                    view.write_check(out, check, CheckMembers::Read, &channels, now)
+                });
             });
             object.end();
             Ok(out)
         };
-        call.server.response_writer.write_whole(is_short, write).await?
+        call.server
+            .response_writer
+            .write_whole(is_short, write)
+            .await?
     } else {
-        let (mut checks, mut begun) = (checks.into_iter(), false);
+        let mut checks = checks.into_iter();
+        let mut begun = false;
         let write = move |out: &mut String| {
             let _room = &room;
             if !begun {
@@ -83,9 +110,16 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
             out.push_str("]}");
             Ok(false)
         };
-        call.server.response_writer.clone().write_chunked(write).await?
+        call.server
+            .response_writer
+            .clone()
+            .write_chunked(write)
+            .await?
     };
-    Ok(TaggedList { body, valid_until: until })
+    Ok(TaggedList {
+        body,
+        valid_until: until,
+    })
 }
 
 /// Filter of a list of checks.
@@ -104,7 +138,8 @@ impl CheckFilter {
     /// # Errors
     /// If there are more tags than [`MAX_TAGS`], repeated ones included.
     fn from_query(uri: &Uri) -> Result<Self, HttpError> {
-        let (mut filter, mut tags) = (Self::default(), 0);
+        let mut filter = Self::default();
+        let mut tags = 0;
         for (name, value) in request::query(uri) {
             match name.as_deref() {
                 Some("slug") if value.as_deref() == Some("") => filter.slug = None,
@@ -116,7 +151,11 @@ impl CheckFilter {
                 _ => {}
             }
         }
-        if tags > MAX_TAGS { Err(HttpError::BadRequest("too many tags".into())) } else { Ok(filter) }
+        if tags > MAX_TAGS {
+            Err(HttpError::BadRequest("too many tags".into()))
+        } else {
+            Ok(filter)
+        }
     }
 
     /// Returns the checks of a project that match, oldest first. The project has about `count`.
@@ -129,7 +168,10 @@ impl CheckFilter {
         let mut checks = Vec::new();
         // Tags are compared without the lock on the state.
         let mut take = |check: Check| {
-            if self.tags.iter().all(|tag| tag.as_ref().is_some_and(|tag| check.settings.tags.contains(tag))) {
+            if self.tags.iter().all(|tag| {
+                tag.as_ref()
+                    .is_some_and(|tag| check.settings.tags.contains(tag))
+            }) {
                 checks.push(check);
             }
         };
@@ -137,8 +179,14 @@ impl CheckFilter {
             None => handle.for_each_check(project, take),
             Some(None) => {}
             Some(Some(slug)) => {
-                let of_slug: Vec<Check> = handle
-                    .with_state(|state| state.checks_by_slug(project, slug).iter().filter_map(|id| state.check(*id)).cloned().collect());
+                let of_slug: Vec<Check> = handle.with_state(|state| {
+                    state
+                        .checks_by_slug(project, slug)
+                        .iter()
+                        .filter_map(|id| state.check(*id))
+                        .cloned()
+                        .collect()
+                });
                 of_slug.into_iter().for_each(&mut take);
             }
         }
@@ -147,16 +195,32 @@ impl CheckFilter {
 }
 
 pub(super) async fn get(call: &ApiCall<'_>, check: CheckRef) -> Result<HttpReply, HttpError> {
-    Ok(reply::json(check_json(call, &call.find_check(check).await?, CheckMembers::Read, call.now)))
+    Ok(reply::json(check_json(
+        call,
+        &call.find_check(check).await?,
+        CheckMembers::Read,
+        call.now,
+    )))
 }
 
 pub(super) async fn create(mut call: ApiCall<'_>) -> Result<HttpReply, HttpError> {
-    let CheckFields { edit, unique_on: unique } = call.parse_fields(None).await?;
+    let CheckFields {
+        edit,
+        unique_on: unique,
+    } = call.parse_fields(None).await?;
     let random = call.handle().random();
-    let names = CheckUuids { uuid: random.uuid(), badge: random.uuid() };
+    let names = CheckUuids {
+        uuid: random.uuid(),
+        badge: random.uuid(),
+    };
     run_check_command(
         &call,
-        Command::CreateCheck(Box::new(CreateCheckRequest { project: call.caller.project, edit, unique, uuids: names })),
+        Command::CreateCheck(Box::new(CreateCheckRequest {
+            project: call.caller.project,
+            edit,
+            unique,
+            uuids: names,
+        })),
     )
     .await
 }
@@ -168,15 +232,27 @@ pub(super) async fn update(mut call: ApiCall<'_>, uuid: Uuid) -> Result<HttpRepl
 }
 
 pub(super) async fn pause(call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
-    run_check_command(&call, Command::PauseCheck(call.find_check(CheckRef::Uuid(uuid)).await?.id)).await
+    run_check_command(
+        &call,
+        Command::PauseCheck(call.find_check(CheckRef::Uuid(uuid)).await?.id),
+    )
+    .await
 }
 
 pub(super) async fn resume(call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
-    run_check_command(&call, Command::ResumeCheck(call.find_check(CheckRef::Uuid(uuid)).await?.id)).await
+    run_check_command(
+        &call,
+        Command::ResumeCheck(call.find_check(CheckRef::Uuid(uuid)).await?.id),
+    )
+    .await
 }
 
 pub(super) async fn delete(call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
-    run_check_command(&call, Command::DeleteCheck(call.find_check(CheckRef::Uuid(uuid)).await?.id)).await
+    run_check_command(
+        &call,
+        Command::DeleteCheck(call.find_check(CheckRef::Uuid(uuid)).await?.id),
+    )
+    .await
 }
 
 /// Runs a command whose outcome is a check.
@@ -184,8 +260,18 @@ async fn run_check_command(call: &ApiCall<'_>, command: Command) -> Result<HttpR
     let outcome = call.handle().call(command).await??;
     let now = call.handle().now();
     match outcome {
-        CommandOutcome::CheckCreated(check) => Ok(reply::created_json(check_json(call, &check, CheckMembers::Changed, now))),
-        CommandOutcome::Check(check) => Ok(reply::json(check_json(call, &check, CheckMembers::Changed, now))),
+        CommandOutcome::CheckCreated(check) => Ok(reply::created_json(check_json(
+            call,
+            &check,
+            CheckMembers::Changed,
+            now,
+        ))),
+        CommandOutcome::Check(check) => Ok(reply::json(check_json(
+            call,
+            &check,
+            CheckMembers::Changed,
+            now,
+        ))),
         // No command of this file has these outcomes.
         CommandOutcome::Pinged
         | CommandOutcome::PingedNewCheck
@@ -206,11 +292,17 @@ async fn run_check_command(call: &ApiCall<'_>, command: Command) -> Result<HttpR
 
 fn check_json(call: &ApiCall<'_>, check: &Check, members: CheckMembers, now: Timestamp) -> String {
     let mut out = String::with_capacity(CHECK_BYTES);
-    let channels = call.handle().with_state(|state| project_channels(state, check.project));
-    call.view().write_check(&mut out, check, members, &channels, now);
+    let channels = call
+        .handle()
+        .with_state(|state| project_channels(state, check.project));
+    call.view()
+        .write_check(&mut out, check, members, &channels, now);
     out
 }
 
 fn project_channels(state: &State, project: ProjectId) -> ChannelMap {
-    state.project(project).map(|project_state| project_state.channels.clone()).unwrap_or_default()
+    state
+        .project(project)
+        .map(|project_state| project_state.channels.clone())
+        .unwrap_or_default()
 }

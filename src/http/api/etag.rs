@@ -33,7 +33,10 @@ pub(super) async fn tagged_reply(
     if let Some(tag) = seal.current(&call.parts.headers, call.now) {
         return Ok(reply::not_modified(tag));
     }
-    let TaggedList { body, valid_until: until } = list.await?;
+    let TaggedList {
+        body,
+        valid_until: until,
+    } = list.await?;
     let mut reply = reply::json(body);
     // A long list is read in parts. If something changed between them, it matches no actual state.
     if seal == EtagPrefix::new(call)? {
@@ -51,12 +54,26 @@ struct EtagPrefix(String);
 
 impl EtagPrefix {
     fn new(call: &ApiCall<'_>) -> Result<Self, HttpError> {
-        let address = Sha256::digest(redirect_location(call.server, call.endpoint.version, call.endpoint.resource, &call.parts.uri));
-        let address = address.iter().take(ADDRESS_HASH_BYTES).fold(0, |address: u64, byte| address << 8 | u64::from(*byte));
+        let address = Sha256::digest(redirect_location(
+            call.server,
+            call.endpoint.version,
+            call.endpoint.resource,
+            &call.parts.uri,
+        ));
+        let address = address
+            .iter()
+            .take(ADDRESS_HASH_BYTES)
+            .fold(0, |address: u64, byte| address << 8 | u64::from(*byte));
         call.handle().with_state(|state| {
             // The key may have been revoked with its project.
-            let version = state.project(call.caller.project).ok_or(HttpError::WrongKey)?.version;
-            Ok(Self(format!("{:x}-{version:x}-{:x}-{address:x}", state.epoch, call.caller.key.0)))
+            let version = state
+                .project(call.caller.project)
+                .ok_or(HttpError::WrongKey)?
+                .version;
+            Ok(Self(format!(
+                "{:x}-{version:x}-{:x}-{address:x}",
+                state.epoch, call.caller.key.0
+            )))
         })
     }
 
@@ -69,7 +86,10 @@ impl EtagPrefix {
 
     /// Returns the tag in `If-None-Match` that is still valid at `now`, if any.
     fn current<'h>(&self, headers: &'h HeaderMap, now: Timestamp) -> Option<&'h str> {
-        let values = headers.get_all(IF_NONE_MATCH).into_iter().filter_map(|value| value.to_str().ok());
+        let values = headers
+            .get_all(IF_NONE_MATCH)
+            .into_iter()
+            .filter_map(|value| value.to_str().ok());
         let tags = values.flat_map(|value| value.split(',')).map(str::trim);
         // A proxy that compresses makes tags weak. If-None-Match compares weakly anyway.
         let mut tags = tags.map(|tag| tag.strip_prefix("W/").unwrap_or(tag));
@@ -77,7 +97,11 @@ impl EtagPrefix {
     }
 
     fn is_valid_at(&self, tag: &str, now: i64) -> Option<bool> {
-        let stretch = tag.strip_prefix('"')?.strip_suffix('"')?.strip_prefix(&*self.0)?.strip_prefix('-')?;
+        let stretch = tag
+            .strip_prefix('"')?
+            .strip_suffix('"')?
+            .strip_prefix(&*self.0)?
+            .strip_prefix('-')?;
         let (from, until) = stretch.split_once('-')?;
         let moment = |text| i64::from_str_radix(text, 16).ok();
         Some((moment(from)?..moment(until)?).contains(&now))

@@ -39,7 +39,9 @@ pub(super) async fn dispatch(call: ExtensionCall<'_>, verb: Verb) -> Result<Http
             let check = call.own_check(uuid)?;
             deliveries::list(&call, DeliveryScope::Check(check.id)).await
         }
-        (ExtensionResource::Deliveries, Verb::Get) => deliveries::list(&call, DeliveryScope::Project).await,
+        (ExtensionResource::Deliveries, Verb::Get) => {
+            deliveries::list(&call, DeliveryScope::Project).await
+        }
         (ExtensionResource::Alerting(uuid), Verb::Get) => alerting::get(&call, uuid),
         (ExtensionResource::Alerting(uuid), Verb::Put) => alerting::change(&call, uuid).await,
         (ExtensionResource::Windows, Verb::Get) => Ok(windows::list(&call)),
@@ -54,9 +56,15 @@ pub(super) async fn dispatch(call: ExtensionCall<'_>, verb: Verb) -> Result<Http
             | ExtensionResource::Deliveries),
             Verb::Post | Verb::Put | Verb::Delete,
         )
-        | (resource @ (ExtensionResource::Channels | ExtensionResource::Windows), Verb::Put | Verb::Delete)
+        | (
+            resource @ (ExtensionResource::Channels | ExtensionResource::Windows),
+            Verb::Put | Verb::Delete,
+        )
         | (resource @ ExtensionResource::Channel(_), Verb::Post)
-        | (resource @ (ExtensionResource::Test(_) | ExtensionResource::Enable(_)), Verb::Get | Verb::Put | Verb::Delete)
+        | (
+            resource @ (ExtensionResource::Test(_) | ExtensionResource::Enable(_)),
+            Verb::Get | Verb::Put | Verb::Delete,
+        )
         | (resource @ ExtensionResource::Window(_), Verb::Post | Verb::Put)
         | (resource @ ExtensionResource::Alerting(_), Verb::Post | Verb::Delete) => {
             Err(HttpError::MethodNotAllowed(resource.allowed_methods()))
@@ -69,8 +77,15 @@ impl ExtensionCall<'_> {
     /// unknown.
     fn find_channel(&self, uuid: Uuid) -> Result<Arc<Channel>, HttpError> {
         self.handle().with_state(|state| {
-            let channels = state.project(self.caller.project).into_iter().flat_map(|project_state| project_state.channels.values());
-            channels.into_iter().find(|channel| channel.uuid == uuid).map(Arc::clone).ok_or(HttpError::NotFound)
+            let channels = state
+                .project(self.caller.project)
+                .into_iter()
+                .flat_map(|project_state| project_state.channels.values());
+            channels
+                .into_iter()
+                .find(|channel| channel.uuid == uuid)
+                .map(Arc::clone)
+                .ok_or(HttpError::NotFound)
         })
     }
 }

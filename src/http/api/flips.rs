@@ -25,10 +25,14 @@ pub(super) async fn list(call: &ApiCall<'_>, check: CheckRef) -> Result<HttpRepl
         ApiVersion::V1 | ApiVersion::V2 => ("{\"flips\":[", "]}"),
         ApiVersion::V3 => ("[", "]"),
     };
-    let (mut next, mut before) = (check.state.last_flip, begin);
+    let mut next = check.state.last_flip;
+    let mut before = begin;
     let write = move |out: &mut String| {
         let (flips, older) = handle.flips_page(&check, next, from)?;
-        let shown = flips.iter().filter(|flip| flip.at < until).filter_map(|flip| Some((flip.at, flip.direction()?)));
+        let shown = flips
+            .iter()
+            .filter(|flip| flip.at < until)
+            .filter_map(|flip| Some((flip.at, flip.direction()?)));
         for (at, direction) in shown {
             out.push_str(std::mem::replace(&mut before, ","));
             write_flip(out, at, direction);
@@ -43,7 +47,13 @@ pub(super) async fn list(call: &ApiCall<'_>, check: CheckRef) -> Result<HttpRepl
         out.push_str(end);
         Ok(false)
     };
-    Ok(reply::json(call.server.response_writer.clone().write_chunked(write).await?))
+    Ok(reply::json(
+        call.server
+            .response_writer
+            .clone()
+            .write_chunked(write)
+            .await?,
+    ))
 }
 
 /// Parsed query: the time range of the flips.
@@ -58,25 +68,54 @@ impl FlipQuery {
     /// Parses the query. All of its limits apply together. One invalid value is an error, whatever
     /// the others are.
     fn from_query(uri: &Uri, now: Timestamp) -> Result<Self, HttpError> {
-        let (mut start, mut end, mut seconds) = (None, None, None);
+        let mut start = None;
+        let mut end = None;
+        let mut seconds = None;
         for (name, value) in request::query(uri) {
             let value = value.as_deref();
             match name.as_deref() {
                 Some("start") => start = Some(parse_number("start", value, TIMESTAMP_RANGE)?),
                 Some("end") => end = Some(parse_number("end", value, TIMESTAMP_RANGE)?),
-                Some("seconds") if value != Some("") => seconds = Some(parse_number("seconds", value, SECONDS_RANGE)?),
+                Some("seconds") if value != Some("") => {
+                    seconds = Some(parse_number("seconds", value, SECONDS_RANGE)?)
+                }
                 _ => {}
             }
         }
-        let starts = [start.map(Timestamp::from_secs), seconds.map(|seconds| now.plus_secs(-seconds))];
-        let from = starts.into_iter().flatten().max().unwrap_or(Timestamp::from_micros(i64::MIN));
-        Ok(Self { from, until: end.map_or(Timestamp::from_micros(i64::MAX), Timestamp::from_secs) })
+        let starts = [
+            start.map(Timestamp::from_secs),
+            seconds.map(|seconds| now.plus_secs(-seconds)),
+        ];
+        let from = starts
+            .into_iter()
+            .flatten()
+            .max()
+            .unwrap_or(Timestamp::from_micros(i64::MIN));
+        Ok(Self {
+            from,
+            until: end.map_or(Timestamp::from_micros(i64::MAX), Timestamp::from_secs),
+        })
     }
 }
 
 /// Parses a whole number within a range, written with digits only.
-pub(super) fn parse_number(name: &str, value: Option<&str>, range: RangeInclusive<i64>) -> Result<i64, HttpError> {
+pub(super) fn parse_number(
+    name: &str,
+    value: Option<&str>,
+    range: RangeInclusive<i64>,
+) -> Result<i64, HttpError> {
     let digits = value.filter(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
-    let number = digits.and_then(|digits| digits.parse().ok()).filter(|number| range.contains(number));
-    number.ok_or_else(|| HttpError::BadRequest(format!("{name} is not a whole number from {} to {}", range.start(), range.end()).into()))
+    let number = digits
+        .and_then(|digits| digits.parse().ok())
+        .filter(|number| range.contains(number));
+    number.ok_or_else(|| {
+        HttpError::BadRequest(
+            format!(
+                "{name} is not a whole number from {} to {}",
+                range.start(),
+                range.end()
+            )
+            .into(),
+        )
+    })
 }

@@ -49,7 +49,12 @@ impl<'a> JsonObject<'a> {
     }
 
     /// Like [`unescaped`](Self::unescaped) for an optional value; `None` becomes null.
-    pub(crate) fn unescaped_or_null<T>(&mut self, name: &str, value: Option<T>, write: impl FnOnce(T, &mut String)) -> &mut Self {
+    pub(crate) fn unescaped_or_null<T>(
+        &mut self,
+        name: &str,
+        value: Option<T>,
+        write: impl FnOnce(T, &mut String),
+    ) -> &mut Self {
         match value {
             Some(value) => self.unescaped(name, |out| write(value, out)),
             None => self.member(name, |out| out.push_str("null")),
@@ -63,12 +68,18 @@ impl<'a> JsonObject<'a> {
 
     /// Writes a member with `true` or `false`.
     pub(crate) fn boolean(&mut self, name: &str, value: bool) -> &mut Self {
-        self.member(name, |out| out.push_str(if value { "true" } else { "false" }))
+        self.member(name, |out| {
+            out.push_str(if value { "true" } else { "false" })
+        })
     }
 }
 
 /// Writes an array. `write` writes each item.
-pub(crate) fn write_array<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut write: impl FnMut(T, &mut String)) {
+pub(crate) fn write_array<T>(
+    out: &mut String,
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(T, &mut String),
+) {
     out.push('[');
     for (place, item) in items.into_iter().enumerate() {
         if place > 0 {
@@ -84,8 +95,10 @@ pub(crate) fn write_string(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
     // Only ASCII is escaped, so every split is between characters.
-    while let Some((plain, special)) =
-        rest.bytes().position(|byte| matches!(byte, ..b' ' | b'"' | b'\\')).and_then(|at| rest.split_at_checked(at))
+    while let Some((plain, special)) = rest
+        .bytes()
+        .position(|byte| matches!(byte, ..b' ' | b'"' | b'\\'))
+        .and_then(|at| rest.split_at_checked(at))
     {
         out.push_str(plain);
         let mut characters = special.chars();
@@ -129,11 +142,22 @@ mod tests {
     fn members_follow_each_other() {
         let mut out = String::new();
         let mut object = JsonObject::begin(&mut out);
-        object.text("a", "\"").number("b", -1).boolean("c", true).unescaped_or_null("d", None, write_uuid);
+        object
+            .text("a", "\"")
+            .number("b", -1)
+            .boolean("c", true)
+            .unescaped_or_null("d", None, write_uuid);
         object
             .unescaped_or_null("e", Some(Uuid::nil()), write_uuid)
-            .member("f", |out| write_array(out, [1, 2], |n, out| out.push_str(if n == 1 { "1" } else { "2" })));
+            .member("f", |out| {
+                write_array(out, [1, 2], |n, out| {
+                    out.push_str(if n == 1 { "1" } else { "2" })
+                })
+            });
         object.end();
-        assert_eq!(out, r#"{"a":"\"","b":-1,"c":true,"d":null,"e":"00000000-0000-0000-0000-000000000000","f":[1,2]}"#);
+        assert_eq!(
+            out,
+            r#"{"a":"\"","b":-1,"c":true,"d":null,"e":"00000000-0000-0000-0000-000000000000","f":[1,2]}"#
+        );
     }
 }

@@ -34,13 +34,26 @@ pub(super) struct ListPermit {
 
 impl ListLimit {
     pub(super) fn new() -> Self {
-        Self { short: ListQuota::new(), long: ListQuota::new() }
+        Self {
+            short: ListQuota::new(),
+            long: ListQuota::new(),
+        }
     }
 
     /// Waits until a list of a project may copy this number of checks.
-    pub(super) async fn acquire(&self, project: ProjectId, checks: usize) -> Result<ListPermit, HttpError> {
-        let share = if checks <= MAX_INLINE_CHECKS { &self.short } else { &self.long };
-        timeout(LIST_TIMEOUT, share.acquire(project, checks)).await.map_err(|_| HttpError::Unavailable)?
+    pub(super) async fn acquire(
+        &self,
+        project: ProjectId,
+        checks: usize,
+    ) -> Result<ListPermit, HttpError> {
+        let share = if checks <= MAX_INLINE_CHECKS {
+            &self.short
+        } else {
+            &self.long
+        };
+        timeout(LIST_TIMEOUT, share.acquire(project, checks))
+            .await
+            .map_err(|_| HttpError::Unavailable)?
     }
 }
 
@@ -52,15 +65,28 @@ struct ListQuota {
 
 impl ListQuota {
     fn new() -> Self {
-        Self { all: Arc::new(Semaphore::new(MAX_LISTED_CHECKS)), projects: Mutex::default() }
+        Self {
+            all: Arc::new(Semaphore::new(MAX_LISTED_CHECKS)),
+            projects: Mutex::default(),
+        }
     }
 
     async fn acquire(&self, project: ProjectId, checks: usize) -> Result<ListPermit, HttpError> {
         // A list that exceeds the quota of its project takes all of that quota.
         let checks = checks.min(MAX_LISTED_PER_PROJECT) as u32;
-        let of_project = self.project_semaphore(project).acquire_many_owned(checks).await.map_err(|_| HttpError::Unavailable)?;
-        let of_all = Arc::clone(&self.all).acquire_many_owned(checks).await.map_err(|_| HttpError::Unavailable)?;
-        Ok(ListPermit { _project_permit: of_project, _total_permit: of_all })
+        let of_project = self
+            .project_semaphore(project)
+            .acquire_many_owned(checks)
+            .await
+            .map_err(|_| HttpError::Unavailable)?;
+        let of_all = Arc::clone(&self.all)
+            .acquire_many_owned(checks)
+            .await
+            .map_err(|_| HttpError::Unavailable)?;
+        Ok(ListPermit {
+            _project_permit: of_project,
+            _total_permit: of_all,
+        })
     }
 
     fn project_semaphore(&self, project: ProjectId) -> Arc<Semaphore> {
@@ -68,7 +94,11 @@ impl ListQuota {
         // Projects without an active list are removed. A permit that is held or waited for counts
         // as active.
         projects.retain(|of, share| *of == project || Arc::strong_count(share) > 1);
-        Arc::clone(projects.entry(project).or_insert_with(|| Arc::new(Semaphore::new(MAX_LISTED_PER_PROJECT))))
+        Arc::clone(
+            projects
+                .entry(project)
+                .or_insert_with(|| Arc::new(Semaphore::new(MAX_LISTED_PER_PROJECT))),
+        )
     }
 }
 
@@ -82,17 +112,42 @@ mod tests {
         let [one, other, third] = [1, 2, 3].map(ProjectId);
         let mut held = Vec::new();
         for _ in 0..3 {
-            held.push(listed.acquire(one, 30_000).await.unwrap_or_else(|_| panic!("there is room")));
+            held.push(
+                listed
+                    .acquire(one, 30_000)
+                    .await
+                    .unwrap_or_else(|_| panic!("there is room")),
+            );
         }
         let mut waiting = std::pin::pin!(listed.acquire(one, 30_000));
-        assert!(timeout(LIST_TIMEOUT / 2, waiting.as_mut()).await.is_err(), "half of all is taken");
-        for (project, checks) in [(one, 1), (one, MAX_INLINE_CHECKS), (other, 1), (other, 90_000), (third, 1)] {
+        assert!(
+            timeout(LIST_TIMEOUT / 2, waiting.as_mut()).await.is_err(),
+            "half of all is taken"
+        );
+        for (project, checks) in [
+            (one, 1),
+            (one, MAX_INLINE_CHECKS),
+            (other, 1),
+            (other, 90_000),
+            (third, 1),
+        ] {
             let taken = timeout(Duration::from_secs(1), listed.acquire(project, checks)).await;
-            held.push(taken.ok().and_then(Result::ok).unwrap_or_else(|| panic!("{checks} of {project:?} wait")));
+            held.push(
+                taken
+                    .ok()
+                    .and_then(Result::ok)
+                    .unwrap_or_else(|| panic!("{checks} of {project:?} wait")),
+            );
         }
         held.clear();
         assert!(waiting.await.is_ok());
-        assert!(listed.acquire(one, 1_000_000).await.is_ok(), "a list of any length has its turn");
-        assert!(listed.long.projects.lock().unwrap().len() <= 1, "nobody lists the others");
+        assert!(
+            listed.acquire(one, 1_000_000).await.is_ok(),
+            "a list of any length has its turn"
+        );
+        assert!(
+            listed.long.projects.lock().unwrap().len() <= 1,
+            "nobody lists the others"
+        );
     }
 }

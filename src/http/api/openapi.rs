@@ -8,10 +8,14 @@ const TEMPLATE: &str = include_str!("openapi.json");
 
 /// Returns the description of the API of a service at this URL (OpenAPI 3.1.0).
 pub(super) fn description(base_url: &BaseUrl) -> String {
-    let quoted = |base: &str, path: &str| serde_json::Value::from(format!("{base}{path}")).to_string();
-    [ApiVersion::V3.path(), EXTENSION_PATH]
-        .into_iter()
-        .fold(TEMPLATE.to_owned(), |description, path| description.replace(&quoted("", path), &quoted(base_url.as_str(), path)))
+    let quoted =
+        |base: &str, path: &str| serde_json::Value::from(format!("{base}{path}")).to_string();
+    [ApiVersion::V3.path(), EXTENSION_PATH].into_iter().fold(
+        TEMPLATE.to_owned(),
+        |description, path| {
+            description.replace(&quoted("", path), &quoted(base_url.as_str(), path))
+        },
+    )
 }
 
 #[cfg(test)]
@@ -33,29 +37,53 @@ mod tests {
     #[test]
     fn it_describes_this_server() {
         let described = described();
-        let server = |path| serde_json::json!([{ "url": format!("https://example.org/sub{path}") }]);
+        let server =
+            |path| serde_json::json!([{ "url": format!("https://example.org/sub{path}") }]);
         assert_eq!(described["servers"], server("/api/v3"));
         for (path, item) in described["paths"].as_object().unwrap() {
-            let is_own = ExtensionResource::ALL.iter().any(|(_, template)| template == path);
-            assert_eq!(item.get("servers"), is_own.then(|| server(EXTENSION_PATH)).as_ref(), "{path}");
+            let is_own = ExtensionResource::ALL
+                .iter()
+                .any(|(_, template)| template == path);
+            assert_eq!(
+                item.get("servers"),
+                is_own.then(|| server(EXTENSION_PATH)).as_ref(),
+                "{path}"
+            );
         }
     }
 
     #[test]
     fn every_route_is_described_and_nothing_else() {
-        let (mut routes, mut operations) = (BTreeSet::from([("/openapi.json".to_owned(), "GET".to_owned())]), BTreeSet::new());
-        let all = ApiResource::ALL.map(|(resource, template)| (resource.allowed_methods(), template));
-        let own = ExtensionResource::ALL.map(|(resource, template)| (resource.allowed_methods(), template));
+        let mut routes = BTreeSet::from([("/openapi.json".to_owned(), "GET".to_owned())]);
+        let mut operations = BTreeSet::new();
+        let all =
+            ApiResource::ALL.map(|(resource, template)| (resource.allowed_methods(), template));
+        let own = ExtensionResource::ALL
+            .map(|(resource, template)| (resource.allowed_methods(), template));
         for (methods, template) in all.into_iter().chain(own) {
             // The description states once that HEAD is allowed with GET, and that OPTIONS is
             // answered.
-            assert!(methods.ends_with("OPTIONS") && methods.contains("GET") == methods.contains("HEAD"), "{methods}");
-            let methods = methods.split(", ").filter(|method| !["HEAD", "OPTIONS"].contains(method));
+            assert!(
+                methods.ends_with("OPTIONS") && methods.contains("GET") == methods.contains("HEAD"),
+                "{methods}"
+            );
+            let methods = methods
+                .split(", ")
+                .filter(|method| !["HEAD", "OPTIONS"].contains(method));
             // Paths that differ only in the names of their parameters are one path in OpenAPI.
-            routes.extend(methods.map(|method| (template.replace("{unique_key}", "{uuid}"), method.to_owned())));
+            routes.extend(methods.map(|method| {
+                (
+                    template.replace("{unique_key}", "{uuid}"),
+                    method.to_owned(),
+                )
+            }));
         }
         for (path, methods) in described()["paths"].as_object().unwrap() {
-            let methods = methods.as_object().unwrap().keys().filter(|key| *key != "servers");
+            let methods = methods
+                .as_object()
+                .unwrap()
+                .keys()
+                .filter(|key| *key != "servers");
             operations.extend(methods.map(|method| (path.clone(), method.to_uppercase())));
         }
         assert_eq!(routes, operations);
@@ -63,13 +91,27 @@ mod tests {
 
     #[test]
     fn every_field_of_a_request_is_read() {
-        for field in described()["components"]["schemas"]["CheckFields"]["properties"].as_object().unwrap().keys() {
+        for field in described()["components"]["schemas"]["CheckFields"]["properties"]
+            .as_object()
+            .unwrap()
+            .keys()
+        {
             let body = format!("{{\"{field}\": {{}}}}");
-            let read = CheckFields::parse(&RequestDocument::parse(body.as_bytes()).unwrap(), ApiVersion::V3, &CheckSettings::default());
+            let read = CheckFields::parse(
+                &RequestDocument::parse(body.as_bytes()).unwrap(),
+                ApiVersion::V3,
+                &CheckSettings::default(),
+            );
             match field.as_str() {
                 "api_key" => assert!(read.is_ok(), "it is read with the key"),
-                "unique" => assert_eq!(read, Err(FieldError::Field("unique", FieldProblem::NotAnArray))),
-                _ => assert!(matches!(read, Err(FieldError::Field(name, _)) if name == field), "{field}: {read:?}"),
+                "unique" => assert_eq!(
+                    read,
+                    Err(FieldError::Field("unique", FieldProblem::NotAnArray))
+                ),
+                _ => assert!(
+                    matches!(read, Err(FieldError::Field(name, _)) if name == field),
+                    "{field}: {read:?}"
+                ),
             }
         }
     }
@@ -91,10 +133,22 @@ mod tests {
         let described = described();
         let mut references = Vec::new();
         members(&described, "$ref", &mut references);
-        let references = references.into_iter().map(|reference| reference.as_str().unwrap().to_owned()).collect::<BTreeSet<_>>();
-        let kinds = described["components"].as_object().unwrap().iter().filter(|(kind, _)| *kind != "securitySchemes");
-        let components = kinds
-            .flat_map(|(kind, components)| components.as_object().unwrap().keys().map(move |name| format!("#/components/{kind}/{name}")));
+        let references = references
+            .into_iter()
+            .map(|reference| reference.as_str().unwrap().to_owned())
+            .collect::<BTreeSet<_>>();
+        let kinds = described["components"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(kind, _)| *kind != "securitySchemes");
+        let components = kinds.flat_map(|(kind, components)| {
+            components
+                .as_object()
+                .unwrap()
+                .keys()
+                .map(move |name| format!("#/components/{kind}/{name}"))
+        });
         assert_eq!(references, components.collect());
     }
 }

@@ -9,7 +9,8 @@ use crate::domain::check::Check;
 use crate::wire::reply::{self, HttpError, HttpReply};
 
 pub(super) async fn list(call: &ApiCall<'_>, check: Check) -> Result<TaggedList, HttpError> {
-    let (handle, view) = (call.handle().clone(), call.view());
+    let handle = call.handle().clone();
+    let view = call.view();
     let body = call.server.response_writer.write_whole(false, move || {
         let pings = handle.pings(&check)?;
         let mut body = String::new();
@@ -18,12 +19,17 @@ pub(super) async fn list(call: &ApiCall<'_>, check: Check) -> Result<TaggedList,
         object.end();
         Ok(body)
     });
-    Ok(TaggedList { body: body.await?, valid_until: None })
+    Ok(TaggedList {
+        body: body.await?,
+        valid_until: None,
+    })
 }
 
 pub(super) async fn body(call: &ApiCall<'_>, uuid: Uuid, n: u64) -> Result<HttpReply, HttpError> {
     let check = call.find_check(CheckRef::Uuid(uuid)).await?;
     let handle = call.handle().clone();
-    let body = call.server.response_writer.write_whole(false, move || handle.body(&check, n)?.ok_or(HttpError::NotFound));
+    let body = call.server.response_writer.write_whole(false, move || {
+        handle.body(&check, n)?.ok_or(HttpError::NotFound)
+    });
     Ok(reply::content("text/plain", body.await?))
 }

@@ -40,9 +40,18 @@ impl RateLimiter {
     /// Creates a limiter with this rate for each key.
     pub(crate) fn new(rate: ApiRate) -> Self {
         let ApiRate { per_minute, burst } = rate;
-        let cost = (60 * MICROS_PER_SEC).checked_div(per_minute.into()).unwrap_or(0);
-        let buckets = TokenBuckets { by_key: HashMap::new(), sweep_at: MIN_SWEEP_BUCKETS };
-        Self { request_cost: cost, max_debt: cost * i64::from(burst.max(1)), buckets: Mutex::new(buckets) }
+        let cost = (60 * MICROS_PER_SEC)
+            .checked_div(per_minute.into())
+            .unwrap_or(0);
+        let buckets = TokenBuckets {
+            by_key: HashMap::new(),
+            sweep_at: MIN_SWEEP_BUCKETS,
+        };
+        Self {
+            request_cost: cost,
+            max_debt: cost * i64::from(burst.max(1)),
+            buckets: Mutex::new(buckets),
+        }
     }
 
     /// Counts a request of `key`, unless there were too many. A refused request does not count.
@@ -57,11 +66,19 @@ impl RateLimiter {
         if buckets.by_key.len() >= buckets.sweep_at {
             buckets.sweep(now);
         }
-        let bucket = buckets.by_key.entry(key).or_insert(TokenBucket { debt: 0, at: now });
-        *bucket = TokenBucket { debt: bucket.debt_at(now), at: now };
+        let bucket = buckets
+            .by_key
+            .entry(key)
+            .or_insert(TokenBucket { debt: 0, at: now });
+        *bucket = TokenBucket {
+            debt: bucket.debt_at(now),
+            at: now,
+        };
         let owed = bucket.debt + self.request_cost;
         if owed > self.max_debt {
-            return Err(RetryAfter((owed - self.max_debt + MICROS_PER_SEC - 1) / MICROS_PER_SEC));
+            return Err(RetryAfter(
+                (owed - self.max_debt + MICROS_PER_SEC - 1) / MICROS_PER_SEC,
+            ));
         }
         bucket.debt = owed;
         Ok(())
@@ -70,7 +87,9 @@ impl RateLimiter {
 
 impl TokenBucket {
     fn debt_at(&self, now: Timestamp) -> i64 {
-        self.debt.saturating_sub(now.micros_since(self.at).max(0)).max(0)
+        self.debt
+            .saturating_sub(now.micros_since(self.at).max(0))
+            .max(0)
     }
 }
 
@@ -97,20 +116,43 @@ mod tests {
 
     /// Returns the number of requests that are admitted at once.
     fn admitted(limiter: &RateLimiter, key: u64, now: Timestamp) -> usize {
-        (0..3000).take_while(|_| limiter.admit(key, now).is_ok()).count()
+        (0..3000)
+            .take_while(|_| limiter.admit(key, now).is_ok())
+            .count()
     }
 
     #[test]
     fn a_burst_is_served_and_then_the_rate() {
-        for (rate, burst, at_once, a_minute_later, retry) in
-            [(100, 1000, 1000, 100, 1), (100, 100, 100, 100, 1), (100, 10, 10, 10, 1), (1, 1, 1, 1, 60), (7, 3, 3, 3, 9), (20, 0, 1, 1, 3)]
-        {
+        for (rate, burst, at_once, a_minute_later, retry) in [
+            (100, 1000, 1000, 100, 1),
+            (100, 100, 100, 100, 1),
+            (100, 10, 10, 10, 1),
+            (1, 1, 1, 1, 60),
+            (7, 3, 3, 3, 9),
+            (20, 0, 1, 1, 3),
+        ] {
             let limiter = limiter(rate, burst);
             assert_eq!(admitted(&limiter, 1, NOON), at_once, "{rate} {burst}");
-            assert_eq!(limiter.admit(1, NOON), Err(RetryAfter(retry)), "{rate} {burst}");
-            assert_eq!(admitted(&limiter, 1, NOON.plus_secs(60)), a_minute_later, "{rate} {burst}");
-            assert_eq!(admitted(&limiter, 1, NOON.plus_secs(86_400)), at_once, "{rate} {burst}");
-            assert_eq!(admitted(&limiter, 2, NOON), at_once, "keys do not share a bucket");
+            assert_eq!(
+                limiter.admit(1, NOON),
+                Err(RetryAfter(retry)),
+                "{rate} {burst}"
+            );
+            assert_eq!(
+                admitted(&limiter, 1, NOON.plus_secs(60)),
+                a_minute_later,
+                "{rate} {burst}"
+            );
+            assert_eq!(
+                admitted(&limiter, 1, NOON.plus_secs(86_400)),
+                at_once,
+                "{rate} {burst}"
+            );
+            assert_eq!(
+                admitted(&limiter, 2, NOON),
+                at_once,
+                "keys do not share a bucket"
+            );
         }
     }
 
@@ -126,7 +168,10 @@ mod tests {
         let earlier = NOON.plus_secs(-86_400);
         assert_eq!(admitted(&limiter, 1, earlier), 6);
         assert_eq!(admitted(&limiter, 1, earlier.plus_secs(2)), 2);
-        assert_eq!(limiter.admit(1, Timestamp::from_micros(i64::MIN)), Err(RetryAfter(1)));
+        assert_eq!(
+            limiter.admit(1, Timestamp::from_micros(i64::MIN)),
+            Err(RetryAfter(1))
+        );
         assert_eq!(admitted(&limiter, 1, Timestamp::from_micros(i64::MAX)), 10);
     }
 
@@ -136,10 +181,17 @@ mod tests {
         for key in 0..100_000 {
             // One request a millisecond, and each bucket is full after a second: at most a thousand
             // are in use.
-            assert_eq!(limiter.admit(key, NOON.plus_micros(key as i64 * 1000)), Ok(()));
+            assert_eq!(
+                limiter.admit(key, NOON.plus_micros(key as i64 * 1000)),
+                Ok(())
+            );
         }
         let buckets = limiter.buckets.lock().unwrap();
-        assert!(buckets.by_key.len() <= 2002 && buckets.by_key.capacity() <= 8192, "{}", buckets.by_key.capacity());
+        assert!(
+            buckets.by_key.len() <= 2002 && buckets.by_key.capacity() <= 8192,
+            "{}",
+            buckets.by_key.capacity()
+        );
     }
 
     proptest! {
@@ -148,7 +200,8 @@ mod tests {
             rate in 1..200_u32, burst in 1..50_u32, gaps in vec(0..3_000_000_i64, 1..200)
         ) {
             let limiter = limiter(rate, burst);
-            let (mut now, mut served) = (NOON, Vec::new());
+            let mut now = NOON;
+            let mut served = Vec::new();
             for gap in gaps {
                 now = now.plus_micros(gap);
                 if let Err(RetryAfter(seconds)) = limiter.admit(1, now) {

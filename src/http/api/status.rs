@@ -4,5 +4,9 @@ use super::ApiCall;
 use crate::wire::reply::{self, HttpError, HttpReply};
 
 pub(super) async fn probe(call: &ApiCall<'_>) -> Result<HttpReply, HttpError> {
-    if call.server.is_healthy().await { Ok(reply::json(r#"{"status":"ok"}"#)) } else { Err(HttpError::ProbeFailed) }
+    if call.server.is_healthy().await {
+        Ok(reply::json(r#"{"status":"ok"}"#))
+    } else {
+        Err(HttpError::ProbeFailed)
+    }
 }

@@ -19,12 +19,26 @@ pub(crate) struct UniqueKeyCache(Mutex<HashMap<UniqueKey, Uuid>>);
 impl UniqueKeyCache {
     /// Returns the UUID of the check, if it is cached and in this project.
     pub(super) fn get(&self, handle: &Handle, project: ProjectId, key: UniqueKey) -> Option<Uuid> {
-        let uuid = *self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key)?;
-        handle.with_state(|state| state.check_by_uuid(uuid).is_some_and(|check| check.project == project).then_some(uuid))
+        let uuid = *self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)?;
+        handle.with_state(|state| {
+            state
+                .check_by_uuid(uuid)
+                .is_some_and(|check| check.project == project)
+                .then_some(uuid)
+        })
     }
 
     /// Searches all checks of the project, which may take long, and caches the result.
-    pub(super) fn search(&self, handle: &Handle, project: ProjectId, key: UniqueKey) -> Option<Uuid> {
+    pub(super) fn search(
+        &self,
+        handle: &Handle,
+        project: ProjectId,
+        key: UniqueKey,
+    ) -> Option<Uuid> {
         let mut found = None;
         let mut keys = Vec::new();
         handle.for_each_check(project, |check| {

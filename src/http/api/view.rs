@@ -13,7 +13,10 @@ use crate::domain::ping::{self, Ping, PingOrigin};
 use crate::domain::project::Channel;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::wire::request::BaseUrl;
-use crate::wire::route::{ApiResource, ApiVersion, BadgeFormat, BadgePath, BadgeStates, Endpoint, PingAction, PingPath, Route};
+use crate::wire::route::{
+    ApiResource, ApiVersion, BadgeFormat, BadgePath, BadgeStates, Endpoint, PingAction, PingPath,
+    Route,
+};
 
 /// Channels of a project by id.
 pub(crate) type ChannelMap = BTreeMap<ChannelId, Arc<Channel>>;
@@ -41,15 +44,36 @@ pub(crate) enum CheckMembers {
 
 impl ApiView {
     /// Writes a check as it is at `now`; `channels` are the channels of its project.
-    pub(crate) fn write_check(&self, out: &mut String, check: &Check, members: CheckMembers, channels: &ChannelMap, now: Timestamp) {
-        let (settings, state, filters) = (&*check.settings, &check.state, check.settings.filters);
+    pub(crate) fn write_check(
+        &self,
+        out: &mut String,
+        check: &Check,
+        members: CheckMembers,
+        channels: &ChannelMap,
+        now: Timestamp,
+    ) {
+        let settings = &*check.settings;
+        let state = &check.state;
+        let filters = check.settings.filters;
         let mut object = JsonObject::begin(out);
-        object.text("name", settings.name.as_str()).text("slug", settings.slug.as_str());
-        object.text("tags", settings.tags.as_str()).text("desc", settings.desc.as_str());
-        object.number("grace", settings.grace.get()).number("n_pings", state.n_pings);
-        object.text("status", self.status_word(check, now)).boolean("started", state.run.is_some());
+        object
+            .text("name", settings.name.as_str())
+            .text("slug", settings.slug.as_str());
+        object
+            .text("tags", settings.tags.as_str())
+            .text("desc", settings.desc.as_str());
+        object
+            .number("grace", settings.grace.get())
+            .number("n_pings", state.n_pings);
+        object
+            .text("status", self.status_word(check, now))
+            .boolean("started", state.run.is_some());
         object.unescaped_or_null("last_ping", state.last_ping, Timestamp::write_rfc3339_secs);
-        object.unescaped_or_null("next_ping", state.next_ping(), Timestamp::write_rfc3339_secs);
+        object.unescaped_or_null(
+            "next_ping",
+            state.next_ping(),
+            Timestamp::write_rfc3339_secs,
+        );
         if let Some(micros) = state.last_duration {
             // Whole seconds. If the clock was set back during the run, the duration is 0.
             object.number("last_duration", micros.max(0) / MICROS_PER_SEC);
@@ -61,14 +85,22 @@ impl ApiView {
             object.text("subject", searched(settings.success_kw.as_str()));
             object.text("subject_fail", searched(settings.failure_kw.as_str()));
         }
-        object.text("start_kw", settings.start_kw.as_str()).text("success_kw", settings.success_kw.as_str());
+        object
+            .text("start_kw", settings.start_kw.as_str())
+            .text("success_kw", settings.success_kw.as_str());
         object.text("failure_kw", settings.failure_kw.as_str());
-        object.boolean("filter_subject", filters.subject).boolean("filter_body", filters.body);
-        object.boolean("filter_http_body", filters.http_body).boolean("filter_default_fail", filters.default_fail);
+        object
+            .boolean("filter_subject", filters.subject)
+            .boolean("filter_body", filters.body);
+        object
+            .boolean("filter_http_body", filters.http_body)
+            .boolean("filter_default_fail", filters.default_fail);
         self.write_urls(&mut object, check, channels);
         match &settings.schedule {
             None => object.number("timeout", settings.timeout.get()),
-            Some(schedule) => object.text("schedule", schedule.text()).text("tz", settings.tz.name()),
+            Some(schedule) => object
+                .text("schedule", schedule.text())
+                .text("tz", settings.tz.name()),
         };
         object.end();
     }
@@ -79,17 +111,39 @@ impl ApiView {
         self.write_url(
             object,
             "badge_url",
-            &Route::Badge(BadgePath::Check { states: BadgeStates::Two, badge: check.badge, format: BadgeFormat::Svg }),
+            &Route::Badge(BadgePath::Check {
+                states: BadgeStates::Two,
+                badge: check.badge,
+                format: BadgeFormat::Svg,
+            }),
         );
         if self.read_only {
-            object.unescaped("unique_key", |out| write_display(UniqueKey::of_check(check.uuid), out));
+            object.unescaped("unique_key", |out| {
+                write_display(UniqueKey::of_check(check.uuid), out)
+            });
             return;
         }
         object.unescaped("uuid", |out| write_uuid(check.uuid, out));
-        self.write_url(object, "ping_url", &Route::Ping(PingPath::Uuid(check.uuid, PingAction::Success)));
-        self.write_url(object, "update_url", &self.resource_route(ApiResource::Check(check.uuid)));
-        self.write_url(object, "pause_url", &self.resource_route(ApiResource::Pause(check.uuid)));
-        self.write_url(object, "resume_url", &self.resource_route(ApiResource::Resume(check.uuid)));
+        self.write_url(
+            object,
+            "ping_url",
+            &Route::Ping(PingPath::Uuid(check.uuid, PingAction::Success)),
+        );
+        self.write_url(
+            object,
+            "update_url",
+            &self.resource_route(ApiResource::Check(check.uuid)),
+        );
+        self.write_url(
+            object,
+            "pause_url",
+            &self.resource_route(ApiResource::Pause(check.uuid)),
+        );
+        self.write_url(
+            object,
+            "resume_url",
+            &self.resource_route(ApiResource::Resume(check.uuid)),
+        );
         object.unescaped("channels", |out| write_channels(out, check, channels));
     }
 
@@ -117,31 +171,63 @@ impl ApiView {
     /// Writes pings of a check, given newest first.
     pub(crate) fn write_pings(&self, out: &mut String, check: Uuid, newest_first: &[Ping]) {
         let pings = newest_first.iter().zip(ping::run_durations(newest_first));
-        write_array(out, pings, |(ping, duration), out| self.write_ping(out, check, ping, duration));
+        write_array(out, pings, |(ping, duration), out| {
+            self.write_ping(out, check, ping, duration)
+        });
     }
 
     fn write_ping(&self, out: &mut String, check: Uuid, ping: &Ping, duration: Option<i64>) {
-        let PingOrigin { scheme, method, remote_addr, user_agent: ua } = &ping.origin;
+        let PingOrigin {
+            scheme,
+            method,
+            remote_addr,
+            user_agent: ua,
+        } = &ping.origin;
         let mut object = JsonObject::begin(out);
-        object.text("type", ping.kind.name()).unescaped("date", |out| ping.at.write_rfc3339_micros(out)).number("n", ping.n);
-        object.text("scheme", scheme.name()).unescaped_or_null("remote_addr", *remote_addr, write_display);
-        object.text("method", method.name()).text("ua", ua).unescaped_or_null("rid", ping.rid, write_uuid);
+        object
+            .text("type", ping.kind.name())
+            .unescaped("date", |out| ping.at.write_rfc3339_micros(out))
+            .number("n", ping.n);
+        object.text("scheme", scheme.name()).unescaped_or_null(
+            "remote_addr",
+            *remote_addr,
+            write_display,
+        );
+        object
+            .text("method", method.name())
+            .text("ua", ua)
+            .unescaped_or_null("rid", ping.rid, write_uuid);
         if let Some(micros) = duration {
             // Seconds with two decimals.
             let hundredths = (micros.max(0) + MICROS_PER_SEC / 200) / (MICROS_PER_SEC / 100);
-            object.member("duration", |out| write_display(format_args!("{}.{:02}", hundredths / 100, hundredths % 100), out));
+            object.member("duration", |out| {
+                write_display(
+                    format_args!("{}.{:02}", hundredths / 100, hundredths % 100),
+                    out,
+                )
+            });
         }
-        object.unescaped_or_null("body_url", (ping.body_len > 0).then_some(ping.n), |n, out| {
-            out.push_str(self.base_url.as_str());
-            self.resource_route(ApiResource::PingBody(check, n)).write(out);
-        });
+        object.unescaped_or_null(
+            "body_url",
+            (ping.body_len > 0).then_some(ping.n),
+            |n, out| {
+                out.push_str(self.base_url.as_str());
+                self.resource_route(ApiResource::PingBody(check, n))
+                    .write(out);
+            },
+        );
         object.end();
     }
 }
 
 /// Writes the UUIDs of a check's channels, sorted, separated by commas.
 fn write_channels(out: &mut String, check: &Check, channels: &ChannelMap) {
-    let uuids = check.settings.channels.iter().filter_map(|id| channels.get(id)).map(|channel| channel.uuid);
+    let uuids = check
+        .settings
+        .channels
+        .iter()
+        .filter_map(|id| channels.get(id))
+        .map(|channel| channel.uuid);
     // UUIDs have the same order as their texts.
     let mut uuids: Vec<_> = uuids.collect();
     uuids.sort_unstable();
@@ -166,7 +252,9 @@ pub(crate) fn write_channel(out: &mut String, channel: &Channel) {
 /// Writes a flip to up or down.
 pub(crate) fn write_flip(out: &mut String, at: Timestamp, direction: FlipDirection) {
     let mut object = JsonObject::begin(out);
-    object.unescaped("timestamp", |out| at.write_rfc3339_secs(out)).number("up", u8::from(direction == FlipDirection::Up));
+    object
+        .unescaped("timestamp", |out| at.write_rfc3339_secs(out))
+        .number("up", u8::from(direction == FlipDirection::Up));
     object.end();
 }
 

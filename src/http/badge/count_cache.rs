@@ -30,20 +30,38 @@ struct BadgeCountEntry {
 
 impl BadgeCountCache {
     /// Returns the cached counts, if they are still valid.
-    pub(super) fn get(&self, handle: &Handle, project: ProjectId, tag: Option<&str>) -> Option<BadgeCounts> {
-        let (version, now) = (project_version(handle, project)?, handle.now());
+    pub(super) fn get(
+        &self,
+        handle: &Handle,
+        project: ProjectId,
+        tag: Option<&str>,
+    ) -> Option<BadgeCounts> {
+        let version = project_version(handle, project)?;
+        let now = handle.now();
         let kept = self.lock();
         let entry = kept.get(&(project, tag.map(Box::from)))?;
-        let right = entry.version == version && entry.counted_at <= now && entry.valid_until.is_none_or(|until| now < until);
+        let right = entry.version == version
+            && entry.counted_at <= now
+            && entry.valid_until.is_none_or(|until| now < until);
         right.then_some(entry.counts)
     }
 
     /// Counts the checks, which may take long, and caches the result.
-    pub(super) fn count(&self, handle: &Handle, project: ProjectId, tag: Option<Box<str>>) -> BadgeCounts {
-        let (before, now) = (project_version(handle, project), handle.now());
-        let (mut counts, mut until) = (BadgeCounts::default(), None::<Timestamp>);
+    pub(super) fn count(
+        &self,
+        handle: &Handle,
+        project: ProjectId,
+        tag: Option<Box<str>>,
+    ) -> BadgeCounts {
+        let before = project_version(handle, project);
+        let now = handle.now();
+        let mut counts = BadgeCounts::default();
+        let mut until = None::<Timestamp>;
         handle.for_each_check(project, |check| {
-            if tag.as_ref().is_none_or(|tag| check.settings.tags.contains(tag)) {
+            if tag
+                .as_ref()
+                .is_none_or(|tag| check.settings.tags.contains(tag))
+            {
                 counts.add(&check, now);
                 let change = check.state.next_change(&check.settings, now);
                 until = until.into_iter().chain(change).min();
@@ -54,7 +72,15 @@ impl BadgeCountCache {
             if kept.len() >= MAX_CACHED {
                 kept.clear();
             }
-            kept.insert((project, tag), BadgeCountEntry { counts, version, counted_at: now, valid_until: until });
+            kept.insert(
+                (project, tag),
+                BadgeCountEntry {
+                    counts,
+                    version,
+                    counted_at: now,
+                    valid_until: until,
+                },
+            );
         }
         counts
     }

@@ -19,7 +19,8 @@ const MAX_LABEL_CHARS: usize = 100;
 pub(super) fn draw(label: &str, status: &str, colour: &str) -> String {
     let title = escape_xml(&format!("{label}: {status}"));
     let label = truncate_label(label);
-    let (label_width, status_width) = (text_width::width_in_pixels(&label, TEXT_SIZE), text_width::width_in_pixels(status, TEXT_SIZE));
+    let label_width = text_width::width_in_pixels(&label, TEXT_SIZE);
+    let status_width = text_width::width_in_pixels(status, TEXT_SIZE);
     let middle = label_width + 2 * PADDING;
     let width = middle + status_width + 2 * PADDING;
     let label = text_element(&label, f64::from(middle) / 2.0, label_width);
@@ -45,13 +46,20 @@ pub(super) fn draw(label: &str, status: &str, colour: &str) -> String {
 fn text_element(text: &str, centre: f64, width: u32) -> String {
     let text = escape_xml(text);
     let place = format!(r#"x="{centre}" textLength="{width}" lengthAdjust="spacingAndGlyphs""#);
-    format!(r##"<text {place} y="15" fill="#010101" fill-opacity=".3">{text}</text><text {place} y="14">{text}</text>"##)
+    format!(
+        r##"<text {place} y="15" fill="#010101" fill-opacity=".3">{text}</text><text {place} y="14">{text}</text>"##
+    )
 }
 
 fn truncate_label(label: &str) -> Cow<'_, str> {
     match label.char_indices().nth(MAX_LABEL_CHARS) {
         None => label.into(),
-        Some(_) => label.chars().take(MAX_LABEL_CHARS - 1).chain(['…']).collect::<String>().into(),
+        Some(_) => label
+            .chars()
+            .take(MAX_LABEL_CHARS - 1)
+            .chain(['…'])
+            .collect::<String>()
+            .into(),
     }
 }
 
@@ -65,7 +73,9 @@ fn escape_xml(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             c if c.is_whitespace() => escaped.push(' '),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push(char::REPLACEMENT_CHARACTER),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => {
+                escaped.push(char::REPLACEMENT_CHARACTER)
+            }
             c => escaped.push(c),
         }
     }

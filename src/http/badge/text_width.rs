@@ -45,7 +45,11 @@ pub(super) fn width_in_pixels(text: &str, size: u32) -> u32 {
 fn advance_width(c: char) -> u32 {
     let code = u32::from(c);
     match code {
-        0x20..=0x7e => code.checked_sub(0x20).and_then(|at| ASCII_WIDTHS.get(at as usize)).copied().unwrap_or(LETTER_WIDTH),
+        0x20..=0x7e => code
+            .checked_sub(0x20)
+            .and_then(|at| ASCII_WIDTHS.get(at as usize))
+            .copied()
+            .unwrap_or(LETTER_WIDTH),
         // Later parts of Hangul syllables, joiners and marks of direction, variation selectors,
         // skin tones, tags.
         0x1160..=0x11ff
@@ -58,7 +62,12 @@ fn advance_width(c: char) -> u32 {
         | 0xe0000..=0xe0fff => 0,
         // First parts of Hangul syllables, CJK radicals to Yi, compatibility and full-width forms,
         // emoji, the rarer ideographs.
-        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xf900..=0xfaff | 0xfe30..=0xfe4f | 0xff01..=0xff60 | 0xffe0..=0xffe6 => SQUARE_WIDTH,
+        0x1100..=0x115f
+        | 0x2e80..=0xa4cf
+        | 0xf900..=0xfaff
+        | 0xfe30..=0xfe4f
+        | 0xff01..=0xff60
+        | 0xffe0..=0xffe6 => SQUARE_WIDTH,
         0x1f300..=0x1faff | 0x20000..=0x3ffff => SQUARE_WIDTH,
         _ if canonical_combining_class(c) != 0 => 0,
         0x0590..=0x0fff => NARROW_WIDTH,
@@ -89,6 +98,10 @@ mod tests {
             assert_eq!(width_in_pixels(text, 1000), thousandths, "{text}");
         }
         assert_eq!(width_in_pixels("up", 11), 14, "rounded up");
-        assert_eq!(width_in_pixels(&"日".repeat(5_000_000), 11), u32::MAX.div_ceil(1000), "bounded");
+        assert_eq!(
+            width_in_pixels(&"日".repeat(5_000_000), 11),
+            u32::MAX.div_ceil(1000),
+            "bounded"
+        );
     }
 }

@@ -24,28 +24,63 @@ enum MetricValue {
 }
 
 /// Name, help text, and a function for the value of a check; `None` if it has none.
-type CheckMetric = (&'static str, &'static str, fn(&Check, Timestamp) -> Option<MetricValue>);
+type CheckMetric = (
+    &'static str,
+    &'static str,
+    fn(&Check, Timestamp) -> Option<MetricValue>,
+);
 
 const CHECK_METRICS: [CheckMetric; 7] = [
-    ("hc_check_up", "Whether the check is not down (1 for yes, 0 for no).", |check, now| {
-        bool_value(visible_status(check, now) != VisibleStatus::Down)
-    }),
-    ("hc_check_started", "Whether a run is going on (1 for yes, 0 for no).", |check, _| bool_value(check.state.run.is_some())),
-    ("hc_check_grace", "Whether the check is late (1 for yes, 0 for no).", |check, now| {
-        bool_value(visible_status(check, now) == VisibleStatus::Grace)
-    }),
-    ("hc_check_paused", "Whether the check is paused (1 for yes, 0 for no).", |check, now| {
-        bool_value(visible_status(check, now) == VisibleStatus::Paused)
-    }),
-    ("overdue_check_last_ping_timestamp_seconds", "When the check was last pinged.", |check, _| {
-        check.state.last_ping.map(|at| MetricValue::Micros(at.micros()))
-    }),
-    ("overdue_check_last_duration_seconds", "How long the last run took that was measured.", |check, _| {
-        check.state.last_duration.map(|micros| MetricValue::Micros(micros.max(0)))
-    }),
-    ("overdue_check_deadline_timestamp_seconds", "When the check goes down unless it is pinged.", |check, _| {
-        check.state.deadline(&check.settings).map(|at| MetricValue::Micros(at.micros()))
-    }),
+    (
+        "hc_check_up",
+        "Whether the check is not down (1 for yes, 0 for no).",
+        |check, now| bool_value(visible_status(check, now) != VisibleStatus::Down),
+    ),
+    (
+        "hc_check_started",
+        "Whether a run is going on (1 for yes, 0 for no).",
+        |check, _| bool_value(check.state.run.is_some()),
+    ),
+    (
+        "hc_check_grace",
+        "Whether the check is late (1 for yes, 0 for no).",
+        |check, now| bool_value(visible_status(check, now) == VisibleStatus::Grace),
+    ),
+    (
+        "hc_check_paused",
+        "Whether the check is paused (1 for yes, 0 for no).",
+        |check, now| bool_value(visible_status(check, now) == VisibleStatus::Paused),
+    ),
+    (
+        "overdue_check_last_ping_timestamp_seconds",
+        "When the check was last pinged.",
+        |check, _| {
+            check
+                .state
+                .last_ping
+                .map(|at| MetricValue::Micros(at.micros()))
+        },
+    ),
+    (
+        "overdue_check_last_duration_seconds",
+        "How long the last run took that was measured.",
+        |check, _| {
+            check
+                .state
+                .last_duration
+                .map(|micros| MetricValue::Micros(micros.max(0)))
+        },
+    ),
+    (
+        "overdue_check_deadline_timestamp_seconds",
+        "When the check goes down unless it is pinged.",
+        |check, _| {
+            check
+                .state
+                .deadline(&check.settings)
+                .map(|at| MetricValue::Micros(at.micros()))
+        },
+    ),
 ];
 
 #[allow(clippy::unnecessary_wraps, reason = "other values may be missing")]
@@ -76,13 +111,25 @@ pub(super) struct ProjectMetricsText {
 impl ProjectMetricsText {
     pub(super) fn new(handle: Handle, project: ProjectId) -> Self {
         let now = handle.now();
-        Self { handle, project, now, metric: 0, last_check: None, tags: BTreeMap::new(), checks: 0, down: 0, has_begun_tags: false }
+        Self {
+            handle,
+            project,
+            now,
+            metric: 0,
+            last_check: None,
+            tags: BTreeMap::new(),
+            checks: 0,
+            down: 0,
+            has_begun_tags: false,
+        }
     }
 
     /// Writes the next part. Returns false if it was the last one.
     pub(super) fn write(&mut self, out: &mut String) -> bool {
         while let Some((name, help, value)) = CHECK_METRICS.get(self.metric) {
-            let checks = self.handle.checks_page(self.project, self.last_check, CHECKS_PER_BATCH);
+            let checks = self
+                .handle
+                .checks_page(self.project, self.last_check, CHECKS_PER_BATCH);
             if self.last_check.is_none() {
                 write_header(out, name, help);
             }
@@ -120,7 +167,11 @@ impl ProjectMetricsText {
 
     fn write_tags(&mut self, out: &mut String) -> bool {
         if !std::mem::replace(&mut self.has_begun_tags, true) {
-            write_header(out, "hc_tag_up", "Whether no check with this tag is down (1 for yes, 0 for no).");
+            write_header(
+                out,
+                "hc_tag_up",
+                "Whether no check with this tag is down (1 for yes, 0 for no).",
+            );
         }
         while let Some((tag, is_up)) = self.tags.pop_first() {
             out.push_str("hc_tag_up{tag=\"");
@@ -132,7 +183,11 @@ impl ProjectMetricsText {
         }
         for (name, help, value) in [
             ("hc_checks_total", "How many checks there are.", self.checks),
-            ("hc_checks_down_total", "How many of them are down.", self.down),
+            (
+                "hc_checks_down_total",
+                "How many of them are down.",
+                self.down,
+            ),
         ] {
             write_header(out, name, help);
             // Writing to a string does not fail.
@@ -156,7 +211,12 @@ fn write_sample(out: &mut String, name: &str, check: &Check, value: &MetricValue
     let _ = match value {
         MetricValue::Bool(value) => writeln!(out, "\",unique_key=\"{key}\"}} {}", u8::from(*value)),
         MetricValue::Micros(micros) => {
-            writeln!(out, "\",unique_key=\"{key}\"}} {}.{:06}", micros.div_euclid(MICROS_PER_SEC), micros.rem_euclid(MICROS_PER_SEC))
+            writeln!(
+                out,
+                "\",unique_key=\"{key}\"}} {}.{:06}",
+                micros.div_euclid(MICROS_PER_SEC),
+                micros.rem_euclid(MICROS_PER_SEC)
+            )
         }
     };
 }

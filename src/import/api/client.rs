@@ -39,7 +39,10 @@ pub(super) fn requests_per_minute(url: &str) -> Option<u32> {
     let place = host_port_of(url).ok()?;
     let (host, _) = place.rsplit_once(':')?;
     let (name, most) = HOSTED_RATE_LIMIT;
-    (host.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))).then_some(most)
+    (host
+        .strip_suffix(name)
+        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
+    .then_some(most)
 }
 
 /// Schedule of requests.
@@ -87,17 +90,42 @@ impl SourceApiClient {
         let url = api.url.trim_end_matches('/');
         host_port_of(url).map_err(|error| format!("--api: {error}"))?;
         if url.contains(['@', '?', '#']) {
-            return Err("--api: give the address of the server alone; its key stands in the file that --key-file names".into());
+            return Err(
+                "--api: give the address of the server alone; its key stands in the file that \
+                 --key-file names"
+                    .into(),
+            );
         }
-        for (key, flag) in [(Some(&api.key), "--key-file"), (api.read_only_key.as_ref(), "--read-only-key-file")] {
-            let is_key = |key: &String| key.len() == KeyHash::KEY_LENGTH && key.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'.');
+        for (key, flag) in [
+            (Some(&api.key), "--key-file"),
+            (api.read_only_key.as_ref(), "--read-only-key-file"),
+        ] {
+            let is_key = |key: &String| {
+                key.len() == KeyHash::KEY_LENGTH
+                    && key
+                        .bytes()
+                        .all(|byte| byte.is_ascii_graphic() && byte != b'.')
+            };
             if key.is_some_and(|key| !is_key(key)) {
-                return Err(format!("{flag}: an API key has {} characters", KeyHash::KEY_LENGTH));
+                return Err(format!(
+                    "{flag}: an API key has {} characters",
+                    KeyHash::KEY_LENGTH
+                ));
             }
         }
-        let apart = requests_per_minute(url).map_or(Duration::ZERO, |most| Duration::from_secs(60) / most);
-        let pace = Mutex::new(RequestPacer { min_interval: apart, next_request: Duration::ZERO });
-        Ok(Self { outbound, base_url: format!("{url}/api/v3/"), key: api.key.clone(), clock, pacer: pace })
+        let apart =
+            requests_per_minute(url).map_or(Duration::ZERO, |most| Duration::from_secs(60) / most);
+        let pace = Mutex::new(RequestPacer {
+            min_interval: apart,
+            next_request: Duration::ZERO,
+        });
+        Ok(Self {
+            outbound,
+            base_url: format!("{url}/api/v3/"),
+            key: api.key.clone(),
+            clock,
+            pacer: pace,
+        })
     }
 
     /// Returns the JSON at this path in the newest version of the API that the server supports.
@@ -115,20 +143,25 @@ impl SourceApiClient {
 
     /// Returns the JSON at this path below that of the API.
     pub(super) async fn get_json(&self, path: &str) -> Result<Json, String> {
-        self.get_optional_json(path).await?.ok_or_else(|| format!("{}{path}: it is not there: 404", self.base_url))
+        self.get_optional_json(path)
+            .await?
+            .ok_or_else(|| format!("{}{path}: it is not there: 404", self.base_url))
     }
 
     /// Returns the JSON at this path below that of the API; `None` if it does not exist.
     pub(super) async fn get_optional_json(&self, path: &str) -> Result<Option<Json>, String> {
         self.get_with_retries(path, MAX_LIST_BYTES, |answer| {
-            serde_json::from_slice(&answer.body).map(Some).map_err(|error| format!("the answer is not JSON: {error}"))
+            serde_json::from_slice(&answer.body)
+                .map(Some)
+                .map_err(|error| format!("the answer is not JSON: {error}"))
         })
         .await
     }
 
     /// Returns the body of a ping; `None` if it no longer exists.
     pub(super) async fn get_ping_body(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
-        self.get_with_retries(path, MAX_BODY_BYTES, |answer| Ok(Some(answer.body))).await
+        self.get_with_retries(path, MAX_BODY_BYTES, |answer| Ok(Some(answer.body)))
+            .await
     }
 
     async fn get_with_retries<T>(
@@ -137,12 +170,16 @@ impl SourceApiClient {
         most: usize,
         read: impl Fn(HttpResponse) -> Result<Option<T>, String>,
     ) -> Result<Option<T>, String> {
-        let (mut tries, mut waits, mut pause) = (1, 0, INITIAL_RETRY_DELAY);
+        let mut tries = 1;
+        let mut waits = 0;
+        let mut pause = INITIAL_RETRY_DELAY;
         let told = |problem: String| format!("{}{path}: {problem}", self.base_url);
         loop {
             match self.get_once(path, most, &read).await.map_err(told)? {
                 ApiAttempt::Response(answer) => return Ok(answer),
-                ApiAttempt::RateLimited(_) if waits == MAX_WAITS => return Err(told("the server goes on asking to wait: 429".into())),
+                ApiAttempt::RateLimited(_) if waits == MAX_WAITS => {
+                    return Err(told("the server goes on asking to wait: 429".into()));
+                }
                 ApiAttempt::Retry(problem) if tries == MAX_ATTEMPTS => return Err(told(problem)),
                 ApiAttempt::RateLimited(asked) => {
                     waits += 1;
@@ -163,7 +200,11 @@ impl SourceApiClient {
         most: usize,
         read: impl Fn(HttpResponse) -> Result<Option<T>, String>,
     ) -> Result<ApiAttempt<Option<T>>, String> {
-        let turn = self.pacer.lock().unwrap_or_else(PoisonError::into_inner).reserve_delay(self.clock.uptime());
+        let turn = self
+            .pacer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .reserve_delay(self.clock.uptime());
         sleep(turn).await;
         let request = HttpRequest {
             method: "GET".into(),
@@ -174,21 +215,38 @@ impl SourceApiClient {
             pin: None,
             timeout: RESPONSE_TIMEOUT,
         };
-        let answer = match self.outbound.send_http_limited(most, request, Trust::Operator).await {
+        let answer = match self
+            .outbound
+            .send_http_limited(most, request, Trust::Operator)
+            .await
+        {
             Ok(answer) => answer,
             Err(error) => return Ok(ApiAttempt::Retry(error.to_string())),
         };
         match answer.status {
             200 if answer.is_complete => read(answer).map(ApiAttempt::Response),
-            200 if answer.body.len() >= most => Err(format!("the answer has more than {} MiB", most >> 20)),
+            200 if answer.body.len() >= most => {
+                Err(format!("the answer has more than {} MiB", most >> 20))
+            }
             200 => Ok(ApiAttempt::Retry("the answer broke off".into())),
             404 => Ok(ApiAttempt::Response(None)),
             429 => {
-                let asked = answer.header("retry-after").and_then(|seconds| seconds.trim().parse().ok()).unwrap_or(60);
-                Ok(ApiAttempt::RateLimited(Duration::from_secs(asked.min(MAX_WAIT_SECS))))
+                let asked = answer
+                    .header("retry-after")
+                    .and_then(|seconds| seconds.trim().parse().ok())
+                    .unwrap_or(60);
+                Ok(ApiAttempt::RateLimited(Duration::from_secs(
+                    asked.min(MAX_WAIT_SECS),
+                )))
             }
-            401 | 403 => Err(format!("the server refuses the key: {}; it takes one that may write", answer.status)),
-            status @ 300..=399 => Err(format!("the server answers {status}, as if it were elsewhere: give the address where it is")),
+            401 | 403 => Err(format!(
+                "the server refuses the key: {}; it takes one that may write",
+                answer.status
+            )),
+            status @ 300..=399 => Err(format!(
+                "the server answers {status}, as if it were elsewhere: give the address where it \
+                 is"
+            )),
             status @ 500.. => Ok(ApiAttempt::Retry(format!("the server answers {status}"))),
             status => Err(format!("the server answers {status}")),
         }
@@ -215,10 +273,19 @@ mod tests {
 
     #[test]
     fn requests_are_so_far_apart_but_never_made_up_for() {
-        let (second, mut pace) =
-            (Duration::from_secs(1), RequestPacer { min_interval: Duration::from_secs(2), next_request: Duration::ZERO });
-        assert_eq!([0, 0, 1, 9, 9].map(|now| pace.reserve_delay(second * now)), [0, 2, 3, 0, 2].map(|wait| second * wait));
+        let second = Duration::from_secs(1);
+        let mut pace = RequestPacer {
+            min_interval: Duration::from_secs(2),
+            next_request: Duration::ZERO,
+        };
+        assert_eq!(
+            [0, 0, 1, 9, 9].map(|now| pace.reserve_delay(second * now)),
+            [0, 2, 3, 0, 2].map(|wait| second * wait)
+        );
         let mut free = RequestPacer::default();
-        assert_eq!([5, 5].map(|now| free.reserve_delay(second * now)), [Duration::ZERO; 2]);
+        assert_eq!(
+            [5, 5].map(|now| free.reserve_delay(second * now)),
+            [Duration::ZERO; 2]
+        );
     }
 }

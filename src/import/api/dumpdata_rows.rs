@@ -40,12 +40,16 @@ pub(super) struct CheckLogSummary {
 impl CheckLogSummary {
     /// Frees the data that is needed only while flips are read.
     pub(super) fn drop_times(&mut self) {
-        (self.end_secs, self.failure_secs, self.start_secs) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        (self.end_secs, self.failure_secs, self.start_secs) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     }
 
     /// Parses the time of an entry and records the oldest one.
     pub(super) fn record_time(&mut self, at: &Json) -> Result<Timestamp, String> {
-        let at = at.as_str().and_then(parse_timestamp).ok_or("an entry of a log has no time")?;
+        let at = at
+            .as_str()
+            .and_then(parse_timestamp)
+            .ok_or("an entry of a log has no time")?;
         self.oldest = Some(self.oldest.map_or(at, |oldest| oldest.min(at)));
         Ok(at)
     }
@@ -53,7 +57,11 @@ impl CheckLogSummary {
 
 /// Returns the items of a list.
 pub(super) fn list_items(answer: &Json, member: &str) -> Result<Vec<Json>, String> {
-    answer.get(member).and_then(Json::as_array).cloned().ok_or_else(|| format!("the server shows no list of {member}"))
+    answer
+        .get(member)
+        .and_then(Json::as_array)
+        .cloned()
+        .ok_or_else(|| format!("the server shows no list of {member}"))
 }
 
 /// Returns the UUID of a check.
@@ -62,37 +70,83 @@ pub(super) fn check_uuid(check: &Json) -> Result<Uuid, String> {
     // Releases before 2024 show the UUID only in URLs.
     let in_url = || of("update_url").and_then(|url| url.rsplit('/').next());
     let uuid = of("uuid").or_else(in_url).and_then(parse_hyphenated_uuid);
-    uuid.ok_or_else(|| "the server shows no UUIDs: give a key that may write with --key-file".into())
+    uuid.ok_or_else(|| {
+        "the server shows no UUIDs: give a key that may write with --key-file".into()
+    })
 }
 
 /// Returns the project, and the profile of its owner with the log limit.
-pub(super) fn project_rows(api: &ApiSource, badges: Option<&Json>, pings: u64) -> Result<[(&'static str, Json); 2], String> {
+pub(super) fn project_rows(
+    api: &ApiSource,
+    badges: Option<&Json>,
+    pings: u64,
+) -> Result<[(&'static str, Json); 2], String> {
     let url = badges.and_then(|badges| badges.get("badges")?.get("*")?.get("svg")?.as_str());
     let rest = url.and_then(|url| Some(url.split_once("/badge/")?.1));
-    let badge_key = rest.and_then(|rest| rest.split('/').next()).filter(|key| !key.is_empty());
+    let badge_key = rest
+        .and_then(|rest| rest.split('/').next())
+        .filter(|key| !key.is_empty());
     if badges.is_some() && badge_key.is_none() {
         return Err("the server shows no badge of the whole project".into());
     }
-    let signature = rest.and_then(|rest| rest.split('/').nth(1)?.split('.').next()?.strip_suffix("-2"));
+    let signature = rest.and_then(|rest| {
+        rest.split('/')
+            .nth(1)?
+            .split('.')
+            .next()?
+            .strip_suffix("-2")
+    });
     // The API does not show the UUID of the project. This one is the same for each import.
-    let known = badge_key.map_or_else(|| format!("{} {}", api.url.trim_end_matches('/'), api.project.as_str()), str::to_owned);
+    let known = badge_key.map_or_else(
+        || format!("{} {}", api.url.trim_end_matches('/'), api.project.as_str()),
+        str::to_owned,
+    );
     let digest: [u8; 32] = Sha256::digest(known).into();
-    let uuid = uuid::Builder::from_random_bytes(digest.first_chunk().copied().unwrap_or_default()).into_uuid();
+    let uuid = uuid::Builder::from_random_bytes(digest.first_chunk().copied().unwrap_or_default())
+        .into_uuid();
     let project = json!({
         "code": uuid.to_string(), "name": api.project.as_str(), "owner": 1, "badge_key": badge_key,
         "badge_signature": signature,
         "api_key": api.key, "api_key_readonly": api.read_only_key, "ping_key": api.ping_key,
     });
     let limit = pings.max(DEFAULT_PING_LOG_LIMIT.into());
-    Ok([("accounts.project", project), ("accounts.profile", json!({ "user": 1, "ping_log_limit": limit }))])
+    Ok([
+        ("accounts.project", project),
+        (
+            "accounts.profile",
+            json!({ "user": 1, "ping_log_limit": limit }),
+        ),
+    ])
 }
 
 /// Returns the row of a check.
-pub(super) fn check_row(check: &Json, seen: &CheckLogSummary, created: Timestamp) -> Result<Json, String> {
+pub(super) fn check_row(
+    check: &Json,
+    seen: &CheckLogSummary,
+    created: Timestamp,
+) -> Result<Json, String> {
     let mut fields = Map::new();
     let get = |name: &str| check.get(name).cloned().unwrap_or_default();
-    let same = ["name", "slug", "tags", "desc", "tz", "schedule", "manual_resume", "methods", "start_kw", "success_kw", "failure_kw"];
-    let switches = ["filter_subject", "filter_body", "filter_http_body", "filter_default_fail", "n_pings"];
+    let same = [
+        "name",
+        "slug",
+        "tags",
+        "desc",
+        "tz",
+        "schedule",
+        "manual_resume",
+        "methods",
+        "start_kw",
+        "success_kw",
+        "failure_kw",
+    ];
+    let switches = [
+        "filter_subject",
+        "filter_body",
+        "filter_http_body",
+        "filter_default_fail",
+        "n_pings",
+    ];
     // A field that a release does not show is not in its database either.
     let there = |name: &&str| check.get(*name).is_some();
     for name in same.into_iter().chain(switches).filter(there) {
@@ -105,7 +159,12 @@ pub(super) fn check_row(check: &Json, seen: &CheckLogSummary, created: Timestamp
     }
     // Durations are in microseconds in rows and in seconds in the API.
     for name in ["timeout", "grace", "last_duration"] {
-        let micros = |seconds: Json| seconds.as_i64().and_then(|seconds| seconds.checked_mul(MICROS_PER_SEC)).map_or(seconds, Json::from);
+        let micros = |seconds: Json| {
+            seconds
+                .as_i64()
+                .and_then(|seconds| seconds.checked_mul(MICROS_PER_SEC))
+                .map_or(seconds, Json::from)
+        };
         fields.insert(name.into(), micros(get(name)));
     }
     let kind = match get("schedule").as_str().map(check_input::parse_schedule) {
@@ -124,10 +183,18 @@ pub(super) fn check_row(check: &Json, seen: &CheckLogSummary, created: Timestamp
         },
         _ => get("status"),
     };
-    let badge = get("badge_url").as_str().and_then(|url| url.rsplit('/').next()?.split('.').next().and_then(parse_hyphenated_uuid));
+    let badge = get("badge_url").as_str().and_then(|url| {
+        url.rsplit('/')
+            .next()?
+            .split('.')
+            .next()
+            .and_then(parse_hyphenated_uuid)
+    });
     let shown = get("last_ping").as_str().and_then(parse_timestamp);
     // The list shows whole seconds.
-    let exact = seen.last_end.filter(|exact| shown.is_some_and(|shown| shown.secs() == exact.secs()));
+    let exact = seen
+        .last_end
+        .filter(|exact| shown.is_some_and(|shown| shown.secs() == exact.secs()));
     let is_started = get("started") == Json::Bool(true) || get("status") == "started";
     let (start, rid) = match &seen.newest_start {
         Some((_, start, rid)) if is_started => (start.clone(), rid.clone()),
@@ -140,7 +207,10 @@ pub(super) fn check_row(check: &Json, seen: &CheckLogSummary, created: Timestamp
         ("kind", kind.into()),
         ("status", status),
         ("badge_key", badge.map(|badge| badge.to_string()).into()),
-        ("last_ping", exact.or(shown).map_or(Json::Null, timestamp_json)),
+        (
+            "last_ping",
+            exact.or(shown).map_or(Json::Null, timestamp_json),
+        ),
         ("last_start", start),
         ("last_start_rid", rid),
     ] {
@@ -150,20 +220,44 @@ pub(super) fn check_row(check: &Json, seen: &CheckLogSummary, created: Timestamp
 }
 
 /// Returns the row of a channel without settings, with the numbers of its checks.
-pub(super) fn channel_row(channel: &Json, checks: &[Json], created: Timestamp) -> Result<Json, String> {
+pub(super) fn channel_row(
+    channel: &Json,
+    checks: &[Json],
+    created: Timestamp,
+) -> Result<Json, String> {
     let get = |name: &str| channel.get(name).cloned().unwrap_or_default();
-    let id = get("id").as_str().and_then(parse_hyphenated_uuid).ok_or("a channel has no id")?.to_string();
-    let has = |check: &Json| check.get("channels").and_then(Json::as_str).is_some_and(|ids| ids.split(',').any(|own| own == id));
-    let assigned: Vec<_> = checks.iter().enumerate().filter(|(_, check)| has(check)).map(|(place, _)| super::row_id(place)).collect();
+    let id = get("id")
+        .as_str()
+        .and_then(parse_hyphenated_uuid)
+        .ok_or("a channel has no id")?
+        .to_string();
+    let has = |check: &Json| {
+        check
+            .get("channels")
+            .and_then(Json::as_str)
+            .is_some_and(|ids| ids.split(',').any(|own| own == id))
+    };
+    let assigned: Vec<_> = checks
+        .iter()
+        .enumerate()
+        .filter(|(_, check)| has(check))
+        .map(|(place, _)| super::row_id(place))
+        .collect();
     Ok(
         json!({ "code": id, "project": 1, "name": get("name"), "kind": get("kind"), "created": timestamp_json(created), "checks": assigned }),
     )
 }
 
 /// Returns the row of a ping of the check with this number.
-pub(super) fn ping_row(owner: u64, ping: &Json, body: Option<Vec<u8>>, seen: &mut CheckLogSummary) -> Result<Json, String> {
+pub(super) fn ping_row(
+    owner: u64,
+    ping: &Json,
+    body: Option<Vec<u8>>,
+    seen: &mut CheckLogSummary,
+) -> Result<Json, String> {
     let get = |name: &str| ping.get(name).cloned().unwrap_or_default();
-    let (at, n) = (seen.record_time(&get("date"))?, get("n").as_u64());
+    let at = seen.record_time(&get("date"))?;
+    let n = get("n").as_u64();
     seen.ping_count += 1;
     let kind = match get("type").as_str() {
         Some("success") => {
@@ -179,8 +273,14 @@ pub(super) fn ping_row(owner: u64, ping: &Json, body: Option<Vec<u8>>, seen: &mu
         }
         Some("start") => {
             seen.start_secs.insert(at.secs());
-            if seen.newest_start.as_ref().is_none_or(|(newest, ..)| Some(*newest) < n) {
-                seen.newest_start = n.map(|n| (n, get("date"), get("rid"))).or(seen.newest_start.take());
+            if seen
+                .newest_start
+                .as_ref()
+                .is_none_or(|(newest, ..)| Some(*newest) < n)
+            {
+                seen.newest_start = n
+                    .map(|n| (n, get("date"), get("rid")))
+                    .or(seen.newest_start.take());
             }
             get("type")
         }

@@ -20,7 +20,12 @@ struct ListedFlip {
 ///
 /// # Errors
 /// Returns an error if the response is not such a list, or an entry has no time.
-pub(super) fn flip_rows(answer: &Json, check: &Json, owner: u64, seen: &mut CheckLogSummary) -> Result<Vec<Json>, String> {
+pub(super) fn flip_rows(
+    answer: &Json,
+    check: &Json,
+    owner: u64,
+    seen: &mut CheckLogSummary,
+) -> Result<Vec<Json>, String> {
     let (list, has_all) = match answer.get("flips") {
         Some(list) => (list, true),
         None => (answer, false),
@@ -35,10 +40,17 @@ pub(super) fn flip_rows(answer: &Json, check: &Json, owner: u64, seen: &mut Chec
             Some(0) => false,
             _ => return Err("a flip goes neither up nor down".into()),
         };
-        listed.push(ListedFlip { timestamp: at, secs, is_up });
+        listed.push(ListedFlip {
+            timestamp: at,
+            secs,
+            is_up,
+        });
     }
-    let statuses =
-        if has_all { infer_statuses(&listed, check, seen) } else { listed.iter().map(|flip| status_after(flip.is_up)).collect() };
+    let statuses = if has_all {
+        infer_statuses(&listed, check, seen)
+    } else {
+        listed.iter().map(|flip| status_after(flip.is_up)).collect()
+    };
     let mut before = None;
     let mut rows = Vec::with_capacity(listed.len());
     for (flip, (status, guessed)) in listed.into_iter().zip(statuses) {
@@ -48,7 +60,11 @@ pub(super) fn flip_rows(answer: &Json, check: &Json, owner: u64, seen: &mut Chec
             (true, false) => "down",
         };
         let old = before.replace(status).unwrap_or(first);
-        let reason = if status == "down" && seen.failure_secs.contains(&flip.secs) { "fail" } else { "" };
+        let reason = if status == "down" && seen.failure_secs.contains(&flip.secs) {
+            "fail"
+        } else {
+            ""
+        };
         // The old server has already sent its alerts for this flip, if any were due.
         rows.push(json!({
             "owner": owner, "created": flip.timestamp, "processed": flip.timestamp, "old_status": old, "new_status": status, "reason": reason,
@@ -66,16 +82,25 @@ fn status_after(is_up: bool) -> (&'static str, bool) {
 /// Returns the status after each flip, and true if it is a guess. Down, paused and new look the
 /// same in the list. A check cannot go from down to down, so several such flips in a row are pauses
 /// and resumes, except one whose cause is in the log.
-fn infer_statuses(listed: &[ListedFlip], check: &Json, seen: &CheckLogSummary) -> Vec<(&'static str, bool)> {
+fn infer_statuses(
+    listed: &[ListedFlip],
+    check: &Json,
+    seen: &CheckLogSummary,
+) -> Vec<(&'static str, bool)> {
     let number = |name: &str| check.get(name).and_then(Json::as_i64);
-    let (timeout, grace) = (number("timeout"), number("grace"));
-    let before = |secs: i64, length: Option<i64>| length.and_then(|length| secs.checked_sub(length));
+    let timeout = number("timeout");
+    let grace = number("grace");
+    let before =
+        |secs: i64, length: Option<i64>| length.and_then(|length| secs.checked_sub(length));
     let is_overdue = |secs: i64| {
-        let allowed = timeout.zip(grace).and_then(|(timeout, grace)| timeout.checked_add(grace));
+        let allowed = timeout
+            .zip(grace)
+            .and_then(|(timeout, grace)| timeout.checked_add(grace));
         before(secs, allowed).is_some_and(|end| seen.end_secs.contains(&end))
             || before(secs, grace).is_some_and(|start| seen.start_secs.contains(&start))
     };
-    let is_down = |flip: &ListedFlip| seen.failure_secs.contains(&flip.secs) || is_overdue(flip.secs);
+    let is_down =
+        |flip: &ListedFlip| seen.failure_secs.contains(&flip.secs) || is_overdue(flip.secs);
     let last = check.get("status").and_then(Json::as_str);
     let mut statuses = Vec::with_capacity(listed.len());
     for run in listed.chunk_by(|one, next| one.is_up == next.is_up) {
@@ -88,7 +113,11 @@ fn infer_statuses(listed: &[ListedFlip], check: &Json, seen: &CheckLogSummary) -
                 false => is_down(flip).then_some("down"),
             })
             .collect();
-        if let ([.., end], false, true) = (&mut *known, run.first().is_some_and(|flip| flip.is_up), is_last) {
+        if let ([.., end], false, true) = (
+            &mut *known,
+            run.first().is_some_and(|flip| flip.is_up),
+            is_last,
+        ) {
             // Releases before 2022 log no flip for a pause.
             *end = end.or(match last {
                 Some("paused") => Some("paused"),
@@ -126,35 +155,92 @@ mod tests {
     /// day.
     fn read(ups: &[u8], status: &str, failures: &[i64]) -> Vec<String> {
         let at = |place: usize| format!("2026-11-01T00:{place:02}:00+00:00");
-        let list: Vec<_> = ups.iter().enumerate().map(|(place, up)| json!({ "timestamp": at(place), "up": up })).rev().collect();
+        let list: Vec<_> = ups
+            .iter()
+            .enumerate()
+            .map(|(place, up)| json!({ "timestamp": at(place), "up": up }))
+            .rev()
+            .collect();
         let mut seen = CheckLogSummary::default();
         let start = seen.record_time(&at(0).into()).unwrap().secs();
-        seen.failure_secs.extend(failures.iter().map(|minute| start + minute * 60));
+        seen.failure_secs
+            .extend(failures.iter().map(|minute| start + minute * 60));
         let check = json!({ "status": status, "timeout": 86_400, "grace": 3_600 });
         let rows = flip_rows(&json!({ "flips": list }), &check, 1, &mut seen).unwrap();
         let word = |row: &Json, name: &str| row[name].as_str().unwrap().to_owned();
         let rows = rows.iter().map(|row| {
             let guess = if row["guessed"] == true { "?" } else { "" };
-            format!("{}-{}{guess}{}", word(row, "old_status"), word(row, "new_status"), if row["reason"] == "fail" { "!" } else { "" })
+            format!(
+                "{}-{}{guess}{}",
+                word(row, "old_status"),
+                word(row, "new_status"),
+                if row["reason"] == "fail" { "!" } else { "" }
+            )
         });
         rows.collect()
     }
 
     /// States of flips, status of the check, flips with a logged failure, and expected flips.
-    type Case = (&'static [u8], &'static str, &'static [i64], &'static [&'static str]);
+    type Case = (
+        &'static [u8],
+        &'static str,
+        &'static [i64],
+        &'static [&'static str],
+    );
 
     #[test]
     fn pauses_are_no_downtimes() {
         let cases: [Case; 10] = [
             (&[1, 0, 1], "up", &[], &["new-up", "up-down", "down-up"]),
-            (&[1, 0, 0, 1], "up", &[], &["new-up", "up-paused?", "paused-new?", "new-up"]),
-            (&[1, 0, 0, 1], "up", &[1], &["new-up", "up-down!", "down-paused?", "paused-up"]),
-            (&[1, 0, 0, 1], "grace", &[2], &["new-up", "up-paused?", "paused-down!", "down-up"]),
+            (
+                &[1, 0, 0, 1],
+                "up",
+                &[],
+                &["new-up", "up-paused?", "paused-new?", "new-up"],
+            ),
+            (
+                &[1, 0, 0, 1],
+                "up",
+                &[1],
+                &["new-up", "up-down!", "down-paused?", "paused-up"],
+            ),
+            (
+                &[1, 0, 0, 1],
+                "grace",
+                &[2],
+                &["new-up", "up-paused?", "paused-down!", "down-up"],
+            ),
             (&[1, 0], "paused", &[], &["new-up", "up-paused"]),
-            (&[1, 0, 0], "paused", &[], &["new-up", "up-down", "down-paused"]),
-            (&[1, 0, 0], "new", &[], &["new-up", "up-paused", "paused-new"]),
-            (&[1, 0, 0, 0, 1], "up", &[3], &["new-up", "up-paused?", "paused-new?", "new-down!", "down-up"]),
-            (&[1, 0, 0], "down", &[], &["new-up", "up-paused?", "paused-down"]),
+            (
+                &[1, 0, 0],
+                "paused",
+                &[],
+                &["new-up", "up-down", "down-paused"],
+            ),
+            (
+                &[1, 0, 0],
+                "new",
+                &[],
+                &["new-up", "up-paused", "paused-new"],
+            ),
+            (
+                &[1, 0, 0, 0, 1],
+                "up",
+                &[3],
+                &[
+                    "new-up",
+                    "up-paused?",
+                    "paused-new?",
+                    "new-down!",
+                    "down-up",
+                ],
+            ),
+            (
+                &[1, 0, 0],
+                "down",
+                &[],
+                &["new-up", "up-paused?", "paused-down"],
+            ),
             (&[0, 1], "up", &[0], &["up-down!", "down-up"]),
         ];
         for (ups, status, failures, wanted) in cases {
@@ -164,14 +250,24 @@ mod tests {
 
     #[test]
     fn a_deadline_that_passed_is_a_downtime() {
-        let (mut seen, check) = (CheckLogSummary::default(), json!({ "status": "up", "timeout": 60, "grace": 60 }));
-        let first = seen.record_time(&"2026-11-01T00:00:30+00:00".into()).unwrap().secs();
+        let mut seen = CheckLogSummary::default();
+        let check = json!({ "status": "up", "timeout": 60, "grace": 60 });
+        let first = seen
+            .record_time(&"2026-11-01T00:00:30+00:00".into())
+            .unwrap()
+            .secs();
         seen.end_secs.insert(first);
         let times = ["00:09:00", "00:08:00", "00:02:30", "00:00:30"];
-        let list: Vec<_> =
-            times.iter().zip([1, 0, 0, 1]).map(|(time, up)| json!({ "timestamp": format!("2026-11-01T{time}+00:00"), "up": up })).collect();
+        let list: Vec<_> = times
+            .iter()
+            .zip([1, 0, 0, 1])
+            .map(|(time, up)| json!({ "timestamp": format!("2026-11-01T{time}+00:00"), "up": up }))
+            .collect();
         let rows = flip_rows(&json!({ "flips": list }), &check, 1, &mut seen).unwrap();
-        let words: Vec<_> = rows.iter().map(|row| row["new_status"].as_str().unwrap()).collect();
+        let words: Vec<_> = rows
+            .iter()
+            .map(|row| row["new_status"].as_str().unwrap())
+            .collect();
         assert_eq!(words, ["up", "down", "paused", "up"]);
     }
 
@@ -180,14 +276,24 @@ mod tests {
         let list = json!([{ "timestamp": "2026-11-01T00:01:00+00:00", "up": 0 }, { "timestamp": "2026-11-01T00:00:00+00:00", "up": 1 }]);
         let mut seen = CheckLogSummary::default();
         let rows = flip_rows(&list, &json!({ "status": "paused" }), 1, &mut seen).unwrap();
-        assert_eq!((&rows[0]["old_status"], &rows[1]["new_status"], seen.status), (&json!("down"), &json!("down"), Some("down")));
+        assert_eq!(
+            (&rows[0]["old_status"], &rows[1]["new_status"], seen.status),
+            (&json!("down"), &json!("down"), Some("down"))
+        );
         for (answer, part) in [
             (json!({ "flips": 1 }), "no list"),
             (json!({}), "no list"),
-            (json!([{ "timestamp": "2026-11-01T00:00:00+00:00", "up": 2 }]), "neither"),
+            (
+                json!([{ "timestamp": "2026-11-01T00:00:00+00:00", "up": 2 }]),
+                "neither",
+            ),
             (json!({ "flips": [{ "up": 1 }] }), "no time"),
         ] {
-            assert!(flip_rows(&answer, &json!({}), 1, &mut CheckLogSummary::default()).unwrap_err().contains(part));
+            assert!(
+                flip_rows(&answer, &json!({}), 1, &mut CheckLogSummary::default())
+                    .unwrap_err()
+                    .contains(part)
+            );
         }
     }
 }

@@ -81,10 +81,12 @@ pub(super) enum ExportLine {
 
 /// Parses the first line.
 pub(super) fn parse_header(line: &[u8]) -> Result<ExportHeader, String> {
-    let any: ExportVersion = serde_json::from_slice(line).map_err(|_| "it is no export of overdue as JSON lines")?;
+    let any: ExportVersion =
+        serde_json::from_slice(line).map_err(|_| "it is no export of overdue as JSON lines")?;
     if any.overdue != FORMAT_VERSION {
         return Err(format!(
-            "it is of the form {}, and this release knows the form {FORMAT_VERSION}: import it with the release that wrote it, or a later one",
+            "it is of the form {}, and this release knows the form {FORMAT_VERSION}: import it \
+             with the release that wrote it, or a later one",
             any.overdue
         ));
     }
@@ -93,18 +95,30 @@ pub(super) fn parse_header(line: &[u8]) -> Result<ExportHeader, String> {
 
 /// Parses any other line.
 pub(super) fn parse_line(line: &[u8]) -> Result<ExportLine, String> {
-    let text = line.strip_prefix(b"{\"").and_then(|rest| rest.split(|byte| *byte == b'"').next());
+    let text = line
+        .strip_prefix(b"{\"")
+        .and_then(|rest| rest.split(|byte| *byte == b'"').next());
     let kind = text.map(String::from_utf8_lossy).unwrap_or_default();
     match &*kind {
-        kind if ITEM_KINDS.contains(&kind) => serde_json::from_slice(line).map(ExportLine::Item).map_err(|error| json_error_text(&error)),
-        kind if OTHER_KINDS.contains(&kind) => serde_json::from_slice(line).map(ExportLine::Extra).map_err(|error| json_error_text(&error)),
-        kind => Err(format!("{:?} is no kind of line that this release knows", kind.chars().take(40).collect::<String>())),
+        kind if ITEM_KINDS.contains(&kind) => serde_json::from_slice(line)
+            .map(ExportLine::Item)
+            .map_err(|error| json_error_text(&error)),
+        kind if OTHER_KINDS.contains(&kind) => serde_json::from_slice(line)
+            .map(ExportLine::Extra)
+            .map_err(|error| json_error_text(&error)),
+        kind => Err(format!(
+            "{:?} is no kind of line that this release knows",
+            kind.chars().take(40).collect::<String>()
+        )),
     }
 }
 
 /// Returns a SHA-256 as in the last line.
 pub(super) fn checksum_hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Writes lines, counts them and updates their checksum.
@@ -117,16 +131,23 @@ pub(super) struct ExportLineWriter<W> {
 
 impl<W: Write> ExportLineWriter<W> {
     pub(super) fn new(out: W) -> Self {
-        Self { out, hash: Sha256::new(), count: 0, line: Vec::new() }
+        Self {
+            out,
+            hash: Sha256::new(),
+            count: 0,
+            line: Vec::new(),
+        }
     }
 
     pub(super) fn write_row(&mut self, row: &impl Serialize) -> Result<(), ExportError> {
         self.line.clear();
-        serde_json::to_writer(&mut self.line, row).map_err(|error| ExportError::Io(error.into()))?;
+        serde_json::to_writer(&mut self.line, row)
+            .map_err(|error| ExportError::Io(error.into()))?;
         self.line.push(b'\n');
         self.count += 1;
         if self.line.len() > MAX_LINE_BYTES {
-            let start = String::from_utf8_lossy(self.line.get(..80).unwrap_or_default()).into_owned();
+            let start =
+                String::from_utf8_lossy(self.line.get(..80).unwrap_or_default()).into_owned();
             return Err(ExportError::TooLong(start));
         }
         self.hash.update(&self.line);
@@ -134,7 +155,10 @@ impl<W: Write> ExportLineWriter<W> {
     }
 
     pub(super) fn finish(mut self) -> Result<(), ExportError> {
-        let end = ExportTrailer { lines: self.count, sha256: checksum_hex(self.hash.clone()) };
+        let end = ExportTrailer {
+            lines: self.count,
+            sha256: checksum_hex(self.hash.clone()),
+        };
         self.write_row(&ExportExtraRow::End(end))?;
         self.out.flush().map_err(ExportError::Io)
     }

@@ -13,7 +13,9 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::lines::{self, ExportExtraRow, ExportHeader, ExportLine, ExportTrailer, MAX_LINE_BYTES};
-use crate::domain::import_contents::{ImportContents, ImportedFlip, ImportedKeySecret, ImportedProject};
+use crate::domain::import_contents::{
+    ImportContents, ImportedFlip, ImportedKeySecret, ImportedProject,
+};
 use crate::domain::import_item::{ImportItem, NumberedFlip, NumberedPing};
 use crate::domain::legacy_keys::LegacySecret;
 use crate::domain::ping::MAX_BODY_BYTES;
@@ -53,15 +55,35 @@ impl ExportReader {
     /// # Errors
     /// Returns an error if the file cannot be read, is not what was written, or lacks a selected
     /// project. The message names the line.
-    pub fn open(path: &Path, chosen: &[ProjectSelection], random: &Random, tell: &mut dyn FnMut(ImportProgress)) -> Result<Self, String> {
+    pub fn open(
+        path: &Path,
+        chosen: &[ProjectSelection],
+        random: &Random,
+        tell: &mut dyn FnMut(ImportProgress),
+    ) -> Result<Self, String> {
         let (name, mut file) = source::open_rereadable(path, random)?;
         let mut things = ExportContents::new(chosen);
-        let read = read_lines(&mut file, &mut |done, total| tell(ImportProgress { is_reading_logs: false, done, total }), &mut |item| {
-            things.add_entry(item).map(ControlFlow::Continue)
-        });
-        let (head, sum) = read.and_then(|read| things.validate().map(|()| read)).map_err(|problem| format!("{name}: {problem}"))?;
+        let read = read_lines(
+            &mut file,
+            &mut |done, total| {
+                tell(ImportProgress {
+                    is_reading_logs: false,
+                    done,
+                    total,
+                })
+            },
+            &mut |item| things.add_entry(item).map(ControlFlow::Continue),
+        );
+        let (head, sum) = read
+            .and_then(|read| things.validate().map(|()| read))
+            .map_err(|problem| format!("{name}: {problem}"))?;
         things.items.newest = Some(Timestamp::from_micros(head.at));
-        Ok(Self { name, file, contents: things, checksum: sum.unwrap_or_default() })
+        Ok(Self {
+            name,
+            file,
+            contents: things,
+            checksum: sum.unwrap_or_default(),
+        })
     }
 
     /// Returns the contents without the logs.
@@ -80,39 +102,73 @@ impl ExportReader {
     ) -> Result<(), String> {
         let checks = &self.contents.checks;
         let of = |check| checks.get(&check).copied().flatten();
-        let read =
-            read_lines(&mut self.file, &mut |done, total| tell(ImportProgress { is_reading_logs: true, done, total }), &mut |item| {
+        let read = read_lines(
+            &mut self.file,
+            &mut |done, total| {
+                tell(ImportProgress {
+                    is_reading_logs: true,
+                    done,
+                    total,
+                })
+            },
+            &mut |item| {
                 let entry = match item {
-                    ExportEntry::Flip(NumberedFlip { check, flip }) => {
-                        of(check.0).map(|check| ImportLogEntry::OrderedFlip(ImportedFlip { check, flip }))
+                    ExportEntry::Flip(NumberedFlip { check, flip }) => of(check.0)
+                        .map(|check| ImportLogEntry::OrderedFlip(ImportedFlip { check, flip })),
+                    ExportEntry::Ping(ping) => {
+                        of(ping.check.0).map(|check| ImportLogEntry::Ping(ping.with_check(check)))
                     }
-                    ExportEntry::Ping(ping) => of(ping.check.0).map(|check| ImportLogEntry::Ping(ping.with_check(check))),
-                    ExportEntry::BadgeSecret(_) | ExportEntry::LegacySecret(_) | ExportEntry::Item(_) => None,
+                    ExportEntry::BadgeSecret(_)
+                    | ExportEntry::LegacySecret(_)
+                    | ExportEntry::Item(_) => None,
                 };
                 Ok(entry.map_or(ControlFlow::Continue(()), &mut *take))
-            });
+            },
+        );
         match read {
-            Ok((_, Some(sum))) if sum != self.checksum => Err(format!("{}: it was written anew while it was read", self.name)),
-            read => read.map(drop).map_err(|problem| format!("{}: {problem}", self.name)),
+            Ok((_, Some(sum))) if sum != self.checksum => Err(format!(
+                "{}: it was written anew while it was read",
+                self.name
+            )),
+            read => read
+                .map(drop)
+                .map_err(|problem| format!("{}: {problem}", self.name)),
         }
     }
 
     /// Returns the contents without the logs, and the report.
     pub fn finish(self, now: Timestamp) -> (ImportContents, ImportReport) {
-        let ExportContents { items: imported, tally, .. } = self.contents;
+        let ExportContents {
+            items: imported,
+            tally,
+            ..
+        } = self.contents;
         let mut late = Vec::new();
         for project in &imported.projects {
             for check in &project.checks {
                 let mut state = check.state;
                 state.update_grace_start(&check.settings);
-                if state.deadline(&check.settings).is_some_and(|deadline| deadline <= now) {
+                if state
+                    .deadline(&check.settings)
+                    .is_some_and(|deadline| deadline <= now)
+                {
                     let name = check.settings.display_name(check.uuid);
-                    late.push(LateCheck { project: project.name.as_str().to_owned(), name });
+                    late.push(LateCheck {
+                        project: project.name.as_str().to_owned(),
+                        name,
+                    });
                 }
             }
         }
-        let remarks = ReportRemarks { newest: imported.newest, late, ..ReportRemarks::default() };
-        (imported, ImportReport::new((&self.name, "overdue"), tally, remarks))
+        let remarks = ReportRemarks {
+            newest: imported.newest,
+            late,
+            ..ReportRemarks::default()
+        };
+        (
+            imported,
+            ImportReport::new((&self.name, "overdue"), tally, remarks),
+        )
     }
 }
 
@@ -135,7 +191,8 @@ const NOT_SELECTED: &str = "of projects that stay behind";
 
 impl ExportContents {
     fn new(chosen: &[ProjectSelection]) -> Self {
-        let (imported, tally) = (ImportContents::default(), ImportTally::default());
+        let imported = ImportContents::default();
+        let tally = ImportTally::default();
         Self {
             selected: chosen.to_vec(),
             matched: HashSet::new(),
@@ -167,17 +224,31 @@ impl ExportContents {
     }
 
     fn tally_item(&mut self, what: ReportedKind, comes: bool) {
-        if comes { self.tally.add_carried(what, 1) } else { self.tally.add_dropped(what, 1, NOT_SELECTED) }
+        if comes {
+            self.tally.add_carried(what, 1)
+        } else {
+            self.tally.add_dropped(what, 1, NOT_SELECTED)
+        }
     }
 
     /// True if the check with this number is imported.
     fn is_check_included(&self, check: u64) -> Result<bool, String> {
-        self.checks.get(&check).map(Option::is_some).ok_or_else(|| format!("no check before it has the number {check}"))
+        self.checks
+            .get(&check)
+            .map(Option::is_some)
+            .ok_or_else(|| format!("no check before it has the number {check}"))
     }
 
     /// Returns the project with this number, if it is imported, and counts an object of it.
-    fn included_project(&mut self, project: u64, what: ReportedKind) -> Result<Option<&mut ImportedProject>, String> {
-        let place = *self.projects.get(&project).ok_or_else(|| format!("no project before it has the number {project}"))?;
+    fn included_project(
+        &mut self,
+        project: u64,
+        what: ReportedKind,
+    ) -> Result<Option<&mut ImportedProject>, String> {
+        let place = *self
+            .projects
+            .get(&project)
+            .ok_or_else(|| format!("no project before it has the number {project}"))?;
         self.tally_item(what, place.is_some());
         Ok(place.and_then(|place| self.items.projects.get_mut(place)))
     }
@@ -187,7 +258,10 @@ impl ExportContents {
         match thing {
             ImportItem::Project { project, .. } => return self.add_project(number, *project),
             ImportItem::Key { project, key, .. } => {
-                if let ImportedKeySecret::Legacy { secret_index: secret, .. } = key.secret
+                if let ImportedKeySecret::Legacy {
+                    secret_index: secret,
+                    ..
+                } = key.secret
                     && usize::from(secret) >= self.items.secrets.len()
                 {
                     return Err("no secret before it has the place that it names".into());
@@ -200,19 +274,26 @@ impl ExportContents {
                     of.keys.push(key);
                 }
             }
-            ImportItem::Channel { project, channel, .. } => {
+            ImportItem::Channel {
+                project, channel, ..
+            } => {
                 if let Some(of) = self.included_project(project.0, ReportedKind::Channels)? {
                     of.channels.push(*channel);
                 }
             }
-            ImportItem::Window { project, window, .. } => {
+            ImportItem::Window {
+                project, window, ..
+            } => {
                 if let Some(of) = self.included_project(project.0, ReportedKind::Windows)? {
                     of.windows.push(*window);
                 }
             }
             ImportItem::Check { project, check, .. } => {
                 let uuid = check.uuid;
-                let comes = self.included_project(project.0, ReportedKind::Checks)?.map(|of| of.checks.push(*check)).is_some();
+                let comes = self
+                    .included_project(project.0, ReportedKind::Checks)?
+                    .map(|of| of.checks.push(*check))
+                    .is_some();
                 if self.checks.insert(number, comes.then_some(uuid)).is_some() {
                     return Err(format!("another check has the number {number}"));
                 }
@@ -221,11 +302,19 @@ impl ExportContents {
                 if self.selected.is_empty() {
                     self.tally.add_carried(ReportedKind::Users, 1);
                     if user.owner {
-                        self.tally.add_note(ReportedKind::Users, None, format!("{:?} may do everything", user.name.as_str()));
+                        self.tally.add_note(
+                            ReportedKind::Users,
+                            None,
+                            format!("{:?} may do everything", user.name.as_str()),
+                        );
                     }
                     self.items.users.push(*user);
                 } else {
-                    self.tally.add_dropped(ReportedKind::Users, 1, "they come along with all projects together");
+                    self.tally.add_dropped(
+                        ReportedKind::Users,
+                        1,
+                        "they come along with all projects together",
+                    );
                 }
             }
         }
@@ -234,22 +323,33 @@ impl ExportContents {
 
     fn add_project(&mut self, number: u64, mut project: ImportedProject) -> Result<(), String> {
         let uuid = project.uuid.to_string();
-        let asked = self.selected.iter().position(|chosen| chosen.source_name == project.name.as_str() || chosen.source_name == uuid);
+        let asked = self.selected.iter().position(|chosen| {
+            chosen.source_name == project.name.as_str() || chosen.source_name == uuid
+        });
         let comes = self.selected.is_empty() || asked.is_some();
         if let Some(chosen) = asked.and_then(|place| self.selected.get(place))
             && let Some(new) = &chosen.new_name
         {
             self.tally.add_changed(ReportedKind::Projects, 1);
-            self.tally.add_note(ReportedKind::Projects, None, format!("{:?} is called {:?}", project.name.as_str(), new.as_str()));
+            self.tally.add_note(
+                ReportedKind::Projects,
+                None,
+                format!("{:?} is called {:?}", project.name.as_str(), new.as_str()),
+            );
             project.name = new.clone();
         }
         self.matched.extend(asked);
         if comes {
             self.tally.add_carried(ReportedKind::Projects, 1);
         } else {
-            self.tally.add_dropped(ReportedKind::Projects, 1, "not asked for");
+            self.tally
+                .add_dropped(ReportedKind::Projects, 1, "not asked for");
         }
-        if self.projects.insert(number, comes.then_some(self.items.projects.len())).is_some() {
+        if self
+            .projects
+            .insert(number, comes.then_some(self.items.projects.len()))
+            .is_some()
+        {
             return Err(format!("another project has the number {number}"));
         }
         if comes {
@@ -260,14 +360,27 @@ impl ExportContents {
 
     /// Validates what can be checked only at the end.
     fn validate(&mut self) -> Result<(), String> {
-        if let Some((_, missed)) = self.selected.iter().enumerate().find(|(place, _)| !self.matched.contains(place)) {
-            return Err(format!("there is no project {:?} in it", missed.source_name));
+        if let Some((_, missed)) = self
+            .selected
+            .iter()
+            .enumerate()
+            .find(|(place, _)| !self.matched.contains(place))
+        {
+            return Err(format!(
+                "there is no project {:?} in it",
+                missed.source_name
+            ));
         }
         for project in &mut self.items.projects {
             // A check that was deleted during the export is not in the file.
             let known: HashSet<Uuid> = project.checks.iter().map(|check| check.uuid).collect();
             for check in &mut project.checks {
-                check.parents = check.parents.iter().copied().filter(|parent| known.contains(parent)).collect();
+                check.parents = check
+                    .parents
+                    .iter()
+                    .copied()
+                    .filter(|parent| known.contains(parent))
+                    .collect();
             }
         }
         Ok(())
@@ -300,15 +413,20 @@ fn read_lines(
     loop {
         tell(lines.bytes_read, total);
         if !lines.next_line()? {
-            return Err(format!("it has no end after line {}: it was cut, or is still being written", lines.number));
+            return Err(format!(
+                "it has no end after line {}: it was cut, or is still being written",
+                lines.number
+            ));
         }
-        let (mut item, mut end) = (None, None);
+        let mut item = None;
+        let mut end = None;
         match lines.parse_current()? {
             ExportLine::Item(row) => item = Some(row.into_item().map(ExportEntry::Item)),
             ExportLine::Extra(row) => match *row {
                 ExportExtraRow::Body { check, n, body } => {
                     let ping = waiting.as_mut().map(|(_, ping)| ping);
-                    append_body_chunk(ping, (check, n), &body).map_err(|problem| lines.error_at_line(&problem))?;
+                    append_body_chunk(ping, (check, n), &body)
+                        .map_err(|problem| lines.error_at_line(&problem))?;
                     lines.update_checksum();
                     continue;
                 }
@@ -316,22 +434,37 @@ fn read_lines(
                 ExportExtraRow::Ping(row) => item = Some(row.into_ping().map(ExportEntry::Ping)),
                 ExportExtraRow::Flip(row) => item = Some(row.into_flip().map(ExportEntry::Flip)),
                 ExportExtraRow::Signing(text) => {
-                    item = Some(decode_bytes(&text).map(|secret| ExportEntry::BadgeSecret(BadgeSecret(secret))).map_err(str::to_owned));
+                    item = Some(
+                        decode_bytes(&text)
+                            .map(|secret| ExportEntry::BadgeSecret(BadgeSecret(secret)))
+                            .map_err(str::to_owned),
+                    );
                 }
                 ExportExtraRow::Secret(text) => {
-                    item = Some(LegacySecret::parse(&text).map(ExportEntry::LegacySecret).map_err(str::to_owned));
+                    item = Some(
+                        LegacySecret::parse(&text)
+                            .map(ExportEntry::LegacySecret)
+                            .map_err(str::to_owned),
+                    );
                 }
             },
         }
         if let Some((number, ping)) = waiting.take()
-            && take(ExportEntry::Ping(ping)).map_err(|problem| format!("line {number}: {problem}"))?.is_break()
+            && take(ExportEntry::Ping(ping))
+                .map_err(|problem| format!("line {number}: {problem}"))?
+                .is_break()
         {
             return Ok((head, None));
         }
         if let Some(end) = end {
-            return lines.verify_trailer(&end).map(|()| (head, Some(end.sha256)));
+            return lines
+                .verify_trailer(&end)
+                .map(|()| (head, Some(end.sha256)));
         }
-        waiting = match item.transpose().map_err(|problem| lines.error_at_line(&problem))? {
+        waiting = match item
+            .transpose()
+            .map_err(|problem| lines.error_at_line(&problem))?
+        {
             Some(ExportEntry::Ping(ping)) => Some((lines.number, ping)),
             Some(item) => {
                 let flow = take(item).map_err(|problem| lines.error_at_line(&problem))?;
@@ -347,8 +480,14 @@ fn read_lines(
 }
 
 /// Appends a part to the body of the previous ping.
-fn append_body_chunk(ping: Option<&mut NumberedPing>, of: (u64, u64), piece: &str) -> Result<(), String> {
-    let ping = ping.filter(|ping| (ping.check.0, ping.n) == of).ok_or("it goes on with a body, but not with that of the line before")?;
+fn append_body_chunk(
+    ping: Option<&mut NumberedPing>,
+    of: (u64, u64),
+    piece: &str,
+) -> Result<(), String> {
+    let ping = ping
+        .filter(|ping| (ping.check.0, ping.n) == of)
+        .ok_or("it goes on with a body, but not with that of the line before")?;
     let piece = STANDARD.decode(piece).map_err(|_| "a body is no base64")?;
     if ping.body.len() + piece.len() > MAX_BODY_BYTES {
         return Err("a body is longer than any may be".into());
@@ -374,15 +513,23 @@ impl ExportLineReader<'_> {
     /// Reads the next line. Returns false at the end.
     fn next_line(&mut self) -> Result<bool, String> {
         self.line.clear();
-        let read = (&mut self.reader).take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut self.line).map_err(|error| error.to_string())?;
+        let read = (&mut self.reader)
+            .take(MAX_LINE_BYTES as u64)
+            .read_until(b'\n', &mut self.line)
+            .map_err(|error| error.to_string())?;
         if read == 0 {
             return Ok(false);
         }
         (self.number, self.bytes_read) = (self.number + 1, self.bytes_read + read as u64);
         match self.line.ends_with(b"\n") {
             true => Ok(true),
-            false if read == MAX_LINE_BYTES => Err(self.error_at_line("it is longer than a line may be")),
-            false => Err(self.error_at_line("it has no end: the file was cut, or is still being written")),
+            false if read == MAX_LINE_BYTES => {
+                Err(self.error_at_line("it is longer than a line may be"))
+            }
+            false => {
+                Err(self
+                    .error_at_line("it has no end: the file was cut, or is still being written"))
+            }
         }
     }
 
@@ -399,9 +546,16 @@ impl ExportLineReader<'_> {
     /// follows.
     fn verify_trailer(&mut self, end: &ExportTrailer) -> Result<(), String> {
         if (end.lines, &end.sha256) != (self.number - 1, &lines::checksum_hex(self.hash.clone())) {
-            return Err("its end does not fit what stands before it: it was altered, or lines are missing".into());
+            return Err(
+                "its end does not fit what stands before it: it was altered, or lines are missing"
+                    .into(),
+            );
         }
-        if self.next_line()? { Err("something follows its end".into()) } else { Ok(()) }
+        if self.next_line()? {
+            Err("something follows its end".into())
+        } else {
+            Ok(())
+        }
     }
 
     fn error_at_line(&self, problem: &str) -> String {

@@ -6,7 +6,9 @@ use uuid::Uuid;
 
 use super::value_conversion;
 use crate::domain::alert::ChannelHealth;
-use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType, Requirement, SettingsAuthor, SettingsUpdate};
+use crate::domain::channel::{
+    ChannelKind, ChannelSettings, FieldType, Requirement, SettingsAuthor, SettingsUpdate,
+};
 use crate::domain::import_contents::{ImportedChannel, ImportedSettings};
 use crate::domain::project::ChannelName;
 use crate::domain::timestamp::Timestamp;
@@ -54,20 +56,38 @@ struct ChannelSettingsBuilder<'a> {
 
 /// Converts a row of the table of channels. Settings that are invalid or unknown here are left out,
 /// and the channel is disabled.
-pub(super) fn convert_channel(row: &SourceRow, environment: &ServerEnvironment, now: Timestamp) -> Result<ConvertedChannel, RowError> {
+pub(super) fn convert_channel(
+    row: &SourceRow,
+    environment: &ServerEnvironment,
+    now: Timestamp,
+) -> Result<ConvertedChannel, RowError> {
     let name = row.text("name").unwrap_or_default();
-    let uuid = row.require("code", row.uuid("code")).map_err(|complaint| complaint.with_name(name))?;
+    let uuid = row
+        .require("code", row.uuid("code"))
+        .map_err(|complaint| complaint.with_name(name))?;
     let word = row.text("kind").unwrap_or_default();
     // Aliases exist only on the command line.
     let Some(kind) = ChannelKind::from_name(word).filter(|known| known.name == word) else {
         let why = format!("{word:?} is no kind of channel here");
-        return Ok(ConvertedChannel::Dropped { name: name.into(), uuid, kind: word.into(), reason: why });
+        return Ok(ConvertedChannel::Dropped {
+            name: name.into(),
+            uuid,
+            kind: word.into(),
+            reason: why,
+        });
     };
     let mut changes = Vec::new();
     let name = valid_name(name, &mut changes);
     let text = row.text("value").unwrap_or_default();
     let json = serde_json::from_str(text).unwrap_or_default();
-    let mut given = ChannelSettingsBuilder { kind, source_text: text, json, environment, pairs: Vec::new(), sends_nothing: false };
+    let mut given = ChannelSettingsBuilder {
+        kind,
+        source_text: text,
+        json,
+        environment,
+        pairs: Vec::new(),
+        sends_nothing: false,
+    };
     let is_shown = row.has_column("value");
     let is_read = is_shown && given.read_settings().is_some();
     if !is_read {
@@ -76,22 +96,35 @@ pub(super) fn convert_channel(row: &SourceRow, environment: &ServerEnvironment, 
     let is_silent = is_read && given.sends_nothing;
     given.convert_values(&mut changes);
     let (settings, problem) = given.finish(is_read);
-    let flag = |column: &str, unless_said: bool| row.boolean(column).ok().flatten().unwrap_or(unless_said);
+    let flag =
+        |column: &str, unless_said: bool| row.boolean(column).ok().flatten().unwrap_or(unless_said);
     let disabled = match &settings {
         ImportedSettings::Incomplete { missing: lacks, .. } => {
-            let problem = problem.or((is_shown && !is_read).then(|| "its settings there cannot be read".into()));
+            let problem = problem
+                .or((is_shown && !is_read).then(|| "its settings there cannot be read".into()));
             let problem = problem.map_or(String::new(), |problem| format!(": {problem}"));
-            let reason = format!("{}{}{problem}", ImportedSettings::DISABLED_REASON_PREFIX, lacks.join(", "));
+            let reason = format!(
+                "{}{}{problem}",
+                ImportedSettings::DISABLED_REASON_PREFIX,
+                lacks.join(", ")
+            );
             Some(reason.chars().take(MAX_REASON_CHARS).collect())
         }
-        ImportedSettings::Complete(_) if flag("disabled", false) => Some("it was disabled before it was imported".to_owned()),
-        ImportedSettings::Complete(_) if is_silent => Some("it told neither up nor down before it was imported".into()),
+        ImportedSettings::Complete(_) if flag("disabled", false) => {
+            Some("it was disabled before it was imported".to_owned())
+        }
+        ImportedSettings::Complete(_) if is_silent => {
+            Some("it told neither up nor down before it was imported".into())
+        }
         ImportedSettings::Complete(_) if kind.name == "email" && !flag("email_verified", true) => {
             Some("its address was not confirmed before it was imported".into())
         }
         ImportedSettings::Complete(_) => None,
     };
-    let health = ChannelHealth { disabled: disabled.map(|reason| (now, reason.into())), ..ChannelHealth::default() };
+    let health = ChannelHealth {
+        disabled: disabled.map(|reason| (now, reason.into())),
+        ..ChannelHealth::default()
+    };
     // Any user of the old server may have set the URL. The channel gets the rights of one that was
     // created through the API, unless only the operator may create its kind.
     let operator = match &settings {
@@ -99,7 +132,14 @@ pub(super) fn convert_channel(row: &SourceRow, environment: &ServerEnvironment, 
         ImportedSettings::Incomplete { kind, .. } => kind.operator_only,
     };
     Ok(ConvertedChannel::Imported {
-        channel: ImportedChannel { uuid, name, settings, set_by_operator: operator, health, managed_by: None },
+        channel: ImportedChannel {
+            uuid,
+            name,
+            settings,
+            set_by_operator: operator,
+            health,
+            managed_by: None,
+        },
         changes,
     })
 }
@@ -119,12 +159,20 @@ impl ChannelSettingsBuilder<'_> {
         match self.kind.name {
             "email" => self.read_receiver("to"),
             "webhook" => self.read_webhook(),
-            "slack" | "mattermost" => self.add_setting("url", self.text_or_json_value(&["incoming_webhook", "url"])?),
+            "slack" | "mattermost" => self.add_setting(
+                "url",
+                self.text_or_json_value(&["incoming_webhook", "url"])?,
+            ),
             "discord" => {
                 let url = self.text_or_json_value(&["webhook", "url"])?;
-                self.add_setting("url", url.replacen("https://discordapp.com/", "https://discord.com/", 1))
+                self.add_setting(
+                    "url",
+                    url.replacen("https://discordapp.com/", "https://discord.com/", 1),
+                )
             }
-            "rocketchat" | "googlechat" | "msteamsw" | "victorops" => self.add_setting("url", self.source_text.to_owned()),
+            "rocketchat" | "googlechat" | "msteamsw" | "victorops" => {
+                self.add_setting("url", self.source_text.to_owned())
+            }
             // The integration of the other service expects the format of Healthchecks.
             "spike" | "pagertree" => {
                 self.add_setting("url", self.source_text.to_owned());
@@ -132,7 +180,10 @@ impl ChannelSettingsBuilder<'_> {
             }
             "telegram" => {
                 self.add_setting("chat", self.json_value(&["id"])?);
-                self.add_setting("thread", self.json_value(&["thread_id"]).unwrap_or_default());
+                self.add_setting(
+                    "thread",
+                    self.json_value(&["thread_id"]).unwrap_or_default(),
+                );
                 self.add_from_environment("token", "TELEGRAM_TOKEN")
             }
             "po" => self.read_pushover(),
@@ -150,8 +201,14 @@ impl ChannelSettingsBuilder<'_> {
             "gotify" => {
                 self.add_setting("url", self.json_value(&["url"])?);
                 self.add_setting("token", self.json_value(&["token"])?);
-                self.add_setting("priority", self.json_value(&["priority"]).unwrap_or_default());
-                self.add_setting("priority-up", self.json_value(&["priority_up"]).unwrap_or_default())
+                self.add_setting(
+                    "priority",
+                    self.json_value(&["priority"]).unwrap_or_default(),
+                );
+                self.add_setting(
+                    "priority-up",
+                    self.json_value(&["priority_up"]).unwrap_or_default(),
+                )
             }
             "matrix" => {
                 self.add_setting("room", self.source_text.to_owned());
@@ -167,7 +224,11 @@ impl ChannelSettingsBuilder<'_> {
                     self.add_from_environment("content-down", "WHATSAPP_DOWN_CONTENT_SID");
                     self.add_from_environment("content-up", "WHATSAPP_UP_CONTENT_SID");
                 }
-                match self.environment.get("TWILIO_MESSAGING_SERVICE_SID").filter(|_| self.kind.name != "call") {
+                match self
+                    .environment
+                    .get("TWILIO_MESSAGING_SERVICE_SID")
+                    .filter(|_| self.kind.name != "call")
+                {
                     Some(service) => self.add_setting("service", service.to_owned()),
                     None => self.add_from_environment("from", "TWILIO_FROM"),
                 }
@@ -180,8 +241,14 @@ impl ChannelSettingsBuilder<'_> {
             }
             "github" => {
                 self.add_setting("repo", self.json_value(&["repo"])?);
-                let labels: Vec<_> =
-                    self.json.get("labels").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str).collect();
+                let labels: Vec<_> = self
+                    .json
+                    .get("labels")
+                    .and_then(Json::as_array)
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Json::as_str)
+                    .collect();
                 self.add_setting("labels", labels.join(","))
             }
             "apprise" => self.add_setting("urls", self.source_text.to_owned()),
@@ -190,7 +257,10 @@ impl ChannelSettingsBuilder<'_> {
                 self.add_setting("up-command", self.json_value(&["cmd_up"])?)
             }
             "group" => {
-                let members = self.source_text.split(',').map(|uuid| Uuid::try_parse(uuid).ok().map(|uuid| uuid.to_string()));
+                let members = self
+                    .source_text
+                    .split(',')
+                    .map(|uuid| Uuid::try_parse(uuid).ok().map(|uuid| uuid.to_string()));
                 self.add_setting("channels", members.collect::<Option<Vec<_>>>()?.join(","))
             }
             // Healthchecks has no further kind with a name that is known here.
@@ -200,7 +270,10 @@ impl ChannelSettingsBuilder<'_> {
 
     /// Returns a text or number at a path of the JSON.
     fn json_value(&self, path: &[&str]) -> Option<String> {
-        match path.iter().try_fold(&self.json, |json, key| json.get(key))? {
+        match path
+            .iter()
+            .try_fold(&self.json, |json, key| json.get(key))?
+        {
             Json::String(text) => Some(text.clone()),
             Json::Number(number) => Some(number.to_string()),
             _ => None,
@@ -209,7 +282,11 @@ impl ChannelSettingsBuilder<'_> {
 
     /// Returns the text itself, or the value at a path if the text is JSON.
     fn text_or_json_value(&self, path: &[&str]) -> Option<String> {
-        if self.source_text.starts_with('{') { self.json_value(path) } else { Some(self.source_text.to_owned()) }
+        if self.source_text.starts_with('{') {
+            self.json_value(path)
+        } else {
+            Some(self.source_text.to_owned())
+        }
     }
 
     /// Sets a key, unless the value is empty.
@@ -222,15 +299,29 @@ impl ChannelSettingsBuilder<'_> {
 
     /// Sets a key to the value of a variable, which the old server used for all channels.
     fn add_from_environment(&mut self, key: &str, variable: &str) -> Option<()> {
-        self.add_setting(key, self.environment.get(variable).unwrap_or_default().to_owned())
+        self.add_setting(
+            key,
+            self.environment
+                .get(variable)
+                .unwrap_or_default()
+                .to_owned(),
+        )
     }
 
     /// Converts the recipient and the selection of events.
     fn read_receiver(&mut self, key: &str) -> Option<()> {
         self.add_setting(key, self.text_or_json_value(&["value"])?);
-        let is_on = |key: &str, unless_said: bool| self.json.get(key).and_then(Json::as_bool).unwrap_or(unless_said);
+        let is_on = |key: &str, unless_said: bool| {
+            self.json
+                .get(key)
+                .and_then(Json::as_bool)
+                .unwrap_or(unless_said)
+        };
         // Old text messages were not sent for up unless selected. A call is made for down only.
-        let send = match (is_on("down", true), is_on("up", self.kind.name != "sms" || !self.json.is_object())) {
+        let send = match (
+            is_on("down", true),
+            is_on("up", self.kind.name != "sms" || !self.json.is_object()),
+        ) {
             _ if self.kind.name == "call" => "",
             (true, true) => "",
             (true, false) => "down",
@@ -246,18 +337,31 @@ impl ChannelSettingsBuilder<'_> {
     fn read_webhook(&mut self) -> Option<()> {
         self.json.as_object()?;
         for way in ["down", "up"] {
-            let url = self.json_value(&[&format!("url_{way}")]).unwrap_or_default();
+            let url = self
+                .json_value(&[&format!("url_{way}")])
+                .unwrap_or_default();
             if url.is_empty() {
                 continue;
             }
             self.add_setting(&format!("{way}-url"), url);
-            let method = self.json_value(&[&format!("method_{way}")]).unwrap_or_else(|| "GET".into());
+            let method = self
+                .json_value(&[&format!("method_{way}")])
+                .unwrap_or_else(|| "GET".into());
             // The source stores a body even with a method that sends none.
             if method != "GET" {
-                self.add_setting(&format!("{way}-body"), self.json_value(&[&format!("body_{way}")]).unwrap_or_default());
+                self.add_setting(
+                    &format!("{way}-body"),
+                    self.json_value(&[&format!("body_{way}")])
+                        .unwrap_or_default(),
+                );
             }
             self.add_setting(&format!("{way}-method"), method);
-            let headers = self.json.get(format!("headers_{way}")).and_then(Json::as_object).cloned().unwrap_or_default();
+            let headers = self
+                .json
+                .get(format!("headers_{way}"))
+                .and_then(Json::as_object)
+                .cloned()
+                .unwrap_or_default();
             for (name, value) in headers {
                 self.add_setting(&format!("{way}-header.{name}"), value.as_str()?.to_owned());
             }
@@ -267,7 +371,8 @@ impl ChannelSettingsBuilder<'_> {
 
     fn read_pushover(&mut self) -> Option<()> {
         let mut parts = self.source_text.split('|');
-        let (user, down) = (parts.next()?, parts.next()?);
+        let user = parts.next()?;
+        let down = parts.next()?;
         self.add_setting("user", user.to_owned());
         self.add_setting("priority", down.to_owned());
         self.add_setting("priority-up", parts.next().unwrap_or(down).to_owned());
@@ -276,13 +381,23 @@ impl ChannelSettingsBuilder<'_> {
 
     fn read_ntfy(&mut self) -> Option<()> {
         let url = self.json_value(&["url"])?;
-        let token = self.json_value(&["token"]).filter(|token| !token.is_empty());
+        let token = self
+            .json_value(&["token"])
+            .filter(|token| !token.is_empty());
         self.add_setting("topic", self.json_value(&["topic"])?);
-        self.add_setting("priority", self.json_value(&["priority"]).unwrap_or_default());
-        self.add_setting("priority-up", self.json_value(&["priority_up"]).unwrap_or_default());
+        self.add_setting(
+            "priority",
+            self.json_value(&["priority"]).unwrap_or_default(),
+        );
+        self.add_setting(
+            "priority-up",
+            self.json_value(&["priority_up"]).unwrap_or_default(),
+        );
         match token {
             Some(token) => self.add_setting("token", token),
-            None if url.trim_end_matches('/') == "https://ntfy.sh" => self.add_from_environment("token", "NTFY_SH_TOKEN"),
+            None if url.trim_end_matches('/') == "https://ntfy.sh" => {
+                self.add_from_environment("token", "NTFY_SH_TOKEN")
+            }
             None => Some(()),
         };
         self.add_setting("url", url)
@@ -305,7 +420,9 @@ impl ChannelSettingsBuilder<'_> {
     fn convert_values(&mut self, changes: &mut Vec<String>) {
         let mut headers = Vec::new();
         for (key, value) in &mut self.pairs {
-            let Some(field) = self.kind.fields.iter().find(|field| field.key == key) else { continue };
+            let Some(field) = self.kind.fields.iter().find(|field| field.key == key) else {
+                continue;
+            };
             let converted = match field.field_type {
                 FieldType::Url | FieldType::SecretUrl => value_conversion::convert_url(value),
                 FieldType::MailAddresses(_) => value_conversion::convert_mail_addresses(value),
@@ -316,17 +433,28 @@ impl ChannelSettingsBuilder<'_> {
             }
             match (converted.authorization, key.strip_suffix("-url")) {
                 (None, _) => {}
-                (Some(header), Some(way)) if self.kind.name == "webhook" => headers.push((format!("{way}-header.Authorization"), header)),
+                (Some(header), Some(way)) if self.kind.name == "webhook" => {
+                    headers.push((format!("{way}-header.Authorization"), header))
+                }
                 // Only webhooks have headers. For other kinds, the value is reported unchanged as
                 // invalid.
                 (Some(_), _) => continue,
             }
-            changes.extend(converted.changes.iter().map(|change| format!("{key}: {change}")));
+            changes.extend(
+                converted
+                    .changes
+                    .iter()
+                    .map(|change| format!("{key}: {change}")),
+            );
             *value = converted.value;
         }
         for (name, header) in headers {
             // An explicit header takes precedence, as in the source.
-            if !self.pairs.iter().any(|(key, _)| key.eq_ignore_ascii_case(&name)) {
+            if !self
+                .pairs
+                .iter()
+                .any(|(key, _)| key.eq_ignore_ascii_case(&name))
+            {
                 self.pairs.push((name, header));
             }
         }
@@ -337,20 +465,33 @@ impl ChannelSettingsBuilder<'_> {
     /// users must give count as missing.
     fn finish(self, is_known: bool) -> (ImportedSettings, Option<String>) {
         let Self { kind, pairs, .. } = self;
-        let (mut kept, mut refused, mut problem) = (Vec::new(), Vec::new(), None);
+        let mut kept = Vec::new();
+        let mut refused = Vec::new();
+        let mut problem = None;
         for (key, value) in pairs {
             match ChannelSettings::from_incomplete(kind, [(key.as_str(), value.as_str())]) {
                 Ok(_) => kept.push((key, value)),
                 Err(error) => {
-                    refused.extend(kind.fields.iter().map(|field| field.key).find(|field| matches_field(&key, field)));
+                    refused.extend(
+                        kind.fields
+                            .iter()
+                            .map(|field| field.key)
+                            .find(|field| matches_field(&key, field)),
+                    );
                     problem.get_or_insert_with(|| error.problem().to_owned());
                 }
             }
         }
         let has = |key: &str| kept.iter().any(|(given, _)| given == key);
-        let is_needed = |need: &Requirement| matches!(need, Requirement::Required | Requirement::RequiredToDeliver);
-        let mut lacks: Vec<_> =
-            kind.fields.iter().filter(|field| is_needed(&field.requirement) && !has(field.key)).map(|field| field.key).collect();
+        let is_needed = |need: &Requirement| {
+            matches!(need, Requirement::Required | Requirement::RequiredToDeliver)
+        };
+        let mut lacks: Vec<_> = kind
+            .fields
+            .iter()
+            .filter(|field| is_needed(&field.requirement) && !has(field.key))
+            .map(|field| field.key)
+            .collect();
         if matches!(kind.name, "sms" | "whatsapp") && !has("from") && !has("service") {
             lacks.push("from");
         }
@@ -360,27 +501,48 @@ impl ChannelSettingsBuilder<'_> {
         if !is_known && lacks.is_empty() {
             lacks.extend(example());
         }
-        let tried = kind.example.iter().filter(|(key, _)| lacks.contains(key)).map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let tried = kind
+            .example
+            .iter()
+            .filter(|(key, _)| lacks.contains(key))
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         match ChannelSettings::parse_any_format(kind, kept.iter().cloned().chain(tried)) {
-            Ok(settings) if lacks.is_empty() => return (ImportedSettings::Complete(settings), None),
+            Ok(settings) if lacks.is_empty() => {
+                return (ImportedSettings::Complete(settings), None);
+            }
             Ok(_) => {}
             Err(error) => {
                 problem.get_or_insert_with(|| error.problem().to_owned());
                 if lacks.iter().all(|key| kind.is_key_pattern(key)) {
                     lacks.extend(example());
                 }
-                if ChannelSettings::from_incomplete(kind, kept.iter().map(|(key, value)| (key.as_str(), value.as_str()))).is_err() {
+                if ChannelSettings::from_incomplete(
+                    kind,
+                    kept.iter()
+                        .map(|(key, value)| (key.as_str(), value.as_str())),
+                )
+                .is_err()
+                {
                     kept.clear();
                 }
             }
         }
-        (ImportedSettings::Incomplete { kind, settings: SettingsUpdate::replace_all(kept), missing: lacks.into() }, problem)
+        (
+            ImportedSettings::Incomplete {
+                kind,
+                settings: SettingsUpdate::replace_all(kept),
+                missing: lacks.into(),
+            },
+            problem,
+        )
     }
 }
 
 /// True if a key is that of a field, or matches the pattern of a field.
 fn matches_field(key: &str, field: &str) -> bool {
-    field.strip_suffix("NAME").map_or(field == key, |prefix| key.starts_with(prefix))
+    field
+        .strip_suffix("NAME")
+        .map_or(field == key, |prefix| key.starts_with(prefix))
 }
 
 #[cfg(test)]

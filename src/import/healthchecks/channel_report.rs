@@ -7,7 +7,9 @@ use std::net::IpAddr;
 use uuid::Uuid;
 
 use crate::domain::channel::ChannelSettings;
-use crate::domain::import_contents::{ImportContents, ImportedChannel, ImportedProject, ImportedSettings};
+use crate::domain::import_contents::{
+    ImportContents, ImportedChannel, ImportedProject, ImportedSettings,
+};
 use crate::import::report::{IncompleteChannel, LocalChannel, ReportRemarks, ReportedChannel};
 use crate::outbound::AddressGuard;
 
@@ -24,21 +26,48 @@ pub(super) struct ChannelReportBuilder {
 
 impl ChannelReportBuilder {
     /// Adds an imported channel with its changes.
-    pub(super) fn add_imported(&mut self, project: &ImportedProject, channel: &ImportedChannel, changes: Vec<String>) {
+    pub(super) fn add_imported(
+        &mut self,
+        project: &ImportedProject,
+        channel: &ImportedChannel,
+        changes: Vec<String>,
+    ) {
         let mut changes = changes;
         let kind = match &channel.settings {
             ImportedSettings::Complete(settings) => settings.kind(),
             ImportedSettings::Incomplete { kind, .. } => *kind,
         };
-        let row = |remarks| ReportedChannel::new(project, channel.uuid, channel.name.as_str(), kind.name, remarks);
+        let row = |remarks| {
+            ReportedChannel::new(
+                project,
+                channel.uuid,
+                channel.name.as_str(),
+                kind.name,
+                remarks,
+            )
+        };
         if let ImportedSettings::Incomplete { missing: lacks, .. } = &channel.settings {
-            let reason = channel.health.disabled.as_ref().map(|(_, reason)| reason.to_string());
+            let reason = channel
+                .health
+                .disabled
+                .as_ref()
+                .map(|(_, reason)| reason.to_string());
             // A refused header is left out. No value can be given in its place.
-            let lacks = lacks.iter().copied().filter(|key| !kind.is_key_pattern(key)).collect();
+            let lacks = lacks
+                .iter()
+                .copied()
+                .filter(|key| !kind.is_key_pattern(key))
+                .collect();
             // The channel needs attention anyway, so its changes are listed here and not in a
             // second list.
-            let remarks = reason.into_iter().chain(std::mem::take(&mut changes)).collect();
-            self.incomplete.push(IncompleteChannel { channel: row(remarks), lacks });
+            let remarks = reason
+                .into_iter()
+                .chain(std::mem::take(&mut changes))
+                .collect();
+            self.incomplete.push(IncompleteChannel {
+                channel: row(remarks),
+                lacks,
+            });
         }
         if !changes.is_empty() {
             self.converted.push(row(changes));
@@ -49,7 +78,10 @@ impl ChannelReportBuilder {
         if !channel.set_by_operator {
             let addresses = local_addresses(&channel.settings);
             if !addresses.is_empty() {
-                self.local.push(LocalChannel { channel: row(Vec::new()), addresses });
+                self.local.push(LocalChannel {
+                    channel: row(Vec::new()),
+                    addresses,
+                });
             }
         }
     }
@@ -60,7 +92,11 @@ impl ChannelReportBuilder {
     }
 
     /// Adds a check to the dropped channels of these numbers.
-    pub(super) fn add_check<'a>(&mut self, numbers: impl Iterator<Item = &'a i64>, called: impl Fn() -> String) {
+    pub(super) fn add_check<'a>(
+        &mut self,
+        numbers: impl Iterator<Item = &'a i64>,
+        called: impl Fn() -> String,
+    ) {
         for number in numbers {
             if let Some(row) = self.dropped.get_mut(number) {
                 row.checks.push(called());
@@ -70,10 +106,21 @@ impl ChannelReportBuilder {
 
     /// Adds the checks of each channel and moves all channels to the report.
     pub(super) fn finish(self, imported: &ImportContents, remarks: &mut ReportRemarks) {
-        let Self { mut incomplete, mut converted, mut local, mut shell, dropped } = self;
-        let rows = incomplete.iter_mut().map(|row| &mut row.channel).chain(local.iter_mut().map(|row| &mut row.channel));
-        let mut rows: HashMap<Uuid, Vec<&mut ReportedChannel>> =
-            rows.chain(&mut converted).chain(&mut shell).fold(HashMap::new(), |mut all, row| {
+        let Self {
+            mut incomplete,
+            mut converted,
+            mut local,
+            mut shell,
+            dropped,
+        } = self;
+        let rows = incomplete
+            .iter_mut()
+            .map(|row| &mut row.channel)
+            .chain(local.iter_mut().map(|row| &mut row.channel));
+        let mut rows: HashMap<Uuid, Vec<&mut ReportedChannel>> = rows
+            .chain(&mut converted)
+            .chain(&mut shell)
+            .fold(HashMap::new(), |mut all, row| {
                 all.entry(row.uuid).or_default().push(row);
                 all
             });
@@ -89,7 +136,12 @@ impl ChannelReportBuilder {
         let mut dropped: Vec<_> = dropped.into_iter().collect();
         dropped.sort_by_key(|(number, _)| *number);
         remarks.dropped_channels = dropped.into_iter().map(|(_, row)| row).collect();
-        (remarks.incomplete, remarks.converted, remarks.local, remarks.shell) = (incomplete, converted, local, shell);
+        (
+            remarks.incomplete,
+            remarks.converted,
+            remarks.local,
+            remarks.shell,
+        ) = (incomplete, converted, local, shell);
     }
 }
 
@@ -97,12 +149,20 @@ impl ChannelReportBuilder {
 fn local_addresses(settings: &ImportedSettings) -> Vec<IpAddr> {
     let settings = match settings {
         ImportedSettings::Complete(settings) => settings.clone(),
-        ImportedSettings::Incomplete { kind, settings: given, .. } => match ChannelSettings::from_incomplete(kind, given.pairs()) {
+        ImportedSettings::Incomplete {
+            kind,
+            settings: given,
+            ..
+        } => match ChannelSettings::from_incomplete(kind, given.pairs()) {
             Ok(settings) => settings,
             Err(_) => return Vec::new(),
         },
     };
-    let mut addresses: Vec<_> = settings.urls().filter_map(url_address).filter(|address| AddressGuard::needs_allowance(*address)).collect();
+    let mut addresses: Vec<_> = settings
+        .urls()
+        .filter_map(url_address)
+        .filter(|address| AddressGuard::needs_allowance(*address))
+        .collect();
     addresses.sort_unstable();
     addresses.dedup();
     addresses
@@ -113,10 +173,17 @@ fn url_address(url: &str) -> Option<IpAddr> {
     let authority = url.split_once("://")?.1.split(['/', '?']).next()?;
     let host = match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next()?,
-        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+        None => authority
+            .rsplit_once(':')
+            .map_or(authority, |(host, _)| host),
     };
-    let is_localhost = host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost");
-    if is_localhost { Some(IpAddr::from([127, 0, 0, 1])) } else { host.parse().ok() }
+    let is_localhost =
+        host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost");
+    if is_localhost {
+        Some(IpAddr::from([127, 0, 0, 1]))
+    } else {
+        host.parse().ok()
+    }
 }
 
 #[cfg(test)]
@@ -143,17 +210,42 @@ mod tests {
             windows: Vec::new(),
             checks: Vec::new(),
         };
-        for (value, lists) in [(r#"{"url": "https://g/#", "token": "t"}"#, (0, 1)), (r#"{"url": "https://g/#", "token": ""}"#, (1, 0))] {
-            let columns =
-                [("id", "1"), ("code", "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f"), ("name", "n"), ("kind", "gotify"), ("value", value)];
-            let made = convert_channel(&texts(SourceTable::Channel, &columns), &ServerEnvironment::default(), Timestamp::from_secs(7));
-            let Ok(ConvertedChannel::Imported { channel, changes }) = made else { panic!("it comes") };
+        for (value, lists) in [
+            (r#"{"url": "https://g/#", "token": "t"}"#, (0, 1)),
+            (r#"{"url": "https://g/#", "token": ""}"#, (1, 0)),
+        ] {
+            let columns = [
+                ("id", "1"),
+                ("code", "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f"),
+                ("name", "n"),
+                ("kind", "gotify"),
+                ("value", value),
+            ];
+            let made = convert_channel(
+                &texts(SourceTable::Channel, &columns),
+                &ServerEnvironment::default(),
+                Timestamp::from_secs(7),
+            );
+            let Ok(ConvertedChannel::Imported { channel, changes }) = made else {
+                panic!("it comes")
+            };
             assert!(!changes.is_empty());
             let mut rows = ChannelReportBuilder::default();
             rows.add_imported(&project, &channel, changes.clone());
-            assert_eq!((rows.incomplete.len(), rows.converted.len()), lists, "{value}");
-            let remarks = rows.incomplete.iter().map(|row| &row.channel.remarks).chain(rows.converted.iter().map(|row| &row.remarks));
-            assert!(remarks.flatten().any(|remark| *remark == changes[0]), "{value}");
+            assert_eq!(
+                (rows.incomplete.len(), rows.converted.len()),
+                lists,
+                "{value}"
+            );
+            let remarks = rows
+                .incomplete
+                .iter()
+                .map(|row| &row.channel.remarks)
+                .chain(rows.converted.iter().map(|row| &row.remarks));
+            assert!(
+                remarks.flatten().any(|remark| *remark == changes[0]),
+                "{value}"
+            );
         }
     }
 }

@@ -26,8 +26,17 @@ pub(super) struct ConvertedCheck {
 
 /// Returns the display name of a check: its name, its slug or its UUID.
 pub(super) fn display_name(row: &SourceRow) -> Result<String, RowError> {
-    let named = [row.text("name")?, row.text("slug")?].into_iter().find(|text| !text.is_empty()).map(str::to_owned);
-    named.map_or_else(|| row.require("code", row.uuid("code")).map(|uuid| uuid.to_string()), Ok)
+    let named = [row.text("name")?, row.text("slug")?]
+        .into_iter()
+        .find(|text| !text.is_empty())
+        .map(str::to_owned);
+    named.map_or_else(
+        || {
+            row.require("code", row.uuid("code"))
+                .map(|uuid| uuid.to_string())
+        },
+        Ok,
+    )
 }
 
 /// True if the word is the name, the slug or the UUID of the check.
@@ -37,7 +46,11 @@ pub(super) fn matches_identifier(row: &SourceRow, word: &str) -> Result<bool, Ro
 }
 
 /// Converts a row of the table of checks. Errors include a hint about `--skip`.
-pub(super) fn convert_check(row: &SourceRow, options: &ImportOptions, now: Timestamp) -> Result<ConvertedCheck, RowError> {
+pub(super) fn convert_check(
+    row: &SourceRow,
+    options: &ImportOptions,
+    now: Timestamp,
+) -> Result<ConvertedCheck, RowError> {
     let read = || {
         let mut notes = Vec::new();
         let settings = read_settings(row, options, &mut notes)?;
@@ -46,15 +59,36 @@ pub(super) fn convert_check(row: &SourceRow, options: &ImportOptions, now: Times
         let uuid = row.require("code", row.uuid("code"))?;
         let badge = row.uuid("badge_key")?;
         let created = created.min(now);
-        let (channels, parents, behind, managed) = (Box::default(), Box::default(), None, None);
-        let check = ImportedCheck { uuid, badge, created, settings, channels, parents, state, down_parent: behind, managed_by: managed };
-        Ok(ConvertedCheck { check, has_adjusted_times: is_changed, notes })
+        let channels = Box::default();
+        let parents = Box::default();
+        let behind = None;
+        let managed = None;
+        let check = ImportedCheck {
+            uuid,
+            badge,
+            created,
+            settings,
+            channels,
+            parents,
+            state,
+            down_parent: behind,
+            managed_by: managed,
+        };
+        Ok(ConvertedCheck {
+            check,
+            has_adjusted_times: is_changed,
+            notes,
+        })
     };
     let name = display_name(row)?;
     read().map_err(|complaint: RowError| complaint.with_name(&name).with_skip_hint())
 }
 
-fn read_settings(row: &SourceRow, options: &ImportOptions, notes: &mut Vec<&'static str>) -> Result<CheckSettings, RowError> {
+fn read_settings(
+    row: &SourceRow,
+    options: &ImportOptions,
+    notes: &mut Vec<&'static str>,
+) -> Result<CheckSettings, RowError> {
     // Stored texts may exceed the current limits.
     let name = Name::from_stored(row.text("name")?);
     // Releases before 2021 had no slugs. The next release derived them like this.
@@ -63,19 +97,28 @@ fn read_settings(row: &SourceRow, options: &ImportOptions, notes: &mut Vec<&'sta
         false => Slug::from_name(&name),
     };
     let mut seconds = |column: &'static str, default: Seconds| {
-        let Some(micros) = row.duration_micros(column)? else { return Ok(default) };
+        let Some(micros) = row.duration_micros(column)? else {
+            return Ok(default);
+        };
         let nearest = Seconds::clamped(micros / MICROS_PER_SEC);
         if nearest.get().checked_mul(MICROS_PER_SEC) != Some(micros) {
-            notes.push("with a period or grace that checks do not have here: it becomes the nearest one");
+            notes.push(
+                "with a period or grace that checks do not have here: it becomes the nearest one",
+            );
         }
         Ok(nearest)
     };
-    let (timeout, grace) = (seconds("timeout", Seconds::DAY)?, seconds("grace", Seconds::HOUR)?);
-    let (success_kw, failure_kw) = (first_text(row, &["success_kw", "subject"])?, first_text(row, &["failure_kw", "subject_fail"])?);
-    let [start_kw, success_kw, failure_kw] = [row.text("start_kw")?, success_kw, failure_kw].map(Keywords::from_stored);
+    let timeout = seconds("timeout", Seconds::DAY)?;
+    let grace = seconds("grace", Seconds::HOUR)?;
+    let success_kw = first_text(row, &["success_kw", "subject"])?;
+    let failure_kw = first_text(row, &["failure_kw", "subject_fail"])?;
+    let [start_kw, success_kw, failure_kw] =
+        [row.text("start_kw")?, success_kw, failure_kw].map(Keywords::from_stored);
     let fit = name.is_within_limit()
         && slug.is_within_limit()
-        && [&start_kw, &success_kw, &failure_kw].into_iter().all(Keywords::is_within_limit);
+        && [&start_kw, &success_kw, &failure_kw]
+            .into_iter()
+            .all(Keywords::is_within_limit);
     if !fit {
         notes.push("with a name, slug or words that are over a limit of today: they are kept");
     }
@@ -114,7 +157,10 @@ fn read_settings(row: &SourceRow, options: &ImportOptions, notes: &mut Vec<&'sta
 
 /// Returns the text of the first column that exists.
 fn first_text<'a>(row: &'a SourceRow, columns: &[&str]) -> Result<&'a str, RowError> {
-    columns.iter().find(|column| row.has_column(column)).map_or(Ok(""), |column| row.text(column))
+    columns
+        .iter()
+        .find(|column| row.has_column(column))
+        .map_or(Ok(""), |column| row.text(column))
 }
 
 fn read_schedule(row: &SourceRow) -> Result<Option<Arc<Schedule>>, RowError> {
@@ -124,9 +170,18 @@ fn read_schedule(row: &SourceRow) -> Result<Option<Arc<Schedule>>, RowError> {
         "oncalendar" => ScheduleKind::OnCalendar,
         kind => return Err(row.error(format!("kind {kind:?} is unknown"))),
     };
-    let refused = |problem: &str| row.error(format!("schedule: {problem}; leave the check behind with --skip, or change it there"));
-    let schedule = check_input::parse_schedule(row.text("schedule")?).map_err(|problem| refused(&problem))?;
-    if schedule.kind() == wanted { Ok(Some(schedule)) } else { Err(refused("it is of the other kind here")) }
+    let refused = |problem: &str| {
+        row.error(format!(
+            "schedule: {problem}; leave the check behind with --skip, or change it there"
+        ))
+    };
+    let schedule =
+        check_input::parse_schedule(row.text("schedule")?).map_err(|problem| refused(&problem))?;
+    if schedule.kind() == wanted {
+        Ok(Some(schedule))
+    } else {
+        Err(refused("it is of the other kind here"))
+    }
 }
 
 fn read_timezone(row: &SourceRow, options: &ImportOptions) -> Result<Timezone, RowError> {
@@ -137,7 +192,11 @@ fn read_timezone(row: &SourceRow, options: &ImportOptions) -> Result<Timezone, R
     if let Some((_, zone)) = options.timezone_map.iter().find(|(old, _)| old == name) {
         return Ok(zone.clone());
     }
-    Timezone::parse(name).map_err(|error| row.error(format!("tz {name:?} is {error}; say --tz {name}=NEW, or --skip the check")))
+    Timezone::parse(name).map_err(|error| {
+        row.error(format!(
+            "tz {name:?} is {error}; say --tz {name}=NEW, or --skip the check"
+        ))
+    })
 }
 
 /// Converts the state of a check. The flag is true if a time had to be changed.
@@ -154,14 +213,22 @@ fn read_state(
         at.min(now)
     };
     let mut state = CheckState::new(created.min(now));
-    state.status = parse_status(row.text("status")?).ok_or_else(|| row.error("status is none of new, up, down, paused"))?;
+    state.status = parse_status(row.text("status")?)
+        .ok_or_else(|| row.error("status is none of new, up, down, paused"))?;
     state.last_ping = row.timestamp("last_ping")?.map(past);
     let rid = row.uuid("last_start_rid")?;
-    state.run = row.timestamp("last_start")?.map(|start| OngoingRun { start: past(start), rid });
-    state.last_duration = row.duration_micros("last_duration")?.filter(|micros| *micros >= 0);
+    state.run = row.timestamp("last_start")?.map(|start| OngoingRun {
+        start: past(start),
+        rid,
+    });
+    state.last_duration = row
+        .duration_micros("last_duration")?
+        .filter(|micros| *micros >= 0);
     let n_pings = row.integer("n_pings")?.unwrap_or(0);
     // The column is an integer of 32 bits.
-    state.n_pings = u32::try_from(n_pings).map_err(|_| row.error("n_pings is negative or too large"))?.into();
+    state.n_pings = u32::try_from(n_pings)
+        .map_err(|_| row.error("n_pings is negative or too large"))?
+        .into();
     if state.status == Status::Up && state.last_ping.is_none() {
         notes.push("up without a ping: they are new");
         state.status = Status::New;

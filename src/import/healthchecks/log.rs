@@ -10,7 +10,9 @@ use uuid::Uuid;
 
 use crate::domain::flip::{Flip, FlipCause};
 use crate::domain::import_contents::{ImportedFlip, ImportedPing};
-use crate::domain::ping::{MAX_BODY_BYTES, PingKind, PingMethod, PingOrigin, PingScheme, truncate_user_agent};
+use crate::domain::ping::{
+    MAX_BODY_BYTES, PingKind, PingMethod, PingOrigin, PingScheme, truncate_user_agent,
+};
 use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
 use crate::import::report::{ImportTally, ReportedKind};
@@ -62,7 +64,9 @@ pub(super) struct CheckLog {
 
 /// Parses the name of a status.
 pub(super) fn parse_status(word: &str) -> Option<Status> {
-    [Status::New, Status::Up, Status::Down, Status::Paused].into_iter().find(|status| status.name() == word)
+    [Status::New, Status::Up, Status::Down, Status::Paused]
+        .into_iter()
+        .find(|status| status.name() == word)
 }
 
 impl CheckLog {
@@ -80,19 +84,40 @@ impl CheckLog {
     /// Returns the newest flip; `None` if there is none. Flips keep the order in which they were
     /// logged. No flip is earlier than its predecessor.
     pub(super) fn last_flip(&self) -> Option<LastFlip> {
-        self.last_logged_flip.map(|(flip, _)| LastFlip { at: self.latest_flip_time.unwrap_or(flip.at), ..flip })
+        self.last_logged_flip.map(|(flip, _)| LastFlip {
+            at: self.latest_flip_time.unwrap_or(flip.at),
+            ..flip
+        })
     }
 
     /// Converts a flip. An old one is only counted. The time may be in the future.
-    pub(super) fn convert_flip(&mut self, row: &SourceRow, now: Timestamp, tally: &mut ImportTally) -> Option<ImportedFlip> {
+    pub(super) fn convert_flip(
+        &mut self,
+        row: &SourceRow,
+        now: Timestamp,
+        tally: &mut ImportTally,
+    ) -> Option<ImportedFlip> {
         let read = || {
             let created = row.require("created", row.timestamp("created"))?;
-            let word = |column| parse_status(row.text(column)?).ok_or_else(|| row.error(format!("{column} is no status")));
+            let word = |column| {
+                parse_status(row.text(column)?)
+                    .ok_or_else(|| row.error(format!("{column} is no status")))
+            };
             let is_told = row.timestamp("processed")?.is_some();
-            Ok((created, word("old_status")?, word("new_status")?, is_told, row.id("id")?))
+            Ok((
+                created,
+                word("old_status")?,
+                word("new_status")?,
+                is_told,
+                row.id("id")?,
+            ))
         };
         let Ok((created, from, to, is_told, number)) = read().map_err(|_: RowError| ()) else {
-            tally.add_dropped(ReportedKind::Flips, 1, "with a time or a status that cannot be read");
+            tally.add_dropped(
+                ReportedKind::Flips,
+                1,
+                "with a time or a status that cannot be read",
+            );
             return None;
         };
         let at = created.min(now);
@@ -102,7 +127,15 @@ impl CheckLog {
             _ => FlipCause::Unknown,
         };
         if self.last_logged_flip.is_none_or(|(_, last)| last < number) {
-            self.last_logged_flip = Some((LastFlip { at, from, cause, is_notified: is_told }, number));
+            self.last_logged_flip = Some((
+                LastFlip {
+                    at,
+                    from,
+                    cause,
+                    is_notified: is_told,
+                },
+                number,
+            ));
         }
         if created <= now {
             self.latest_flip_time = self.latest_flip_time.max(Some(at));
@@ -113,13 +146,30 @@ impl CheckLog {
         }
         tally.add_carried(ReportedKind::Flips, 1);
         if row.boolean("guessed").ok().flatten().unwrap_or(false) {
-            tally.add_note(ReportedKind::Flips, Some(1), "taken for pauses and resumes: an API does not tell them from downtimes");
+            tally.add_note(
+                ReportedKind::Flips,
+                Some(1),
+                "taken for pauses and resumes: an API does not tell them from downtimes",
+            );
         }
         if created > now {
             tally.add_changed(ReportedKind::Flips, 1);
-            tally.add_note(ReportedKind::Flips, Some(1), "from the future: they become of now");
+            tally.add_note(
+                ReportedKind::Flips,
+                Some(1),
+                "from the future: they become of now",
+            );
         }
-        Some(ImportedFlip { check: self.uuid, flip: Flip { at: created, from, to, cause, awaited_since: None } })
+        Some(ImportedFlip {
+            check: self.uuid,
+            flip: Flip {
+                at: created,
+                from,
+                to,
+                cause,
+                awaited_since: None,
+            },
+        })
     }
 
     /// Converts a ping, unless it is too old or has no valid number.
@@ -130,13 +180,21 @@ impl CheckLog {
         now: Timestamp,
         tally: &mut ImportTally,
     ) -> Option<ImportedPing> {
-        let n = row.integer("n").ok().flatten().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
+        let n = row
+            .integer("n")
+            .ok()
+            .flatten()
+            .and_then(|n| u64::try_from(n).ok())
+            .filter(|n| *n > 0);
         let why = match n {
             None => "without a number",
             _ if options.logs == PingLogSelection::None => "left out by --logs none",
             Some(n) if n > self.total_pings => "logged while the source was written",
             Some(n) if self.total_pings - n >= self.ping_limit => "older than the log limit",
-            Some(n) => match (self.block_and_bit(n), row.timestamp("created").ok().flatten()) {
+            Some(n) => match (
+                self.block_and_bit(n),
+                row.timestamp("created").ok().flatten(),
+            ) {
                 ((block, bit), _) if block.present & bit != 0 => "with the number of another",
                 (_, None) => "with a time that cannot be read",
                 (_, Some(created)) => {
@@ -144,7 +202,11 @@ impl CheckLog {
                     if ping.body.len() > MAX_BODY_BYTES {
                         ping.body.truncate(MAX_BODY_BYTES);
                         tally.add_changed(ReportedKind::Bodies, 1);
-                        tally.add_note(ReportedKind::Bodies, Some(1), format!("of more than {MAX_BODY_BYTES} bytes: they are cut"));
+                        tally.add_note(
+                            ReportedKind::Bodies,
+                            Some(1),
+                            format!("of more than {MAX_BODY_BYTES} bytes: they are cut"),
+                        );
                     }
                     return Some(ping);
                 }
@@ -161,7 +223,14 @@ impl CheckLog {
 
     /// Converts the values of a ping. An invalid value becomes the nearest valid one, because the
     /// log must have no gap.
-    fn read_ping(&mut self, n: u64, created: Timestamp, row: &SourceRow, options: &ImportOptions, now: Timestamp) -> ImportedPing {
+    fn read_ping(
+        &mut self,
+        n: u64,
+        created: Timestamp,
+        row: &SourceRow,
+        options: &ImportOptions,
+        now: Timestamp,
+    ) -> ImportedPing {
         let odd = Cell::new(false);
         // An unreadable value is dropped.
         fn kept<T>(odd: &Cell<bool>, read: Result<T, RowError>) -> Option<T> {
@@ -172,7 +241,12 @@ impl CheckLog {
         let kind = match text("kind") {
             "" => PingKind::Success,
             word => {
-                let kinds = [PingKind::Start, PingKind::Fail, PingKind::Log, PingKind::Ignored];
+                let kinds = [
+                    PingKind::Start,
+                    PingKind::Fail,
+                    PingKind::Log,
+                    PingKind::Ignored,
+                ];
                 let known = kinds.into_iter().find(|kind| kind.name() == word);
                 odd.set(odd.get() || known.is_none());
                 known.unwrap_or(PingKind::Log)
@@ -180,7 +254,9 @@ impl CheckLog {
         };
         let (scheme, is_exact) = parse_scheme(text("scheme"));
         let word = text("method");
-        let method = PingMethod::ALL.into_iter().find(|method| method.name() == word);
+        let method = PingMethod::ALL
+            .into_iter()
+            .find(|method| method.name() == word);
         let (remote_addr, is_address) = match text("remote_addr") {
             "" => (None, true),
             text => (parse_address(text), text.parse::<IpAddr>().is_ok()),
@@ -188,13 +264,19 @@ impl CheckLog {
         let exit = kept(&odd, row.integer("exitstatus")).flatten();
         let exit_status = exit.and_then(|status| u8::try_from(status).ok());
         odd.set(odd.get() || !is_exact || !is_address || exit.is_some() && exit_status.is_none());
-        let stored = kept(&odd, row.bytes("body_raw")).flatten().filter(|body| !body.is_empty());
+        let stored = kept(&odd, row.bytes("body_raw"))
+            .flatten()
+            .filter(|body| !body.is_empty());
         let body = stored.unwrap_or_else(|| text("body").as_bytes().to_vec());
         let has_body = !body.is_empty();
         let size = kept(&odd, row.integer("object_size")).flatten();
         let is_elsewhere = body.is_empty() && size.is_some_and(|size| size > 0);
-        let origin =
-            PingOrigin { scheme, method: method.unwrap_or(PingMethod::None), remote_addr, user_agent: truncate_user_agent(text("ua")) };
+        let origin = PingOrigin {
+            scheme,
+            method: method.unwrap_or(PingMethod::None),
+            remote_addr,
+            user_agent: truncate_user_agent(text("ua")),
+        };
         let ping = ImportedPing {
             check: self.uuid,
             n,
@@ -203,7 +285,11 @@ impl CheckLog {
             origin,
             rid: kept(&odd, row.uuid("rid")).flatten(),
             exit_status,
-            body: if options.logs == PingLogSelection::All { Bytes::from(body) } else { Bytes::new() },
+            body: if options.logs == PingLogSelection::All {
+                Bytes::from(body)
+            } else {
+                Bytes::new()
+            },
         };
         let (block, bit) = self.block_and_bit(n);
         let set = |bits: &mut u64, is_set: bool| *bits |= if is_set { bit } else { 0 };
@@ -224,7 +310,11 @@ impl CheckLog {
         for (expected, (age, block)) in (0..).zip(&self.blocks) {
             is_whole &= expected == *age;
             // Number of consecutive pings from the newest of the block.
-            let run = if is_whole { block.present.trailing_ones() } else { 0 };
+            let run = if is_whole {
+                block.present.trailing_ones()
+            } else {
+                0
+            };
             let comes = u64::MAX.checked_shl(run).map_or(u64::MAX, |beyond| !beyond);
             for (count, bits) in [
                 (&mut *pings, block.present),
@@ -237,13 +327,25 @@ impl CheckLog {
             ] {
                 *count += u64::from((bits & comes).count_ones());
             }
-            tally.add_dropped(ReportedKind::Pings, u64::from((block.present & !comes).count_ones()), "before a gap in their numbers");
+            tally.add_dropped(
+                ReportedKind::Pings,
+                u64::from((block.present & !comes).count_ones()),
+                "before a gap in their numbers",
+            );
             is_whole &= run == 64;
         }
         tally.add_carried(ReportedKind::Pings, *pings);
         tally.add_changed(ReportedKind::Pings, *changed);
-        tally.add_note(ReportedKind::Pings, Some(*future), "from the future: they become of now");
-        tally.add_note(ReportedKind::Pings, Some(*method), "with a method that is not kept");
+        tally.add_note(
+            ReportedKind::Pings,
+            Some(*future),
+            "from the future: they become of now",
+        );
+        tally.add_note(
+            ReportedKind::Pings,
+            Some(*method),
+            "with a method that is not kept",
+        );
         tally.add_note(
             ReportedKind::Pings,
             Some(*odd),
@@ -267,15 +369,34 @@ fn parse_scheme(text: &str) -> (PingScheme, bool) {
         return (exact, true);
     }
     // The first scheme is that of the client.
-    let first = text.split(',').next().unwrap_or_default().trim().to_ascii_lowercase();
-    (if matches!(first.as_str(), "https" | "wss") { PingScheme::Https } else { PingScheme::Http }, false)
+    let first = text
+        .split(',')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    (
+        if matches!(first.as_str(), "https" | "wss") {
+            PingScheme::Https
+        } else {
+            PingScheme::Http
+        },
+        false,
+    )
 }
 
 /// Parses an address with or without brackets and port, as proxies write it; `None` if it is not an
 /// address, such as `unknown`.
 fn parse_address(text: &str) -> Option<IpAddr> {
-    let text = text.split(',').next().unwrap_or_default().trim().trim_matches('"');
-    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let text = text
+        .split(',')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .trim_matches('"');
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
     let parsed = bare.unwrap_or(text).parse().ok();
     parsed.or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }

@@ -5,9 +5,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use uuid::Uuid;
 
 use super::secret_verification::{self, SecretVerdict};
-use crate::domain::import_contents::{ImportedKey, ImportedKeySecret, ImportedProject, ImportedUser};
+use crate::domain::import_contents::{
+    ImportedKey, ImportedKeySecret, ImportedProject, ImportedUser,
+};
 use crate::domain::legacy_keys::{LegacyBadgeKey, LegacyKey, LegacyKeyDigest, LegacySecret};
-use crate::domain::project::{DEFAULT_PING_LOG_LIMIT, KeyAccess, KeyHash, KeyLabel, KeySecret, PingKey, ProjectKey, ProjectName};
+use crate::domain::project::{
+    DEFAULT_PING_LOG_LIMIT, KeyAccess, KeyHash, KeyLabel, KeySecret, PingKey, ProjectKey,
+    ProjectName,
+};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::{Membership, UserName, UserPreferences};
 use crate::import::ImportOptions;
@@ -30,9 +35,14 @@ pub(super) struct ProjectOwners {
 impl ProjectOwners {
     pub(super) fn from_rows(users: &[SourceRow], profiles: &[SourceRow]) -> Result<Self, RowError> {
         let address = |row: &SourceRow| Ok((row.id("id")?, row.text("email")?.to_owned()));
-        let limit = |row: &SourceRow| Ok(row.integer("user_id")?.zip(row.integer("ping_log_limit")?));
+        let limit =
+            |row: &SourceRow| Ok(row.integer("user_id")?.zip(row.integer("ping_log_limit")?));
         let addresses = users.iter().map(address).collect::<Result<_, RowError>>()?;
-        let limits = profiles.iter().map(limit).filter_map(Result::transpose).collect::<Result<_, RowError>>()?;
+        let limits = profiles
+            .iter()
+            .map(limit)
+            .filter_map(Result::transpose)
+            .collect::<Result<_, RowError>>()?;
         Ok(Self { addresses, limits })
     }
 }
@@ -52,7 +62,11 @@ pub(super) struct ProjectConverter<'a> {
 
 impl ProjectConverter<'_> {
     /// Converts a row; `None` if the project is not selected.
-    pub(super) fn convert_project(&mut self, row: &SourceRow, tally: &mut ImportTally) -> Result<Option<ImportedProject>, RowError> {
+    pub(super) fn convert_project(
+        &mut self,
+        row: &SourceRow,
+        tally: &mut ImportTally,
+    ) -> Result<Option<ImportedProject>, RowError> {
         let uuid = row.require("code", row.uuid("code"))?;
         let name = row.text("name")?;
         let owner = row.id("owner_id")?;
@@ -60,37 +74,71 @@ impl ProjectConverter<'_> {
         // Healthchecks shows a project without a name under the address of its owner.
         let shown = if name.is_empty() { address } else { name };
         let text = uuid.to_string();
-        let chosen = self.options.projects.iter().find(|chosen| [name, shown, &text].contains(&chosen.source_name.as_str()));
+        let chosen = self
+            .options
+            .projects
+            .iter()
+            .find(|chosen| [name, shown, &text].contains(&chosen.source_name.as_str()));
         if chosen.is_none() && !self.options.projects.is_empty() {
             tally.add_dropped(ReportedKind::Projects, 1, "not asked for");
             return Ok(None);
         }
-        self.matched.extend(chosen.map(|chosen| chosen.source_name.clone()));
-        let wanted = chosen.and_then(|chosen| chosen.new_name.as_ref()).map_or(shown, ProjectName::as_str);
+        self.matched
+            .extend(chosen.map(|chosen| chosen.source_name.clone()));
+        let wanted = chosen
+            .and_then(|chosen| chosen.new_name.as_ref())
+            .map_or(shown, ProjectName::as_str);
         if wanted.is_empty() {
-            return Err(row.error(format!("it has no name, and its owner is not there; say --project {uuid}=NAME")));
+            return Err(row.error(format!(
+                "it has no name, and its owner is not there; say --project {uuid}=NAME"
+            )));
         }
         let own = self.unique_name(wanted);
-        let parsed =
-            ProjectName::parse(&own).map_err(|problem| row.error(format!("{problem}; say --project {uuid}=NAME")).with_name(name))?;
+        let parsed = ProjectName::parse(&own).map_err(|problem| {
+            row.error(format!("{problem}; say --project {uuid}=NAME"))
+                .with_name(name)
+        })?;
         tally.add_carried(ReportedKind::Projects, 1);
         if own != name {
             tally.add_changed(ReportedKind::Projects, 1);
-            tally.add_note(ReportedKind::Projects, None, format!("{:?} is called {:?}", shorten_name(name), shorten_name(&own)));
+            tally.add_note(
+                ReportedKind::Projects,
+                None,
+                format!(
+                    "{:?} is called {:?}",
+                    shorten_name(name),
+                    shorten_name(&own)
+                ),
+            );
         }
         self.used_names.insert(own);
         let badge_key = match row.text("badge_key")? {
             key if key.is_empty() || key.contains('/') => text.as_str(),
             key => key,
         };
-        let limit = self.owners.limits.get(&owner).copied().unwrap_or(DEFAULT_PING_LOG_LIMIT.into());
+        let limit = self
+            .owners
+            .limits
+            .get(&owner)
+            .copied()
+            .unwrap_or(DEFAULT_PING_LOG_LIMIT.into());
         let ping_log_limit = u32::try_from(limit).unwrap_or_else(|_| {
-            tally.add_note(ReportedKind::Projects, Some(1), "with a log limit that is out of range: they get that of new projects");
+            tally.add_note(
+                ReportedKind::Projects,
+                Some(1),
+                "with a log limit that is out of range: they get that of new projects",
+            );
             DEFAULT_PING_LOG_LIMIT
         });
-        let old_badge = self.secret.map(|secret| LegacyBadgeKey::for_project(badge_key, secret));
+        let old_badge = self
+            .secret
+            .map(|secret| LegacyBadgeKey::for_project(badge_key, secret));
         if let Some((signature, badge)) = row.text("badge_signature").ok().zip(old_badge.as_ref()) {
-            self.secret_verdict = self.secret_verdict.with_signature(secret_verification::verify_badge_signature(signature, badge));
+            self.secret_verdict =
+                self.secret_verdict
+                    .with_signature(secret_verification::verify_badge_signature(
+                        signature, badge,
+                    ));
         }
         Ok(Some(ImportedProject {
             uuid,
@@ -113,12 +161,23 @@ impl ProjectConverter<'_> {
             let end = format!(" ({number})");
             cut(MAX_NAME_CHARS - end.len()) + &end
         });
-        std::iter::once(cut(MAX_NAME_CHARS)).chain(numbered).find(|name| !self.used_names.contains(name)).unwrap_or_default()
+        std::iter::once(cut(MAX_NAME_CHARS))
+            .chain(numbered)
+            .find(|name| !self.used_names.contains(name))
+            .unwrap_or_default()
     }
 
-    fn convert_keys(&self, row: &SourceRow, project: &ProjectName, tally: &mut ImportTally) -> Result<Vec<ImportedKey>, RowError> {
+    fn convert_keys(
+        &self,
+        row: &SourceRow,
+        project: &ProjectName,
+        tally: &mut ImportTally,
+    ) -> Result<Vec<ImportedKey>, RowError> {
         let mut keys = Vec::new();
-        for (column, access) in [("api_key", KeyAccess::ReadWrite), ("api_key_readonly", KeyAccess::ReadOnly)] {
+        for (column, access) in [
+            ("api_key", KeyAccess::ReadWrite),
+            ("api_key_readonly", KeyAccess::ReadOnly),
+        ] {
             let text = row.text(column)?;
             let secret = match text.split_once('.') {
                 _ if text.is_empty() => continue,
@@ -127,8 +186,13 @@ impl ProjectConverter<'_> {
                     _ => KeySecret::ReadWrite(KeyHash::of_key(text.as_bytes())),
                 }),
                 Some((_, digest)) => {
-                    let Some(digest) = decode_hex(digest).and_then(|digest| digest.try_into().ok()) else {
-                        tally.add_dropped(ReportedKind::ApiKeys, 1, "neither a key nor the digest of one");
+                    let Some(digest) = decode_hex(digest).and_then(|digest| digest.try_into().ok())
+                    else {
+                        tally.add_dropped(
+                            ReportedKind::ApiKeys,
+                            1,
+                            "neither a key nor the digest of one",
+                        );
                         continue;
                     };
                     if self.secret.is_none() {
@@ -136,26 +200,40 @@ impl ProjectConverter<'_> {
                         tally.add_dropped(
                             ReportedKind::ApiKeys,
                             1,
-                            "hashed: give --env-file or --secret-key-file with the SECRET_KEY of the old server",
+                            "hashed: give --env-file or --secret-key-file with the SECRET_KEY of \
+                             the old server",
                         );
                         tally.add_note(
                             ReportedKind::ApiKeys,
                             None,
-                            format!("or overdue key create --project {name:?} --access {}", access.name()),
+                            format!(
+                                "or overdue key create --project {name:?} --access {}",
+                                access.name()
+                            ),
                         );
                         continue;
                     }
                     let note = match self.secret_verdict {
-                        SecretVerdict::Unknown => "hashed, known by the given SECRET_KEY if the old server ran with it",
+                        SecretVerdict::Unknown => {
+                            "hashed, known by the given SECRET_KEY if the old server ran with it"
+                        }
                         SecretVerdict::Correct => "hashed, known by the SECRET_KEY",
-                        SecretVerdict::Incorrect(_) => "hashed, refused unless the old server ran with the given SECRET_KEY",
+                        SecretVerdict::Incorrect(_) => {
+                            "hashed, refused unless the old server ran with the given SECRET_KEY"
+                        }
                     };
                     tally.add_note(ReportedKind::ApiKeys, Some(1), note);
-                    ImportedKeySecret::Legacy { access, secret_index: 0, digest: LegacyKeyDigest(digest) }
+                    ImportedKeySecret::Legacy {
+                        access,
+                        secret_index: 0,
+                        digest: LegacyKeyDigest(digest),
+                    }
                 }
             };
             let hint = match text.split_once('.') {
-                Some((start, _)) => LegacyKey::prefix(access == KeyAccess::ReadOnly).to_owned() + start,
+                Some((start, _)) => {
+                    LegacyKey::prefix(access == KeyAccess::ReadOnly).to_owned() + start
+                }
                 None => text.chars().take(ProjectKey::HINT_LENGTH).collect(),
             };
             keys.push(imported_key(secret, &hint));
@@ -166,7 +244,10 @@ impl ProjectConverter<'_> {
             text => match PingKey::parse(text) {
                 Some(key) => {
                     let hint: String = text.chars().take(ProjectKey::HINT_LENGTH).collect();
-                    keys.push(self::imported_key(ImportedKeySecret::Native(KeySecret::Ping(key)), &hint));
+                    keys.push(self::imported_key(
+                        ImportedKeySecret::Native(KeySecret::Ping(key)),
+                        &hint,
+                    ));
                     tally.add_carried(ReportedKind::PingKeys, 1);
                 }
                 None => {
@@ -174,7 +255,9 @@ impl ProjectConverter<'_> {
                     tally.add_dropped(
                         ReportedKind::PingKeys,
                         1,
-                        format!("not 1 to {most} of A-Z, a-z, 0-9, hyphen and underscore, or a UUID"),
+                        format!(
+                            "not 1 to {most} of A-Z, a-z, 0-9, hyphen and underscore, or a UUID"
+                        ),
                     );
                 }
             },
@@ -185,15 +268,29 @@ impl ProjectConverter<'_> {
 
 /// Returns a key with a secret and a hint; its other properties are unknown.
 fn imported_key(secret: ImportedKeySecret, hint: &str) -> ImportedKey {
-    let hint = hint.chars().take(ProjectKey::MAX_IMPORTED_HINT_LENGTH).collect();
-    ImportedKey { secret, hint, label: KeyLabel::default(), created: None, last_use: None, managed_by: None }
+    let hint = hint
+        .chars()
+        .take(ProjectKey::MAX_IMPORTED_HINT_LENGTH)
+        .collect();
+    ImportedKey {
+        secret,
+        hint,
+        label: KeyLabel::default(),
+        created: None,
+        last_use: None,
+        managed_by: None,
+    }
 }
 
 /// Cuts a name to the length that fits in a line.
 fn shorten_name(name: &str) -> String {
     let mut chars = name.chars();
     let start: String = chars.by_ref().take(SHOWN_NAME_CHARS).collect();
-    if chars.next().is_some() { start + "…" } else { start }
+    if chars.next().is_some() {
+        start + "…"
+    } else {
+        start
+    }
 }
 
 /// Converts a row of the table of users. `projects` are the imported projects with the membership
@@ -205,7 +302,10 @@ pub(super) fn convert_user(
     now: Timestamp,
     tally: &mut ImportTally,
 ) -> Result<Option<ImportedUser>, RowError> {
-    let address = [row.text("email")?, row.text("username")?].into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+    let address = [row.text("email")?, row.text("username")?]
+        .into_iter()
+        .find(|text| !text.is_empty())
+        .unwrap_or_default();
     let stays = match UserName::parse(address) {
         Ok(name) if taken.insert(name.case_folded()) => Ok(name),
         Ok(_) => Err("another user has this address but for upper and lower case".to_owned()),
@@ -214,25 +314,43 @@ pub(super) fn convert_user(
     let name = match stays {
         Ok(name) => name,
         Err(why) => {
-            tally.add_dropped(ReportedKind::Users, 1, format!("{:?} stays behind: {why}", shorten_name(address)));
+            tally.add_dropped(
+                ReportedKind::Users,
+                1,
+                format!("{:?} stays behind: {why}", shorten_name(address)),
+            );
             return Ok(None);
         }
     };
     // A hash that no password can be checked against is dropped: the user needs a link.
-    let password = row.text("password")?.strip_prefix("argon2").and_then(password::parse);
+    let password = row
+        .text("password")?
+        .strip_prefix("argon2")
+        .and_then(password::parse);
     let owner = row.boolean("is_superuser")?.unwrap_or(false);
-    let mut projects = if owner { Vec::new() } else { projects.get(&row.id("id")?).cloned().unwrap_or_default() };
+    let mut projects = if owner {
+        Vec::new()
+    } else {
+        projects.get(&row.id("id")?).cloned().unwrap_or_default()
+    };
     // If there are two memberships, the greater one counts.
     projects.sort_unstable_by(|(a, least), (b, most)| a.cmp(b).then(most.cmp(least)));
     projects.dedup_by_key(|(uuid, _)| *uuid);
     tally.add_carried(ReportedKind::Users, 1);
     if password.is_none() {
         tally.add_changed(ReportedKind::Users, 1);
-        tally.add_note(ReportedKind::Users, Some(1), "without a password that can be taken over: overdue user link");
+        tally.add_note(
+            ReportedKind::Users,
+            Some(1),
+            "without a password that can be taken over: overdue user link",
+        );
     }
     let disabled = !row.boolean("is_active")?.unwrap_or(true);
     let created = row.timestamp("date_joined")?.unwrap_or(now).min(now);
-    let (uuid, second, taste, managed) = (None, None, UserPreferences::default(), None);
+    let uuid = None;
+    let second = None;
+    let taste = UserPreferences::default();
+    let managed = None;
     Ok(Some(ImportedUser {
         uuid,
         name,
@@ -254,7 +372,11 @@ pub(super) fn read_membership(row: &SourceRow) -> Result<Membership, RowError> {
         "" => !row.boolean("rw")?.unwrap_or(true),
         _ => false,
     };
-    Ok(if is_read_only { Membership::ReadOnly } else { Membership::Member })
+    Ok(if is_read_only {
+        Membership::ReadOnly
+    } else {
+        Membership::Member
+    })
 }
 
 #[cfg(test)]

@@ -43,10 +43,13 @@ impl SecretVerdict {
     pub(super) fn advice(self) -> Option<String> {
         match self {
             Self::Unknown => None,
-            Self::Correct => Some("the SECRET_KEY is right: it signed what lies in the source".into()),
+            Self::Correct => {
+                Some("the SECRET_KEY is right: it signed what lies in the source".into())
+            }
             Self::Incorrect(count) => Some(format!(
-                "the SECRET_KEY seems to be wrong: it signed none of {count} things in the source that the old server signed; with a wrong \
-                 one, hashed API keys are refused, and badge URLs of projects and tags are 404"
+                "the SECRET_KEY seems to be wrong: it signed none of {count} things in the source \
+                 that the old server signed; with a wrong one, hashed API keys are refused, and \
+                 badge URLs of projects and tags are 404"
             )),
         }
     }
@@ -56,11 +59,21 @@ impl SecretVerdict {
 /// as in releases before 2021.
 pub(super) fn verify_session_signature(row: &SourceRow, secret: &LegacySecret) -> Option<bool> {
     let (value, signature) = row.text("session_data").ok()?.rsplit_once(':')?;
-    let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).ok().filter(|signature| signature.len() == 32)?;
+    let signature = BASE64_URL_SAFE_NO_PAD
+        .decode(signature)
+        .ok()
+        .filter(|signature| signature.len() == 32)?;
     // The signed text is a value and a time.
     value.contains(':').then_some(())?;
-    let key = Sha256::new().chain_update(SESSION_SALT).chain_update(secret.as_str()).finalize();
-    let mac = Hmac::<Sha256>::new_from_slice(&key).ok()?.chain_update(value).finalize().into_bytes();
+    let key = Sha256::new()
+        .chain_update(SESSION_SALT)
+        .chain_update(secret.as_str())
+        .finalize();
+    let mac = Hmac::<Sha256>::new_from_slice(&key)
+        .ok()?
+        .chain_update(value)
+        .finalize()
+        .into_bytes();
     Some(mac.as_slice() == signature)
 }
 
@@ -81,23 +94,58 @@ mod tests {
     fn a_signature_proves_a_secret_right_or_wrong() {
         // Django 5.2: signing.dumps({"_auth_user_id": "1"},
         // salt="django.contrib.sessions.SessionStore", compress=True)
-        let session = "eyJfYXV0aF91c2VyX2lkIjoiMSJ9:1x8elk:N8HQR8ov3262IblOrEIwOOBxAUUTTLZ9dnuydb1Zqbk";
+        let session =
+            "eyJfYXV0aF91c2VyX2lkIjoiMSJ9:1x8elk:N8HQR8ov3262IblOrEIwOOBxAUUTTLZ9dnuydb1Zqbk";
         let signed = |data: &str, secret: &str| {
-            verify_session_signature(&texts(SourceTable::Session, &[("session_data", data)]), &LegacySecret::parse(secret).unwrap())
+            verify_session_signature(
+                &texts(SourceTable::Session, &[("session_data", data)]),
+                &LegacySecret::parse(secret).unwrap(),
+            )
         };
-        assert_eq!((signed(session, "s3cret"), signed(session, "s3cret # comment")), (Some(true), Some(false)));
-        assert_eq!((signed("YmFzZTY0", "s3cret"), signed("", "s3cret"), signed("a:b", "s3cret")), (None, None, None));
+        assert_eq!(
+            (
+                signed(session, "s3cret"),
+                signed(session, "s3cret # comment")
+            ),
+            (Some(true), Some(false))
+        );
+        assert_eq!(
+            (
+                signed("YmFzZTY0", "s3cret"),
+                signed("", "s3cret"),
+                signed("a:b", "s3cret")
+            ),
+            (None, None, None)
+        );
         let badge = LegacyBadgeKey::for_project("bk-1", &LegacySecret::parse("s3cret").unwrap());
         let own = BASE64_URL_SAFE_NO_PAD.encode(badge.sign_tag(None));
         assert_eq!(verify_badge_signature(&own[..8], &badge), Some(true));
-        assert_eq!((verify_badge_signature("AAAAAAAA", &badge), verify_badge_signature("", &badge)), (Some(false), None));
+        assert_eq!(
+            (
+                verify_badge_signature("AAAAAAAA", &badge),
+                verify_badge_signature("", &badge)
+            ),
+            (Some(false), None)
+        );
     }
 
     #[test]
     fn one_signature_is_enough() {
-        let proof = |signatures: &[Option<bool>]| signatures.iter().fold(SecretVerdict::default(), |proof, own| proof.with_signature(*own));
+        let proof = |signatures: &[Option<bool>]| {
+            signatures
+                .iter()
+                .fold(SecretVerdict::default(), |proof, own| {
+                    proof.with_signature(*own)
+                })
+        };
         assert_eq!(proof(&[None, None]), SecretVerdict::Unknown);
-        assert_eq!(proof(&[None, Some(false), Some(false)]), SecretVerdict::Incorrect(2));
-        assert_eq!(proof(&[Some(false), Some(true), Some(false)]), SecretVerdict::Correct);
+        assert_eq!(
+            proof(&[None, Some(false), Some(false)]),
+            SecretVerdict::Incorrect(2)
+        );
+        assert_eq!(
+            proof(&[Some(false), Some(true), Some(false)]),
+            SecretVerdict::Correct
+        );
     }
 }

@@ -1,7 +1,12 @@
 use super::super::tests::{NOW, options, texts};
 use super::*;
 
-const PROJECT: [(&str, &str); 4] = [("id", "1"), ("code", "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f"), ("name", "Home"), ("owner_id", "5")];
+const PROJECT: [(&str, &str); 4] = [
+    ("id", "1"),
+    ("code", "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f"),
+    ("name", "Home"),
+    ("owner_id", "5"),
+];
 
 fn check(id: &str, tz: &str) -> SourceRow {
     let code = format!("6f3a0f6e-0c9b-4f0e-9b1b-{id:0>12}");
@@ -21,60 +26,151 @@ fn check(id: &str, tz: &str) -> SourceRow {
 #[test]
 fn what_holds_nothing_is_said_to() {
     let options = options();
-    let new = |rows: Vec<SourceRow>| HealthchecksConverter::new(rows, &options, NOW, &mut Vec::new()).err();
-    assert_eq!(new(Vec::new()).as_deref(), Some("there is no project of a Healthchecks in it"));
-    assert!(new(vec![check("1", "UTC")]).unwrap().starts_with("there are checks but no projects: upgrade"));
+    let new = |rows: Vec<SourceRow>| {
+        HealthchecksConverter::new(rows, &options, NOW, &mut Vec::new()).err()
+    };
+    assert_eq!(
+        new(Vec::new()).as_deref(),
+        Some("there is no project of a Healthchecks in it")
+    );
+    assert!(
+        new(vec![check("1", "UTC")])
+            .unwrap()
+            .starts_with("there are checks but no projects: upgrade")
+    );
     assert_eq!(new(vec![texts(SourceTable::Project, &PROJECT)]), None);
 }
 
 #[test]
 fn everything_that_is_wrong_is_told_up_to_a_limit() {
     let mut complaints = Vec::new();
-    let rows = (0..100).map(|id| check(&id.to_string(), "Nowhere")).chain([texts(SourceTable::Project, &PROJECT)]);
+    let rows = (0..100)
+        .map(|id| check(&id.to_string(), "Nowhere"))
+        .chain([texts(SourceTable::Project, &PROJECT)]);
     let options = options();
     assert!(HealthchecksConverter::new(rows.collect(), &options, NOW, &mut complaints).is_ok());
-    assert_eq!((complaints.len(), complaints[0].to_string().starts_with("api_check 0 (\"0\"): tz \"Nowhere\"")), (MAX_ROW_ERRORS, true));
+    assert_eq!(
+        (
+            complaints.len(),
+            complaints[0]
+                .to_string()
+                .starts_with("api_check 0 (\"0\"): tz \"Nowhere\"")
+        ),
+        (MAX_ROW_ERRORS, true)
+    );
 }
 
 #[test]
 fn logs_of_checks_that_do_not_come_are_counted() {
-    let options = ImportOptions { skipped_checks: vec!["1".into()], ..options() };
-    let rows = vec![check("1", "UTC"), check("2", "UTC"), texts(SourceTable::Project, &PROJECT)];
-    let mut made = HealthchecksConverter::new(rows, &options, NOW, &mut Vec::new()).ok().unwrap();
-    for (table, owner) in [(SourceTable::Ping, "1"), (SourceTable::Flip, "1"), (SourceTable::Ping, "9")] {
-        assert!(made.convert_log_row(&texts(table, &[("id", "1"), ("owner_id", owner)])).is_none());
+    let options = ImportOptions {
+        skipped_checks: vec!["1".into()],
+        ..options()
+    };
+    let rows = vec![
+        check("1", "UTC"),
+        check("2", "UTC"),
+        texts(SourceTable::Project, &PROJECT),
+    ];
+    let mut made = HealthchecksConverter::new(rows, &options, NOW, &mut Vec::new())
+        .ok()
+        .unwrap();
+    for (table, owner) in [
+        (SourceTable::Ping, "1"),
+        (SourceTable::Flip, "1"),
+        (SourceTable::Ping, "9"),
+    ] {
+        assert!(
+            made.convert_log_row(&texts(table, &[("id", "1"), ("owner_id", owner)]))
+                .is_none()
+        );
     }
     let counts = made.tally.json();
     let notes = |what: &str| {
-        counts[what]["notes"].as_array().unwrap().iter().map(|note| note["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        counts[what]["notes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|note| note["text"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
-    assert_eq!(notes("pings"), ["of checks that stay behind", "of checks that are not in it"]);
+    assert_eq!(
+        notes("pings"),
+        ["of checks that stay behind", "of checks that are not in it"]
+    );
     assert_eq!(
         (notes("flips"), notes("checks")),
         (
             vec!["of checks that stay behind".to_owned()],
-            vec!["left out by --skip".to_owned(), "without a badge: they get a new one".into()]
+            vec![
+                "left out by --skip".to_owned(),
+                "without a badge: they get a new one".into()
+            ]
         )
     );
-    assert!(made.convert_log_row(&texts(SourceTable::Ping, &[("id", "3")])).is_none());
+    assert!(
+        made.convert_log_row(&texts(SourceTable::Ping, &[("id", "3")]))
+            .is_none()
+    );
 }
 
 #[test]
 fn what_the_old_server_had_not_told_is_still_to_be_told() {
-    let due = |held| NotificationState::Pending { at: NOW, reason: held };
-    let flip = |from, cause, is_told| Some(LastFlip { at: NOW, from, cause, is_notified: is_told });
+    let due = |held| NotificationState::Pending {
+        at: NOW,
+        reason: held,
+    };
+    let flip = |from, cause, is_told| {
+        Some(LastFlip {
+            at: NOW,
+            from,
+            cause,
+            is_notified: is_told,
+        })
+    };
     for (status, last, wanted) in [
-        (Status::Up, flip(Status::Down, FlipCause::Unknown, false), NotificationState::Notified),
-        (Status::Up, flip(Status::Down, FlipCause::Unknown, true), NotificationState::NotNeeded),
-        (Status::Up, flip(Status::New, FlipCause::Unknown, false), NotificationState::NotNeeded),
+        (
+            Status::Up,
+            flip(Status::Down, FlipCause::Unknown, false),
+            NotificationState::Notified,
+        ),
+        (
+            Status::Up,
+            flip(Status::Down, FlipCause::Unknown, true),
+            NotificationState::NotNeeded,
+        ),
+        (
+            Status::Up,
+            flip(Status::New, FlipCause::Unknown, false),
+            NotificationState::NotNeeded,
+        ),
         (Status::Up, None, NotificationState::NotNeeded),
-        (Status::Down, flip(Status::Up, FlipCause::Fail, false), due(HoldReason::BelowThreshold)),
-        (Status::Down, flip(Status::Up, FlipCause::Late, false), due(HoldReason::ServerOutage)),
-        (Status::Down, flip(Status::Up, FlipCause::Fail, true), NotificationState::Notified),
+        (
+            Status::Down,
+            flip(Status::Up, FlipCause::Fail, false),
+            due(HoldReason::BelowThreshold),
+        ),
+        (
+            Status::Down,
+            flip(Status::Up, FlipCause::Late, false),
+            due(HoldReason::ServerOutage),
+        ),
+        (
+            Status::Down,
+            flip(Status::Up, FlipCause::Fail, true),
+            NotificationState::Notified,
+        ),
         (Status::Down, None, NotificationState::Notified),
-        (Status::Paused, flip(Status::Down, FlipCause::Unknown, false), NotificationState::NotNeeded),
+        (
+            Status::Paused,
+            flip(Status::Down, FlipCause::Unknown, false),
+            NotificationState::NotNeeded,
+        ),
     ] {
-        assert_eq!(initial_notification_state(status, last, NOW), wanted, "{status:?} after {last:?}");
+        assert_eq!(
+            initial_notification_state(status, last, NOW),
+            wanted,
+            "{status:?} after {last:?}"
+        );
     }
 }
 
@@ -89,10 +185,14 @@ fn a_placeholder_that_a_command_no_longer_expands_is_noted() {
         ("kind", "shell"),
         ("value", value),
     ];
-    let rows = vec![texts(SourceTable::Channel, &channel), texts(SourceTable::Project, &PROJECT)];
+    let rows = vec![
+        texts(SourceTable::Channel, &channel),
+        texts(SourceTable::Project, &PROJECT),
+    ];
     let options = options();
-    let made = HealthchecksConverter::new(rows, &options, NOW, &mut Vec::new()).ok().unwrap();
-    let note =
-        "\"sh\": down-command: $NAME stands between single quotes, where the shell leaves it as it is; write \"$NAME\" in double quotes";
+    let made = HealthchecksConverter::new(rows, &options, NOW, &mut Vec::new())
+        .ok()
+        .unwrap();
+    let note = r#""sh": down-command: $NAME stands between single quotes, where the shell leaves it as it is; write "$NAME" in double quotes"#;
     assert_eq!(made.tally.json()["channels"]["notes"][0]["text"], note);
 }

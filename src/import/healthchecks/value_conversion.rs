@@ -17,11 +17,18 @@ pub(super) struct ConvertedValue {
 
 /// Converts a URL. Other values stay unchanged.
 pub(super) fn convert_url(text: &str) -> ConvertedValue {
-    let mut converted = ConvertedValue { value: text.into(), ..ConvertedValue::default() };
-    let Some((scheme, rest)) = text.split_once("://") else { return converted };
+    let mut converted = ConvertedValue {
+        value: text.into(),
+        ..ConvertedValue::default()
+    };
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return converted;
+    };
     let rest = match rest.split_once('#') {
         Some((sent, _)) => {
-            converted.changes.push("the fragment is cut off: it was never sent");
+            converted
+                .changes
+                .push("the fragment is cut off: it was never sent");
             sent
         }
         None => rest,
@@ -30,12 +37,16 @@ pub(super) fn convert_url(text: &str) -> ConvertedValue {
     let (authority, path) = rest.split_at(end);
     let host = match authority.rsplit_once('@') {
         Some(("", host)) => {
-            converted.changes.push("the @ without a user name is left out");
+            converted
+                .changes
+                .push("the @ without a user name is left out");
             host
         }
         Some((user, host)) => {
             converted.authorization = Some(basic_auth_header(user));
-            converted.changes.push("user name and password are a header now");
+            converted
+                .changes
+                .push("user name and password are a header now");
             host
         }
         None => authority,
@@ -48,7 +59,9 @@ pub(super) fn convert_url(text: &str) -> ConvertedValue {
     };
     let path = percent_encode(path);
     if path != rest[end..] {
-        converted.changes.push("characters that no URL has are percent-encoded");
+        converted
+            .changes
+            .push("characters that no URL has are percent-encoded");
     }
     converted.value = format!("{scheme}://{host}{path}");
     converted
@@ -58,20 +71,32 @@ pub(super) fn convert_url(text: &str) -> ConvertedValue {
 /// even without a password (RFC 7617, section 2).
 fn basic_auth_header(userinfo: &str) -> String {
     let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
-    let decoded: Vec<u8> = percent_decode_str(user).chain(*b":").chain(percent_decode_str(password)).collect();
+    let decoded: Vec<u8> = percent_decode_str(user)
+        .chain(*b":")
+        .chain(percent_decode_str(password))
+        .collect();
     format!("Basic {}", BASE64_STANDARD.encode(decoded))
 }
 
 /// Converts mail addresses that are separated by commas.
 pub(super) fn convert_mail_addresses(text: &str) -> ConvertedValue {
     if text.is_ascii() {
-        return ConvertedValue { value: text.into(), ..ConvertedValue::default() };
+        return ConvertedValue {
+            value: text.into(),
+            ..ConvertedValue::default()
+        };
     }
-    let parts = text.split(',').map(|address| match address.rsplit_once('@') {
-        Some((local, host)) => format!("{local}@{}", to_ascii_host(host)),
-        None => address.to_owned(),
-    });
-    ConvertedValue { value: parts.collect::<Vec<_>>().join(","), authorization: None, changes: vec!["the host is written in ASCII"] }
+    let parts = text
+        .split(',')
+        .map(|address| match address.rsplit_once('@') {
+            Some((local, host)) => format!("{local}@{}", to_ascii_host(host)),
+            None => address.to_owned(),
+        });
+    ConvertedValue {
+        value: parts.collect::<Vec<_>>().join(","),
+        authorization: None,
+        changes: vec!["the host is written in ASCII"],
+    }
 }
 
 /// Percent-encodes characters that are invalid in a URL.
@@ -111,16 +136,24 @@ fn encode_punycode(label: &str) -> Option<String> {
         return None;
     }
     const BASE: u32 = 36;
-    let digit = |value: u32| char::from_digit(if value < 26 { value + 10 } else { value - 26 }, BASE);
+    let digit =
+        |value: u32| char::from_digit(if value < 26 { value + 10 } else { value - 26 }, BASE);
     let mut output: String = label.chars().filter(char::is_ascii).collect();
     let basic = u32::try_from(output.len()).ok()?;
     if basic > 0 {
         output.push('-');
     }
-    let (mut code, mut delta, mut bias, mut handled) = (128_u32, 0_u32, 72_u32, basic);
+    let mut code = 128_u32;
+    let mut delta = 0_u32;
+    let mut bias = 72_u32;
+    let mut handled = basic;
     let count = u32::try_from(label.chars().count()).ok()?;
     while handled < count {
-        let next = label.chars().map(u32::from).filter(|own| *own >= code).min()?;
+        let next = label
+            .chars()
+            .map(u32::from)
+            .filter(|own| *own >= code)
+            .min()?;
         delta = delta.checked_add((next - code).checked_mul(handled + 1)?)?;
         code = next;
         for own in label.chars().map(u32::from) {
@@ -130,7 +163,8 @@ fn encode_punycode(label: &str) -> Option<String> {
             if own != code {
                 continue;
             }
-            let (mut rest, mut place) = (delta, BASE);
+            let mut rest = delta;
+            let mut place = BASE;
             loop {
                 let threshold = place.saturating_sub(bias).clamp(1, 26);
                 if rest < threshold {
@@ -142,7 +176,11 @@ fn encode_punycode(label: &str) -> Option<String> {
             }
             output.push(digit(rest)?);
             // RFC 3492, section 6.1.
-            let mut scaled = if handled == basic { delta / 700 } else { delta / 2 };
+            let mut scaled = if handled == basic {
+                delta / 700
+            } else {
+                delta / 2
+            };
             scaled += scaled / (handled + 1);
             let mut steps = 0;
             while scaled > 455 {
@@ -170,7 +208,10 @@ mod tests {
             ("münchen", "mnchen-3ya"),
             ("rīga", "rga-uta"),
             ("他们为什么不说中文", "ihqwcrb4cv8a8dqg056pqjye"),
-            ("почемужеонинеговорятпорусски", "b1abfaaepdrnnbgefbadotcwatmq2g4l"),
+            (
+                "почемужеонинеговорятпорусски",
+                "b1abfaaepdrnnbgefbadotcwatmq2g4l",
+            ),
             ("3年b組金八先生", "3b-ww4c5e180e575a65lsy2b"),
         ] {
             assert_eq!(encode_punycode(label).as_deref(), Some(ascii), "{label}");
@@ -185,9 +226,21 @@ mod tests {
             (format!("{}ž", "a".repeat(62)), false),
             (format!("{}ž", "a".repeat(63)), false),
             // Encoding these would take hours.
-            (('\u{4e00}'..).take(20_000).cycle().take(2_000_000).collect(), false),
+            (
+                ('\u{4e00}'..)
+                    .take(20_000)
+                    .cycle()
+                    .take(2_000_000)
+                    .collect(),
+                false,
+            ),
         ] {
-            assert_eq!(encode_punycode(&label).is_some(), is_encoded, "{}", label.len());
+            assert_eq!(
+                encode_punycode(&label).is_some(),
+                is_encoded,
+                "{}",
+                label.len()
+            );
             let converted = convert_url(&format!("https://{label}.example/"));
             assert_eq!(converted.value.is_ascii(), is_encoded, "{}", label.len());
         }
@@ -196,23 +249,65 @@ mod tests {
     #[test]
     fn urls_and_addresses_are_written_as_they_are_here() {
         for (text, value, authorization, changes) in [
-            ("https://a.example/x?y=$NAME", "https://a.example/x?y=$NAME", None, 0),
-            ("https://user:p%40w@a.example/x", "https://a.example/x", Some("Basic dXNlcjpwQHc="), 1),
+            (
+                "https://a.example/x?y=$NAME",
+                "https://a.example/x?y=$NAME",
+                None,
+                0,
+            ),
+            (
+                "https://user:p%40w@a.example/x",
+                "https://a.example/x",
+                Some("Basic dXNlcjpwQHc="),
+                1,
+            ),
             // As curl sends it.
-            ("https://TOKEN@a.example/x", "https://a.example/x", Some("Basic VE9LRU46"), 1),
-            ("https://a%3Ab:c%3Ad@a.example/x", "https://a.example/x", Some("Basic YTpiOmM6ZA=="), 1),
-            ("https://a%3Ab@a.example/x", "https://a.example/x", Some("Basic YTpiOg=="), 1),
-            ("https://:pw@a.example/x", "https://a.example/x", Some("Basic OnB3"), 1),
+            (
+                "https://TOKEN@a.example/x",
+                "https://a.example/x",
+                Some("Basic VE9LRU46"),
+                1,
+            ),
+            (
+                "https://a%3Ab:c%3Ad@a.example/x",
+                "https://a.example/x",
+                Some("Basic YTpiOmM6ZA=="),
+                1,
+            ),
+            (
+                "https://a%3Ab@a.example/x",
+                "https://a.example/x",
+                Some("Basic YTpiOg=="),
+                1,
+            ),
+            (
+                "https://:pw@a.example/x",
+                "https://a.example/x",
+                Some("Basic OnB3"),
+                1,
+            ),
             ("https://@a.example/x", "https://a.example/x", None, 1),
             ("https://a.example/x#top", "https://a.example/x", None, 1),
-            ("https://Bücher.example:8443/ä b", "https://xn--bcher-kva.example:8443/%C3%A4%20b", None, 2),
+            (
+                "https://Bücher.example:8443/ä b",
+                "https://xn--bcher-kva.example:8443/%C3%A4%20b",
+                None,
+                2,
+            ),
             ("nothing", "nothing", None, 0),
         ] {
             let converted = convert_url(text);
-            assert_eq!((converted.value.as_str(), converted.authorization.as_deref()), (value, authorization), "{text}");
+            assert_eq!(
+                (converted.value.as_str(), converted.authorization.as_deref()),
+                (value, authorization),
+                "{text}"
+            );
             assert_eq!(converted.changes.len(), changes, "{text}");
         }
-        assert_eq!(convert_mail_addresses("ops@bücher.example,a@b.example").value, "ops@xn--bcher-kva.example,a@b.example");
+        assert_eq!(
+            convert_mail_addresses("ops@bücher.example,a@b.example").value,
+            "ops@xn--bcher-kva.example,a@b.example"
+        );
         assert!(convert_mail_addresses("ops@b.example").changes.is_empty());
     }
 }

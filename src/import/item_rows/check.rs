@@ -106,7 +106,11 @@ impl NotificationStateRow {
     fn new(telling: NotificationState, behind: Option<Uuid>) -> Self {
         match telling {
             NotificationState::NotNeeded => Self::Quiet,
-            NotificationState::Pending { at, reason: held } => Self::Due { at: at.micros(), held: held.name().into(), behind },
+            NotificationState::Pending { at, reason: held } => Self::Due {
+                at: at.micros(),
+                held: held.name().into(),
+                behind,
+            },
             NotificationState::Notified => Self::Told,
             NotificationState::Undelivered => Self::Unheard,
         }
@@ -117,8 +121,16 @@ impl NotificationStateRow {
         Some(match self {
             Self::Quiet => (NotificationState::NotNeeded, None),
             Self::Due { at, held, behind } => {
-                let held = HOLD_REASONS.into_iter().find(|known| known.name() == held)?;
-                (NotificationState::Pending { at: Timestamp::from_micros(at), reason: held }, behind)
+                let held = HOLD_REASONS
+                    .into_iter()
+                    .find(|known| known.name() == held)?;
+                (
+                    NotificationState::Pending {
+                        at: Timestamp::from_micros(at),
+                        reason: held,
+                    },
+                    behind,
+                )
             }
             Self::Told => (NotificationState::Notified, None),
             Self::Unheard => (NotificationState::Undelivered, None),
@@ -128,7 +140,17 @@ impl NotificationStateRow {
 
 impl From<ImportedCheck> for ImportCheckRow {
     fn from(check: ImportedCheck) -> Self {
-        let ImportedCheck { uuid, badge, created: _, settings, channels, parents, state, down_parent: behind, managed_by: source } = check;
+        let ImportedCheck {
+            uuid,
+            badge,
+            created: _,
+            settings,
+            channels,
+            parents,
+            state,
+            down_parent: behind,
+            managed_by: source,
+        } = check;
         let filters = settings.filters;
         Self {
             uuid,
@@ -142,14 +164,22 @@ impl From<ImportedCheck> for ImportCheckRow {
             desc: settings.desc.as_str().into(),
             timeout: settings.timeout.get(),
             grace: settings.grace.get(),
-            schedule: settings.schedule.as_ref().map(|schedule| schedule.text().into()),
+            schedule: settings
+                .schedule
+                .as_ref()
+                .map(|schedule| schedule.text().into()),
             tz: settings.tz.name().into(),
             manual_resume: settings.manual_resume,
             post_only: settings.post_only,
             start_kw: settings.start_kw.as_str().into(),
             success_kw: settings.success_kw.as_str().into(),
             failure_kw: settings.failure_kw.as_str().into(),
-            filters: [filters.subject, filters.body, filters.http_body, filters.default_fail],
+            filters: [
+                filters.subject,
+                filters.body,
+                filters.http_body,
+                filters.default_fail,
+            ],
             after: settings.failure_threshold.get(),
             status: state.status.name().into(),
             changed: state.changed.micros(),
@@ -175,14 +205,24 @@ impl ImportCheckRow {
             desc: Description::from_stored(&self.desc),
             timeout: Seconds::parse(self.timeout).map_err(|_| "timeout")?,
             grace: Seconds::parse(self.grace).map_err(|_| "grace")?,
-            schedule: self.schedule.map(|text| Schedule::parse(&text)).transpose().map_err(|_| "schedule")?.map(Arc::new),
+            schedule: self
+                .schedule
+                .map(|text| Schedule::parse(&text))
+                .transpose()
+                .map_err(|_| "schedule")?
+                .map(Arc::new),
             tz: Timezone::parse(&self.tz).map_err(|_| "tz")?,
             manual_resume: self.manual_resume,
             post_only: self.post_only,
             start_kw: Keywords::from_stored(&self.start_kw),
             success_kw: Keywords::from_stored(&self.success_kw),
             failure_kw: Keywords::from_stored(&self.failure_kw),
-            filters: KeywordFilters { subject, body, http_body, default_fail },
+            filters: KeywordFilters {
+                subject,
+                body,
+                http_body,
+                default_fail,
+            },
             failure_threshold: FailureThreshold::parse(self.after.into()).map_err(|_| "after")?,
             ..CheckSettings::default()
         };
@@ -194,7 +234,10 @@ impl ImportCheckRow {
             status: parse_status(&self.status).map_err(|_| "status")?,
             changed: moment(self.changed),
             last_ping: self.last_ping.map(moment),
-            run: self.run.map(|(start, rid)| OngoingRun { start: moment(start), rid }),
+            run: self.run.map(|(start, rid)| OngoingRun {
+                start: moment(start),
+                rid,
+            }),
             last_duration: self.last_duration,
             n_pings: self.n_pings,
             failures: self.failures,

@@ -12,11 +12,16 @@ use super::{decode_bytes, encode_bytes, source_text};
 use crate::domain::alert::{ChannelHealth, DeliveryProof};
 use crate::domain::channel::{ChannelKind, ChannelSettings, SettingsUpdate};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId, WindowId};
-use crate::domain::import_contents::{ImportedChannel, ImportedKey, ImportedKeySecret, ImportedProject, ImportedSettings, ImportedWindow};
+use crate::domain::import_contents::{
+    ImportedChannel, ImportedKey, ImportedKeySecret, ImportedProject, ImportedSettings,
+    ImportedWindow,
+};
 use crate::domain::import_item::ImportItem;
 use crate::domain::legacy_keys::{LegacyBadgeKey, LegacyKeyDigest};
 use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
-use crate::domain::project::{ChannelName, KeyAccess, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, ProjectKey, ProjectName};
+use crate::domain::project::{
+    ChannelName, KeyAccess, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, ProjectKey, ProjectName,
+};
 use crate::domain::schedule::Schedule;
 use crate::domain::text::{Name, Tags};
 use crate::domain::timestamp::Timestamp;
@@ -25,7 +30,10 @@ use crate::domain::timezone::Timezone;
 /// An object that is imported. No `Debug`, because some are secrets.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-#[allow(missing_docs, reason = "see `domain::staged::Staged` and `domain::imported`")]
+#[allow(
+    missing_docs,
+    reason = "see `domain::staged::Staged` and `domain::imported`"
+)]
 pub enum ImportItemRow {
     Project {
         id: u64,
@@ -113,19 +121,38 @@ const MAX_BADGE_KEY_BYTES: usize = 600;
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[allow(missing_docs, reason = "see `domain::window::WindowTimes`")]
 pub enum WindowTimesRow {
-    Once { from: i64, to: i64 },
-    Recurring { schedule: String, tz: String, minutes: u32 },
+    Once {
+        from: i64,
+        to: i64,
+    },
+    Recurring {
+        schedule: String,
+        tz: String,
+        minutes: u32,
+    },
 }
 
 impl From<ImportedKeySecret> for KeySecretRow {
     fn from(secret: ImportedKeySecret) -> Self {
-        let hashed = |access: KeyAccess, secret, digest: &[u8]| Self::Hashed(access.name().into(), secret, encode_bytes(digest));
+        let hashed = |access: KeyAccess, secret, digest: &[u8]| {
+            Self::Hashed(access.name().into(), secret, encode_bytes(digest))
+        };
         match secret {
-            ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash(hash))) => Self::ReadWrite(encode_bytes(&hash)),
-            ImportedKeySecret::Native(KeySecret::ReadOnly(KeyHash(hash))) => Self::ReadOnly(encode_bytes(&hash)),
+            ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash(hash))) => {
+                Self::ReadWrite(encode_bytes(&hash))
+            }
+            ImportedKeySecret::Native(KeySecret::ReadOnly(KeyHash(hash))) => {
+                Self::ReadOnly(encode_bytes(&hash))
+            }
             ImportedKeySecret::Native(KeySecret::Ping(key)) => Self::Ping(key.as_str().into()),
-            ImportedKeySecret::Native(own @ KeySecret::Legacy(key)) => hashed(own.access(), key.secret_number, &key.digest.0),
-            ImportedKeySecret::Legacy { access, secret_index: secret, digest: LegacyKeyDigest(digest) } => hashed(access, secret, &digest),
+            ImportedKeySecret::Native(own @ KeySecret::Legacy(key)) => {
+                hashed(own.access(), key.secret_number, &key.digest.0)
+            }
+            ImportedKeySecret::Legacy {
+                access,
+                secret_index: secret,
+                digest: LegacyKeyDigest(digest),
+            } => hashed(access, secret, &digest),
         }
     }
 }
@@ -136,10 +163,16 @@ impl KeySecretRow {
         Ok(match self {
             Self::ReadWrite(text) => ImportedKeySecret::Native(KeySecret::ReadWrite(hash(&text)?)),
             Self::ReadOnly(text) => ImportedKeySecret::Native(KeySecret::ReadOnly(hash(&text)?)),
-            Self::Ping(key) => ImportedKeySecret::Native(KeySecret::Ping(PingKey::parse(&key).ok_or("not a ping key")?)),
+            Self::Ping(key) => ImportedKeySecret::Native(KeySecret::Ping(
+                PingKey::parse(&key).ok_or("not a ping key")?,
+            )),
             Self::Hashed(access, secret, digest) => {
                 let access = KeyAccess::parse(&access).ok_or("no such access")?;
-                ImportedKeySecret::Legacy { access, secret_index: secret, digest: LegacyKeyDigest(decode_bytes(&digest)?) }
+                ImportedKeySecret::Legacy {
+                    access,
+                    secret_index: secret,
+                    digest: LegacyKeyDigest(decode_bytes(&digest)?),
+                }
             }
         })
     }
@@ -148,10 +181,19 @@ impl KeySecretRow {
 impl From<&WindowTimes> for WindowTimesRow {
     fn from(times: &WindowTimes) -> Self {
         match times {
-            WindowTimes::Once { from, to } => Self::Once { from: from.micros(), to: to.micros() },
-            WindowTimes::Recurring { schedule, tz, minutes } => {
-                Self::Recurring { schedule: schedule.text().into(), tz: tz.name().into(), minutes: *minutes }
-            }
+            WindowTimes::Once { from, to } => Self::Once {
+                from: from.micros(),
+                to: to.micros(),
+            },
+            WindowTimes::Recurring {
+                schedule,
+                tz,
+                minutes,
+            } => Self::Recurring {
+                schedule: schedule.text().into(),
+                tz: tz.name().into(),
+                minutes: *minutes,
+            },
         }
     }
 }
@@ -160,23 +202,36 @@ impl WindowTimesRow {
     fn into_times(self) -> Result<WindowTimes, String> {
         Ok(match self {
             Self::Once { from, to } => {
-                let (from, to) = (Timestamp::from_micros(from), Timestamp::from_micros(to));
+                let from = Timestamp::from_micros(from);
+                let to = Timestamp::from_micros(to);
                 let longest = from.plus_secs(MaintenanceWindow::MAX_MINUTES.cast_signed() * 60);
                 if to <= from || to > longest {
-                    return Err("a window does not end after it begins, or more than 366 days later".into());
+                    return Err(
+                        "a window does not end after it begins, or more than 366 days later".into(),
+                    );
                 }
                 WindowTimes::Once { from, to }
             }
-            Self::Recurring { schedule, tz, minutes } => {
-                let schedule = Schedule::parse(&schedule).map_err(|error| format!("the schedule of a window: {error}"))?;
-                let tz = Timezone::parse(&tz).map_err(|error| format!("the tz of a window: {error}"))?;
+            Self::Recurring {
+                schedule,
+                tz,
+                minutes,
+            } => {
+                let schedule = Schedule::parse(&schedule)
+                    .map_err(|error| format!("the schedule of a window: {error}"))?;
+                let tz =
+                    Timezone::parse(&tz).map_err(|error| format!("the tz of a window: {error}"))?;
                 if !(1..=MaintenanceWindow::MAX_RECURRING_MINUTES).contains(&minutes.into()) {
                     return Err(format!(
                         "a window is open for {minutes} minutes: it may be for 1 to {}",
                         MaintenanceWindow::MAX_RECURRING_MINUTES
                     ));
                 }
-                WindowTimes::Recurring { schedule: Arc::new(schedule), tz, minutes }
+                WindowTimes::Recurring {
+                    schedule: Arc::new(schedule),
+                    tz,
+                    minutes,
+                }
             }
         })
     }
@@ -199,7 +254,9 @@ impl From<ImportItem> for ImportItemRow {
                 uuid: project.uuid,
                 name: project.name.as_str().into(),
                 badge_key: project.badge_key.into(),
-                old_badge: project.legacy_badge.map(|LegacyBadgeKey(key)| encode_bytes(&key)),
+                old_badge: project
+                    .legacy_badge
+                    .map(|LegacyBadgeKey(key)| encode_bytes(&key)),
                 check_limit: project.check_limit,
                 ping_log_limit: project.ping_log_limit,
             },
@@ -213,8 +270,16 @@ impl From<ImportItem> for ImportItemRow {
                 used: key.last_use.map(|used| (used.at.micros(), used.from)),
                 managed: source_text(key.managed_by.as_ref()),
             },
-            ImportItem::Channel { id, project, channel } => Self::from_channel(id, project, *channel),
-            ImportItem::Window { id, project, window } => Self::Window {
+            ImportItem::Channel {
+                id,
+                project,
+                channel,
+            } => Self::from_channel(id, project, *channel),
+            ImportItem::Window {
+                id,
+                project,
+                window,
+            } => Self::Window {
                 id: id.0,
                 project: project.0,
                 uuid: window.uuid,
@@ -223,30 +288,77 @@ impl From<ImportItem> for ImportItemRow {
                 times: (&window.times).into(),
                 managed: source_text(window.managed_by.as_ref()),
             },
-            ImportItem::Check { id, project, badge, check } => {
-                let drawn = if check.badge.is_some() { Uuid::nil() } else { badge };
-                Self::Check { id: id.0, project: project.0, drawn, check: Box::new((*check).into()) }
+            ImportItem::Check {
+                id,
+                project,
+                badge,
+                check,
+            } => {
+                let drawn = if check.badge.is_some() {
+                    Uuid::nil()
+                } else {
+                    badge
+                };
+                Self::Check {
+                    id: id.0,
+                    project: project.0,
+                    drawn,
+                    check: Box::new((*check).into()),
+                }
             }
-            ImportItem::User { id, uuid, user } => Self::User { id: id.0, uuid, user: Box::new((*user).into()) },
+            ImportItem::User { id, uuid, user } => Self::User {
+                id: id.0,
+                uuid,
+                user: Box::new((*user).into()),
+            },
         }
     }
 }
 
 impl ImportItemRow {
     fn from_channel(id: ChannelId, project: ProjectId, channel: ImportedChannel) -> Self {
-        let ImportedChannel { uuid, name, settings, set_by_operator: operator, health, managed_by: source } = channel;
-        let owned = |pairs: &mut dyn Iterator<Item = (&str, &str)>| pairs.map(|(key, value)| (key.into(), value.into())).collect();
-        let (kind, pairs, lacks) = match settings {
-            ImportedSettings::Complete(settings) => (settings.kind().name, owned(&mut settings.pairs()), Vec::new()),
-            ImportedSettings::Incomplete { kind, settings: given, missing: lacks } => {
-                (kind.name, owned(&mut given.pairs()), lacks.iter().map(|key| (*key).into()).collect())
-            }
+        let ImportedChannel {
+            uuid,
+            name,
+            settings,
+            set_by_operator: operator,
+            health,
+            managed_by: source,
+        } = channel;
+        let owned = |pairs: &mut dyn Iterator<Item = (&str, &str)>| {
+            pairs
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect()
         };
-        let (id, project, name) = (id.0, project.0, name.as_str().into());
-        let (disabled, failing, managed) = (issue_row(health.disabled), issue_row(health.failing), source_text(source.as_ref()));
+        let (kind, pairs, lacks) = match settings {
+            ImportedSettings::Complete(settings) => (
+                settings.kind().name,
+                owned(&mut settings.pairs()),
+                Vec::new(),
+            ),
+            ImportedSettings::Incomplete {
+                kind,
+                settings: given,
+                missing: lacks,
+            } => (
+                kind.name,
+                owned(&mut given.pairs()),
+                lacks.iter().map(|key| (*key).into()).collect(),
+            ),
+        };
+        let id = id.0;
+        let project = project.0;
+        let name = name.as_str().into();
+        let disabled = issue_row(health.disabled);
+        let failing = issue_row(health.failing);
+        let managed = source_text(source.as_ref());
         let unsubscribed = health.unsubscribed.into_iter().map(String::from).collect();
         let arrived = health.proof == DeliveryProof::Delivered;
-        let test_failed = if let DeliveryProof::TestFailed(reason) = health.proof { Some(String::from(reason)) } else { None };
+        let test_failed = if let DeliveryProof::TestFailed(reason) = health.proof {
+            Some(String::from(reason))
+        } else {
+            None
+        };
         Self::Channel {
             id,
             project,
@@ -272,15 +384,30 @@ impl ImportItemRow {
     pub fn into_item(self) -> Result<ImportItem, String> {
         let source = |text: Option<String>| super::parse_source(text.as_deref());
         Ok(match self {
-            Self::Project { id, uuid, name, badge_key, old_badge, check_limit, ping_log_limit } => {
-                if badge_key.is_empty() || badge_key.len() > MAX_BADGE_KEY_BYTES || badge_key.contains('/') {
-                    return Err(format!("a badge key has 1 to {MAX_BADGE_KEY_BYTES} bytes, none of them a slash"));
+            Self::Project {
+                id,
+                uuid,
+                name,
+                badge_key,
+                old_badge,
+                check_limit,
+                ping_log_limit,
+            } => {
+                if badge_key.is_empty()
+                    || badge_key.len() > MAX_BADGE_KEY_BYTES
+                    || badge_key.contains('/')
+                {
+                    return Err(format!(
+                        "a badge key has 1 to {MAX_BADGE_KEY_BYTES} bytes, none of them a slash"
+                    ));
                 }
                 let project = ImportedProject {
                     uuid,
                     name: ProjectName::parse(&name)?,
                     badge_key: badge_key.into(),
-                    legacy_badge: old_badge.map(|text| decode_bytes(&text).map(LegacyBadgeKey)).transpose()?,
+                    legacy_badge: old_badge
+                        .map(|text| decode_bytes(&text).map(LegacyBadgeKey))
+                        .transpose()?,
                     check_limit,
                     ping_log_limit,
                     keys: Vec::new(),
@@ -288,18 +415,41 @@ impl ImportItemRow {
                     windows: Vec::new(),
                     checks: Vec::new(),
                 };
-                ImportItem::Project { id: ProjectId(id), project: Box::new(project) }
+                ImportItem::Project {
+                    id: ProjectId(id),
+                    project: Box::new(project),
+                }
             }
-            Self::Key { id, project, secret, hint, label, created, used, managed } => {
+            Self::Key {
+                id,
+                project,
+                secret,
+                hint,
+                label,
+                created,
+                used,
+                managed,
+            } => {
                 let key = ImportedKey {
                     secret: secret.into_secret()?,
-                    hint: hint.chars().take(ProjectKey::MAX_IMPORTED_HINT_LENGTH).collect::<String>().into(),
+                    hint: hint
+                        .chars()
+                        .take(ProjectKey::MAX_IMPORTED_HINT_LENGTH)
+                        .collect::<String>()
+                        .into(),
                     label: KeyLabel::parse(&label)?,
                     created: created.map(Timestamp::from_micros),
-                    last_use: used.map(|(at, from)| KeyUse { at: Timestamp::from_micros(at), from }),
+                    last_use: used.map(|(at, from)| KeyUse {
+                        at: Timestamp::from_micros(at),
+                        from,
+                    }),
                     managed_by: source(managed)?,
                 };
-                ImportItem::Key { id: KeyId(id), project: ProjectId(project), key }
+                ImportItem::Key {
+                    id: KeyId(id),
+                    project: ProjectId(project),
+                    key,
+                }
             }
             Self::Channel {
                 id,
@@ -330,35 +480,103 @@ impl ImportItemRow {
                     // The next mail detects them again.
                     refused: Vec::new(),
                 };
-                let (name, settings, managed) = (ChannelName::parse(&name)?, parse_settings(kind, pairs, &lacks)?, source(managed)?);
-                let channel = Box::new(ImportedChannel { uuid, name, settings, set_by_operator: operator, health, managed_by: managed });
-                ImportItem::Channel { id: ChannelId(id), project: ProjectId(project), channel }
+                let name = ChannelName::parse(&name)?;
+                let settings = parse_settings(kind, pairs, &lacks)?;
+                let managed = source(managed)?;
+                let channel = Box::new(ImportedChannel {
+                    uuid,
+                    name,
+                    settings,
+                    set_by_operator: operator,
+                    health,
+                    managed_by: managed,
+                });
+                ImportItem::Channel {
+                    id: ChannelId(id),
+                    project: ProjectId(project),
+                    channel,
+                }
             }
-            Self::Window { id, project, uuid, name, tags, times, managed } => {
+            Self::Window {
+                id,
+                project,
+                uuid,
+                name,
+                tags,
+                times,
+                managed,
+            } => {
                 let name = Name::parse(&name).map_err(|_| "the name of a window")?;
-                let (tags, times, managed) = (Tags::from_stored(&tags), times.into_times()?, source(managed)?);
-                let window = Box::new(ImportedWindow { uuid, name, tags, times, managed_by: managed });
-                ImportItem::Window { id: WindowId(id), project: ProjectId(project), window }
+                let tags = Tags::from_stored(&tags);
+                let times = times.into_times()?;
+                let managed = source(managed)?;
+                let window = Box::new(ImportedWindow {
+                    uuid,
+                    name,
+                    tags,
+                    times,
+                    managed_by: managed,
+                });
+                ImportItem::Window {
+                    id: WindowId(id),
+                    project: ProjectId(project),
+                    window,
+                }
             }
-            Self::Check { id, project, drawn, check } => {
-                let check = check.into_check().map_err(|field| format!("the {field} of a check"))?;
+            Self::Check {
+                id,
+                project,
+                drawn,
+                check,
+            } => {
+                let check = check
+                    .into_check()
+                    .map_err(|field| format!("the {field} of a check"))?;
                 if check.badge.is_none() && drawn.is_nil() {
                     return Err("a check has no badge".into());
                 }
-                ImportItem::Check { id: CheckId(id), project: ProjectId(project), badge: drawn, check: Box::new(check) }
+                ImportItem::Check {
+                    id: CheckId(id),
+                    project: ProjectId(project),
+                    badge: drawn,
+                    check: Box::new(check),
+                }
             }
-            Self::User { id, uuid, user } => ImportItem::User { id: UserId(id), uuid, user: Box::new(user.into_user(uuid)?) },
+            Self::User { id, uuid, user } => ImportItem::User {
+                id: UserId(id),
+                uuid,
+                user: Box::new(user.into_user(uuid)?),
+            },
         })
     }
 }
 
 /// Parses the settings of a channel: complete if no setting is listed as missing.
-fn parse_settings(kind: &'static ChannelKind, pairs: Vec<(String, String)>, lacks: &[String]) -> Result<ImportedSettings, String> {
+fn parse_settings(
+    kind: &'static ChannelKind,
+    pairs: Vec<(String, String)>,
+    lacks: &[String],
+) -> Result<ImportedSettings, String> {
     if lacks.is_empty() {
         // A channel from before a setting became mandatory may lack it.
-        return Ok(ImportedSettings::Complete(ChannelSettings::from_incomplete(kind, pairs).map_err(|error| error.to_string())?));
+        return Ok(ImportedSettings::Complete(
+            ChannelSettings::from_incomplete(kind, pairs).map_err(|error| error.to_string())?,
+        ));
     }
-    let known = |key: &String| kind.fields.iter().map(|field| field.key).find(|known| known == key);
-    let lacks = lacks.iter().map(known).collect::<Option<_>>().ok_or("a channel lacks a setting that its kind does not have")?;
-    Ok(ImportedSettings::Incomplete { kind, settings: SettingsUpdate::replace_all(pairs), missing: lacks })
+    let known = |key: &String| {
+        kind.fields
+            .iter()
+            .map(|field| field.key)
+            .find(|known| known == key)
+    };
+    let lacks = lacks
+        .iter()
+        .map(known)
+        .collect::<Option<_>>()
+        .ok_or("a channel lacks a setting that its kind does not have")?;
+    Ok(ImportedSettings::Incomplete {
+        kind,
+        settings: SettingsUpdate::replace_all(pairs),
+        missing: lacks,
+    })
 }

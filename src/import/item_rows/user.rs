@@ -62,17 +62,37 @@ impl From<UserPreferences> for PreferencesRow {
 
 impl PreferencesRow {
     fn into_preferences(self) -> Result<UserPreferences, &'static str> {
-        let zone = self.zone.map(|zone| Timezone::parse(&zone).map_err(|_| "the zone of a user is unknown")).transpose()?;
-        let rows = ListPreferences::parse_page_size(&self.rows.to_string()).ok_or("a list has no such number of rows")?;
-        let list = ListPreferences { order: SortOrder::parse(&self.sort).ok_or("a list has no such order")?, page_size: rows };
-        Ok(UserPreferences { zone, theme: Theme::parse(&self.theme).ok_or("no such theme")?, shortcuts: self.shortcuts, list })
+        let zone = self
+            .zone
+            .map(|zone| Timezone::parse(&zone).map_err(|_| "the zone of a user is unknown"))
+            .transpose()?;
+        let rows = ListPreferences::parse_page_size(&self.rows.to_string())
+            .ok_or("a list has no such number of rows")?;
+        let list = ListPreferences {
+            order: SortOrder::parse(&self.sort).ok_or("a list has no such order")?,
+            page_size: rows,
+        };
+        Ok(UserPreferences {
+            zone,
+            theme: Theme::parse(&self.theme).ok_or("no such theme")?,
+            shortcuts: self.shortcuts,
+            list,
+        })
     }
 }
 
 impl From<SecondFactor> for SecondFactorRow {
     fn from(second: SecondFactor) -> Self {
-        let recovery = second.recovery_hashes.iter().map(|hash| encode_bytes(&hash.0)).collect();
-        Self { secret: second.secret.to_base32(), used: second.last_used_step, recovery }
+        let recovery = second
+            .recovery_hashes
+            .iter()
+            .map(|hash| encode_bytes(&hash.0))
+            .collect();
+        Self {
+            secret: second.secret.to_base32(),
+            used: second.last_used_step,
+            recovery,
+        }
     }
 }
 
@@ -81,9 +101,18 @@ impl SecondFactorRow {
         if self.recovery.len() > SecondFactor::RECOVERY_CODE_COUNT {
             return Err("a user has more codes for a lost app than there may be");
         }
-        let recovery = self.recovery.iter().map(|text| decode_bytes(text).map(KeyHash)).collect::<Result<_, _>>()?;
-        let secret = TotpSecret::parse(&self.secret).ok_or("the second factor of a user cannot be read")?;
-        Ok(SecondFactor { secret, last_used_step: self.used, recovery_hashes: recovery })
+        let recovery = self
+            .recovery
+            .iter()
+            .map(|text| decode_bytes(text).map(KeyHash))
+            .collect::<Result<_, _>>()?;
+        let secret =
+            TotpSecret::parse(&self.secret).ok_or("the second factor of a user cannot be read")?;
+        Ok(SecondFactor {
+            secret,
+            last_used_step: self.used,
+            recovery_hashes: recovery,
+        })
     }
 }
 
@@ -91,10 +120,17 @@ impl From<ImportedUser> for ImportUserRow {
     fn from(user: ImportedUser) -> Self {
         Self {
             name: user.name.as_str().into(),
-            password: user.password.as_ref().map(|password| password.as_str().into()),
+            password: user
+                .password
+                .as_ref()
+                .map(|password| password.as_str().into()),
             second: user.second_factor.map(Into::into),
             owner: user.owner,
-            projects: user.projects.into_iter().map(|(uuid, membership)| (uuid, membership.name().into())).collect(),
+            projects: user
+                .projects
+                .into_iter()
+                .map(|(uuid, membership)| (uuid, membership.name().into()))
+                .collect(),
             taste: user.preferences.into(),
             disabled: user.disabled,
             created: user.created.micros(),
@@ -106,15 +142,26 @@ impl From<ImportedUser> for ImportUserRow {
 impl ImportUserRow {
     /// Converts the row to a user with this UUID.
     pub(super) fn into_user(self, uuid: Uuid) -> Result<ImportedUser, String> {
-        let membership = |(uuid, word): (Uuid, String)| Ok((uuid, Membership::parse(&word).ok_or("no such membership")?));
-        let password = |text: String| password::parse(&text).ok_or("a user has what is not the hash of a password");
+        let membership = |(uuid, word): (Uuid, String)| {
+            Ok((uuid, Membership::parse(&word).ok_or("no such membership")?))
+        };
+        let password = |text: String| {
+            password::parse(&text).ok_or("a user has what is not the hash of a password")
+        };
         Ok(ImportedUser {
             uuid: Some(uuid),
             name: UserName::parse(&self.name)?,
             password: self.password.map(password).transpose()?,
-            second_factor: self.second.map(SecondFactorRow::into_second_factor).transpose()?,
+            second_factor: self
+                .second
+                .map(SecondFactorRow::into_second_factor)
+                .transpose()?,
             owner: self.owner,
-            projects: self.projects.into_iter().map(membership).collect::<Result<_, &str>>()?,
+            projects: self
+                .projects
+                .into_iter()
+                .map(membership)
+                .collect::<Result<_, &str>>()?,
             preferences: self.taste.into_preferences()?,
             disabled: self.disabled,
             created: Timestamp::from_micros(self.created),

@@ -7,7 +7,8 @@ use crate::domain::alert::ChannelHealth;
 use crate::domain::channel::{ChannelKind, SettingsUpdate};
 use crate::domain::check::{CheckSettings, CheckState};
 use crate::domain::import_contents::{
-    ImportedChannel, ImportedCheck, ImportedKey, ImportedKeySecret, ImportedSettings, ImportedUser, ImportedWindow,
+    ImportedChannel, ImportedCheck, ImportedKey, ImportedKeySecret, ImportedSettings, ImportedUser,
+    ImportedWindow,
 };
 use crate::domain::maintenance_window::WindowTimes;
 use crate::domain::project::{ChannelName, KeyHash, KeyLabel, KeySecret, ProjectName};
@@ -18,26 +19,59 @@ use crate::domain::user::{UserName, UserPreferences};
 /// Returns a project with these numbers of keys, channels, windows and checks. It has only the
 /// fields that numbering needs. All UUIDs derive from that of the project.
 fn project(place: usize, [keys, channels, windows, checks]: [usize; 4]) -> ImportedProject {
-    let uuid = |kind: u128, number: usize| Uuid::from_u128((place as u128) << 64 | kind << 32 | number as u128);
+    let uuid = |kind: u128, number: usize| {
+        Uuid::from_u128((place as u128) << 64 | kind << 32 | number as u128)
+    };
     let key = |number: usize| {
         let hash = [number as u8; 32];
-        let (secret, hint) = (ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash(hash))), number.to_string().into());
-        ImportedKey { secret, hint, label: KeyLabel::default(), created: None, last_use: None, managed_by: None }
+        let secret = ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash(hash)));
+        let hint = number.to_string().into();
+        ImportedKey {
+            secret,
+            hint,
+            label: KeyLabel::default(),
+            created: None,
+            last_use: None,
+            managed_by: None,
+        }
     };
     let channel = |number| {
         let kind = ChannelKind::from_name("email").unwrap();
-        let settings = ImportedSettings::Incomplete { kind, settings: SettingsUpdate::replace_all(Vec::new()), missing: Box::new(["to"]) };
-        let (name, health) = (ChannelName::parse("a").unwrap(), ChannelHealth::default());
-        ImportedChannel { uuid: uuid(1, number), name, settings, set_by_operator: true, health, managed_by: None }
+        let settings = ImportedSettings::Incomplete {
+            kind,
+            settings: SettingsUpdate::replace_all(Vec::new()),
+            missing: Box::new(["to"]),
+        };
+        let name = ChannelName::parse("a").unwrap();
+        let health = ChannelHealth::default();
+        ImportedChannel {
+            uuid: uuid(1, number),
+            name,
+            settings,
+            set_by_operator: true,
+            health,
+            managed_by: None,
+        }
     };
     let window = |number| {
-        let times = WindowTimes::Once { from: Timestamp::from_secs(1), to: Timestamp::from_secs(2) };
-        ImportedWindow { uuid: uuid(3, number), name: Name::default(), tags: Tags::default(), times, managed_by: None }
+        let times = WindowTimes::Once {
+            from: Timestamp::from_secs(1),
+            to: Timestamp::from_secs(2),
+        };
+        ImportedWindow {
+            uuid: uuid(3, number),
+            name: Name::default(),
+            tags: Tags::default(),
+            times,
+            managed_by: None,
+        }
     };
     let check = |number| {
         let created = Timestamp::from_secs(1);
-        let (settings, state) = (CheckSettings::default(), CheckState::new(created));
-        let (channels, parents) = (Box::default(), Box::default());
+        let settings = CheckSettings::default();
+        let state = CheckState::new(created);
+        let channels = Box::default();
+        let parents = Box::default();
         ImportedCheck {
             uuid: uuid(2, number),
             badge: None,
@@ -65,8 +99,10 @@ fn project(place: usize, [keys, channels, windows, checks]: [usize; 4]) -> Impor
 }
 
 fn user(place: usize) -> ImportedUser {
-    let (name, created) = (UserName::parse(&format!("user {place}")).unwrap(), Timestamp::from_secs(1));
-    let (projects, taste) = (Vec::new(), UserPreferences::default());
+    let name = UserName::parse(&format!("user {place}")).unwrap();
+    let created = Timestamp::from_secs(1);
+    let projects = Vec::new();
+    let taste = UserPreferences::default();
     ImportedUser {
         uuid: None,
         name,
@@ -99,11 +135,31 @@ fn names(imported: &ImportContents) -> Vec<(u8, String)> {
     for project in &imported.projects {
         names.push((0, project.uuid.to_string()));
         names.extend(project.keys.iter().map(|key| (1, key.hint.to_string())));
-        names.extend(project.channels.iter().map(|channel| (2, channel.uuid.to_string())));
-        names.extend(project.windows.iter().map(|window| (3, window.uuid.to_string())));
-        names.extend(project.checks.iter().map(|check| (4, check.uuid.to_string())));
+        names.extend(
+            project
+                .channels
+                .iter()
+                .map(|channel| (2, channel.uuid.to_string())),
+        );
+        names.extend(
+            project
+                .windows
+                .iter()
+                .map(|window| (3, window.uuid.to_string())),
+        );
+        names.extend(
+            project
+                .checks
+                .iter()
+                .map(|check| (4, check.uuid.to_string())),
+        );
     }
-    names.extend(imported.users.iter().map(|user| (5, user.name.as_str().into())));
+    names.extend(
+        imported
+            .users
+            .iter()
+            .map(|user| (5, user.name.as_str().into())),
+    );
     names
 }
 
@@ -118,12 +174,15 @@ proptest! {
     ) {
         let projects = sizes.iter().enumerate().map(|(place, sizes)| project(place, *sizes)).collect();
         let imported = ImportContents { projects, users: (0..users).map(user).collect(), ..ImportContents::default() };
-        let (count, checks, names) = (count_ids(&imported), check_ids(&imported, first), names(&imported));
+        let count = count_ids(&imported);
+        let checks = check_ids(&imported, first);
+        let names = names(&imported);
         let staged = number_items(imported, first, &Random::seeded(1));
         prop_assert_eq!(staged.iter().map(ImportItem::number).collect::<Vec<_>>(), (first..first + count).collect::<Vec<_>>());
         prop_assert_eq!(staged.iter().map(called).collect::<Vec<_>>(), names);
         let mut found = HashMap::new();
-        let (mut project, mut drawn) = (ProjectId(0), BTreeSet::new());
+        let mut project = ProjectId(0);
+        let mut drawn = BTreeSet::new();
         for thing in &staged {
             match thing {
                 ImportItem::Project { id, project: own } => {

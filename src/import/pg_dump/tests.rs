@@ -10,7 +10,9 @@ fn read_all(text: &[u8]) -> Result<Vec<SourceRow>, String> {
 
 /// Returns a value as `COPY table TO` writes it.
 fn written(value: Option<&String>) -> String {
-    let Some(text) = value else { return "\\N".into() };
+    let Some(text) = value else {
+        return "\\N".into();
+    };
     let mut out = String::new();
     for c in text.chars() {
         match c {
@@ -28,30 +30,63 @@ fn written(value: Option<&String>) -> String {
 }
 
 fn dump(rows: &[Vec<Option<String>>]) -> String {
-    let lines: String =
-        rows.iter().map(|row| row.iter().map(|value| written(value.as_ref())).collect::<Vec<_>>().join("\t") + "\n").collect();
+    let lines: String = rows
+        .iter()
+        .map(|row| {
+            row.iter()
+                .map(|value| written(value.as_ref()))
+                .collect::<Vec<_>>()
+                .join("\t")
+                + "\n"
+        })
+        .collect();
     format!(
-        "--\n-- PostgreSQL database dump\n--\nSET client_encoding = 'UTF8';\nCREATE TABLE public.api_check (id bigint);\n\
-         COPY public.other (id) FROM stdin;\nCOPY public.api_check (id) FROM stdin;\n\\.\n\n\
-         COPY public.api_check (id, \"desc\", tz) FROM stdin;\n{lines}\\.\n\n-- PostgreSQL database dump complete\n"
+        "--\n-- PostgreSQL database dump\n--\nSET client_encoding = 'UTF8';\nCREATE TABLE \
+         public.api_check (id bigint);\nCOPY public.other (id) FROM stdin;\nCOPY public.api_check \
+         (id) FROM stdin;\n\\.\n\nCOPY public.api_check (id, \"desc\", tz) FROM \
+         stdin;\n{lines}\\.\n\n-- PostgreSQL database dump complete\n"
     )
 }
 
 fn wanted(rows: &[Vec<Option<String>>]) -> Vec<SourceRow> {
     let value = |value: &Option<String>| value.clone().map_or(SourceValue::Null, SourceValue::Text);
-    rows.iter().map(|values| row(SourceTable::Check, &["id", "desc", "tz"], values.iter().map(value).collect())).collect()
+    rows.iter()
+        .map(|values| {
+            row(
+                SourceTable::Check,
+                &["id", "desc", "tz"],
+                values.iter().map(value).collect(),
+            )
+        })
+        .collect()
 }
 
 #[test]
 fn values_are_read_as_they_were() {
     let rows = [
-        vec![Some("1".into()), Some("a\tb\\c\nd\r\u{8}\u{b}\u{c}ž".into()), None],
+        vec![
+            Some("1".into()),
+            Some("a\tb\\c\nd\r\u{8}\u{b}\u{c}ž".into()),
+            None,
+        ],
         vec![Some("2".into()), Some(String::new()), Some("\\N".into())],
-        vec![Some("\\.".into()), Some("COPY public.api_check (id) FROM stdin;".into()), Some("\\x00".into())],
+        vec![
+            Some("\\.".into()),
+            Some("COPY public.api_check (id) FROM stdin;".into()),
+            Some("\\x00".into()),
+        ],
     ];
     assert_eq!(read_all(dump(&rows).as_bytes()), Ok(wanted(&rows)));
-    assert_eq!(read_all(dump(&rows).replace('\n', "\r\n").as_bytes()), Ok(wanted(&rows)), "written on Windows");
-    assert_eq!(read_all(b"COPY api_check (id, \"desc\", tz) FROM stdin;\n1\t\\N\tUTC\n\\.\n").map(|rows| rows.len()), Ok(1));
+    assert_eq!(
+        read_all(dump(&rows).replace('\n', "\r\n").as_bytes()),
+        Ok(wanted(&rows)),
+        "written on Windows"
+    );
+    assert_eq!(
+        read_all(b"COPY api_check (id, \"desc\", tz) FROM stdin;\n1\t\\N\tUTC\n\\.\n")
+            .map(|rows| rows.len()),
+        Ok(1)
+    );
 }
 
 #[test]
@@ -59,21 +94,42 @@ fn what_is_no_whole_dump_is_refused_with_its_place() {
     let whole = dump(&[vec![Some("1".into()), None, None]]);
     for (text, part) in [
         (String::new(), "there are no rows as pg_dump writes them"),
-        ("-- MySQL dump 10.19\nINSERT INTO `api_check` VALUES (1);\n".into(), "of MySQL give what manage.py dumpdata writes"),
-        (whole.replace("1\t\\N\t\\N", "1\t\\N"), "line 11: 2 values in 3 columns of api_check"),
-        (whole.split_inclusive('\n').take(11).collect(), "line 11: it is cut off within the rows of api_check"),
-        (whole.split_inclusive('\n').take(12).collect(), "it is cut off: the line \"PostgreSQL database dump complete\" is not there"),
+        (
+            "-- MySQL dump 10.19\nINSERT INTO `api_check` VALUES (1);\n".into(),
+            "of MySQL give what manage.py dumpdata writes",
+        ),
+        (
+            whole.replace("1\t\\N\t\\N", "1\t\\N"),
+            "line 11: 2 values in 3 columns of api_check",
+        ),
+        (
+            whole.split_inclusive('\n').take(11).collect(),
+            "line 11: it is cut off within the rows of api_check",
+        ),
+        (
+            whole.split_inclusive('\n').take(12).collect(),
+            r#"it is cut off: the line "PostgreSQL database dump complete" is not there"#,
+        ),
     ] {
         let problem = read_all(text.as_bytes()).unwrap_err();
         assert!(problem.contains(part), "{problem:?} has no {part:?}");
     }
     let mut bytes = whole.into_bytes();
-    let at = bytes.windows(5).position(|part| part == b"1\t\\N\t").unwrap();
+    let at = bytes
+        .windows(5)
+        .position(|part| part == b"1\t\\N\t")
+        .unwrap();
     bytes[at] = 0xff;
-    assert_eq!(read_all(&bytes), Err("line 11: a text of api_check is not UTF-8".into()));
+    assert_eq!(
+        read_all(&bytes),
+        Err("line 11: a text of api_check is not UTF-8".into())
+    );
     let mut long = b"COPY api_check (id) FROM stdin;\n".to_vec();
     long.resize(MAX_ROW_BYTES + 100, b'x');
-    assert_eq!(read_all(&long), Err("line 2: a line of more than 64 MiB".into()));
+    assert_eq!(
+        read_all(&long),
+        Err("line 2: a line of more than 64 MiB".into())
+    );
 }
 
 proptest! {

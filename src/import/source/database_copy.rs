@@ -34,11 +34,17 @@ const CHANGE_COUNTER_OFFSET: u64 = 24;
 pub(super) fn copy_database(from: &Path, to: &Path) -> Result<(), String> {
     for attempt in 0..MAX_COPIES {
         let began = Clock::System.uptime();
-        if copy_once(from, to, is_locked_attempt(attempt), &mut || Clock::System.uptime().saturating_sub(began))? {
+        if copy_once(from, to, is_locked_attempt(attempt), &mut || {
+            Clock::System.uptime().saturating_sub(began)
+        })? {
             return Ok(());
         }
     }
-    Err("it was written to while it was copied: stop the old server, or copy it with sqlite3 FILE '.backup COPY'".into())
+    Err(
+        "it was written to while it was copied: stop the old server, or copy it with sqlite3 FILE \
+         '.backup COPY'"
+            .into(),
+    )
 }
 
 fn is_locked_attempt(attempt: usize) -> bool {
@@ -48,16 +54,26 @@ fn is_locked_attempt(attempt: usize) -> bool {
 /// Copies a database once. Returns `false` if it was written to meanwhile, or if the copy took too
 /// long for the lock. `elapsed` returns the time since the copy began and is called after each
 /// part.
-fn copy_once(from: &Path, to: &Path, takes_lock: bool, elapsed: &mut dyn FnMut() -> Duration) -> Result<bool, String> {
+fn copy_once(
+    from: &Path,
+    to: &Path,
+    takes_lock: bool,
+    elapsed: &mut dyn FnMut() -> Duration,
+) -> Result<bool, String> {
     let lock = if takes_lock { lock(from) } else { None };
     let locked_at = elapsed();
     // Under the lock, a change that has begun is not in the file yet. Its journal is not needed.
-    let ends = if lock.is_some() { &[""][..] } else { &["", "-wal", "-journal"] };
+    let ends = if lock.is_some() {
+        &[""][..]
+    } else {
+        &["", "-wal", "-journal"]
+    };
     let unread = |error: io::Error| format!("cannot read {}: {error}", from.display());
     let database = File::open(from).map_err(unread)?;
     let before = DatabaseFingerprint::read(&database, from, ends);
     for end in ends {
-        let (from, to) = (sidecar_path(from, end), sidecar_path(to, end));
+        let from = sidecar_path(from, end);
+        let to = sidecar_path(to, end);
         let _ = fs::remove_file(&to);
         let other;
         let mut file = &database;
@@ -68,7 +84,13 @@ fn copy_once(from: &Path, to: &Path, takes_lock: bool, elapsed: &mut dyn FnMut()
             };
             file = &other;
         }
-        let failed = |error| format!("cannot copy {} to {}: {error}", from.display(), to.display());
+        let failed = |error| {
+            format!(
+                "cannot copy {} to {}: {error}",
+                from.display(),
+                to.display()
+            )
+        };
         let mut copy = create_owner_only(&to).map_err(failed)?;
         loop {
             let copied = io::copy(&mut (&mut file).take(CHUNK_BYTES), &mut copy).map_err(failed)?;
@@ -100,9 +122,19 @@ struct DatabaseFingerprint {
 impl DatabaseFingerprint {
     fn read(database: &File, path: &Path, ends: &[&str]) -> Self {
         let mut changes = [0; 4];
-        let changes = database.read_exact_at(&mut changes, CHANGE_COUNTER_OFFSET).ok().map(|()| changes);
-        let file = |end: &&str| fs::metadata(sidecar_path(path, end)).ok().map(|file| (file.len(), file.modified().ok()));
-        Self { change_counter: changes, files: ends.iter().map(file).collect() }
+        let changes = database
+            .read_exact_at(&mut changes, CHANGE_COUNTER_OFFSET)
+            .ok()
+            .map(|()| changes);
+        let file = |end: &&str| {
+            fs::metadata(sidecar_path(path, end))
+                .ok()
+                .map(|file| (file.len(), file.modified().ok()))
+        };
+        Self {
+            change_counter: changes,
+            files: ends.iter().map(file).collect(),
+        }
     }
 }
 
@@ -133,49 +165,74 @@ mod tests {
     fn server(path: &Path) -> Connection {
         let server = Connection::open(path).unwrap();
         server.busy_timeout(Duration::ZERO).unwrap();
-        server.execute_batch("CREATE TABLE filler (x); INSERT INTO filler VALUES (zeroblob(10000000))").unwrap();
+        server
+            .execute_batch(
+                "CREATE TABLE filler (x); INSERT INTO filler VALUES (zeroblob(10000000))",
+            )
+            .unwrap();
         server
     }
 
     fn write(server: &Connection) -> bool {
-        server.execute_batch("UPDATE filler SET rowid = rowid + 1").is_ok()
+        server
+            .execute_batch("UPDATE filler SET rowid = rowid + 1")
+            .is_ok()
     }
 
     #[test]
     fn a_server_writes_while_its_file_is_copied_without_a_lock() {
         let directory = tempfile::tempdir().unwrap();
-        let (path, to) = (directory.path().join("hc"), directory.path().join("copy"));
+        let path = directory.path().join("hc");
+        let to = directory.path().join("copy");
         let server = server(&path);
-        let locked: Vec<_> = (0..MAX_COPIES).filter(|attempt| is_locked_attempt(*attempt)).collect();
+        let locked: Vec<_> = (0..MAX_COPIES)
+            .filter(|attempt| is_locked_attempt(*attempt))
+            .collect();
         assert_eq!((locked.first(), locked.len()), (Some(&3), 5));
         let mut writes = Vec::new();
         let is_good = copy_once(&path, &to, false, &mut || {
             writes.push(write(&server));
             Duration::from_secs(60)
         });
-        assert!(writes.len() > 3 && writes.iter().all(|written| *written), "{writes:?}");
+        assert!(
+            writes.len() > 3 && writes.iter().all(|written| *written),
+            "{writes:?}"
+        );
         assert_eq!(is_good, Ok(false), "it was written to meanwhile");
-        assert_eq!(copy_once(&path, &to, false, &mut || Duration::from_secs(60)), Ok(true), "it takes as long as it takes");
+        assert_eq!(
+            copy_once(&path, &to, false, &mut || Duration::from_secs(60)),
+            Ok(true),
+            "it takes as long as it takes"
+        );
     }
 
     #[test]
     fn a_lock_holds_to_the_end_of_a_copy_and_not_for_long() {
         let directory = tempfile::tempdir().unwrap();
-        let (path, to) = (directory.path().join("hc"), directory.path().join("copy"));
+        let path = directory.path().join("hc");
+        let to = directory.path().join("copy");
         let server = server(&path);
         // The lock is visible to other processes, too.
-        let inode = format!(":{} ", std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).unwrap()));
-        let is_locked = || fs::read_to_string("/proc/locks").is_ok_and(|locks| locks.contains(&inode));
+        let inode = format!(
+            ":{} ",
+            std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).unwrap())
+        );
+        let is_locked =
+            || fs::read_to_string("/proc/locks").is_ok_and(|locks| locks.contains(&inode));
         let mut writes = Vec::new();
         let is_good = copy_once(&path, &to, true, &mut || {
             writes.push(write(&server));
             assert!(is_locked() || !cfg!(target_os = "linux"));
             Duration::from_secs(1)
         });
-        assert!(writes.len() > 3 && writes.iter().all(|written| !written), "{writes:?}");
+        assert!(
+            writes.len() > 3 && writes.iter().all(|written| !written),
+            "{writes:?}"
+        );
         assert_eq!(is_good, Ok(true));
         assert!(write(&server));
-        let (mut asked, mut time) = (0, Duration::ZERO);
+        let mut asked = 0;
+        let mut time = Duration::ZERO;
         let is_good = copy_once(&path, &to, true, &mut || {
             asked += 1;
             time += MAX_LOCK_TIME / 2 + Duration::from_millis(1);

@@ -15,14 +15,22 @@ fn a_source_is_recognised_by_its_first_bytes() {
         assert_eq!(SourceFormat::from_signature(head), Ok(form));
     }
     for (head, part) in [
-        (&b"PGDMP\x01"[..], "pg_restore -f - FILE | overdue import healthchecks -"),
+        (
+            &b"PGDMP\x01"[..],
+            "pg_restore -f - FILE | overdue import healthchecks -",
+        ),
         (b"\x1f\x8b\x08", "gunzip -c FILE"),
         (b"\x28\xb5\x2f\xfd", "zstd -dc FILE"),
         (b"", "it is empty"),
         (b"<?xml", "it is neither"),
         (b"{\"model\"", "it is neither"),
     ] {
-        assert!(SourceFormat::from_signature(head).unwrap_err().contains(part), "{part}");
+        assert!(
+            SourceFormat::from_signature(head)
+                .unwrap_err()
+                .contains(part),
+            "{part}"
+        );
     }
 }
 
@@ -30,17 +38,27 @@ fn a_source_is_recognised_by_its_first_bytes() {
 fn what_cannot_be_read_twice_is_kept_and_nothing_of_it_stays() {
     let text = b"COPY api_check (id) FROM stdin;\n1\n\\.\n";
     let data = SourceData::from_stream(&text[..], &Random::System).unwrap();
-    let mut source = ImportSource { name: "standard input".into(), data };
+    let mut source = ImportSource {
+        name: "standard input".into(),
+        data,
+    };
     for _ in 0..2 {
         let mut everything = RowCollector::default();
         source.read_tables(&mut everything).unwrap();
         assert_eq!(everything.rows.len(), 1);
     }
-    assert_eq!((source.format(), source.total_progress()), (SourceFormat::PgDump, text.len() as u64));
+    assert_eq!(
+        (source.format(), source.total_progress()),
+        (SourceFormat::PgDump, text.len() as u64)
+    );
     let private = PrivateDirectory::create(&Random::System).unwrap();
     let path = private.0.clone();
     std::fs::write(path.join("copy"), "x").unwrap();
-    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions()) & 0o777, 0o700);
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions())
+            & 0o777,
+        0o700
+    );
     drop(private);
     assert!(!path.exists());
 }
@@ -49,7 +67,11 @@ fn what_cannot_be_read_twice_is_kept_and_nothing_of_it_stays() {
 fn errors_name_the_source() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("hc");
-    let problem = || ImportSource::open(&path, &Random::System).map(|_| ()).unwrap_err();
+    let problem = || {
+        ImportSource::open(&path, &Random::System)
+            .map(|_| ())
+            .unwrap_err()
+    };
     assert!(problem().starts_with(&format!("{}: No such file", path.display())));
     std::fs::write(&path, "nothing").unwrap();
     assert!(problem().starts_with(&format!("{}: it is neither", path.display())));
@@ -62,7 +84,11 @@ fn errors_name_the_source() {
 fn a_database_is_read_in_a_copy_that_may_be_written() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("hc");
-    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/healthchecks/hc.sqlite"), &path).unwrap();
+    std::fs::copy(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/healthchecks/hc.sqlite"),
+        &path,
+    )
+    .unwrap();
     let mut permissions = std::fs::metadata(&path).unwrap().permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o400);
     std::fs::set_permissions(&path, permissions).unwrap();
@@ -74,7 +100,10 @@ fn a_database_is_read_in_a_copy_that_may_be_written() {
         assert!(everything.rows.len() > 150);
     }
     assert_eq!(
-        (source.format(), std::fs::read_dir(directory.path()).unwrap().count()),
+        (
+            source.format(),
+            std::fs::read_dir(directory.path()).unwrap().count()
+        ),
         (SourceFormat::Sqlite, 0),
         "nothing was written beside it"
     );
@@ -86,16 +115,29 @@ fn a_database_is_read_in_a_copy_that_may_be_written() {
 fn a_database_is_read_while_a_server_writes_to_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("hc");
-    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/healthchecks/hc.sqlite"), &path).unwrap();
+    std::fs::copy(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/healthchecks/hc.sqlite"),
+        &path,
+    )
+    .unwrap();
     // Large enough that a change falls into each copy.
     let server = rusqlite::Connection::open(&path).unwrap();
-    server.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
-    server.execute_batch("CREATE TABLE filler (x); INSERT INTO filler VALUES (zeroblob(60000000))").unwrap();
+    server
+        .busy_timeout(std::time::Duration::from_secs(60))
+        .unwrap();
+    server
+        .execute_batch("CREATE TABLE filler (x); INSERT INTO filler VALUES (zeroblob(60000000))")
+        .unwrap();
     let stop = &std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(move || {
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                server.execute_batch("INSERT INTO filler VALUES (randomblob(20000)); DELETE FROM filler WHERE length(x) = 20000").unwrap();
+                server
+                    .execute_batch(
+                        "INSERT INTO filler VALUES (randomblob(20000)); DELETE FROM filler WHERE \
+                         length(x) = 20000",
+                    )
+                    .unwrap();
             }
         });
         for _ in 0..3 {

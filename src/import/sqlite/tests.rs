@@ -5,7 +5,9 @@ use super::*;
 
 fn read_all(path: &Path) -> Result<Vec<SourceRow>, String> {
     let mut everything = RowCollector::default();
-    SqliteDatabase::open(path)?.read_tables(&mut everything).map(|()| everything.rows)
+    SqliteDatabase::open(path)?
+        .read_tables(&mut everything)
+        .map(|()| everything.rows)
 }
 
 fn made(path: &Path, sql: &str) -> Connection {
@@ -18,7 +20,12 @@ const PINGS: &str = "CREATE TABLE api_ping (id integer PRIMARY KEY, ua text, bod
 
 fn put(connection: &Connection, rows: &[(Option<String>, Option<Vec<u8>>)]) {
     for (ua, body) in rows {
-        connection.execute("INSERT INTO api_ping (ua, body_raw) VALUES (?1, ?2)", rusqlite::params![ua, body]).unwrap();
+        connection
+            .execute(
+                "INSERT INTO api_ping (ua, body_raw) VALUES (?1, ?2)",
+                rusqlite::params![ua, body],
+            )
+            .unwrap();
     }
 }
 
@@ -30,7 +37,10 @@ fn wanted(rows: &[(Option<String>, Option<Vec<u8>>)]) -> Vec<SourceRow> {
             body.clone().map_or(SourceValue::Null, SourceValue::Bytes),
         ]
     };
-    (1..).zip(rows).map(|row_at| row(SourceTable::Ping, &["id", "ua", "body_raw"], values(row_at))).collect()
+    (1..)
+        .zip(rows)
+        .map(|row_at| row(SourceTable::Ping, &["id", "ua", "body_raw"], values(row_at)))
+        .collect()
 }
 
 #[test]
@@ -39,15 +49,26 @@ fn rows_are_read_by_the_names_of_their_columns() {
     let path = directory.path().join("hc");
     made(
         &path,
-        "CREATE TABLE \"api_check\" (\"id\" integer PRIMARY KEY, \"desc\" text, n real); INSERT INTO api_check VALUES (1, 'ž', 1.5); CREATE TABLE other (a)",
+        r#"CREATE TABLE "api_check" ("id" integer PRIMARY KEY, "desc" text, n real); INSERT INTO api_check VALUES (1, 'ž', 1.5); CREATE TABLE other (a)"#,
     );
     assert_eq!(
         read_all(&path).unwrap(),
-        [row(SourceTable::Check, &["id", "desc", "n"], vec![SourceValue::Integer(1), SourceValue::Text("ž".into()), SourceValue::Other])]
+        [row(
+            SourceTable::Check,
+            &["id", "desc", "n"],
+            vec![
+                SourceValue::Integer(1),
+                SourceValue::Text("ž".into()),
+                SourceValue::Other
+            ]
+        )]
     );
     let before = std::fs::read(&path).unwrap();
     assert_eq!(SqliteDatabase::open(&path).unwrap().max_log_rows(), 0);
-    assert!(std::fs::read(&path).unwrap() == before, "reading writes nothing");
+    assert!(
+        std::fs::read(&path).unwrap() == before,
+        "reading writes nothing"
+    );
 }
 
 #[test]
@@ -55,11 +76,21 @@ fn what_was_not_yet_taken_into_the_file_counts_and_what_was_not_done_does_not() 
     let directory = tempfile::tempdir().unwrap();
     for (mode, rows) in [("wal", 1), ("delete", 0)] {
         let path = directory.path().join(mode);
-        let connection = made(&path, &format!("PRAGMA journal_mode = {mode}; {PINGS} PRAGMA cache_size = 1; PRAGMA cache_spill = 1"));
+        let connection = made(
+            &path,
+            &format!(
+                "PRAGMA journal_mode = {mode}; {PINGS} PRAGMA cache_size = 1; PRAGMA cache_spill \
+                 = 1"
+            ),
+        );
         if mode == "delete" {
-            connection.execute_batch("BEGIN; INSERT INTO api_ping (body_raw) VALUES (zeroblob(1000000))").unwrap();
+            connection
+                .execute_batch("BEGIN; INSERT INTO api_ping (body_raw) VALUES (zeroblob(1000000))")
+                .unwrap();
         } else {
-            connection.execute_batch("INSERT INTO api_ping (ua) VALUES ('x')").unwrap();
+            connection
+                .execute_batch("INSERT INTO api_ping (ua) VALUES ('x')")
+                .unwrap();
         }
         // The files as a server that is killed here leaves them.
         let copy = directory.path().join(format!("{mode}-copy"));
@@ -77,7 +108,8 @@ fn what_was_not_yet_taken_into_the_file_counts_and_what_was_not_done_does_not() 
 fn what_is_no_plain_table_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     for (number, sql) in [
-        "CREATE VIEW api_ping AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i FROM n",
+        "CREATE VIEW api_ping AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) \
+         SELECT i FROM n",
         "CREATE TABLE x (a); CREATE INDEX api_ping ON x (a)",
     ]
     .into_iter()
@@ -96,18 +128,30 @@ fn what_is_no_plain_table_is_refused() {
 fn the_name_of_a_column_may_be_damaged() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("hc");
-    made(&path, "CREATE TABLE api_ping (id integer PRIMARY KEY, colour text)");
+    made(
+        &path,
+        "CREATE TABLE api_ping (id integer PRIMARY KEY, colour text)",
+    );
     let mut bytes = std::fs::read(&path).unwrap();
     let at = bytes.windows(6).position(|part| part == b"colour").unwrap();
     bytes[at + 1] = 0xff;
     std::fs::write(&path, bytes).unwrap();
-    assert_eq!(read_all(&path), Err("api_ping: it is damaged: the name of a column is not UTF-8".into()));
+    assert_eq!(
+        read_all(&path),
+        Err("api_ping: it is damaged: the name of a column is not UTF-8".into())
+    );
 }
 
 /// Rows with texts and bodies, some of them longer than a page.
 fn rows() -> impl Strategy<Value = Vec<(Option<String>, Option<Vec<u8>>)>> {
     let text = prop::option::of(any::<String>().prop_map(|text| text.replace('\0', "")));
-    prop::collection::vec((text, prop::option::of(prop::collection::vec(any::<u8>(), 0..3000))), 0..12)
+    prop::collection::vec(
+        (
+            text,
+            prop::option::of(prop::collection::vec(any::<u8>(), 0..3000)),
+        ),
+        0..12,
+    )
 }
 
 proptest! {

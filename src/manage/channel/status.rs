@@ -50,12 +50,20 @@ impl ChannelStatus {
 
     /// Returns the status of the best member: one that works is enough to notify a recipient.
     fn compute_group(state: &State, group: &Channel, transports: Option<Transports>) -> Self {
-        let members = state.members_of(group).filter(|member| member.settings.kind().class != ChannelClass::Group);
-        let best = members.map(|member| Self::compute(state, member, transports)).max_by_key(Self::severity);
+        let members = state
+            .members_of(group)
+            .filter(|member| member.settings.kind().class != ChannelClass::Group);
+        let best = members
+            .map(|member| Self::compute(state, member, transports))
+            .max_by_key(Self::severity);
         match best {
             None => Self::CannotDeliver(EMPTY_GROUP_REASON.into()),
-            Some(Self::Disabled(_, reason)) => Self::CannotDeliver(format!("none of its channels can deliver: {reason}")),
-            Some(Self::CannotDeliver(reason)) => Self::CannotDeliver(format!("none of its channels can deliver: {reason}")),
+            Some(Self::Disabled(_, reason)) => {
+                Self::CannotDeliver(format!("none of its channels can deliver: {reason}"))
+            }
+            Some(Self::CannotDeliver(reason)) => {
+                Self::CannotDeliver(format!("none of its channels can deliver: {reason}"))
+            }
             Some(best) => best,
         }
     }
@@ -77,18 +85,33 @@ impl ChannelStatus {
     }
 
     /// Names of all statuses.
-    const NAMES: [&'static str; 6] = ["ok", "untested", "test failed", "failing", "cannot deliver", "disabled"];
+    const NAMES: [&'static str; 6] = [
+        "ok",
+        "untested",
+        "test failed",
+        "failing",
+        "cannot deliver",
+        "disabled",
+    ];
 
     /// Returns the number of channels with each status, by its name. The state is locked for one
     /// project at a time.
     pub fn counts(handle: &Handle) -> Vec<(&'static str, u64)> {
         let mut counts = Self::NAMES.map(|name| (name, 0));
-        let projects: Vec<_> = handle.with_state(|state| state.projects().map(|found| found.project.id).collect());
+        let projects: Vec<_> =
+            handle.with_state(|state| state.projects().map(|found| found.project.id).collect());
         for project in projects {
             handle.with_state(|state| {
-                for channel in state.project(project).into_iter().flat_map(|found| found.channels.values()) {
+                for channel in state
+                    .project(project)
+                    .into_iter()
+                    .flat_map(|found| found.channels.values())
+                {
                     let status = Self::compute(state, channel, handle.transports()).name();
-                    counts.iter_mut().filter(|(name, _)| *name == status).for_each(|(_, count)| *count += 1);
+                    counts
+                        .iter_mut()
+                        .filter(|(name, _)| *name == status)
+                        .for_each(|(_, count)| *count += 1);
                 }
             });
         }
@@ -125,11 +148,19 @@ const EMPTY_GROUP_REASON: &str = "it has no channel";
 
 /// Returns the reason why no alert about a downtime of a check would reach a recipient; `None` if
 /// at least one channel is sent to.
-pub fn unnotified_reason(state: &State, check: &Check, transports: Option<Transports>) -> Option<&'static str> {
+pub fn unnotified_reason(
+    state: &State,
+    check: &Check,
+    transports: Option<Transports>,
+) -> Option<&'static str> {
     if let Some(unnotified) = state.unnotified_reason(check) {
         return Some(unnotified.description());
     }
-    let is_sent_to = |channel: &Channel| ChannelStatus::compute(state, channel, transports).is_receiving();
-    let can_deliver = state.audience(check, AlertEvent::Down).values().any(|channel| is_sent_to(channel));
+    let is_sent_to =
+        |channel: &Channel| ChannelStatus::compute(state, channel, transports).is_receiving();
+    let can_deliver = state
+        .audience(check, AlertEvent::Down)
+        .values()
+        .any(|channel| is_sent_to(channel));
     (!can_deliver).then_some(UnnotifiedReason::CANNOT_DELIVER)
 }

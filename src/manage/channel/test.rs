@@ -45,18 +45,27 @@ pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tested
     if channel.settings.kind().class != ChannelClass::Group {
         return test_one(handle, channel, up).await.map(Tested::Channel);
     }
-    let members: Vec<_> = handle.with_state(|state| state.members_of(channel).map(Arc::clone).collect());
+    let members: Vec<_> =
+        handle.with_state(|state| state.members_of(channel).map(Arc::clone).collect());
     if members.is_empty() {
         return Err(OperationError::EmptyGroup);
     }
     let until = handle.clock().uptime() + GROUP_TEST_TIMEOUT;
     let mut tests = Vec::with_capacity(members.len());
     for channel in members {
-        let is_disabled = || handle.with_state(|state| state.channel(channel.id).is_some_and(|now| is_disabled_by_operator(now)));
+        let is_disabled = || {
+            handle.with_state(|state| {
+                state
+                    .channel(channel.id)
+                    .is_some_and(|now| is_disabled_by_operator(now))
+            })
+        };
         let tried = match until.saturating_sub(handle.clock().uptime()) {
             _ if is_disabled() => Err(OperationError::DisabledByOperator),
             Duration::ZERO => Err(OperationError::NoTimeForTest),
-            left => timeout(left, test_one(handle, &channel, up)).await.unwrap_or(Err(OperationError::NoTestResult)),
+            left => timeout(left, test_one(handle, &channel, up))
+                .await
+                .unwrap_or(Err(OperationError::NoTestResult)),
         };
         tests.push(MemberTest { channel, tried });
     }
@@ -65,12 +74,28 @@ pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tested
 
 /// True if the operator disabled a channel, so that nothing but the operator is to enable it.
 fn is_disabled_by_operator(channel: &Channel) -> bool {
-    channel.health.disabled.as_ref().is_some_and(|(_, reason)| **reason == *DISABLED_REASON)
+    channel
+        .health
+        .disabled
+        .as_ref()
+        .is_some_and(|(_, reason)| **reason == *DISABLED_REASON)
 }
 
-async fn test_one(handle: &Handle, channel: &Channel, up: bool) -> Result<ChannelTestResult, OperationError> {
-    let tried = handle.request_channel_test(channel.id, up).map_err(OperationError::Unavailable)?;
+async fn test_one(
+    handle: &Handle,
+    channel: &Channel,
+    up: bool,
+) -> Result<ChannelTestResult, OperationError> {
+    let tried = handle
+        .request_channel_test(channel.id, up)
+        .map_err(OperationError::Unavailable)?;
     let is_gone = || handle.with_state(|state| state.channel(channel.id).is_none());
     // The notifier drops a test that can no longer be sent.
-    tried.await.map_err(|_| if is_gone() { OperationError::Removed } else { OperationError::Unavailable(Unavailable::Stopping) })
+    tried.await.map_err(|_| {
+        if is_gone() {
+            OperationError::Removed
+        } else {
+            OperationError::Unavailable(Unavailable::Stopping)
+        }
+    })
 }

@@ -46,8 +46,8 @@ pub(super) struct ChannelProgress {
     failures: usize,
     /// Uptime before which nothing is sent.
     not_before: Duration,
-    /// Uptime from which other messages may be tried before `not_before`, if all failures since the
-    /// last success have one message in common.
+    /// Uptime from which other messages may be tried before `not_before`, if all failures since
+    /// the last success have one message in common.
     try_others_from: Option<Duration>,
     /// Times of the last failures; at most [`MIN_FINAL_FAILURES`].
     last_failures: VecDeque<Timestamp>,
@@ -95,7 +95,13 @@ struct FailedMessage {
 
 impl FailedMessage {
     fn new(check: CheckId, now: CurrentTime) -> Self {
-        Self { check, count: 0, last: now, not_before: now.uptime, others_delivered: true }
+        Self {
+            check,
+            count: 0,
+            last: now,
+            not_before: now.uptime,
+            others_delivered: true,
+        }
     }
 
     fn add_failure(&mut self, now: CurrentTime, pause: Duration) {
@@ -146,12 +152,17 @@ impl ChannelProgress {
 
     /// Updates the channel, which may have been changed or enabled since.
     pub(super) fn update_channel(&mut self, channel: &Arc<Channel>, state: &State) {
-        self.refusals.retain(|number, _| state.outbox.get(*number).is_some());
-        self.failed_messages.retain(|number, _| state.outbox.get(*number).is_some());
-        self.parked.retain(|number, _| state.outbox.get(*number).is_some());
+        self.refusals
+            .retain(|number, _| state.outbox.get(*number).is_some());
+        self.failed_messages
+            .retain(|number, _| state.outbox.get(*number).is_some());
+        self.parked
+            .retain(|number, _| state.outbox.get(*number).is_some());
         if !Arc::ptr_eq(&self.channel, channel) {
             let is_changed = self.channel.settings != channel.settings;
-            let is_enabled = self.failures > 0 && self.channel.health.failing.is_some() && channel.health.is_healthy();
+            let is_enabled = self.failures > 0
+                && self.channel.health.failing.is_some()
+                && channel.health.is_healthy();
             if is_changed || is_enabled && self.parked.is_empty() {
                 (self.failures, self.not_before, self.try_others_from) = (0, Duration::ZERO, None);
                 self.last_failures.clear();
@@ -167,9 +178,17 @@ impl ChannelProgress {
     }
 
     /// Checks if a message may be sent now. The error is the uptime from which it may, if known.
-    pub(super) fn may_send(&mut self, rules: &DeliveryPolicy, now: Duration) -> Result<(), Option<Duration>> {
+    pub(super) fn may_send(
+        &mut self,
+        rules: &DeliveryPolicy,
+        now: Duration,
+    ) -> Result<(), Option<Duration>> {
         // While the channel fails, one message at a time probes it.
-        let most = if self.failures > 0 { 1 } else { rules.max_parallel };
+        let most = if self.failures > 0 {
+            1
+        } else {
+            rules.max_parallel
+        };
         if self.in_flight >= most {
             return Err(None);
         }
@@ -179,12 +198,17 @@ impl ChannelProgress {
         if self.is_daily_limit_reached(rules, now) {
             return Err(Some(self.sent_today.0 + DAY));
         }
-        let Some(SendRate { burst, refill }) = rules.rate_limit else { return Ok(()) };
-        let passed = now.saturating_sub(self.tokens_counted_at).as_secs_f64() / refill.as_secs_f64();
+        let Some(SendRate { burst, refill }) = rules.rate_limit else {
+            return Ok(());
+        };
+        let passed =
+            now.saturating_sub(self.tokens_counted_at).as_secs_f64() / refill.as_secs_f64();
         self.tokens = (self.tokens + passed).min(f64::from(burst));
         self.tokens_counted_at = now;
         if self.tokens < 1.0 {
-            return Err(Some(now + refill.mul_f64(1.0 - self.tokens) + Duration::from_millis(1)));
+            return Err(Some(
+                now + refill.mul_f64(1.0 - self.tokens) + Duration::from_millis(1),
+            ));
         }
         Ok(())
     }
@@ -193,11 +217,17 @@ impl ChannelProgress {
         if now >= self.sent_today.0 + DAY {
             self.sent_today = (now, 0);
         }
-        rules.daily_limit.is_some_and(|most| self.sent_today.1 >= most)
+        rules
+            .daily_limit
+            .is_some_and(|most| self.sent_today.1 >= most)
     }
 
     /// Counts a message that only the daily limit can hold back. False if that limit is reached.
-    pub(super) fn count_toward_daily_limit(&mut self, rules: &DeliveryPolicy, now: Duration) -> bool {
+    pub(super) fn count_toward_daily_limit(
+        &mut self,
+        rules: &DeliveryPolicy,
+        now: Duration,
+    ) -> bool {
         let may = !self.is_daily_limit_reached(rules, now);
         self.sent_today.1 += u32::from(may);
         may
@@ -224,7 +254,8 @@ impl ChannelProgress {
     pub(super) fn begin(&mut self, items: &[MessageItem]) {
         self.count_message();
         self.in_flight += 1;
-        self.checks_in_flight.extend(items.iter().map(|item| item.row.check));
+        self.checks_in_flight
+            .extend(items.iter().map(|item| item.row.check));
     }
 
     /// Records that it is no longer in flight.
@@ -252,16 +283,30 @@ impl ChannelProgress {
         }
         // Up to a fifth more or less, so that the channels of one receiver do not retry at the same
         // time.
-        let spread = 0.8 + 0.4 * (f64::from(u16::from_le_bytes(random.bytes())) / f64::from(u16::MAX));
+        let spread =
+            0.8 + 0.4 * (f64::from(u16::from_le_bytes(random.bytes())) / f64::from(u16::MAX));
         let pause = |failures: usize| {
-            Duration::from_secs(RETRY_DELAYS_SECS.get(failures).or(RETRY_DELAYS_SECS.last()).copied().unwrap_or_default()).mul_f64(spread)
+            Duration::from_secs(
+                RETRY_DELAYS_SECS
+                    .get(failures)
+                    .or(RETRY_DELAYS_SECS.last())
+                    .copied()
+                    .unwrap_or_default(),
+            )
+            .mul_f64(spread)
         };
         let asked = after.unwrap_or_default().min(MAX_RETRY_DELAY);
-        let single = if let [item] = job.items.as_slice() { Some(&item.row) } else { None };
+        let single = if let [item] = job.items.as_slice() {
+            Some(&item.row)
+        } else {
+            None
+        };
         if let Some(row) = single.filter(|row| self.suspects.is_reason(row.number)) {
-            (self.suspects, self.failure_cause) = (Suspects::Unknown, FailureCause::Check(row.check));
+            (self.suspects, self.failure_cause) =
+                (Suspects::Unknown, FailureCause::Check(row.check));
             self.try_others_from = Some(now.uptime);
-            self.parked.insert(row.number, FailedMessage::new(row.check, now));
+            self.parked
+                .insert(row.number, FailedMessage::new(row.check, now));
         }
         if let Some(failure) = single.and_then(|row| self.parked.get_mut(&row.number)) {
             // Without a response, and without a success since its last failure, the channel is the
@@ -276,17 +321,25 @@ impl ChannelProgress {
                 let was_suspect = self.suspects.contains(row.number);
                 if !self.suspects.is_unknown() {
                     // The last row of a narrowed digest is suspected as a message of its own.
-                    self.suspects = if was_suspect { Suspects::Unknown } else { Suspects::None };
+                    self.suspects = if was_suspect {
+                        Suspects::Unknown
+                    } else {
+                        Suspects::None
+                    };
                 }
                 self.failure_cause.add_check(row.check, was_suspect);
-                let failure = self.failed_messages.entry(row.number).or_insert_with(|| FailedMessage::new(row.check, now));
+                let failure = self
+                    .failed_messages
+                    .entry(row.number)
+                    .or_insert_with(|| FailedMessage::new(row.check, now));
                 failure.add_failure(now, asked.max(pause(failure.count)));
             }
             None => {
                 if !self.failed_messages.is_empty() {
                     self.failed_messages.clear();
                     self.suspects = Suspects::None;
-                } else if after.is_none() && (is_answered || self.failures >= DIGEST_SPLIT_FAILURES) {
+                } else if after.is_none() && (is_answered || self.failures >= DIGEST_SPLIT_FAILURES)
+                {
                     self.suspects.narrow(&rows);
                 }
                 self.failure_cause.add_digest(self.suspects.has_rows());
@@ -295,7 +348,13 @@ impl ChannelProgress {
         // While one check explains all failures, other messages need not wait for it. Without a
         // response they probably fail too.
         let spares_others = self.failure_cause.allows_others() && after.is_none();
-        self.try_others_from = spares_others.then(|| if is_answered { now.uptime } else { now.uptime + pause(0) });
+        self.try_others_from = spares_others.then(|| {
+            if is_answered {
+                now.uptime
+            } else {
+                now.uptime + pause(0)
+            }
+        });
         let mut left_alone = asked;
         // Messages that were in flight together fail together, which counts once.
         if now.uptime >= self.not_before {
@@ -315,26 +374,41 @@ impl ChannelProgress {
     /// for people or incidents that refuses everything may have lost its receiver, which an
     /// operator will restore.
     pub(super) fn record_refusal(&mut self, job: &Message, rules: &DeliveryPolicy) -> bool {
-        let [item] = job.items.as_slice() else { return false };
+        let [item] = job.items.as_slice() else {
+            return false;
+        };
         let refused = self.refusals.entry(item.row.number).or_default();
         *refused = refused.saturating_add(1);
-        *refused >= MAX_REFUSALS && (rules.class == ChannelClass::Machine || self.parked.contains_key(&item.row.number))
+        *refused >= MAX_REFUSALS
+            && (rules.class == ChannelClass::Machine || self.parked.contains_key(&item.row.number))
     }
 
     /// Records that a message was accepted.
     pub(super) fn record_delivery(&mut self, job: &Message, rules: &DeliveryPolicy, now: Duration) {
         let rows: BTreeSet<_> = job.items.iter().map(|item| item.row.number).collect();
         self.parked.retain(|row, _| !rows.contains(row));
-        self.parked.values_mut().for_each(|failure| failure.others_delivered = true);
+        self.parked
+            .values_mut()
+            .for_each(|failure| failure.others_delivered = true);
         self.suspects.clear(&rows);
         // The channel works: messages that failed meanwhile are parked.
         for (row, failure) in std::mem::take(&mut self.failed_messages) {
             if self.parked.len() < MAX_PARKED && !rows.contains(&row) {
-                self.parked.insert(row, FailedMessage { others_delivered: true, ..failure });
+                self.parked.insert(
+                    row,
+                    FailedMessage {
+                        others_delivered: true,
+                        ..failure
+                    },
+                );
             }
         }
         self.failures = 0;
-        self.failure_cause = if self.suspects.has_rows() { FailureCause::Digest } else { FailureCause::NoFailure };
+        self.failure_cause = if self.suspects.has_rows() {
+            FailureCause::Digest
+        } else {
+            FailureCause::NoFailure
+        };
         self.try_others_from = None;
         self.last_failures.clear();
         if job.items.len() > 1 && self.suspects.is_unknown() {
@@ -343,26 +417,52 @@ impl ChannelProgress {
         if rules.class == ChannelClass::People {
             // Reminders are sent on request and have no limit.
             for item in job.items.iter().filter(|item| item.row.check != CheckId(0)) {
-                self.notified_at.entry(item.row.check).or_default().push_back(now);
+                self.notified_at
+                    .entry(item.row.check)
+                    .or_default()
+                    .push_back(now);
             }
-            self.notified_at.retain(|_, told| told.back().is_some_and(|at| *at + CHECK_LIMIT_PERIOD > now));
-            self.held_back_at.retain(|check, _| self.notified_at.contains_key(check));
+            self.notified_at
+                .retain(|_, told| told.back().is_some_and(|at| *at + CHECK_LIMIT_PERIOD > now));
+            self.held_back_at
+                .retain(|check, _| self.notified_at.contains_key(check));
         }
     }
 
     /// If one message explains all failures and another one waits, the other one is tried: the
     /// channel may work.
     pub(super) fn try_others(&mut self, state: &State, rules: &DeliveryPolicy) {
-        let Some(from) = self.try_others_from.filter(|from| self.in_flight == 0 && *from < self.not_before) else { return };
-        let checks: BTreeSet<_> = self.failed_messages.values().chain(self.parked.values()).map(|failure| failure.check).collect();
-        let is_other = |row: &Arc<OutboxRow>| match self.failed_messages.contains_key(&row.number) || self.suspects.contains(row.number) {
+        let Some(from) = self
+            .try_others_from
+            .filter(|from| self.in_flight == 0 && *from < self.not_before)
+        else {
+            return;
+        };
+        let checks: BTreeSet<_> = self
+            .failed_messages
+            .values()
+            .chain(self.parked.values())
+            .map(|failure| failure.check)
+            .collect();
+        let is_other = |row: &Arc<OutboxRow>| match self.failed_messages.contains_key(&row.number)
+            || self.suspects.contains(row.number)
+        {
             true => false,
             // A check that keeps changing is no reason to try a channel that fails repeatedly.
-            false if self.failure_cause == FailureCause::Check(row.check) && self.failures > 1 => false,
+            false if self.failure_cause == FailureCause::Check(row.check) && self.failures > 1 => {
+                false
+            }
             // People get only the newest row of a check, which is another message.
             false if rules.class == ChannelClass::People => {
-                let earlier = self.failed_messages.iter().chain(&self.parked).filter(|(_, failure)| failure.check == row.check);
-                earlier.map(|(number, _)| *number).max().is_none_or(|number| number < row.number)
+                let earlier = self
+                    .failed_messages
+                    .iter()
+                    .chain(&self.parked)
+                    .filter(|(_, failure)| failure.check == row.check);
+                earlier
+                    .map(|(number, _)| *number)
+                    .max()
+                    .is_none_or(|number| number < row.number)
             }
             false => !checks.contains(&row.check),
         };
@@ -373,14 +473,29 @@ impl ChannelProgress {
     }
 
     /// Checks whose next message is parked, each with the uptime until which it waits.
-    pub(super) fn parked_checks(&self, state: &State, class: ChannelClass) -> BTreeMap<CheckId, Duration> {
-        self.next_messages(&self.parked, state, class).map(|failure| (failure.check, failure.not_before)).collect()
+    pub(super) fn parked_checks(
+        &self,
+        state: &State,
+        class: ChannelClass,
+    ) -> BTreeMap<CheckId, Duration> {
+        self.next_messages(&self.parked, state, class)
+            .map(|failure| (failure.check, failure.not_before))
+            .collect()
     }
 
     /// Checks whose next message has failed since the last success.
-    pub(super) fn failing_checks(&self, state: &State, class: ChannelClass) -> BTreeMap<CheckId, PendingRetry> {
-        let failing = |failure: &FailedMessage| PendingRetry { last_attempt: failure.last.uptime, not_before: failure.not_before };
-        self.next_messages(&self.failed_messages, state, class).map(|failure| (failure.check, failing(failure))).collect()
+    pub(super) fn failing_checks(
+        &self,
+        state: &State,
+        class: ChannelClass,
+    ) -> BTreeMap<CheckId, PendingRetry> {
+        let failing = |failure: &FailedMessage| PendingRetry {
+            last_attempt: failure.last.uptime,
+            not_before: failure.not_before,
+        };
+        self.next_messages(&self.failed_messages, state, class)
+            .map(|failure| (failure.check, failing(failure)))
+            .collect()
     }
 
     fn next_messages<'a>(
@@ -393,9 +508,16 @@ impl ChannelProgress {
         // first row comes first.
         let is_next = move |row: DeliveryNumber, check: CheckId| {
             class != ChannelClass::People
-                || state.outbox.rows_of_pair(self.channel.id, check).last().is_some_and(|newest| newest.number == row)
+                || state
+                    .outbox
+                    .rows_of_pair(self.channel.id, check)
+                    .last()
+                    .is_some_and(|newest| newest.number == row)
         };
-        failures.iter().filter(move |(row, failure)| is_next(**row, failure.check)).map(|(_, failure)| failure)
+        failures
+            .iter()
+            .filter(move |(row, failure)| is_next(**row, failure.check))
+            .map(|(_, failure)| failure)
     }
 
     /// True if a row may be the cause for the failure of a message about several checks.
@@ -410,15 +532,30 @@ impl ChannelProgress {
         let is_long = |until: Timestamp| until.micros_since(row.queued) > most;
         match self.parked.get(&row.number) {
             Some(failure) => is_long(failure.last.wall),
-            None => self.last_failures.len() >= MIN_FINAL_FAILURES && self.last_failures.front().is_some_and(|first| is_long(*first)),
+            None => {
+                self.last_failures.len() >= MIN_FINAL_FAILURES
+                    && self
+                        .last_failures
+                        .front()
+                        .is_some_and(|first| is_long(*first))
+            }
         }
     }
 
     /// Checks if the message limit for people allows another message about a check. The error is
     /// the uptime from which it does.
-    pub(super) fn check_message_limit(&mut self, check: CheckId, now: CurrentTime) -> Result<(), Duration> {
-        let Some(told) = self.notified_at.get_mut(&check) else { return Ok(()) };
-        while told.front().is_some_and(|at| *at + CHECK_LIMIT_PERIOD <= now.uptime) {
+    pub(super) fn check_message_limit(
+        &mut self,
+        check: CheckId,
+        now: CurrentTime,
+    ) -> Result<(), Duration> {
+        let Some(told) = self.notified_at.get_mut(&check) else {
+            return Ok(());
+        };
+        while told
+            .front()
+            .is_some_and(|at| *at + CHECK_LIMIT_PERIOD <= now.uptime)
+        {
             told.pop_front();
         }
         match told.front() {
@@ -451,14 +588,22 @@ impl ChannelProgress {
     /// [`LATE_AFTER`].
     pub(super) fn delay_reason(&self, item: &MessageItem, now: CurrentTime) -> Option<DelayReason> {
         let row = item.unnotified_down.as_ref().unwrap_or(&item.row);
-        if item.unnotified_down.is_none() && now.wall.micros_since(row.queued) < LATE_AFTER.as_micros().try_into().unwrap_or(i64::MAX) {
+        if item.unnotified_down.is_none()
+            && now.wall.micros_since(row.queued)
+                < LATE_AFTER.as_micros().try_into().unwrap_or(i64::MAX)
+        {
             return None;
         }
         let is_since = |at: Option<&Timestamp>| at.is_some_and(|at| *at >= row.queued);
-        let found = [DelayReason::QuietHours, DelayReason::DailyLimit].into_iter().find(|delay| is_since(self.delays.get(delay)));
-        let is_undelivered = row.attempts > 0 || is_since(self.delays.get(&DelayReason::Undelivered));
+        let found = [DelayReason::QuietHours, DelayReason::DailyLimit]
+            .into_iter()
+            .find(|delay| is_since(self.delays.get(delay)));
+        let is_undelivered =
+            row.attempts > 0 || is_since(self.delays.get(&DelayReason::Undelivered));
         found
             .or_else(|| is_undelivered.then_some(DelayReason::Undelivered))
-            .or_else(|| is_since(self.held_back_at.get(&row.check)).then_some(DelayReason::Flapping))
+            .or_else(|| {
+                is_since(self.held_back_at.get(&row.check)).then_some(DelayReason::Flapping)
+            })
     }
 }

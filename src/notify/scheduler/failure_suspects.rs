@@ -11,7 +11,8 @@ pub(super) enum Suspects {
     /// Rows that all failed messages have in common.
     Rows {
         rows: BTreeSet<DeliveryNumber>,
-        /// True if other rows of the failed message have been accepted since, so the channel works.
+        /// True if other rows of the failed message have been accepted since, so the channel
+        /// works.
         is_partly_delivered: bool,
     },
     /// Failed messages have no row in common: the channel fails.
@@ -23,15 +24,29 @@ impl Suspects {
     pub(super) fn narrow(&mut self, failed: &BTreeSet<DeliveryNumber>) {
         let (common, partly_taken): (BTreeSet<_>, _) = match self {
             Self::Unknown => (failed.clone(), false),
-            Self::Rows { rows, is_partly_delivered: partly_taken } => (rows.intersection(failed).copied().collect(), *partly_taken),
+            Self::Rows {
+                rows,
+                is_partly_delivered: partly_taken,
+            } => (rows.intersection(failed).copied().collect(), *partly_taken),
             Self::None => return,
         };
-        *self = if common.is_empty() { Self::None } else { Self::Rows { rows: common, is_partly_delivered: partly_taken } };
+        *self = if common.is_empty() {
+            Self::None
+        } else {
+            Self::Rows {
+                rows: common,
+                is_partly_delivered: partly_taken,
+            }
+        };
     }
 
     /// Records that these rows were accepted.
     pub(super) fn clear(&mut self, taken: &BTreeSet<DeliveryNumber>) {
-        if let Self::Rows { rows, is_partly_delivered: partly_taken } = self {
+        if let Self::Rows {
+            rows,
+            is_partly_delivered: partly_taken,
+        } = self
+        {
             let before = rows.len();
             rows.retain(|row| !taken.contains(row));
             *partly_taken |= rows.len() < before;

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::super::delivery_policy::DeliveryPolicy;
 use super::channel_progress::{ChannelProgress, PendingRetry};
-use super::{CurrentTime, DIGEST_QUIET_TIME, MAX_DIGEST_WAIT, MessageItem, ScheduledWork, StateView};
+use super::{
+    CurrentTime, DIGEST_QUIET_TIME, MAX_DIGEST_WAIT, MessageItem, ScheduledWork, StateView,
+};
 use crate::domain::alert::{AlertEvent, OutboxRow};
 use crate::domain::channel::ChannelClass;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber};
@@ -33,7 +35,14 @@ fn waiting_rows(view: &impl StateView, channel: ChannelId) -> (Vec<Arc<OutboxRow
         if most == 0 {
             return (rows, true);
         }
-        let more = view.read_state(|state| state.outbox.rows_of_channel_after(channel, after).take(most).cloned().collect::<Vec<_>>());
+        let more = view.read_state(|state| {
+            state
+                .outbox
+                .rows_of_channel_after(channel, after)
+                .take(most)
+                .cloned()
+                .collect::<Vec<_>>()
+        });
         let is_end = more.len() < most;
         rows.extend(more);
         if is_end {
@@ -43,12 +52,23 @@ fn waiting_rows(view: &impl StateView, channel: ChannelId) -> (Vec<Arc<OutboxRow
 }
 
 /// Adds the rows about these checks that are newer than `last`.
-fn add_newer_rows(view: &impl StateView, channel: ChannelId, checks: &mut BTreeMap<CheckId, Vec<Arc<OutboxRow>>>, last: DeliveryNumber) {
+fn add_newer_rows(
+    view: &impl StateView,
+    channel: ChannelId,
+    checks: &mut BTreeMap<CheckId, Vec<Arc<OutboxRow>>>,
+    last: DeliveryNumber,
+) {
     let mut left: Vec<_> = checks.iter_mut().collect();
     for some in left.chunks_mut(MAX_ROWS_PER_LOOKUP) {
         view.read_state(|state| {
             for (check, rows) in some {
-                rows.extend(state.outbox.rows_of_pair(channel, **check).filter(|row| row.number > last).cloned());
+                rows.extend(
+                    state
+                        .outbox
+                        .rows_of_pair(channel, **check)
+                        .filter(|row| row.number > last)
+                        .cloned(),
+                );
             }
         });
     }
@@ -69,8 +89,16 @@ fn is_digest_waiting(
     now: CurrentTime,
     step: &mut ScheduledWork,
 ) -> bool {
-    let Some(DigestWait { until }) = progress.digest_wait.take() else { return false };
-    let newest = view.read_state(|state| state.outbox.rows_of_channel(channel).next_back().map(|row| row.queued));
+    let Some(DigestWait { until }) = progress.digest_wait.take() else {
+        return false;
+    };
+    let newest = view.read_state(|state| {
+        state
+            .outbox
+            .rows_of_channel(channel)
+            .next_back()
+            .map(|row| row.queued)
+    });
     let quiet_for = newest.map_or(DIGEST_QUIET_TIME, |queued| time_in_queue(queued, now));
     if quiet_for >= DIGEST_QUIET_TIME || now.uptime >= until {
         return false;
@@ -123,10 +151,18 @@ pub(super) fn pick_for_people(
             false
         }
     });
-    let (aside, failing) =
-        view.read_state(|state| (progress.parked_checks(state, rules.class), progress.failing_checks(state, rules.class)));
+    let (aside, failing) = view.read_state(|state| {
+        (
+            progress.parked_checks(state, rules.class),
+            progress.failing_checks(state, rules.class),
+        )
+    });
     checks.retain(|check| is_retry_due(aside.get(check), now, step));
-    if let Some(check) = checks.iter().find(|check| aside.contains_key(check)).copied() {
+    if let Some(check) = checks
+        .iter()
+        .find(|check| aside.contains_key(check))
+        .copied()
+    {
         // Its failure affects no other message.
         checks = BTreeSet::from([check]);
     }
@@ -134,8 +170,17 @@ pub(super) fn pick_for_people(
     if checks.len() > 1 {
         checks.remove(&CheckId(0));
     }
-    checks.retain(|check| is_retry_due(failing.get(check).map(|failing| &failing.not_before), now, step));
-    let mut checks: BTreeMap<CheckId, Vec<Arc<OutboxRow>>> = checks.into_iter().map(|check| (check, Vec::new())).collect();
+    checks.retain(|check| {
+        is_retry_due(
+            failing.get(check).map(|failing| &failing.not_before),
+            now,
+            step,
+        )
+    });
+    let mut checks: BTreeMap<CheckId, Vec<Arc<OutboxRow>>> = checks
+        .into_iter()
+        .map(|check| (check, Vec::new()))
+        .collect();
     for row in waiting.into_iter().filter(|row| !step.is_reported(row)) {
         checks.entry(row.check).and_modify(|rows| rows.push(row));
     }
@@ -144,23 +189,36 @@ pub(super) fn pick_for_people(
     }
     separate_suspects(&mut checks, &failing, progress);
     let is_away = checks.len() > 1 && checks.values().flatten().all(|row| row.during_outage);
-    if rules.digest_above.is_some_and(|most| is_away || checks.len() > most) {
+    if rules
+        .digest_above
+        .is_some_and(|most| is_away || checks.len() > most)
+    {
         let queued = || checks.values().flatten().map(|row| row.queued);
-        let (first, newest) = (time_in_queue(queued().min()?, now), time_in_queue(queued().max()?, now));
+        let first = time_in_queue(queued().min()?, now);
+        let newest = time_in_queue(queued().max()?, now);
         if newest < DIGEST_QUIET_TIME && first < MAX_DIGEST_WAIT {
-            step.wake_no_later_than(now.uptime + (DIGEST_QUIET_TIME - newest).min(MAX_DIGEST_WAIT - first));
-            progress.digest_wait = Some(DigestWait { until: now.uptime + MAX_DIGEST_WAIT - first });
+            step.wake_no_later_than(
+                now.uptime + (DIGEST_QUIET_TIME - newest).min(MAX_DIGEST_WAIT - first),
+            );
+            progress.digest_wait = Some(DigestWait {
+                until: now.uptime + MAX_DIGEST_WAIT - first,
+            });
             return None;
         }
     } else {
         // The check with the oldest last attempt.
         let last = |check: &CheckId| failing.get(check).map(|failing| failing.last_attempt);
-        let next = checks.iter().min_by_key(|(check, rows)| (last(check), rows.first().map(|row| row.number)));
+        let next = checks
+            .iter()
+            .min_by_key(|(check, rows)| (last(check), rows.first().map(|row| row.number)));
         let next = next.map(|(check, _)| *check)?;
         checks.retain(|check, _| *check == next);
     }
     let mut superseded = Vec::new();
-    let mut items: Vec<_> = checks.into_values().filter_map(|rows| collapse_rows(&rows, &mut superseded)).collect();
+    let mut items: Vec<_> = checks
+        .into_values()
+        .filter_map(|rows| collapse_rows(&rows, &mut superseded))
+        .collect();
     items.sort_by_key(|item| item.row.number);
     Some((items, superseded))
 }
@@ -172,13 +230,23 @@ fn separate_suspects(
     failing: &BTreeMap<CheckId, PendingRetry>,
     progress: &ChannelProgress,
 ) {
-    let is_suspect = |rows: &[Arc<OutboxRow>]| rows.last().is_some_and(|newest| progress.is_suspect(newest.number));
+    let is_suspect = |rows: &[Arc<OutboxRow>]| {
+        rows.last()
+            .is_some_and(|newest| progress.is_suspect(newest.number))
+    };
     let is_failing = |check: &CheckId| failing.contains_key(check);
-    if checks.iter().any(|(check, rows)| !is_failing(check) && !is_suspect(rows)) {
+    if checks
+        .iter()
+        .any(|(check, rows)| !is_failing(check) && !is_suspect(rows))
+    {
         checks.retain(|check, rows| !is_failing(check) && !is_suspect(rows));
         return;
     }
-    let mut suspects: Vec<_> = checks.iter().filter(|(_, rows)| is_suspect(rows)).map(|(check, rows)| (rows.last(), *check)).collect();
+    let mut suspects: Vec<_> = checks
+        .iter()
+        .filter(|(_, rows)| is_suspect(rows))
+        .map(|(check, rows)| (rows.last(), *check))
+        .collect();
     if suspects.len() > 1 {
         suspects.sort_by_key(|(newest, _)| newest.map(|row| row.number));
         suspects.truncate(suspects.len().div_ceil(2));
@@ -188,16 +256,32 @@ fn separate_suspects(
 }
 
 /// Keeps the newest of the waiting rows about one check.
-fn collapse_rows(rows: &[Arc<OutboxRow>], superseded: &mut Vec<DeliveryNumber>) -> Option<MessageItem> {
+fn collapse_rows(
+    rows: &[Arc<OutboxRow>],
+    superseded: &mut Vec<DeliveryNumber>,
+) -> Option<MessageItem> {
     let (newest, earlier) = rows.split_last()?;
     superseded.extend(earlier.iter().map(|row| row.number));
     // Downtime that has ended, if certainly no user was notified of it.
-    let untold = if newest.event == AlertEvent::Up { earlier.last() } else { None };
-    let untold = untold.filter(|down| down.event == AlertEvent::Down && !down.may_have_arrived()).map(Arc::clone);
+    let untold = if newest.event == AlertEvent::Up {
+        earlier.last()
+    } else {
+        None
+    };
+    let untold = untold
+        .filter(|down| down.event == AlertEvent::Down && !down.may_have_arrived())
+        .map(Arc::clone);
     let told_as_well = usize::from(untold.is_some());
-    let skipped = rows.iter().map(|row| usize::from(row.dropped_before)).sum::<usize>() + earlier.len() - told_as_well;
+    let skipped = rows
+        .iter()
+        .map(|row| usize::from(row.dropped_before))
+        .sum::<usize>()
+        + earlier.len()
+        - told_as_well;
     let since = rows.first().map_or(newest.at, |row| row.at);
-    let up = earlier.last().filter(|up| newest.event == AlertEvent::Down && up.event == AlertEvent::Up);
+    let up = earlier
+        .last()
+        .filter(|up| newest.event == AlertEvent::Down && up.event == AlertEvent::Up);
     Some(MessageItem {
         row: Arc::clone(newest),
         unnotified_down: untold,
@@ -224,15 +308,24 @@ pub(super) fn pick_for_machines(
     let mut again: Option<(Duration, &Arc<OutboxRow>)> = None;
     let mut seen = BTreeSet::new();
     for row in state.outbox.rows_of_channel(channel) {
-        if progress.checks_in_flight.contains(&row.check) || step.is_reported(row) || !is_retry_due(aside.get(&row.check), now, step) {
+        if progress.checks_in_flight.contains(&row.check)
+            || step.is_reported(row)
+            || !is_retry_due(aside.get(&row.check), now, step)
+        {
             continue;
         }
         if progress.is_expired(row, rules) {
             give_up_row(row, now, step)?;
             continue;
         }
-        if rules.class == ChannelClass::Incident && row.event == AlertEvent::Down && !row.may_have_arrived() {
-            let next = state.outbox.rows_of_pair(channel, row.check).find(|next| next.number > row.number);
+        if rules.class == ChannelClass::Incident
+            && row.event == AlertEvent::Down
+            && !row.may_have_arrived()
+        {
+            let next = state
+                .outbox
+                .rows_of_pair(channel, row.check)
+                .find(|next| next.number > row.number);
             // For a channel that only subscribes to downtimes, the next row may be another
             // downtime.
             let end = next.filter(|next| matches!(next.event, AlertEvent::Up | AlertEvent::Closed));
@@ -243,7 +336,11 @@ pub(super) fn pick_for_machines(
                 continue;
             }
         }
-        if let Some(PendingRetry { last_attempt: last, not_before: until }) = failing.get(&row.check).copied() {
+        if let Some(PendingRetry {
+            last_attempt: last,
+            not_before: until,
+        }) = failing.get(&row.check).copied()
+        {
             // Later rows about the check wait for it.
             let is_next = seen.insert(row.check) && is_retry_due(Some(&until), now, step);
             if is_next && again.is_none_or(|(earliest, _)| last < earliest) {
@@ -272,7 +369,9 @@ fn single_row(row: &Arc<OutboxRow>) -> PickedItems {
 /// True if a row that waits by itself is due.
 fn is_retry_due(until: Option<&Duration>, now: CurrentTime, step: &mut ScheduledWork) -> bool {
     let until = until.filter(|until| **until > now.uptime);
-    until.into_iter().for_each(|until| step.wake_no_later_than(*until));
+    until
+        .into_iter()
+        .for_each(|until| step.wake_no_later_than(*until));
     until.is_none()
 }
 
@@ -288,6 +387,10 @@ fn require_report_capacity(now: CurrentTime, step: &mut ScheduledWork) -> Option
 /// Gives up a row. `None` as in [`require_report_capacity`].
 fn give_up_row(row: &OutboxRow, now: CurrentTime, step: &mut ScheduledWork) -> Option<()> {
     require_report_capacity(now, step)?;
-    step.finish(row.channel, vec![row.number], SendResult::Failed("the channel took nothing for too long".into()));
+    step.finish(
+        row.channel,
+        vec![row.number],
+        SendResult::Failed("the channel took nothing for too long".into()),
+    );
     Some(())
 }

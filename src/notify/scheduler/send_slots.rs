@@ -36,12 +36,16 @@ impl SendSlots {
 
     /// True if the project has used its share of the slots.
     pub(super) fn are_full_for(&self, project: ProjectId) -> bool {
-        self.by_project.get(&project).is_some_and(|count| *count >= MAX_PER_PROJECT)
+        self.by_project
+            .get(&project)
+            .is_some_and(|count| *count >= MAX_PER_PROJECT)
     }
 
     /// True if the project has a free slot for this destination.
     pub(super) fn has_slot(&self, project: ProjectId, place: &str) -> bool {
-        let Some(taken) = self.by_destination.get(place) else { return true };
+        let Some(taken) = self.by_destination.get(place) else {
+            return true;
+        };
         let own = taken.get(&project).copied().unwrap_or_default();
         own < MAX_PROJECT_PER_DESTINATION && taken.values().sum::<usize>() < MAX_PER_DESTINATION
     }
@@ -50,7 +54,12 @@ impl SendSlots {
     pub(super) fn acquire(&mut self, channel: &Channel, place: &str) {
         self.used += 1;
         *self.by_project.entry(channel.project).or_default() += 1;
-        *self.by_destination.entry(place.to_owned()).or_default().entry(channel.project).or_default() += 1;
+        *self
+            .by_destination
+            .entry(place.to_owned())
+            .or_default()
+            .entry(channel.project)
+            .or_default() += 1;
         self.last_project = Some(channel.project);
         self.last_channels.insert(channel.project, channel.id);
     }
@@ -80,7 +89,8 @@ impl SendSlots {
         for channel in channels {
             projects.entry(channel.project).or_default().push(channel);
         }
-        self.last_channels.retain(|project, _| projects.contains_key(project));
+        self.last_channels
+            .retain(|project, _| projects.contains_key(project));
         let turn = |(project, mut channels): (ProjectId, Vec<Arc<Channel>>)| {
             channels.sort_unstable_by_key(|channel| channel.id);
             let last = self.last_channels.get(&project);

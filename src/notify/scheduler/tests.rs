@@ -34,7 +34,11 @@ fn machine() -> DeliveryPolicy {
 }
 
 fn incident() -> DeliveryPolicy {
-    DeliveryPolicy { class: ChannelClass::Incident, max_parallel: 4, ..machine() }
+    DeliveryPolicy {
+        class: ChannelClass::Incident,
+        max_parallel: 4,
+        ..machine()
+    }
 }
 
 impl StateView for State {
@@ -62,22 +66,64 @@ impl SchedulerTester {
         let random = Random::seeded(1);
         let mut state = State::default();
         let name = ProjectName::parse("p").unwrap();
-        let (id, uuid, badge_key) = (ProjectId(1), random.uuid(), "b".into());
-        let project = Project { id, uuid, name, check_limit: None, ping_log_limit: 1, badge_key, legacy_badge: None, import: None };
+        let id = ProjectId(1);
+        let uuid = random.uuid();
+        let badge_key = "b".into();
+        let project = Project {
+            id,
+            uuid,
+            name,
+            check_limit: None,
+            ping_log_limit: 1,
+            badge_key,
+            legacy_badge: None,
+            import: None,
+        };
         state.apply(&Change::Project(Arc::new(project)));
-        let settings = ChannelSettings::parse(ChannelKind::from_name("email").unwrap(), [("to", "a@example.org")]).unwrap();
+        let settings = ChannelSettings::parse(
+            ChannelKind::from_name("email").unwrap(),
+            [("to", "a@example.org")],
+        )
+        .unwrap();
         let health = ChannelHealth::default();
         let name = ChannelName::parse("").unwrap();
-        let channel = Channel { id: CHANNEL, uuid: random.uuid(), project: ProjectId(1), name, settings, set_by_operator: true, health };
+        let channel = Channel {
+            id: CHANNEL,
+            uuid: random.uuid(),
+            project: ProjectId(1),
+            name,
+            settings,
+            set_by_operator: true,
+            health,
+        };
         state.apply(&Change::Channel(Arc::new(channel)));
-        let now = CurrentTime { wall: Timestamp::from_secs(1_800_000_000), uptime: Duration::from_secs(100) };
-        Self { rules, state, plan: SendScheduler::default(), now, random, last: 0, told: Vec::new() }
+        let now = CurrentTime {
+            wall: Timestamp::from_secs(1_800_000_000),
+            uptime: Duration::from_secs(100),
+        };
+        Self {
+            rules,
+            state,
+            plan: SendScheduler::default(),
+            now,
+            random,
+            last: 0,
+            told: Vec::new(),
+        }
     }
 
     fn queue(&mut self, check: u64, event: AlertEvent) -> DeliveryNumber {
         self.last += 1;
         let number = DeliveryNumber(self.last);
-        let row = OutboxRow::new(number, CHANNEL, CheckId(check), FlipNumber(self.last), event, self.now.wall, self.now.wall);
+        let row = OutboxRow::new(
+            number,
+            CHANNEL,
+            CheckId(check),
+            FlipNumber(self.last),
+            event,
+            self.now.wall,
+            self.now.wall,
+        );
         self.state.apply(&Change::Queued(Arc::new(row)));
         number
     }
@@ -89,26 +135,50 @@ impl SchedulerTester {
 
     /// Runs a round and applies all that it reports and begins.
     fn step(&mut self) -> (Vec<Message>, Option<u64>) {
-        let ScheduledWork { messages: jobs, reports, wake_at: again, .. } =
-            self.plan.schedule(&self.state, |_| self.rules.clone(), self.now);
+        let ScheduledWork {
+            messages: jobs,
+            reports,
+            wake_at: again,
+            ..
+        } = self
+            .plan
+            .schedule(&self.state, |_| self.rules.clone(), self.now);
         self.apply(&reports);
         for job in &jobs {
             for number in job.delivery_numbers() {
                 let row = OutboxRow::clone(self.state.outbox.get(number).expect("it is not over"));
-                let row = OutboxRow { attempt_started: Some(self.now.wall), attempts: row.attempts + 1, ..row };
+                let row = OutboxRow {
+                    attempt_started: Some(self.now.wall),
+                    attempts: row.attempts + 1,
+                    ..row
+                };
                 self.state.apply(&Change::Queued(Arc::new(row)));
             }
         }
-        (jobs, again.map(|at| at.saturating_sub(self.now.uptime).as_millis() as u64))
+        (
+            jobs,
+            again.map(|at| at.saturating_sub(self.now.uptime).as_millis() as u64),
+        )
     }
 
     fn apply(&mut self, reports: &[DeliveryReport]) {
         for report in reports {
             for number in &report.rows {
-                let Some(row) = self.state.outbox.get(*number).cloned() else { continue };
-                self.told.push(format!("{} {:?}", number.0, report.result).split(['(', ' ', '{']).take(2).collect::<Vec<_>>().join(" "));
+                let Some(row) = self.state.outbox.get(*number).cloned() else {
+                    continue;
+                };
+                self.told.push(
+                    format!("{} {:?}", number.0, report.result)
+                        .split(['(', ' ', '{'])
+                        .take(2)
+                        .collect::<Vec<_>>()
+                        .join(" "),
+                );
                 match &report.result {
-                    SendResult::Retry { may_have_arrived: doubtful, .. } => {
+                    SendResult::Retry {
+                        may_have_arrived: doubtful,
+                        ..
+                    } => {
                         let row = OutboxRow {
                             attempt_started: None,
                             may_be_duplicate: row.may_be_duplicate || *doubtful,
@@ -128,7 +198,9 @@ impl SchedulerTester {
 
     fn answered(&mut self, job: &Message, outcome: MessageOutcome, status: u16) {
         let done = MessageResult::new(outcome, "", status);
-        let reports = self.plan.record_result(job.id, done, &self.rules, self.now, &self.random);
+        let reports = self
+            .plan
+            .record_result(job.id, done, &self.rules, self.now, &self.random);
         self.apply(&reports);
         self.plan.settle(job.id);
     }
@@ -137,13 +209,27 @@ impl SchedulerTester {
     /// was not sent.
     fn tells(jobs: &[Message]) -> Vec<String> {
         let item = |item: &MessageItem| {
-            format!("{}{}{}", item.row.check.0, item.row.event.name(), if item.unnotified_down.is_some() { "+" } else { "" })
+            format!(
+                "{}{}{}",
+                item.row.check.0,
+                item.row.event.name(),
+                if item.unnotified_down.is_some() {
+                    "+"
+                } else {
+                    ""
+                }
+            )
         };
-        jobs.iter().map(|job| job.items.iter().map(item).collect::<Vec<_>>().join(" ")).collect()
+        jobs.iter()
+            .map(|job| job.items.iter().map(item).collect::<Vec<_>>().join(" "))
+            .collect()
     }
 }
 
-const LATER: MessageOutcome = MessageOutcome::Retry { retry_after: None, may_have_arrived: false };
+const LATER: MessageOutcome = MessageOutcome::Retry {
+    retry_after: None,
+    may_have_arrived: false,
+};
 
 #[test]
 fn people_get_one_message_at_a_time_the_longest_waiting_first() {
@@ -151,7 +237,10 @@ fn people_get_one_message_at_a_time_the_longest_waiting_first() {
     world.queue(9, AlertEvent::Down);
     world.queue(3, AlertEvent::Down);
     let (jobs, again) = world.step();
-    assert_eq!((SchedulerTester::tells(&jobs), again), (vec!["9down".to_owned()], None));
+    assert_eq!(
+        (SchedulerTester::tells(&jobs), again),
+        (vec!["9down".to_owned()], None)
+    );
     assert_eq!(SchedulerTester::tells(&world.step().0), [""; 0]);
     world.done(&jobs[0], MessageOutcome::Delivered);
     let (jobs, _) = world.step();
@@ -163,7 +252,8 @@ fn people_get_one_message_at_a_time_the_longest_waiting_first() {
 #[test]
 fn of_what_waits_about_a_check_people_are_told_what_is_true_now() {
     // Rows before the message, its content, and the number of changes that it leaves out.
-    let (down, up) = (AlertEvent::Down, AlertEvent::Up);
+    let down = AlertEvent::Down;
+    let up = AlertEvent::Up;
     for (events, told, skipped) in [
         (&[down][..], "1down", 0),
         (&[up], "1up", 0),
@@ -175,10 +265,22 @@ fn of_what_waits_about_a_check_people_are_told_what_is_true_now() {
         let mut world = SchedulerTester::new(PEOPLE);
         events.iter().for_each(|event| _ = world.queue(1, *event));
         let (jobs, _) = world.step();
-        assert_eq!((SchedulerTester::tells(&jobs), jobs[0].items[0].skipped), (vec![told.to_owned()], skipped), "{events:?}");
-        assert_eq!(jobs[0].items[0].up_since.is_some(), told == "1down" && events.len() > 1, "{events:?}");
+        assert_eq!(
+            (SchedulerTester::tells(&jobs), jobs[0].items[0].skipped),
+            (vec![told.to_owned()], skipped),
+            "{events:?}"
+        );
+        assert_eq!(
+            jobs[0].items[0].up_since.is_some(),
+            told == "1down" && events.len() > 1,
+            "{events:?}"
+        );
         world.done(&jobs[0], MessageOutcome::Delivered);
-        assert!(world.state.outbox.is_empty() && world.told.len() == events.len(), "{:?}", world.told);
+        assert!(
+            world.state.outbox.is_empty() && world.told.len() == events.len(),
+            "{:?}",
+            world.told
+        );
     }
 }
 
@@ -187,7 +289,13 @@ fn a_downtime_that_may_have_been_told_is_not_called_untold() {
     let mut world = SchedulerTester::new(PEOPLE);
     world.queue(1, AlertEvent::Down);
     let (jobs, _) = world.step();
-    world.done(&jobs[0], MessageOutcome::Retry { retry_after: None, may_have_arrived: true });
+    world.done(
+        &jobs[0],
+        MessageOutcome::Retry {
+            retry_after: None,
+            may_have_arrived: true,
+        },
+    );
     world.queue(1, AlertEvent::Up);
     world.pass(10_000);
     assert_eq!(SchedulerTester::tells(&world.step().0), ["1up"]);
@@ -229,14 +337,24 @@ fn a_digest_that_is_not_taken_is_made_anew() {
     world.done(&jobs[0], LATER);
     world.pass(6001);
     let (jobs, _) = world.step();
-    assert_eq!(SchedulerTester::tells(&jobs), ["1down 3down 4down 5down 6down 2up+"]);
+    assert_eq!(
+        SchedulerTester::tells(&jobs),
+        ["1down 3down 4down 5down 6down 2up+"]
+    );
 }
 
 #[test]
 fn people_hear_of_one_check_six_times_an_hour() {
     let mut world = SchedulerTester::new(PEOPLE);
     for round in 0..6 {
-        world.queue(1, if round % 2 == 0 { AlertEvent::Down } else { AlertEvent::Up });
+        world.queue(
+            1,
+            if round % 2 == 0 {
+                AlertEvent::Down
+            } else {
+                AlertEvent::Up
+            },
+        );
         let (jobs, _) = world.step();
         world.done(&jobs[0], MessageOutcome::Delivered);
         world.pass(60_000);
@@ -244,7 +362,11 @@ fn people_hear_of_one_check_six_times_an_hour() {
     world.queue(1, AlertEvent::Down);
     world.queue(2, AlertEvent::Down);
     let (jobs, _) = world.step();
-    assert_eq!(SchedulerTester::tells(&jobs), ["2down"], "others are told meanwhile");
+    assert_eq!(
+        SchedulerTester::tells(&jobs),
+        ["2down"],
+        "others are told meanwhile"
+    );
     world.done(&jobs[0], MessageOutcome::Delivered);
     world.queue(1, AlertEvent::Up);
     assert_eq!(world.step(), (vec![], Some(3_600_000 - 6 * 60_000)));
@@ -260,7 +382,10 @@ fn machines_are_told_everything_in_order_and_four_at_a_time() {
         world.queue(check, AlertEvent::Up);
     }
     let (jobs, _) = world.step();
-    assert_eq!(SchedulerTester::tells(&jobs), ["1down", "2down", "3down", "4down"]);
+    assert_eq!(
+        SchedulerTester::tells(&jobs),
+        ["1down", "2down", "3down", "4down"]
+    );
     world.done(&jobs[1], MessageOutcome::Delivered);
     let (jobs, _) = world.step();
     assert_eq!(SchedulerTester::tells(&jobs), ["2up"]);
@@ -276,14 +401,20 @@ fn a_receiver_that_fails_costs_one_message_until_it_takes_one() {
     }
     // They fail together, which is one failure: five seconds, a fifth more or less.
     let (jobs, again) = world.step();
-    assert!(jobs.is_empty() && again.is_some_and(|millis| (4000..=6000).contains(&millis)), "{again:?}");
+    assert!(
+        jobs.is_empty() && again.is_some_and(|millis| (4000..=6000).contains(&millis)),
+        "{again:?}"
+    );
     for (least, most) in [(12_000, 18_000), (24_000, 36_000)] {
         world.pass(again.unwrap_or_default().max(36_000));
         let (jobs, _) = world.step();
         assert_eq!(jobs.len(), 1);
         world.done(&jobs[0], LATER);
         let again = world.step().1;
-        assert!(again.is_some_and(|millis| (least..=most).contains(&millis)), "{again:?}");
+        assert!(
+            again.is_some_and(|millis| (least..=most).contains(&millis)),
+            "{again:?}"
+        );
     }
     world.pass(36_000);
     let (jobs, _) = world.step();
@@ -298,9 +429,18 @@ fn the_receiver_may_ask_for_a_longer_pause_up_to_six_hours() {
         let mut world = SchedulerTester::new(PEOPLE);
         world.queue(1, AlertEvent::Down);
         let (jobs, _) = world.step();
-        world.done(&jobs[0], MessageOutcome::Retry { retry_after: Some(Duration::from_secs(after)), may_have_arrived: false });
+        world.done(
+            &jobs[0],
+            MessageOutcome::Retry {
+                retry_after: Some(Duration::from_secs(after)),
+                may_have_arrived: false,
+            },
+        );
         let again = world.step().1.unwrap();
-        assert!((least * 1000..=most * 1000).contains(&again), "{after}: {again}");
+        assert!(
+            (least * 1000..=most * 1000).contains(&again),
+            "{after}: {again}"
+        );
     }
 }
 
@@ -312,7 +452,11 @@ fn a_channel_that_is_changed_is_tried_at_once() {
     world.done(&jobs[0], LATER);
     assert!(world.step().0.is_empty());
     let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
-    channel.settings = ChannelSettings::parse(ChannelKind::from_name("email").unwrap(), [("to", "b@example.org")]).unwrap();
+    channel.settings = ChannelSettings::parse(
+        ChannelKind::from_name("email").unwrap(),
+        [("to", "b@example.org")],
+    )
+    .unwrap();
     world.state.apply(&Change::Channel(Arc::new(channel)));
     assert_eq!(world.step().0.len(), 1);
 }
@@ -326,12 +470,26 @@ fn incidents_that_are_over_before_they_were_told_are_told_to_nobody() {
     }
     world.queue(3, AlertEvent::Down);
     assert_eq!(SchedulerTester::tells(&world.step().0), ["3down"]);
-    assert_eq!(world.told, ["1 Superseded", "2 Superseded", "3 Superseded", "4 Superseded"]);
+    assert_eq!(
+        world.told,
+        [
+            "1 Superseded",
+            "2 Superseded",
+            "3 Superseded",
+            "4 Superseded"
+        ]
+    );
     // Begun with an unknown result: both are sent, in order.
     let mut world = SchedulerTester::new(incident());
     world.queue(1, AlertEvent::Down);
     let (jobs, _) = world.step();
-    world.done(&jobs[0], MessageOutcome::Retry { retry_after: None, may_have_arrived: true });
+    world.done(
+        &jobs[0],
+        MessageOutcome::Retry {
+            retry_after: None,
+            may_have_arrived: true,
+        },
+    );
     world.queue(1, AlertEvent::Up);
     world.pass(7000);
     let (jobs, _) = world.step();
@@ -354,7 +512,13 @@ fn what_has_waited_for_too_long_is_given_up_after_more_tries() {
             world.now.wall = world.now.wall.plus_secs(days * 86_400 + 1);
             world.queue(5000, AlertEvent::Down);
             world.now.wall = world.now.wall.plus_secs(2);
-            let over = |world: &SchedulerTester| world.told.iter().filter(|told| told.ends_with("Failed")).count();
+            let over = |world: &SchedulerTester| {
+                world
+                    .told
+                    .iter()
+                    .filter(|told| told.ends_with("Failed"))
+                    .count()
+            };
             for _ in 0..2 {
                 world.pass(700_000);
                 let (jobs, _) = world.step();
@@ -371,7 +535,16 @@ fn what_has_waited_for_too_long_is_given_up_after_more_tries() {
             let (jobs, _) = world.step();
             jobs.iter().for_each(|job| world.done(job, LATER));
         }
-        assert!(world.told.iter().filter(|told| told.ends_with("Failed")).count() >= 1200, "{}", world.told.len());
+        assert!(
+            world
+                .told
+                .iter()
+                .filter(|told| told.ends_with("Failed"))
+                .count()
+                >= 1200,
+            "{}",
+            world.told.len()
+        );
         assert!(!world.state.outbox.is_empty(), "what is new is kept");
     }
 }
@@ -379,7 +552,10 @@ fn what_has_waited_for_too_long_is_given_up_after_more_tries() {
 #[test]
 fn a_pace_is_kept() {
     let mut world = SchedulerTester::new(DeliveryPolicy {
-        rate_limit: Some(SendRate { burst: 2, refill: Duration::from_secs(6) }),
+        rate_limit: Some(SendRate {
+            burst: 2,
+            refill: Duration::from_secs(6),
+        }),
         digest_above: None,
         ..PEOPLE
     });
@@ -391,12 +567,19 @@ fn a_pace_is_kept() {
         world.done(&jobs[0], MessageOutcome::Delivered);
     }
     let (jobs, again) = world.step();
-    assert!(jobs.is_empty() && again.is_some_and(|millis| (5_990..=6_001).contains(&millis)), "{again:?}");
+    assert!(
+        jobs.is_empty() && again.is_some_and(|millis| (5_990..=6_001).contains(&millis)),
+        "{again:?}"
+    );
 }
 
 #[test]
 fn what_costs_money_is_sent_so_often_a_day() {
-    let mut world = SchedulerTester::new(DeliveryPolicy { daily_limit: Some(2), digest_above: None, ..PEOPLE });
+    let mut world = SchedulerTester::new(DeliveryPolicy {
+        daily_limit: Some(2),
+        digest_above: None,
+        ..PEOPLE
+    });
     (1..=3).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     for _ in 0..2 {
         world.pass(3_600_000);
@@ -430,7 +613,11 @@ fn what_a_machine_could_not_be_asked_is_no_refusal() {
     while !world.state.outbox.is_empty() {
         let (jobs, _) = world.step();
         if let Some(job) = jobs.first() {
-            let outcome = if ended.len() < 6 { LATER } else { MessageOutcome::Refused };
+            let outcome = if ended.len() < 6 {
+                LATER
+            } else {
+                MessageOutcome::Refused
+            };
             world.done(job, outcome);
             ended.push(outcome);
         }

@@ -31,7 +31,8 @@ impl MailServer {
     /// # Errors
     /// A sentence that says what to write instead.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        let forms = "give smtps://USER@HOST (TLS), smtp://USER@HOST (STARTTLS) or smtp+plain://HOST (no TLS)";
+        let forms = "give smtps://USER@HOST (TLS), smtp://USER@HOST (STARTTLS) or \
+                     smtp+plain://HOST (no TLS)";
         let (scheme, rest) = text.split_once("://").ok_or(forms)?;
         let (security, port) = match scheme {
             "smtps" => (MailSecurity::Tls, 465),
@@ -41,19 +42,38 @@ impl MailServer {
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         // A user may be a mail address.
-        let (user, place) = rest.rsplit_once('@').map_or((None, rest), |(user, place)| (Some(user), place));
-        let place = place.parse().ok().and_then(|place| HostPort::from_authority(&place, port)).ok_or(forms)?;
+        let (user, place) = rest
+            .rsplit_once('@')
+            .map_or((None, rest), |(user, place)| (Some(user), place));
+        let place = place
+            .parse()
+            .ok()
+            .and_then(|place| HostPort::from_authority(&place, port))
+            .ok_or(forms)?;
         if user.is_some_and(|user| user.contains(':')) {
-            return Err("leave the password out of the URL: --mail-password-file names a file that holds it");
+            return Err(
+                "leave the password out of the URL: --mail-password-file names a file that holds \
+                 it",
+            );
         }
         if user.is_some() && security == MailSecurity::None && !place.host.is_loopback() {
-            return Err("a password is not sent without TLS but to this machine: give smtps:// or smtp://, or leave the user out");
+            return Err(
+                "a password is not sent without TLS but to this machine: give smtps:// or \
+                 smtp://, or leave the user out",
+            );
         }
         let user = user.map(|user| percent_decode_str(user).decode_utf8_lossy().into_owned());
-        if user.as_ref().is_some_and(|user| user.is_empty() || user.chars().any(char::is_control)) {
+        if user
+            .as_ref()
+            .is_some_and(|user| user.is_empty() || user.chars().any(char::is_control))
+        {
             return Err(forms);
         }
-        Ok(Self { host_port: place, security, user })
+        Ok(Self {
+            host_port: place,
+            security,
+            user,
+        })
     }
 }
 
@@ -70,7 +90,8 @@ impl MailFrom {
     /// # Errors
     /// A sentence that says what is expected.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        let expected = "give an address, as in alerts@example.org or 'overdue <alerts@example.org>'";
+        let expected =
+            "give an address, as in alerts@example.org or 'overdue <alerts@example.org>'";
         let (name, address) = match text.trim().strip_suffix('>') {
             Some(rest) => rest.rsplit_once('<').ok_or(expected)?,
             None => ("", text.trim()),
@@ -79,20 +100,29 @@ impl MailFrom {
         if !is_address(address) || name.chars().any(char::is_control) {
             return Err(expected);
         }
-        Ok(Self { name: (!name.is_empty()).then(|| name.to_owned()), address: address.to_owned() })
+        Ok(Self {
+            name: (!name.is_empty()).then(|| name.to_owned()),
+            address: address.to_owned(),
+        })
     }
 
     pub(super) fn domain(&self) -> &str {
-        self.address.rsplit_once('@').map_or("", |(_, domain)| domain)
+        self.address
+            .rsplit_once('@')
+            .map_or("", |(_, domain)| domain)
     }
 }
 
 /// True if this is valid in `MAIL FROM:<>` and `RCPT TO:<>` and names one mailbox there.
 pub(super) fn is_address(text: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '<' | '>' | ',' | ';' | ':' | '\\' | '"');
+    let is_plain =
+        |c: char| c.is_ascii_graphic() && !matches!(c, '<' | '>' | ',' | ';' | ':' | '\\' | '"');
     text.len() <= 254
         && text.split_once('@').is_some_and(|(local, domain)| {
-            !local.is_empty() && !domain.is_empty() && !domain.contains('@') && local.chars().chain(domain.chars()).all(is_plain)
+            !local.is_empty()
+                && !domain.is_empty()
+                && !domain.contains('@')
+                && local.chars().chain(domain.chars()).all(is_plain)
         })
 }
 
@@ -109,21 +139,41 @@ impl MailRelay {
     ///
     /// # Errors
     /// If there is a user without a password, or a password without a user.
-    pub fn new(server: MailServer, password_file: Option<PathBuf>, from: MailFrom) -> Result<Self, &'static str> {
+    pub fn new(
+        server: MailServer,
+        password_file: Option<PathBuf>,
+        from: MailFrom,
+    ) -> Result<Self, &'static str> {
         match (&server.user, &password_file) {
-            (Some(_), None) => Err("--mail-server names a user: --mail-password-file names a file that holds the password"),
-            (None, Some(_)) => Err("--mail-password-file is given: --mail-server must name a user, as in smtps://USER@HOST"),
-            _ => Ok(Self { server, password_file, from }),
+            (Some(_), None) => Err("--mail-server names a user: --mail-password-file names a \
+                                    file that holds the password"),
+            (None, Some(_)) => Err("--mail-password-file is given: --mail-server must name a \
+                                    user, as in smtps://USER@HOST"),
+            _ => Ok(Self {
+                server,
+                password_file,
+                from,
+            }),
         }
     }
 
     /// Reads the password: the first line of the file.
     pub(in crate::outbound) fn password(&self) -> Result<Option<String>, String> {
-        let Some(path) = &self.password_file else { return Ok(None) };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("cannot read the password of the mail server from {}: {error}", path.display()))?;
+        let Some(path) = &self.password_file else {
+            return Ok(None);
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            format!(
+                "cannot read the password of the mail server from {}: {error}",
+                path.display()
+            )
+        })?;
         let line = text.lines().next().unwrap_or_default();
-        if line.is_empty() { Err(format!("there is no password in {}", path.display())) } else { Ok(Some(line.to_owned())) }
+        if line.is_empty() {
+            Err(format!("there is no password in {}", path.display()))
+        } else {
+            Ok(Some(line.to_owned()))
+        }
     }
 }
 
@@ -134,16 +184,59 @@ mod tests {
     #[test]
     fn servers_are_read() {
         for (text, place, security, user) in [
-            ("smtps://mx.example.org", "mx.example.org:465", MailSecurity::Tls, None),
-            ("smtps://me@example.org@mx.example.org:2465/", "mx.example.org:2465", MailSecurity::Tls, Some("me@example.org")),
-            ("smtp://me%40x@MX", "mx:587", MailSecurity::StartTls, Some("me@x")),
-            ("smtp+plain://10.0.0.1", "10.0.0.1:25", MailSecurity::None, None),
-            ("smtp+plain://me@127.0.0.1:1025", "127.0.0.1:1025", MailSecurity::None, Some("me")),
-            ("smtp+plain://me@[::1]", "[::1]:25", MailSecurity::None, Some("me")),
-            ("smtp+plain://me@localhost", "localhost:25", MailSecurity::None, Some("me")),
+            (
+                "smtps://mx.example.org",
+                "mx.example.org:465",
+                MailSecurity::Tls,
+                None,
+            ),
+            (
+                "smtps://me@example.org@mx.example.org:2465/",
+                "mx.example.org:2465",
+                MailSecurity::Tls,
+                Some("me@example.org"),
+            ),
+            (
+                "smtp://me%40x@MX",
+                "mx:587",
+                MailSecurity::StartTls,
+                Some("me@x"),
+            ),
+            (
+                "smtp+plain://10.0.0.1",
+                "10.0.0.1:25",
+                MailSecurity::None,
+                None,
+            ),
+            (
+                "smtp+plain://me@127.0.0.1:1025",
+                "127.0.0.1:1025",
+                MailSecurity::None,
+                Some("me"),
+            ),
+            (
+                "smtp+plain://me@[::1]",
+                "[::1]:25",
+                MailSecurity::None,
+                Some("me"),
+            ),
+            (
+                "smtp+plain://me@localhost",
+                "localhost:25",
+                MailSecurity::None,
+                Some("me"),
+            ),
         ] {
             let server = MailServer::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!((server.host_port.to_string().as_str(), server.security, server.user.as_deref()), (place, security, user), "{text}");
+            assert_eq!(
+                (
+                    server.host_port.to_string().as_str(),
+                    server.security,
+                    server.user.as_deref()
+                ),
+                (place, security, user),
+                "{text}"
+            );
         }
         for (text, words) in [
             ("mx.example.org", "give smtps://"),
@@ -154,7 +247,10 @@ mod tests {
             ("smtp://me:secret@mx", "leave the password out"),
             ("smtp+plain://me@mx", "a password is not sent without TLS"),
         ] {
-            assert!(MailServer::parse(text).unwrap_err().starts_with(words), "{text}");
+            assert!(
+                MailServer::parse(text).unwrap_err().starts_with(words),
+                "{text}"
+            );
         }
     }
 
@@ -162,9 +258,27 @@ mod tests {
     fn senders_are_read() {
         let read = |text: &str| MailFrom::parse(text).map(|from| (from.name, from.address));
         assert_eq!(read("a@b"), Ok((None, "a@b".into())));
-        assert_eq!(read(" overdue <a@b> "), Ok((Some("overdue".into()), "a@b".into())));
-        assert_eq!(read("\"Over, due\" <a@b>"), Ok((Some("Over, due".into()), "a@b".into())));
-        for wrong in ["", "a", "@b", "a@", "a@b@c", "a b@c", "x <a@b", "a@b>", "x\ny <a@b>", "a\r\n@b", "ä@b"] {
+        assert_eq!(
+            read(" overdue <a@b> "),
+            Ok((Some("overdue".into()), "a@b".into()))
+        );
+        assert_eq!(
+            read("\"Over, due\" <a@b>"),
+            Ok((Some("Over, due".into()), "a@b".into()))
+        );
+        for wrong in [
+            "",
+            "a",
+            "@b",
+            "a@",
+            "a@b@c",
+            "a b@c",
+            "x <a@b",
+            "a@b>",
+            "x\ny <a@b>",
+            "a\r\n@b",
+            "ä@b",
+        ] {
             assert!(read(wrong).is_err(), "{wrong:?}");
         }
     }
@@ -172,7 +286,12 @@ mod tests {
     #[test]
     fn user_and_password_belong_together() {
         let with = |url: &str, file: Option<&str>| {
-            MailRelay::new(MailServer::parse(url).unwrap(), file.map(Into::into), MailFrom::parse("a@b").unwrap()).is_ok()
+            MailRelay::new(
+                MailServer::parse(url).unwrap(),
+                file.map(Into::into),
+                MailFrom::parse("a@b").unwrap(),
+            )
+            .is_ok()
         };
         assert!(with("smtps://h", None) && with("smtps://me@h", Some("/x")));
         assert!(!with("smtps://me@h", None) && !with("smtps://h", Some("/x")));

@@ -47,7 +47,8 @@ pub(super) async fn resolve(conf: &ResolvConf, random: &Random, name: &str) -> D
 /// Queries IPv6 and IPv4 at the same time. If one answer has addresses, the other is awaited only
 /// for [`OTHER_FAMILY_TIMEOUT`]: some servers drop one of the queries.
 async fn query_both_families(conf: &ResolvConf, random: &Random, name: &str) -> DnsAnswer {
-    let (v6, v4) = (query_servers(conf, random, name, Rtype::AAAA), query_servers(conf, random, name, Rtype::A));
+    let v6 = query_servers(conf, random, name, Rtype::AAAA);
+    let v4 = query_servers(conf, random, name, Rtype::A);
     tokio::pin!(v6, v4);
     let (v6, v4) = tokio::select! {
         told = &mut v6 => {
@@ -78,9 +79,14 @@ fn has_addresses(told: &DnsAnswer) -> bool {
 async fn query_servers(conf: &ResolvConf, random: &Random, name: &str, kind: Rtype) -> DnsAnswer {
     for _ in 0..conf.attempts {
         for server in &conf.servers {
-            let Some(question) = build_query(random, name, kind) else { return DnsAnswer::NoAddresses };
+            let Some(question) = build_query(random, name, kind) else {
+                return DnsAnswer::NoAddresses;
+            };
             let asked = timeout(conf.timeout, query_server(*server, &question, conf.use_vc)).await;
-            let told = asked.ok().and_then(Result::ok).map_or(DnsAnswer::NoAnswer, |answer| read_answer(&answer, kind));
+            let told = asked
+                .ok()
+                .and_then(Result::ok)
+                .map_or(DnsAnswer::NoAnswer, |answer| read_answer(&answer, kind));
             if told != DnsAnswer::NoAnswer {
                 return told;
             }
@@ -93,7 +99,9 @@ async fn query_servers(conf: &ResolvConf, random: &Random, name: &str, kind: Rty
 fn build_query(random: &Random, name: &str, kind: Rtype) -> Option<Message<Vec<u8>>> {
     let name = Name::<Vec<u8>>::from_str(name).ok()?;
     let mut message = MessageBuilder::new_vec();
-    message.header_mut().set_id(u16::from_ne_bytes(random.bytes()));
+    message
+        .header_mut()
+        .set_id(u16::from_ne_bytes(random.bytes()));
     message.header_mut().set_rd(true);
     let mut message = message.question();
     message.push((name, kind)).ok()?;
@@ -102,9 +110,17 @@ fn build_query(random: &Random, name: &str, kind: Rtype) -> Option<Message<Vec<u
 
 /// Queries a server. Every query uses its own port, which a forger would have to guess in addition
 /// to the id.
-async fn query_server(server: SocketAddr, question: &Message<Vec<u8>>, tcp: bool) -> io::Result<Message<Vec<u8>>> {
+async fn query_server(
+    server: SocketAddr,
+    question: &Message<Vec<u8>>,
+    tcp: bool,
+) -> io::Result<Message<Vec<u8>>> {
     if !tcp {
-        let any: SocketAddr = if server.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
+        let any: SocketAddr = if server.is_ipv4() {
+            (Ipv4Addr::UNSPECIFIED, 0).into()
+        } else {
+            (Ipv6Addr::UNSPECIFIED, 0).into()
+        };
         let socket = UdpSocket::bind(any).await?;
         socket.connect(server).await?;
         socket.send(question.as_slice()).await?;
@@ -114,21 +130,33 @@ async fn query_server(server: SocketAddr, question: &Message<Vec<u8>>, tcp: bool
             let received = buffer.get(..length).unwrap_or_default().to_vec();
             // An answer to another query may be forged, and is ignored.
             match Message::from_octets(received) {
-                Ok(answer) if answer.is_answer(question) && !answer.header().tc() => return Ok(answer),
+                Ok(answer) if answer.is_answer(question) && !answer.header().tc() => {
+                    return Ok(answer);
+                }
                 Ok(answer) if answer.is_answer(question) => break,
                 _ => {}
             }
         }
     }
-    let socket = if server.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    let socket = if server.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
     let mut stream = socket.connect(server).await?;
     let length = u16::try_from(question.as_slice().len()).map_err(io::Error::other)?;
-    stream.write_all(&[&length.to_be_bytes(), question.as_slice()].concat()).await?;
+    stream
+        .write_all(&[&length.to_be_bytes(), question.as_slice()].concat())
+        .await?;
     let length = stream.read_u16().await?;
     let mut answer = vec![0; usize::from(length)];
     stream.read_exact(&mut answer).await?;
     let answer = Message::from_octets(answer).map_err(io::Error::other)?;
-    if answer.is_answer(question) { Ok(answer) } else { Err(io::Error::other("an answer to another question")) }
+    if answer.is_answer(question) {
+        Ok(answer)
+    } else {
+        Err(io::Error::other("an answer to another question"))
+    }
 }
 
 fn read_answer(answer: &Message<Vec<u8>>, kind: Rtype) -> DnsAnswer {
@@ -145,14 +173,27 @@ fn address_records(answer: &Message<Vec<u8>>, kind: Rtype) -> Option<DnsAnswer> 
     let section = answer.answer().ok()?;
     let mut found: Vec<(IpAddr, u32)> = Vec::new();
     if kind == Rtype::A {
-        for record in section.limit_to_in::<A>().flatten().filter(|record| *record.owner() == name) {
+        for record in section
+            .limit_to_in::<A>()
+            .flatten()
+            .filter(|record| *record.owner() == name)
+        {
             found.push((record.data().addr().into(), record.ttl().as_secs()));
         }
     } else {
-        for record in section.limit_to_in::<Aaaa>().flatten().filter(|record| *record.owner() == name) {
+        for record in section
+            .limit_to_in::<Aaaa>()
+            .flatten()
+            .filter(|record| *record.owner() == name)
+        {
             found.push((record.data().addr().into(), record.ttl().as_secs()));
         }
     }
-    let Some(ttl) = found.iter().map(|(_, ttl)| *ttl).min() else { return Some(DnsAnswer::NoAddresses) };
-    Some(DnsAnswer::Addresses(found.into_iter().map(|(address, _)| address).collect(), ttl))
+    let Some(ttl) = found.iter().map(|(_, ttl)| *ttl).min() else {
+        return Some(DnsAnswer::NoAddresses);
+    };
+    Some(DnsAnswer::Addresses(
+        found.into_iter().map(|(address, _)| address).collect(),
+        ttl,
+    ))
 }

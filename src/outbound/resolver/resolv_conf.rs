@@ -28,15 +28,24 @@ pub(super) struct ResolvConf {
 impl ResolvConf {
     /// Parses the text of the file. If it names no server, the server on this machine is used.
     pub(super) fn parse(text: &str) -> Self {
-        let mut conf =
-            Self { servers: Vec::new(), search: Vec::new(), ndots: 1, timeout: Duration::from_secs(2), attempts: 2, use_vc: false };
+        let mut conf = Self {
+            servers: Vec::new(),
+            search: Vec::new(),
+            ndots: 1,
+            timeout: Duration::from_secs(2),
+            attempts: 2,
+            use_vc: false,
+        };
         for line in text.lines().filter(|line| !line.starts_with(['#', ';'])) {
             let mut words = line.split_whitespace();
             match words.next() {
                 Some("nameserver") => conf.servers.extend(words.next().and_then(parse_server)),
                 // The last of these lines wins.
                 Some("search" | "domain") => {
-                    conf.search = words.map(|word| word.trim_matches('.').to_ascii_lowercase()).filter(|word| !word.is_empty()).collect();
+                    conf.search = words
+                        .map(|word| word.trim_matches('.').to_ascii_lowercase())
+                        .filter(|word| !word.is_empty())
+                        .collect();
                 }
                 Some("options") => words.for_each(|word| conf.apply_option(word)),
                 _ => {}
@@ -55,7 +64,9 @@ impl ResolvConf {
         match (name, value.parse::<u8>()) {
             ("ndots", Ok(value)) => self.ndots = usize::from(value.min(15)),
             // At most the default: all servers share five seconds.
-            ("timeout", Ok(value)) => self.timeout = Duration::from_secs(u64::from(value.clamp(1, 2))),
+            ("timeout", Ok(value)) => {
+                self.timeout = Duration::from_secs(u64::from(value.clamp(1, 2)))
+            }
             ("attempts", Ok(value)) => self.attempts = usize::from(value.clamp(1, 5)),
             ("use-vc", _) => self.use_vc = true,
             _ => {}
@@ -67,7 +78,11 @@ impl ResolvConf {
         if let Some(whole) = name.strip_suffix('.') {
             return vec![whole.to_owned()];
         }
-        let mut candidates: Vec<_> = self.search.iter().map(|domain| format!("{name}.{domain}")).collect();
+        let mut candidates: Vec<_> = self
+            .search
+            .iter()
+            .map(|domain| format!("{name}.{domain}"))
+            .collect();
         let first = name.bytes().filter(|byte| *byte == b'.').count() >= self.ndots;
         candidates.insert(if first { 0 } else { candidates.len() }, name.to_owned());
         candidates
@@ -83,7 +98,10 @@ fn parse_server(word: &str) -> Option<SocketAddr> {
     let Some((address, interface)) = word.split_once('%') else {
         return Some((word.parse::<IpAddr>().ok()?, 53).into());
     };
-    let index = interface.parse::<u32>().ok().or_else(|| interface_index(interface))?;
+    let index = interface
+        .parse::<u32>()
+        .ok()
+        .or_else(|| interface_index(interface))?;
     Some(SocketAddrV6::new(address.parse::<Ipv6Addr>().ok()?, 53, 0, index).into())
 }
 
@@ -102,26 +120,45 @@ mod tests {
     #[test]
     fn what_counts_is_read_and_the_rest_passed_over() {
         let conf = ResolvConf::parse(
-            "# a comment\n; another\nnameserver 192.0.2.1\nnameserver fe80::1%7\nnameserver nonsense\nnameserver [2001:db8::1]:5353\n\
-             nameserver 192.0.2.9\nsortlist 10.0.0.0\nlookup file bind\nsearch old.example\nsearch Home.Example. example.org\n\
-             options ndots:2 timeout:30 attempts:0 edns0 trust-ad rotate\n\nnameserver\n",
+            "# a comment\n; another\nnameserver 192.0.2.1\nnameserver fe80::1%7\nnameserver \
+             nonsense\nnameserver [2001:db8::1]:5353\nnameserver 192.0.2.9\nsortlist \
+             10.0.0.0\nlookup file bind\nsearch old.example\nsearch Home.Example. \
+             example.org\noptions ndots:2 timeout:30 attempts:0 edns0 trust-ad \
+             rotate\n\nnameserver\n",
         );
         let servers: Vec<_> = conf.servers.iter().map(ToString::to_string).collect();
-        assert_eq!(servers, ["192.0.2.1:53", "[fe80::1%7]:53", "[2001:db8::1]:5353"]);
+        assert_eq!(
+            servers,
+            ["192.0.2.1:53", "[fe80::1%7]:53", "[2001:db8::1]:5353"]
+        );
         assert_eq!(conf.search, ["home.example", "example.org"]);
-        assert_eq!((conf.ndots, conf.timeout.as_secs(), conf.attempts, conf.use_vc), (2, 2, 1, false));
+        assert_eq!(
+            (
+                conf.ndots,
+                conf.timeout.as_secs(),
+                conf.attempts,
+                conf.use_vc
+            ),
+            (2, 2, 1, false)
+        );
     }
 
     #[test]
     fn without_a_server_this_machine_is_asked() {
-        assert_eq!(ResolvConf::parse("").servers, [(Ipv4Addr::LOCALHOST, 53).into()]);
+        assert_eq!(
+            ResolvConf::parse("").servers,
+            [(Ipv4Addr::LOCALHOST, 53).into()]
+        );
     }
 
     #[test]
     fn names_are_searched_for() {
         let conf = ResolvConf::parse("search a.example b.example");
         assert_eq!(conf.candidates("h"), ["h.a.example", "h.b.example", "h"]);
-        assert_eq!(conf.candidates("h.lan"), ["h.lan", "h.lan.a.example", "h.lan.b.example"]);
+        assert_eq!(
+            conf.candidates("h.lan"),
+            ["h.lan", "h.lan.a.example", "h.lan.b.example"]
+        );
         assert_eq!(conf.candidates("h."), ["h"]);
     }
 }

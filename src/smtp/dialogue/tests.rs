@@ -22,7 +22,9 @@ impl DialogueTester {
         while !self.closed {
             match dialogue.step(&mut input) {
                 DialogueStep::NeedMore => break,
-                DialogueStep::Reply(reply) | DialogueStep::StartTls(reply) => self.replies.push_str(&reply),
+                DialogueStep::Reply(reply) | DialogueStep::StartTls(reply) => {
+                    self.replies.push_str(&reply)
+                }
                 DialogueStep::Deliver(envelope) => {
                     self.envelopes.push(envelope);
                     self.replies.push_str(&Dialogue::delivery_reply(true));
@@ -47,7 +49,10 @@ fn talk(tls: TlsState, pieces: &[&[u8]]) -> DialogueTester {
 
 /// Returns the codes of the replies; of a reply of several lines only that of the last.
 fn codes(session: &DialogueTester) -> String {
-    let last = session.replies.lines().filter(|line| line.as_bytes()[3] == b' ');
+    let last = session
+        .replies
+        .lines()
+        .filter(|line| line.as_bytes()[3] == b' ');
     last.map(|line| &line[..3]).collect::<Vec<_>>().join(" ")
 }
 
@@ -56,55 +61,130 @@ fn commands_are_answered_in_order() {
     let key = "aZ09-_aZ09-_aZ09-_aZ09";
     for (sent, answered) in [
         // The usual commands, in any case, with blanks and with bare LF.
-        (format!("EHLO x\r\nMAIL FROM:<a@b>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nhi\r\n.\r\nQUIT\r\n"), "250 250 250 354 250 221"),
-        (format!("helo x\nmail from: <>\nrcpt to: <{UUID}@d>\ndata\nhi\r\n.\r\nquit\n"), "250 250 250 354 250 221"),
         (
-            format!("HELO x\r\nMAIL FROM:<a@b>\r\nRCPT TO:<{key}+s@d>\r\nRCPT TO:<{UUID}@d> \r\nDATA\r\n.\r\nNOOP\r\n"),
+            format!(
+                "EHLO x\r\nMAIL FROM:<a@b>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nhi\r\n.\r\nQUIT\r\n"
+            ),
+            "250 250 250 354 250 221",
+        ),
+        (
+            format!("helo x\nmail from: <>\nrcpt to: <{UUID}@d>\ndata\nhi\r\n.\r\nquit\n"),
+            "250 250 250 354 250 221",
+        ),
+        (
+            format!(
+                "HELO x\r\nMAIL FROM:<a@b>\r\nRCPT TO:<{key}+s@d>\r\nRCPT TO:<{UUID}@d> \
+                 \r\nDATA\r\n.\r\nNOOP\r\n"
+            ),
             "250 250 250 250 354 250 250",
         ),
         // A session continues after a message, and after RSET.
         (
-            format!("EHLO x\r\nMAIL FROM:<>\r\nRSET\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nRSET\r\nDATA\r\n"),
+            format!(
+                "EHLO x\r\nMAIL FROM:<>\r\nRSET\r\nMAIL FROM:<>\r\nRCPT \
+                 TO:<{UUID}@d>\r\nRSET\r\nDATA\r\n"
+            ),
             "250 250 250 250 250 250 503",
         ),
-        (format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nEHLO x\r\nRCPT TO:<{UUID}@d>\r\n"), "250 250 250 250 503"),
+        (
+            format!(
+                "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nEHLO x\r\nRCPT TO:<{UUID}@d>\r\n"
+            ),
+            "250 250 250 250 503",
+        ),
         // Recipients are refused one by one.
         (
             format!(
-                "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@e>\r\nRCPT TO:<{UUID}@d>\r\nRCPT TO:<postmaster>\r\nRCPT TO:<x@d>\r\nDATA\r\n.\r\n"
+                "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@e>\r\nRCPT TO:<{UUID}@d>\r\nRCPT \
+                 TO:<postmaster>\r\nRCPT TO:<x@d>\r\nDATA\r\n.\r\n"
             ),
             "250 250 550 250 550 550 354 250",
         ),
         (
-            format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d@e>\r\nRCPT TO:<>\r\nRCPT TO:<{UUID}>\r\nDATA\r\n"),
+            format!(
+                "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d@e>\r\nRCPT TO:<>\r\nRCPT \
+                 TO:<{UUID}>\r\nDATA\r\n"
+            ),
             "250 250 550 550 550 503",
         ),
         // Old devices omit the brackets.
         (
-            format!("HELO x\r\nMAIL FROM:ups@example.org\r\nRCPT TO:{UUID}@D\r\nrcpt  to : {UUID}@d \r\nDATA\r\n.\r\n"),
+            format!(
+                "HELO x\r\nMAIL FROM:ups@example.org\r\nRCPT TO:{UUID}@D\r\nrcpt  to : {UUID}@d \
+                 \r\nDATA\r\n.\r\n"
+            ),
             "250 250 250 250 354 250",
         ),
-        (format!("HELO x\r\nMAIL FROM: root SIZE=10\r\nRCPT TO:{UUID}@e\r\nRCPT TO:x\r\nRCPT TO: \r\n"), "250 250 550 550 501"),
-        ("EHLO x\r\nMAIL FROM:a@b SIZE=33554433\r\nMAIL FROM:a@b>\r\nMAIL FROM:<a@b\r\nMAIL TO:a@b\r\n".to_owned(), "250 552 501 501 501"),
-        ("EHLO x\r\nNOOP MAIL FROM:a@b\r\nMAIL FROM:a@b c@d\r\n".to_owned(), "250 250 555"),
+        (
+            format!(
+                "HELO x\r\nMAIL FROM: root SIZE=10\r\nRCPT TO:{UUID}@e\r\nRCPT TO:x\r\nRCPT TO: \
+                 \r\n"
+            ),
+            "250 250 550 550 501",
+        ),
+        (
+            "EHLO x\r\nMAIL FROM:a@b SIZE=33554433\r\nMAIL FROM:a@b>\r\nMAIL FROM:<a@b\r\nMAIL \
+             TO:a@b\r\n"
+                .to_owned(),
+            "250 552 501 501 501",
+        ),
+        (
+            "EHLO x\r\nNOOP MAIL FROM:a@b\r\nMAIL FROM:a@b c@d\r\n".to_owned(),
+            "250 250 555",
+        ),
         // Commands out of order.
-        ("MAIL FROM:<>\r\nRCPT TO:<x@d>\r\nDATA\r\nNOOP\r\nQUIT\r\n".to_owned(), "503 503 503 250 221"),
-        ("EHLO x\r\nRCPT TO:<x>\r\nDATA\r\nMAIL FROM:<>\r\nMAIL FROM:<>\r\nDATA\r\n".to_owned(), "250 503 503 250 503 503"),
+        (
+            "MAIL FROM:<>\r\nRCPT TO:<x@d>\r\nDATA\r\nNOOP\r\nQUIT\r\n".to_owned(),
+            "503 503 503 250 221",
+        ),
+        (
+            "EHLO x\r\nRCPT TO:<x>\r\nDATA\r\nMAIL FROM:<>\r\nMAIL FROM:<>\r\nDATA\r\n".to_owned(),
+            "250 503 503 250 503 503",
+        ),
         // Unsupported commands.
         (
-            "EHLO x\r\nVRFY root\r\nEXPN all\r\nHELP\r\nAUTH PLAIN AGEAYg==\r\nBDAT 3 LAST\r\nSTARTTLS\r\nETRN x\r\n".to_owned(),
+            "EHLO x\r\nVRFY root\r\nEXPN all\r\nHELP\r\nAUTH PLAIN AGEAYg==\r\nBDAT 3 \
+             LAST\r\nSTARTTLS\r\nETRN x\r\n"
+                .to_owned(),
             "250 252 502 214 502 502 502 502",
         ),
-        ("GET / HTTP/1.1\r\n\r\nfoo\r\nEHLO\r\nHELO \r\nMAIL\r\nMAIL FROM:\r\nRCPT TO\r\n".to_owned(), "500 500 500 501 501 501 501 501"),
+        (
+            "GET / HTTP/1.1\r\n\r\nfoo\r\nEHLO\r\nHELO \r\nMAIL\r\nMAIL FROM:\r\nRCPT TO\r\n"
+                .to_owned(),
+            "500 500 500 501 501 501 501 501",
+        ),
         // Parameters of MAIL.
-        ("EHLO x\r\nMAIL FROM:<a@b> SIZE=33554432 BODY=8BITMIME SMTPUTF8\r\n".to_owned(), "250 250"),
-        ("EHLO x\r\nMAIL FROM:<a@b> SIZE=33554433\r\nMAIL FROM:<a@b> SIZE=0\r\n".to_owned(), "250 552 250"),
-        ("EHLO x\r\nMAIL FROM:<a@b> SIZE=18446744073709551614\r\n".to_owned(), "250 552"),
-        ("EHLO x\r\nMAIL FROM:<a@b> SIZE=x\r\nMAIL FROM:<a@b> FOO=1\r\nMAIL FROM:<a@b> BODY=8\r\n".to_owned(), "250 501 555 501"),
+        (
+            "EHLO x\r\nMAIL FROM:<a@b> SIZE=33554432 BODY=8BITMIME SMTPUTF8\r\n".to_owned(),
+            "250 250",
+        ),
+        (
+            "EHLO x\r\nMAIL FROM:<a@b> SIZE=33554433\r\nMAIL FROM:<a@b> SIZE=0\r\n".to_owned(),
+            "250 552 250",
+        ),
+        (
+            "EHLO x\r\nMAIL FROM:<a@b> SIZE=18446744073709551614\r\n".to_owned(),
+            "250 552",
+        ),
+        (
+            "EHLO x\r\nMAIL FROM:<a@b> SIZE=x\r\nMAIL FROM:<a@b> FOO=1\r\nMAIL FROM:<a@b> \
+             BODY=8\r\n"
+                .to_owned(),
+            "250 501 555 501",
+        ),
         // Senders need no domain; an invalid sender is refused.
-        ("EHLO x\r\nMAIL FROM:<root> SIZE=10\r\n".to_owned(), "250 250"),
-        ("EHLO x\r\nMAIL FROM:<root> SIZE=33554433\r\n".to_owned(), "250 552"),
-        ("EHLO x\r\nMAIL FROM:<a\0b@c>\r\nMAIL FROM:<a\r\nMAIL FROM:<<a>\r\n".to_owned(), "250 553 553 553"),
+        (
+            "EHLO x\r\nMAIL FROM:<root> SIZE=10\r\n".to_owned(),
+            "250 250",
+        ),
+        (
+            "EHLO x\r\nMAIL FROM:<root> SIZE=33554433\r\n".to_owned(),
+            "250 552",
+        ),
+        (
+            "EHLO x\r\nMAIL FROM:<a\0b@c>\r\nMAIL FROM:<a\r\nMAIL FROM:<<a>\r\n".to_owned(),
+            "250 553 553 553",
+        ),
     ] {
         let session = talk(TlsState::None, &[sent.as_bytes()]);
         assert_eq!(codes(&session), answered, "{sent}");
@@ -113,27 +193,41 @@ fn commands_are_answered_in_order() {
 
 #[test]
 fn replies_are_worded_as_promised() {
-    let sent = format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@elsewhere>\r\nRCPT TO:<x@d>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n.\r\n");
+    let sent = format!(
+        "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@elsewhere>\r\nRCPT TO:<x@d>\r\nRCPT \
+         TO:<{UUID}@d>\r\nDATA\r\n.\r\n"
+    );
     let session = talk(TlsState::Offered, &[sent.as_bytes()]);
     assert_eq!(
         session.replies,
-        "250-d\r\n250-PIPELINING\r\n250-SIZE 33554432\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-STARTTLS\r\n250 ENHANCEDSTATUSCODES\r\n\
-         250 2.1.0 OK\r\n550 5.1.1 Recipient rejected\r\n550 5.1.1 Invalid mailbox\r\n250 2.1.5 OK\r\n\
-         354 End the message with CR LF . CR LF\r\n250 2.0.0 OK\r\n"
+        "250-d\r\n250-PIPELINING\r\n250-SIZE \
+         33554432\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-STARTTLS\r\n250 \
+         ENHANCEDSTATUSCODES\r\n250 2.1.0 OK\r\n550 5.1.1 Recipient rejected\r\n550 5.1.1 Invalid \
+         mailbox\r\n250 2.1.5 OK\r\n354 End the message with CR LF . CR LF\r\n250 2.0.0 OK\r\n"
     );
-    assert!(!talk(TlsState::None, &[b"EHLO x\r\n"]).replies.contains("STARTTLS"));
-    assert_eq!(Dialogue::new(domain(), TlsState::None).greeting(), "220 d ESMTP overdue\r\n");
+    assert!(
+        !talk(TlsState::None, &[b"EHLO x\r\n"])
+            .replies
+            .contains("STARTTLS")
+    );
+    assert_eq!(
+        Dialogue::new(domain(), TlsState::None).greeting(),
+        "220 d ESMTP overdue\r\n"
+    );
     assert_eq!(&Dialogue::delivery_reply(false)[..4], "451 ");
 }
 
 #[test]
 fn envelopes_hold_what_was_sent() {
     let mails = format!(
-        "EHLO x\r\nMAIL FROM:<a@b>\r\nRCPT TO:<{OTHER}@d>\r\nRCPT TO:<no@d>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n..a\r\n.\r\n\
-         MAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n.\r\nMAIL FROM:root\r\nRCPT TO:{UUID}@d\r\nDATA\r\nb\n.\r\n\r\n.\r\n\
-         MAIL FROM:<jos\u{e9}@b>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n\0\r\n.\r\n"
+        "EHLO x\r\nMAIL FROM:<a@b>\r\nRCPT TO:<{OTHER}@d>\r\nRCPT TO:<no@d>\r\nRCPT \
+         TO:<{UUID}@d>\r\nDATA\r\n..a\r\n.\r\nMAIL FROM:<>\r\nRCPT \
+         TO:<{UUID}@d>\r\nDATA\r\n.\r\nMAIL FROM:root\r\nRCPT \
+         TO:{UUID}@d\r\nDATA\r\nb\n.\r\n\r\n.\r\nMAIL FROM:<jos\u{e9}@b>\r\nRCPT \
+         TO:<{UUID}@d>\r\nDATA\r\n\0\r\n.\r\n"
     );
-    let (uuid, other) = (PingTarget::Uuid(UUID.parse().unwrap()), PingTarget::Uuid(OTHER.parse().unwrap()));
+    let uuid = PingTarget::Uuid(UUID.parse().unwrap());
+    let other = PingTarget::Uuid(OTHER.parse().unwrap());
     let wanted = [
         ("a@b", vec![other, uuid.clone()], ".a\r\n"),
         ("", vec![uuid.clone()], ""),
@@ -142,16 +236,33 @@ fn envelopes_hold_what_was_sent() {
     ];
     let wanted: Vec<_> = wanted
         .into_iter()
-        .map(|(sender, targets, message)| Envelope { sender: sender.to_owned(), targets, message: message.into() })
+        .map(|(sender, targets, message)| Envelope {
+            sender: sender.to_owned(),
+            targets,
+            message: message.into(),
+        })
         .collect();
     assert_eq!(talk(TlsState::None, &[mails.as_bytes()]).envelopes, wanted);
 }
 
 #[test]
 fn nothing_said_in_the_clear_outlives_starttls() {
-    let session = talk(TlsState::Offered, &[b"EHLO x\r\nMAIL FROM:<>\r\nSTARTTLS\r\nNOOP\r\n", b"MAIL FROM:<>\r\nEHLO x\r\nSTARTTLS\r\n"]);
+    let session = talk(
+        TlsState::Offered,
+        &[
+            b"EHLO x\r\nMAIL FROM:<>\r\nSTARTTLS\r\nNOOP\r\n",
+            b"MAIL FROM:<>\r\nEHLO x\r\nSTARTTLS\r\n",
+        ],
+    );
     assert_eq!(codes(&session), "250 250 220 503 250 503");
-    assert!(!session.replies.rsplit("220 ").next().unwrap().contains("STARTTLS"));
+    assert!(
+        !session
+            .replies
+            .rsplit("220 ")
+            .next()
+            .unwrap()
+            .contains("STARTTLS")
+    );
 }
 
 #[test]
@@ -168,7 +279,10 @@ fn a_message_that_is_too_large_is_read_to_its_end_and_refused() {
     session.push(&mut dialogue, b"\r\n");
     assert_eq!(dialogue.buffered_bytes(), 0);
     session.push(&mut dialogue, &piece);
-    session.push(&mut dialogue, format!("\r\n.\r\n{to}hi\r\n.\r\n").as_bytes());
+    session.push(
+        &mut dialogue,
+        format!("\r\n.\r\n{to}hi\r\n.\r\n").as_bytes(),
+    );
     assert_eq!(codes(&session), "250 250 250 354 552 250 250 354 250");
     assert_eq!(session.envelopes.len(), 1);
 }
@@ -177,7 +291,10 @@ fn a_message_that_is_too_large_is_read_to_its_end_and_refused() {
 fn the_largest_message_is_taken() {
     let mut dialogue = Dialogue::new(domain(), TlsState::None);
     let mut session = DialogueTester::default();
-    session.push(&mut dialogue, format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n").as_bytes());
+    session.push(
+        &mut dialogue,
+        format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n").as_bytes(),
+    );
     session.push(&mut dialogue, &vec![b'x'; MAX_MESSAGE_BYTES - 2]);
     session.push(&mut dialogue, b"\r\n.\r\n");
     assert_eq!(codes(&session), "250 250 250 354 250");
@@ -188,17 +305,33 @@ fn the_largest_message_is_taken() {
 fn a_message_without_room_is_cut() {
     let mut dialogue = Dialogue::new(domain(), TlsState::None);
     let mut session = DialogueTester::default();
-    session.push(&mut dialogue, format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nlong").as_bytes());
+    session.push(
+        &mut dialogue,
+        format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nlong").as_bytes(),
+    );
     assert_eq!(dialogue.buffered_bytes(), 4);
     dialogue.truncate_message(3);
     assert_eq!(dialogue.buffered_bytes(), 3);
     session.push(&mut dialogue, b"er\r\n");
     assert_eq!(dialogue.buffered_bytes(), 3);
-    session.push(&mut dialogue, format!(".\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nwhole\r\n.\r\n").as_bytes());
+    session.push(
+        &mut dialogue,
+        format!(".\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nwhole\r\n.\r\n").as_bytes(),
+    );
     assert_eq!(codes(&session), "250 250 250 354 250 250 250 354 250");
-    assert_eq!(session.envelopes.iter().map(|envelope| envelope.message.as_slice()).collect::<Vec<_>>(), [&b"lon"[..], b"whole\r\n"]);
+    assert_eq!(
+        session
+            .envelopes
+            .iter()
+            .map(|envelope| envelope.message.as_slice())
+            .collect::<Vec<_>>(),
+        [&b"lon"[..], b"whole\r\n"]
+    );
     // The limit of its length stays.
-    session.push(&mut dialogue, format!("MAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n").as_bytes());
+    session.push(
+        &mut dialogue,
+        format!("MAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n").as_bytes(),
+    );
     dialogue.truncate_message(3);
     session.push(&mut dialogue, &vec![b'x'; MAX_MESSAGE_BYTES + 1]);
     session.push(&mut dialogue, b"\r\n.\r\n");
@@ -215,7 +348,10 @@ fn declared_sizes_are_compared_with_the_largest() {
         (" BODY=8BITMIME SIZE=18446744073709551617", "552"),
     ] {
         for from in ["<a@b>", "<root>", "a@b"] {
-            let session = talk(TlsState::None, &[format!("EHLO x\r\nMAIL FROM:{from}{parameters}\r\n").as_bytes()]);
+            let session = talk(
+                TlsState::None,
+                &[format!("EHLO x\r\nMAIL FROM:{from}{parameters}\r\n").as_bytes()],
+            );
             assert_eq!(codes(&session), format!("250 {code}"), "{from}{parameters}");
         }
     }
@@ -225,35 +361,82 @@ fn declared_sizes_are_compared_with_the_largest() {
 fn sessions_are_bounded() {
     let recipient = |number| format!("RCPT TO:<{}@d>\r\n", uuid::Uuid::from_u128(number));
     let recipients: String = (0..MAX_RECIPIENTS as u128 + 2).map(recipient).collect();
-    let session = talk(TlsState::None, &[b"EHLO x\r\nMAIL FROM:<>\r\n", recipients.as_bytes(), b"DATA\r\n.\r\n"]);
+    let session = talk(
+        TlsState::None,
+        &[
+            b"EHLO x\r\nMAIL FROM:<>\r\n",
+            recipients.as_bytes(),
+            b"DATA\r\n.\r\n",
+        ],
+    );
     assert!(codes(&session).ends_with("250 452 452 354 250"));
     assert_eq!(session.envelopes[0].targets.len(), MAX_RECIPIENTS);
     // A repeated recipient does not count twice.
-    let session =
-        talk(TlsState::None, &[b"EHLO x\r\nMAIL FROM:<>\r\n", recipient(1).repeat(MAX_RECIPIENTS + 2).as_bytes(), b"DATA\r\n.\r\n"]);
+    let session = talk(
+        TlsState::None,
+        &[
+            b"EHLO x\r\nMAIL FROM:<>\r\n",
+            recipient(1).repeat(MAX_RECIPIENTS + 2).as_bytes(),
+            b"DATA\r\n.\r\n",
+        ],
+    );
     assert!(codes(&session).ends_with("250 250 250 354 250"));
     assert_eq!(session.envelopes[0].targets.len(), 1);
 
-    let session = talk(TlsState::None, &[b"NOOP\r\n".repeat(MAX_COMMANDS as usize + 5).as_slice()]);
+    let session = talk(
+        TlsState::None,
+        &[b"NOOP\r\n".repeat(MAX_COMMANDS as usize + 5).as_slice()],
+    );
     assert!(session.closed && session.replies.matches("250 ").count() == MAX_COMMANDS as usize - 1);
-    assert!(session.replies.ends_with("421 4.7.0 Too many commands: connect again\r\n"));
+    assert!(
+        session
+            .replies
+            .ends_with("421 4.7.0 Too many commands: connect again\r\n")
+    );
 
-    let session = talk(TlsState::None, &[b"X: y\r\n".repeat(MAX_MISTAKES as usize + 5).as_slice()]);
-    assert!(session.closed && codes(&session).ends_with("500 421"), "{}", session.replies);
+    let session = talk(
+        TlsState::None,
+        &[b"X: y\r\n".repeat(MAX_MISTAKES as usize + 5).as_slice()],
+    );
+    assert!(
+        session.closed && codes(&session).ends_with("500 421"),
+        "{}",
+        session.replies
+    );
 
     // Refused recipients are not mistakes: a mailer may have a long list of old addresses.
-    let session = talk(TlsState::None, &[b"EHLO x\r\nMAIL FROM:<>\r\n", b"RCPT TO:<x@d>\r\n".repeat(100).as_slice()]);
+    let session = talk(
+        TlsState::None,
+        &[
+            b"EHLO x\r\nMAIL FROM:<>\r\n",
+            b"RCPT TO:<x@d>\r\n".repeat(100).as_slice(),
+        ],
+    );
     assert!(!session.closed);
 }
 
 #[test]
 fn long_lines_are_refused_and_not_kept() {
     let long = |length: usize| format!("NOOP {}\r\n", "x".repeat(length - 7));
-    for (sent, answered) in [(long(MAX_LINE_BYTES), "250 250"), (long(MAX_LINE_BYTES + 1), "500 250"), (long(50_000), "500 250")] {
+    for (sent, answered) in [
+        (long(MAX_LINE_BYTES), "250 250"),
+        (long(MAX_LINE_BYTES + 1), "500 250"),
+        (long(50_000), "500 250"),
+    ] {
         let sent = sent + "NOOP\r\n";
-        assert_eq!(codes(&talk(TlsState::None, &[sent.as_bytes()])), answered, "{}", sent.len());
+        assert_eq!(
+            codes(&talk(TlsState::None, &[sent.as_bytes()])),
+            answered,
+            "{}",
+            sent.len()
+        );
         let pieces: Vec<_> = sent.as_bytes().chunks(1000).collect();
-        assert_eq!(codes(&talk(TlsState::None, &pieces)), answered, "{} in pieces", sent.len());
+        assert_eq!(
+            codes(&talk(TlsState::None, &pieces)),
+            answered,
+            "{} in pieces",
+            sent.len()
+        );
     }
     let mut dialogue = Dialogue::new(domain(), TlsState::None);
     let mut session = DialogueTester::default();

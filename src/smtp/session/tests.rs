@@ -16,7 +16,8 @@ use crate::smtp::address::MailDomain;
 use crate::smtp::message_budget::{MESSAGE_BUDGET_BYTES, MessageBudget};
 use crate::store::Medium;
 
-const TO_DATA: &str = "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f@d>\r\nDATA\r\n";
+const TO_DATA: &str =
+    "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f@d>\r\nDATA\r\n";
 /// UUID of the check that the mail is for.
 const UUID: Uuid = Uuid::from_u128(0x6f3a_0f6e_0c9b_4f0e_9b1b_0a1b_2c3d_4e5f);
 
@@ -30,7 +31,8 @@ struct TestConnection {
 }
 
 fn talk(capacity: usize, budget: usize) -> TestConnection {
-    let (handle, mut writer) = engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
+    let (handle, mut writer) =
+        engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
     let project = NewProject {
         uuid: Uuid::nil(),
         name: ProjectName::parse("main").unwrap(),
@@ -38,15 +40,29 @@ fn talk(capacity: usize, budget: usize) -> TestConnection {
         ping_log_limit: 10,
         badge_key: "".into(),
     };
-    let names = CheckUuids { uuid: UUID, badge: Uuid::nil() };
-    let check = CreateCheckRequest { project: ProjectId(1), edit: CheckEdit::default(), unique: Vec::new(), uuids: names };
-    for command in [Command::CreateProject(Box::new(project)), Command::CreateCheck(Box::new(check))] {
+    let names = CheckUuids {
+        uuid: UUID,
+        badge: Uuid::nil(),
+    };
+    let check = CreateCheckRequest {
+        project: ProjectId(1),
+        edit: CheckEdit::default(),
+        unique: Vec::new(),
+        uuids: names,
+    };
+    for command in [
+        Command::CreateProject(Box::new(project)),
+        Command::CreateCheck(Box::new(check)),
+    ] {
         drop(handle.submit(command));
     }
     writer.step(false).unwrap();
     std::thread::spawn(move || writer.run());
     let (stop, stopping) = watch::channel(false);
-    let config = SmtpConfig { domain: MailDomain::parse("d").unwrap(), certificate: None };
+    let config = SmtpConfig {
+        domain: MailDomain::parse("d").unwrap(),
+        certificate: None,
+    };
     let budget = MessageBudget::new(budget);
     let blocking = Arc::new(crate::blocking_threads::BlockingThreads::start(1).unwrap());
     let door = Arc::new(SmtpServerState {
@@ -59,11 +75,23 @@ fn talk(capacity: usize, budget: usize) -> TestConnection {
         readers: Semaphore::new(1),
     });
     let dialogue = Dialogue::new(door.config.domain.clone(), TlsState::None);
-    let mut session =
-        SmtpSession { dialogue, peer: IpAddr::from([127, 0, 0, 1]), server: door, stop: stopping, budget_permit: None, is_slow: false };
+    let mut session = SmtpSession {
+        dialogue,
+        peer: IpAddr::from([127, 0, 0, 1]),
+        server: door,
+        stop: stopping,
+        budget_permit: None,
+        is_slow: false,
+    };
     let (peer, mut stream) = duplex(capacity);
     let session = tokio::spawn(async move { session.run_dialogue(&mut stream).await.map(drop) });
-    TestConnection { peer, session, stop, handle, budget }
+    TestConnection {
+        peer,
+        session,
+        stop,
+        handle,
+        budget,
+    }
 }
 
 impl TestConnection {
@@ -98,8 +126,15 @@ const SECOND: Duration = Duration::from_secs(1);
 #[tokio::test(start_paused = true)]
 async fn silent_peers_are_dropped() {
     let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
-    assert!(timeout(MESSAGE_TIMEOUT - SECOND, talk.peer.read_u8()).await.is_err());
-    assert_eq!(timeout(2 * SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
+    assert!(
+        timeout(MESSAGE_TIMEOUT - SECOND, talk.peer.read_u8())
+            .await
+            .is_err()
+    );
+    assert_eq!(
+        timeout(2 * SECOND, talk.rest()).await.unwrap(),
+        "421 4.4.2 Too slow\r\n"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,18 +144,30 @@ async fn a_command_cannot_be_drawn_out() {
         talk.send("N").await;
         sleep(MESSAGE_TIMEOUT / 7 - SECOND / 10).await;
     }
-    assert_eq!(timeout(SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
+    assert_eq!(
+        timeout(SECOND, talk.rest()).await.unwrap(),
+        "421 4.4.2 Too slow\r\n"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn commands_alone_do_not_keep_a_session_open() {
     let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
-    for command in ["HELO x\r\n", "MAIL FROM:<>\r\n", "RSET\r\n", "MAIL FROM:<>\r\n", "NOOP\r\n"] {
+    for command in [
+        "HELO x\r\n",
+        "MAIL FROM:<>\r\n",
+        "RSET\r\n",
+        "MAIL FROM:<>\r\n",
+        "NOOP\r\n",
+    ] {
         talk.send(command).await;
         talk.hear("250").await;
         sleep(MESSAGE_TIMEOUT / 5 - SECOND / 10).await;
     }
-    assert_eq!(timeout(SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
+    assert_eq!(
+        timeout(SECOND, talk.rest()).await.unwrap(),
+        "421 4.4.2 Too slow\r\n"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,7 +179,10 @@ async fn sessions_end_some_time() {
         talk.send("line\r\n").await;
     }
     sleep(49 * SECOND).await;
-    assert_eq!(timeout(2 * SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
+    assert_eq!(
+        timeout(2 * SECOND, talk.rest()).await.unwrap(),
+        "421 4.4.2 Too slow\r\n"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,16 +194,30 @@ async fn a_message_may_take_its_time_but_not_stop() {
         sleep(MESSAGE_TIMEOUT - SECOND).await;
         talk.send("line\r\n").await;
     }
-    assert!(timeout(MESSAGE_TIMEOUT - SECOND, talk.peer.read_u8()).await.is_err());
-    assert_eq!(timeout(2 * SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
+    assert!(
+        timeout(MESSAGE_TIMEOUT - SECOND, talk.peer.read_u8())
+            .await
+            .is_err()
+    );
+    assert_eq!(
+        timeout(2 * SECOND, talk.rest()).await.unwrap(),
+        "421 4.4.2 Too slow\r\n"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn replies_have_to_be_read() {
     let mut talk = talk(64, MESSAGE_BUDGET_BYTES);
     talk.send(&"NOOP\r\n".repeat(10)).await;
-    assert!(timeout(SEND_TIMEOUT - SECOND, &mut talk.session).await.is_err());
-    let ended = timeout(2 * SECOND, &mut talk.session).await.unwrap().unwrap();
+    assert!(
+        timeout(SEND_TIMEOUT - SECOND, &mut talk.session)
+            .await
+            .is_err()
+    );
+    let ended = timeout(2 * SECOND, &mut talk.session)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
 }
 
@@ -171,7 +235,10 @@ async fn stopping_ends_sessions_between_messages() {
     busy.stop.send_replace(true);
     busy.send("hi\r\n").await;
     busy.send(".\r\n").await;
-    assert_eq!(busy.rest().await, "250 2.0.0 OK\r\n421 4.3.2 The service is stopping\r\n");
+    assert_eq!(
+        busy.rest().await,
+        "250 2.0.0 OK\r\n421 4.3.2 The service is stopping\r\n"
+    );
 }
 
 /// Returns message content of this number of bytes, in lines.
@@ -192,7 +259,9 @@ impl TestConnection {
     async fn end(&mut self) -> usize {
         self.send(".\r\n").await;
         self.hear("250").await;
-        let check = self.handle.with_state(|state| state.check_by_uuid(UUID).cloned().unwrap());
+        let check = self
+            .handle
+            .with_state(|state| state.check_by_uuid(UUID).cloned().unwrap());
         self.handle.pings(&check).unwrap()[0].body_len as usize
     }
 }
@@ -201,17 +270,39 @@ impl TestConnection {
 async fn large_messages_take_budget_as_they_come_and_give_it_back() {
     let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
     for (declared, pieces) in [
-        ("", [(UNBUDGETED_BYTES, 0), (UNBUDGETED_BYTES, MEGABYTE), (MEGABYTE, 2 * MEGABYTE)]),
+        (
+            "",
+            [
+                (UNBUDGETED_BYTES, 0),
+                (UNBUDGETED_BYTES, MEGABYTE),
+                (MEGABYTE, 2 * MEGABYTE),
+            ],
+        ),
         // A declared size takes nothing of the budget.
-        (" SIZE=33554432", [(UNBUDGETED_BYTES, 0), (4096, MEGABYTE), (2 * MEGABYTE, 3 * MEGABYTE)]),
+        (
+            " SIZE=33554432",
+            [
+                (UNBUDGETED_BYTES, 0),
+                (4096, MEGABYTE),
+                (2 * MEGABYTE, 3 * MEGABYTE),
+            ],
+        ),
     ] {
-        talk.send(&TO_DATA.replace(":<>", &format!(":<>{declared}"))).await;
+        talk.send(&TO_DATA.replace(":<>", &format!(":<>{declared}")))
+            .await;
         talk.hear("354").await;
         for (bytes, taken) in pieces {
             talk.send(&content(bytes)).await;
-            assert_eq!(talk.budget.free_bytes(), MESSAGE_BUDGET_BYTES - taken, "{declared} {bytes}");
+            assert_eq!(
+                talk.budget.free_bytes(),
+                MESSAGE_BUDGET_BYTES - taken,
+                "{declared} {bytes}"
+            );
         }
-        assert_eq!(talk.end().await, pieces.iter().map(|(bytes, _)| bytes).sum::<usize>());
+        assert_eq!(
+            talk.end().await,
+            pieces.iter().map(|(bytes, _)| bytes).sum::<usize>()
+        );
         assert_eq!(talk.budget.free_bytes(), MESSAGE_BUDGET_BYTES);
     }
     talk.begin().await;
@@ -241,7 +332,10 @@ async fn a_message_waits_for_room_and_is_cut_without() {
 async fn the_slow_lose_their_room_first_and_only_to_others() {
     for (per_second, loses) in [(2, false), (0, true)] {
         let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
-        let others = talk.budget.acquire(MESSAGE_BUDGET_BYTES - MEGABYTE, 0).await;
+        let others = talk
+            .budget
+            .acquire(MESSAGE_BUDGET_BYTES - MEGABYTE, 0)
+            .await;
         talk.begin().await;
         talk.send(&content(MEGABYTE - 64 * 1024)).await;
         for _ in 0..30 {
@@ -252,7 +346,10 @@ async fn the_slow_lose_their_room_first_and_only_to_others() {
         let other = talk.budget.acquire(MEGABYTE, 0).await;
         assert_eq!(other.is_some(), loses);
         let sent = MEGABYTE - 64 * 1024 + 30 * per_second * 1024;
-        assert_eq!(talk.end().await, if loses { UNBUDGETED_BYTES } else { sent });
+        assert_eq!(
+            talk.end().await,
+            if loses { UNBUDGETED_BYTES } else { sent }
+        );
         drop(others);
     }
 }

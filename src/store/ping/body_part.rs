@@ -43,8 +43,16 @@ impl Snapshot {
             let _alone = lock_if_large(&row);
             let cut = |bytes: &[u8]| part.slice_of(bytes).to_vec();
             Ok(match in_log {
-                Some(arrival) => self.transaction.open_table(BODIES)?.get(arrival.0)?.map(|bytes| cut(bytes.value())),
-                None => self.transaction.open_table(KEPT_BODIES)?.get((check.0, wanted))?.map(|bytes| cut(bytes.value())),
+                Some(arrival) => self
+                    .transaction
+                    .open_table(BODIES)?
+                    .get(arrival.0)?
+                    .map(|bytes| cut(bytes.value())),
+                None => self
+                    .transaction
+                    .open_table(KEPT_BODIES)?
+                    .get((check.0, wanted))?
+                    .map(|bytes| cut(bytes.value())),
             })
         });
         body.map(Option::flatten)

@@ -20,16 +20,33 @@ pub struct KeptPutResult {
 impl Batch {
     /// Adds kept pings with their bodies. An existing ping is overwritten. Pings with sharers have
     /// the `upload` as their body.
-    pub fn put_kept_pings<B: AsRef<[u8]>>(&self, pings: &[(Ping, B)], upload: Option<u64>) -> Result<KeptPutResult, StoreError> {
-        let (mut kept_pings, mut kept_bodies) = (self.transaction.open_table(KEPT_PINGS)?, self.transaction.open_table(KEPT_BODIES)?);
-        let (mut kept, mut row, mut checksum, mut gone) = (KeptPutResult::default(), Vec::new(), None, Vec::new());
-        let mut places: Vec<_> = pings.iter().map(|(ping, body)| ((ping.check.0, ping.n), ping, body.as_ref())).collect();
+    pub fn put_kept_pings<B: AsRef<[u8]>>(
+        &self,
+        pings: &[(Ping, B)],
+        upload: Option<u64>,
+    ) -> Result<KeptPutResult, StoreError> {
+        let mut kept_pings = self.transaction.open_table(KEPT_PINGS)?;
+        let mut kept_bodies = self.transaction.open_table(KEPT_BODIES)?;
+        let mut kept = KeptPutResult::default();
+        let mut row = Vec::new();
+        let mut checksum = None;
+        let mut gone = Vec::new();
+        let mut places: Vec<_> = pings
+            .iter()
+            .map(|(ping, body)| ((ping.check.0, ping.n), ping, body.as_ref()))
+            .collect();
         // Sorted by key, the writes touch the fewest pages.
         places.sort_by_key(|(place, ..)| *place);
         for (place, ping, body) in places {
-            record::encode(&PingRecord::new(ping, body, upload, &mut checksum), &mut row)?;
+            record::encode(
+                &PingRecord::new(ping, body, upload, &mut checksum),
+                &mut row,
+            )?;
             let old = kept_pings.insert(place, row.as_slice())?;
-            let old = old.map(|old| record::decode::<PingRecord<'_>>(old.value()).map_or((0, None), |row| (row.long_bytes(), row.upload)));
+            let old = old.map(|old| {
+                record::decode::<PingRecord<'_>>(old.value())
+                    .map_or((0, None), |row| (row.long_bytes(), row.upload))
+            });
             kept.pings += u64::from(old.is_none());
             let (old_bytes, old_upload) = old.unwrap_or_default();
             kept.bytes = (kept.bytes + ping.long_body_bytes()).saturating_sub(old_bytes);
@@ -41,7 +58,10 @@ impl Batch {
             }
         }
         drop((kept_pings, kept_bodies));
-        let sharing = pings.iter().filter(|(ping, _)| ping.body_sharers > 0).count();
+        let sharing = pings
+            .iter()
+            .filter(|(ping, _)| ping.body_sharers > 0)
+            .count();
         if let Some(upload) = upload.filter(|_| sharing > 0) {
             self.add_references(upload, sharing as u64)?;
         }

@@ -119,9 +119,20 @@ fn method_of(number: u8) -> Option<PingMethod> {
 impl<'a> PingRecord<'a> {
     /// Returns the row of a ping. `upload` is the body of every ping that has sharers. Its checksum
     /// is computed once and cached in `of_upload`.
-    pub(super) fn new(ping: &'a Ping, body: &[u8], upload: Option<u64>, of_upload: &mut Option<u32>) -> Self {
+    pub(super) fn new(
+        ping: &'a Ping,
+        body: &[u8],
+        upload: Option<u64>,
+        of_upload: &mut Option<u32>,
+    ) -> Self {
         let upload = upload.filter(|_| ping.body_sharers > 0);
-        let checksum = || if upload.is_some() { *of_upload.get_or_insert_with(|| crc32fast::hash(body)) } else { crc32fast::hash(body) };
+        let checksum = || {
+            if upload.is_some() {
+                *of_upload.get_or_insert_with(|| crc32fast::hash(body))
+            } else {
+                crc32fast::hash(body)
+            }
+        };
         Self {
             check: ping.check.0,
             n: ping.n,
@@ -144,7 +155,8 @@ impl<'a> PingRecord<'a> {
 impl PingRecord<'_> {
     pub(super) fn read(bytes: &[u8]) -> Result<Ping, StoreError> {
         let row: PingRecord<'_> = record::decode(bytes)?;
-        let unknown = |field, number| record::corrupt::<PingRecord<'_>>(&format_args!("{field} {number}"));
+        let unknown =
+            |field, number| record::corrupt::<PingRecord<'_>>(&format_args!("{field} {number}"));
         Ok(Ping {
             check: CheckId(row.check),
             n: row.n,
@@ -195,8 +207,15 @@ impl PingRecord<'_> {
                 }
             }
         }
-        if body.len() != self.body_len as usize || self.checksum.is_some_and(|checksum| checksum != crc32fast::hash(&body)) {
-            return Err(record::corrupt::<Self>(&format_args!("the body of ping {} has been altered", self.n)));
+        if body.len() != self.body_len as usize
+            || self
+                .checksum
+                .is_some_and(|checksum| checksum != crc32fast::hash(&body))
+        {
+            return Err(record::corrupt::<Self>(&format_args!(
+                "the body of ping {} has been altered",
+                self.n
+            )));
         }
         Ok((!body.is_empty()).then_some(body))
     }
@@ -212,7 +231,8 @@ const RELEASED_ALLOCATION_BYTES: usize = 33 << 20;
 fn allocate_body(len: usize) -> Vec<u8> {
     let mut body = Vec::new();
     if len > LARGE_BODY {
-        let _ = body.try_reserve_exact(len.clamp(RELEASED_ALLOCATION_BYTES, 2 * RELEASED_ALLOCATION_BYTES));
+        let _ = body
+            .try_reserve_exact(len.clamp(RELEASED_ALLOCATION_BYTES, 2 * RELEASED_ALLOCATION_BYTES));
     }
     body
 }
@@ -239,7 +259,13 @@ impl LoggedBody {
         let ping = PingRecord::read(bytes)?;
         let row: PingRecord<'_> = record::decode(bytes)?;
         let upload = row.upload.map(|(upload, _)| upload);
-        let body = Self { check: ping.check, n: ping.n, len: row.body_len, checksum: row.checksum, upload };
+        let body = Self {
+            check: ping.check,
+            n: ping.n,
+            len: row.body_len,
+            checksum: row.checksum,
+            upload,
+        };
         Ok((ping, (row.body_len > 0).then_some(body)))
     }
 
@@ -248,11 +274,17 @@ impl LoggedBody {
         if len == self.len as usize && self.checksum.is_none_or(|checksum| checksum == found) {
             return Ok(());
         }
-        Err(record::corrupt::<PingRecord<'_>>(&format_args!("the body of ping {} of check {} has been altered", self.n, self.check.0)))
+        Err(record::corrupt::<PingRecord<'_>>(&format_args!(
+            "the body of ping {} of check {} has been altered",
+            self.n, self.check.0
+        )))
     }
 
     /// Message that the body is missing.
     pub(in crate::store) fn missing_message(&self) -> String {
-        format!("the body of ping {} of check {} is missing", self.n, self.check.0)
+        format!(
+            "the body of ping {} of check {} is missing",
+            self.n, self.check.0
+        )
     }
 }

@@ -62,7 +62,8 @@ proptest! {
             let newest: BTreeMap<_, _> = model.iter().map(|(check, (bodies, _))| (*check, bodies.len() as u64)).collect();
             let live = |check: CheckId, n: u64| n + LIMITS[check.0 as usize] > newest[&check.0];
             let snapshot = store.snapshot().unwrap();
-            let (log_len, kept_len) = (snapshot.log_len().unwrap(), snapshot.kept_len().unwrap());
+            let log_len = snapshot.log_len().unwrap();
+            let kept_len = snapshot.kept_len().unwrap();
             write(&store, |batch| {
                 match step {
                     LogOperation::Append(check, len) => {
@@ -90,7 +91,9 @@ proptest! {
             });
             let snapshot = store.snapshot().unwrap();
             for (check, (bodies, last)) in &model {
-                let (id, n, last) = (CheckId(*check), bodies.len() as u64, Arrival(*last));
+                let id = CheckId(*check);
+                let n = bodies.len() as u64;
+                let last = Arrival(*last);
                 let down_to = n.saturating_sub(LIMITS[*check as usize]) + 1;
                 let pings = snapshot.pings_of(id, n, last, down_to).unwrap();
                 prop_assert_eq!(pings.iter().map(|ping| ping.n).collect::<Vec<_>>(), (down_to..=n).rev().collect::<Vec<_>>());
@@ -131,7 +134,8 @@ proptest! {
         }
         write(&store, |batch| batch.append_flips(&log));
         for (before, most, up_to) in prunings {
-            let (before, ahead) = (Timestamp::from_secs(before), Timestamp::from_secs(45));
+            let before = Timestamp::from_secs(before);
+            let ahead = Timestamp::from_secs(45);
             // Prunes in steps of `most`, up to the flip from which a replay needs all flips,
             // whatever their age.
             let mut next = Some(FlipNumber(0));
@@ -175,24 +179,51 @@ proptest! {
 fn of_a_long_body_no_more_pieces_are_read_than_hold_the_part() {
     let store = store();
     let body = b"onetwothree";
-    let logged = Ping { body_len: body.len() as u32, body_sharers: 1, ..ping(1, 1, 0) };
-    let short = Ping { body_len: 5, ..ping(2, 1, 0) };
+    let logged = Ping {
+        body_len: body.len() as u32,
+        body_sharers: 1,
+        ..ping(1, 1, 0)
+    };
+    let short = Ping {
+        body_len: 5,
+        ..ping(2, 1, 0)
+    };
     write(&store, |batch| {
         let upload = batch.begin_upload()?;
-        for (place, piece) in [b"one".as_slice(), b"two", b"three"].into_iter().enumerate() {
+        for (place, piece) in [b"one".as_slice(), b"two", b"three"]
+            .into_iter()
+            .enumerate()
+        {
             batch.put_chunk(upload, place as u64, piece)?;
         }
         batch.append_pings(&[(Arrival(1), logged, body.as_slice())], Some(upload))?;
         batch.append_pings(&[(Arrival(2), short, b"short".as_slice())], None)
     });
     let part = |check: u64, part| {
-        let found = store.snapshot().unwrap().part_of_body(CheckId(check), (1, Arrival(check)), 1, part).unwrap();
+        let found = store
+            .snapshot()
+            .unwrap()
+            .part_of_body(CheckId(check), (1, Arrival(check)), 1, part)
+            .unwrap();
         String::from_utf8(found.unwrap()).unwrap()
     };
-    for (most, first, last) in [(2, "on", "ee"), (6, "onetwo", "othree"), (99, "onetwothree", "onetwothree")] {
-        assert_eq!((part(1, BodyPart::First(most)), part(1, BodyPart::Last(most))), (first.to_owned(), last.to_owned()));
+    for (most, first, last) in [
+        (2, "on", "ee"),
+        (6, "onetwo", "othree"),
+        (99, "onetwothree", "onetwothree"),
+    ] {
+        assert_eq!(
+            (
+                part(1, BodyPart::First(most)),
+                part(1, BodyPart::Last(most))
+            ),
+            (first.to_owned(), last.to_owned())
+        );
     }
-    assert_eq!((part(2, BodyPart::First(2)), part(2, BodyPart::Last(99))), ("sh".to_owned(), "short".to_owned()));
+    assert_eq!(
+        (part(2, BodyPart::First(2)), part(2, BodyPart::Last(99))),
+        ("sh".to_owned(), "short".to_owned())
+    );
     // The other chunks are not even looked up.
     write(&store, |batch| {
         let mut pieces = batch.transaction.open_table(chunks::CHUNKS)?;

@@ -7,7 +7,9 @@ use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
 use crate::domain::user::preferences::{By, ListPreferences, SortOrder};
 use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
 use crate::domain::user::session::Session;
-use crate::domain::user::{Grant, Membership, PasswordHash, ProjectMemberships, Theme, User, UserName, UserPreferences};
+use crate::domain::user::{
+    Grant, Membership, PasswordHash, ProjectMemberships, Theme, User, UserName, UserPreferences,
+};
 
 fn users() -> [User; 2] {
     let zone = Some(Timezone::parse("Europe/Riga").unwrap());
@@ -26,13 +28,22 @@ fn users() -> [User; 2] {
             zone,
             theme: Theme::Dark,
             shortcuts: false,
-            list: ListPreferences { order: SortOrder { by: By::Last, is_reversed: true }, page_size: 1000 },
+            list: ListPreferences {
+                order: SortOrder {
+                    by: By::Last,
+                    is_reversed: true,
+                },
+                page_size: 1000,
+            },
         },
         created: Timestamp::from_secs(5),
         disabled: false,
         browsers_trusted_since: Timestamp::from_secs(6),
     };
-    let projects = [(ProjectId(1), Membership::Member), (ProjectId(3), Membership::ReadOnly)];
+    let projects = [
+        (ProjectId(1), Membership::Member),
+        (ProjectId(3), Membership::ReadOnly),
+    ];
     let name = UserName::parse("bob").unwrap();
     let grant = Grant::Projects(ProjectMemberships::new(projects));
     let other = User {
@@ -63,8 +74,20 @@ fn session() -> Session {
 }
 
 fn links() -> [OneTimeLink; 2] {
-    let link = OneTimeLink { id: LinkId(10), hash: KeyHash([1; 32]), purpose: LinkPurpose::Setup, expires: Timestamp::from_secs(50) };
-    [link.clone(), OneTimeLink { id: LinkId(11), purpose: LinkPurpose::Password(UserId(8)), ..link }]
+    let link = OneTimeLink {
+        id: LinkId(10),
+        hash: KeyHash([1; 32]),
+        purpose: LinkPurpose::Setup,
+        expires: Timestamp::from_secs(50),
+    };
+    [
+        link.clone(),
+        OneTimeLink {
+            id: LinkId(11),
+            purpose: LinkPurpose::Password(UserId(8)),
+            ..link
+        },
+    ]
 }
 
 pub(super) fn with_users() -> Store {
@@ -77,7 +100,13 @@ pub(super) fn with_users() -> Store {
     store
 }
 
-const ROWS: [(&str, u64); 5] = [("users", 7), ("users", 8), ("sessions", 9), ("links", 10), ("links", 11)];
+const ROWS: [(&str, u64); 5] = [
+    ("users", 7),
+    ("users", 8),
+    ("sessions", 9),
+    ("links", 10),
+    ("links", 11),
+];
 
 type UserRows = (Vec<User>, Vec<Session>, Vec<OneTimeLink>);
 
@@ -89,13 +118,19 @@ fn read(store: &Store) -> Result<UserRows, StoreError> {
 #[test]
 fn users_are_read_as_they_were_written_and_gone_when_removed() {
     let store = with_users();
-    assert_eq!(read(&store).unwrap(), (users().into(), vec![session()], links().into()));
+    assert_eq!(
+        read(&store).unwrap(),
+        (users().into(), vec![session()], links().into())
+    );
     write(&store, |batch| {
         batch.remove_user(UserId(7))?;
         batch.remove_session(SessionId(9))?;
         batch.remove_link(LinkId(10))
     });
-    assert_eq!(read(&store).unwrap(), (users()[1..].into(), Vec::new(), links()[1..].into()));
+    assert_eq!(
+        read(&store).unwrap(),
+        (users()[1..].into(), Vec::new(), links()[1..].into())
+    );
 }
 
 /// Files contain these bytes. A change to the format of a row needs a new version, and the old
@@ -103,20 +138,32 @@ fn users_are_read_as_they_were_written_and_gone_when_removed() {
 #[test]
 fn rows_of_users_stay_readable() {
     let store = with_users();
-    let hex = |place| row(&store, place).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |place| {
+        row(&store, place)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    };
     assert_eq!(ROWS.map(hex), NEWEST);
     for (version, rows) in [(1, VERSION_1), (2, VERSION_2)] {
         let store = with_users();
         for (place, row) in ROWS.iter().zip(rows) {
-            let bytes: Vec<_> = (0..row.len()).step_by(2).map(|at| u8::from_str_radix(&row[at..at + 2], 16).unwrap()).collect();
+            let bytes: Vec<_> = (0..row.len())
+                .step_by(2)
+                .map(|at| u8::from_str_radix(&row[at..at + 2], 16).unwrap())
+                .collect();
             put_row(&store, *place, &bytes);
         }
         let [mut owner, mut other] = users();
-        (owner.browsers_trusted_since, other.browsers_trusted_since) = (Timestamp::default(), Timestamp::default());
+        (owner.browsers_trusted_since, other.browsers_trusted_since) =
+            (Timestamp::default(), Timestamp::default());
         if version == 1 {
             (owner.second_factor, owner.preferences.list) = (None, ListPreferences::default());
         }
-        assert_eq!(read(&store).unwrap(), (vec![owner, other], vec![session()], links().into()));
+        assert_eq!(
+            read(&store).unwrap(),
+            (vec![owner, other], vec![session()], links().into())
+        );
     }
 }
 
@@ -152,9 +199,16 @@ fn a_row_of_a_user_that_cannot_be_read_is_put_aside() {
         let store = with_users();
         put_row(&store, place, &[9]);
         let error = read(&store).unwrap_err();
-        assert!(matches!(&error, StoreError::Corrupt { table, .. } if *table == place.0), "{place:?}: {error}");
+        assert!(
+            matches!(&error, StoreError::Corrupt { table, .. } if *table == place.0),
+            "{place:?}: {error}"
+        );
         assert_eq!(store.quarantine_unreadable_rows().unwrap(), []);
         let (users, sessions, links) = read(&store).unwrap();
-        assert_eq!(users.len() + sessions.len() + links.len(), ROWS.len() - 1, "{place:?}");
+        assert_eq!(
+            users.len() + sessions.len() + links.len(),
+            ROWS.len() - 1,
+            "{place:?}"
+        );
     }
 }

@@ -13,14 +13,20 @@ fn written_by_schema_14() -> Contents {
 /// The part of `written` that rows of schema 13 hold.
 fn written_by_schema_13() -> Contents {
     let mut contents = written_by_schema_14();
-    (contents.check.alerted_names, contents.flip.flip.awaited_since) = (None, None);
+    (
+        contents.check.alerted_names,
+        contents.flip.flip.awaited_since,
+    ) = (None, None);
     contents
 }
 
 /// The part of `written` that rows of schemas 11 and 12 hold.
 fn written_by_schema_12() -> Contents {
     let mut contents = written_by_schema_13();
-    (contents.channel.health.proof, contents.channel.health.unsubscribed) = (DeliveryProof::None, Vec::new());
+    (
+        contents.channel.health.proof,
+        contents.channel.health.unsubscribed,
+    ) = (DeliveryProof::None, Vec::new());
     contents
 }
 
@@ -28,7 +34,10 @@ fn written_by_schema_12() -> Contents {
 fn written_by_schema_10() -> Contents {
     let mut contents = written_by_schema_12();
     contents.project.import = None;
-    (contents.check.state.unused_since_import, contents.check.state.imported_pings) = (false, 0);
+    (
+        contents.check.state.unused_since_import,
+        contents.check.state.imported_pings,
+    ) = (false, 0);
     contents
 }
 
@@ -71,7 +80,10 @@ fn written_by_schema_1() -> Contents {
 fn store_of(rows: &[&str]) -> Store {
     let store = store();
     for (place, row) in ROWS.iter().zip(rows) {
-        let bytes: Vec<_> = (0..row.len()).step_by(2).map(|at| u8::from_str_radix(&row[at..at + 2], 16).unwrap()).collect();
+        let bytes: Vec<_> = (0..row.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&row[at..at + 2], 16).unwrap())
+            .collect();
         put_row(&store, *place, &bytes);
     }
     store
@@ -94,7 +106,10 @@ fn rows_of_every_version_are_read() {
     assert_eq!(contents(&newest), written());
     let new = filled();
     for place in ROWS {
-        let hex: String = row(&new, place).iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex: String = row(&new, place)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         assert_eq!(row(&new, place), row(&newest, place), "{place:?}: {hex}");
     }
 }
@@ -230,16 +245,38 @@ const NEWEST: [&str; 9] = [
 fn groups_of_layout_12_get_the_uuids_of_their_members() {
     let store = store();
     let group = |id: u64, members: &str| {
-        let (name, kind) = (ChannelName::parse("group").unwrap(), ChannelKind::from_name("group").unwrap());
+        let name = ChannelName::parse("group").unwrap();
+        let kind = ChannelKind::from_name("group").unwrap();
         let settings = ChannelSettings::parse(kind, [("channels", members)]).unwrap();
-        Channel { id: ChannelId(id), uuid: uuid(id.into()), name, settings, health: ChannelHealth::default(), ..channel() }
+        Channel {
+            id: ChannelId(id),
+            uuid: uuid(id.into()),
+            name,
+            settings,
+            health: ChannelHealth::default(),
+            ..channel()
+        }
     };
     let members = format!("mail,gone,{}", uuid(5));
-    let mail = Channel { health: ChannelHealth::default(), ..channel() };
-    let elsewhere = Channel { id: ChannelId(4), uuid: uuid(4), project: ProjectId(9), ..mail.clone() };
-    let namesake = Channel { id: ChannelId(6), uuid: uuid(6), ..mail.clone() };
+    let mail = Channel {
+        health: ChannelHealth::default(),
+        ..channel()
+    };
+    let elsewhere = Channel {
+        id: ChannelId(4),
+        uuid: uuid(4),
+        project: ProjectId(9),
+        ..mail.clone()
+    };
+    let namesake = Channel {
+        id: ChannelId(6),
+        uuid: uuid(6),
+        ..mail.clone()
+    };
     write(&store, |batch| {
-        [&elsewhere, &mail, &namesake, &group(8, &members)].into_iter().try_for_each(|channel| batch.put_channel(channel))?;
+        [&elsewhere, &mail, &namesake, &group(8, &members)]
+            .into_iter()
+            .try_for_each(|channel| batch.put_channel(channel))?;
         batch.append_deliveries(&[DeliveryRecord {
             channel: ChannelId(5),
             result: DeliveryResult::Delivered,
@@ -249,8 +286,23 @@ fn groups_of_layout_12_get_the_uuids_of_their_members() {
     });
     migrations::migrate(&store).unwrap();
     let channels = store.snapshot().unwrap().channels().unwrap();
-    let listed: Vec<_> = channels[3].settings.pairs().map(|(_, value)| value).collect();
+    let listed: Vec<_> = channels[3]
+        .settings
+        .pairs()
+        .map(|(_, value)| value)
+        .collect();
     assert_eq!(listed, [format!("{},{},gone", uuid(5), uuid(6))]);
-    let proofs: Vec<_> = channels.iter().map(|channel| &channel.health.proof).collect();
-    assert_eq!(proofs, [&DeliveryProof::None, &DeliveryProof::Delivered, &DeliveryProof::None, &DeliveryProof::None]);
+    let proofs: Vec<_> = channels
+        .iter()
+        .map(|channel| &channel.health.proof)
+        .collect();
+    assert_eq!(
+        proofs,
+        [
+            &DeliveryProof::None,
+            &DeliveryProof::Delivered,
+            &DeliveryProof::None,
+            &DeliveryProof::None
+        ]
+    );
 }

@@ -41,43 +41,83 @@ pub(crate) async fn send_test(visit: PageRequest) -> Result<PageResponse, PageEr
     test_channel(visit, &channel).await
 }
 
-pub(super) async fn test_channel(visit: PageRequest, channel: &Channel) -> Result<PageResponse, PageError> {
-    let tested = timeout(TEST_TIMEOUT, channel::test(visit.handle(), channel, false)).await.map_err(|_| HttpError::Unavailable)?;
+pub(super) async fn test_channel(
+    visit: PageRequest,
+    channel: &Channel,
+) -> Result<PageResponse, PageError> {
+    let tested = timeout(TEST_TIMEOUT, channel::test(visit.handle(), channel, false))
+        .await
+        .map_err(|_| HttpError::Unavailable)?;
     let tested = tested.map_err(|error| match error {
         OperationError::EmptyGroup => {
             let text = "No test was sent: the group has no channel. Edit it and give it some.";
-            PageError::new(HttpError::BadRequest("the group has no channel".into()), "Not tested", text)
+            PageError::new(
+                HttpError::BadRequest("the group has no channel".into()),
+                "Not tested",
+                text,
+            )
         }
-        error => PageError::new(HttpError::Unavailable, "Not tested", format!("No test was sent: {error}.")),
+        error => PageError::new(
+            HttpError::Unavailable,
+            "Not tested",
+            format!("No test was sent: {error}."),
+        ),
     })?;
     let site = Arc::clone(&visit.dashboard);
-    Ok(site.outgoing.run_blocking(move || render_page(&visit, notes_of(&tested))).await??.into())
+    Ok(site
+        .outgoing
+        .run_blocking(move || render_page(&visit, notes_of(&tested)))
+        .await??
+        .into())
 }
 
 /// Enables a disabled channel again.
 pub(crate) async fn enable_channel(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    visit.handle().call(Command::EnableChannel(visit.channel()?.id)).await??;
-    Ok(PageResponse::Redirect(Page::Integrations(visit.project()?.uuid), FlashMessage::from_code("integration-enabled")))
+    visit
+        .handle()
+        .call(Command::EnableChannel(visit.channel()?.id))
+        .await??;
+    Ok(PageResponse::Redirect(
+        Page::Integrations(visit.project()?.uuid),
+        FlashMessage::from_code("integration-enabled"),
+    ))
 }
 
 /// Assigns checks to a channel, in place of its current checks.
-pub(crate) async fn set_checks(visit: &PageRequest, form: &FormData) -> Result<PageResponse, PageError> {
+pub(crate) async fn set_checks(
+    visit: &PageRequest,
+    form: &FormData,
+) -> Result<PageResponse, PageError> {
     assign_checks(visit, visit.channel()?.id, form).await?;
-    Ok(PageResponse::Redirect(Page::Integrations(visit.project()?.uuid), FlashMessage::from_code("saved")))
+    Ok(PageResponse::Redirect(
+        Page::Integrations(visit.project()?.uuid),
+        FlashMessage::from_code("saved"),
+    ))
 }
 
 /// Assigns exactly the checks that a form selects.
-pub(super) async fn assign_checks(visit: &PageRequest, channel: ChannelId, form: &FormData) -> Result<(), PageError> {
-    let (choice, tag) = (form.get("checks"), form.get("tag"));
+pub(super) async fn assign_checks(
+    visit: &PageRequest,
+    channel: ChannelId,
+    form: &FormData,
+) -> Result<(), PageError> {
+    let choice = form.get("checks");
+    let tag = form.get("tag");
     if !matches!(choice, "all" | "none" | "tag") {
         return Err(HttpError::BadRequest("checks is all, none or tag".into()).into());
     }
-    let (handle, project) = (visit.handle().clone(), visit.project()?.id);
-    let (is_all, tag) = (choice == "all", (choice == "tag").then(|| tag.to_owned()));
+    let handle = visit.handle().clone();
+    let project = visit.project()?.id;
+    let is_all = choice == "all";
+    let tag = (choice == "tag").then(|| tag.to_owned());
     let looking = visit.dashboard.run_blocking(move || {
-        let (mut wanted, mut others) = (Vec::new(), Vec::new());
+        let mut wanted = Vec::new();
+        let mut others = Vec::new();
         handle.for_each_check(project, |check| {
-            let is_wanted = is_all || tag.as_ref().is_some_and(|tag| check.settings.tags.contains(tag));
+            let is_wanted = is_all
+                || tag
+                    .as_ref()
+                    .is_some_and(|tag| check.settings.tags.contains(tag));
             if is_wanted { &mut wanted } else { &mut others }.push(check.id);
         });
         (wanted, others)
@@ -85,7 +125,14 @@ pub(super) async fn assign_checks(visit: &PageRequest, channel: ChannelId, form:
     let (wanted, others) = looking.await?;
     for (checks, assigned) in [(wanted, true), (others, false)] {
         for checks in checks.chunks(CHECKS_PER_COMMAND) {
-            visit.handle().call(Command::AssignChannel { channel, checks: checks.to_vec(), assigned }).await??;
+            visit
+                .handle()
+                .call(Command::AssignChannel {
+                    channel,
+                    checks: checks.to_vec(),
+                    assigned,
+                })
+                .await??;
         }
     }
     Ok(())
@@ -100,12 +147,20 @@ pub(crate) fn show_delete(visit: &PageRequest) -> Result<PageResponse, PageError
         kind: channel.settings.kind().title,
         path: visit.page_url(&visit.page),
         list: visit.page_url(&Page::Integrations(visit.project()?.uuid)),
-        warnings: visit.handle().with_state(|state| channel::deletion_warnings(state, channel)),
+        warnings: visit
+            .handle()
+            .with_state(|state| channel::deletion_warnings(state, channel)),
     };
     Ok(HtmlPage::from_template(&page).into())
 }
 
 pub(crate) async fn delete_channel(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    visit.handle().call(Command::DeleteChannel(visit.channel()?.id)).await??;
-    Ok(PageResponse::Redirect(Page::Integrations(visit.project()?.uuid), FlashMessage::from_code("integration-deleted")))
+    visit
+        .handle()
+        .call(Command::DeleteChannel(visit.channel()?.id))
+        .await??;
+    Ok(PageResponse::Redirect(
+        Page::Integrations(visit.project()?.uuid),
+        FlashMessage::from_code("integration-deleted"),
+    ))
 }

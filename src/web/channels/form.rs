@@ -48,7 +48,10 @@ struct ChannelFormPage {
 impl ChannelFormPage {
     /// Error in the name.
     fn wrong_name(&self) -> Option<&str> {
-        self.wrong.as_ref().filter(|wrong| wrong.key == Some("name")).map(|wrong| wrong.text.as_str())
+        self.wrong
+            .as_ref()
+            .filter(|wrong| wrong.key == Some("name"))
+            .map(|wrong| wrong.text.as_str())
     }
 
     /// True if there is an error in a field that all kinds have.
@@ -71,16 +74,31 @@ pub(crate) fn show_edit(visit: &PageRequest) -> Result<PageResponse, PageError> 
 }
 
 /// Renders the form, with the stored or the submitted values.
-fn render_form(visit: &PageRequest, typed: Option<&Query>, wrong: Option<ChannelFormError>) -> Result<HtmlPage, PageError> {
+fn render_form(
+    visit: &PageRequest,
+    typed: Option<&Query>,
+    wrong: Option<ChannelFormError>,
+) -> Result<HtmlPage, PageError> {
     let channel = visit.channel().ok();
     let kind = channel_kind(visit)?;
-    let shown = channel.map(|channel| visit.handle().with_state(|state| state.display_settings(channel).into_owned()));
+    let shown = channel.map(|channel| {
+        visit
+            .handle()
+            .with_state(|state| state.display_settings(channel).into_owned())
+    });
     let stored = shown.as_ref();
     let [mut own, mut common] = form_fields(kind, stored, typed);
     for entry in own.iter_mut().chain(&mut common) {
-        entry.wrong = wrong.as_ref().filter(|wrong| wrong.key == Some(entry.key)).map(|wrong| wrong.text.clone());
+        entry.wrong = wrong
+            .as_ref()
+            .filter(|wrong| wrong.key == Some(entry.key))
+            .map(|wrong| wrong.text.clone());
     }
-    let choice = |name: &str| typed.map(|typed| typed.get(name).to_owned()).unwrap_or_default();
+    let choice = |name: &str| {
+        typed
+            .map(|typed| typed.get(name).to_owned())
+            .unwrap_or_default()
+    };
     let name = match (typed, channel) {
         (Some(typed), _) => typed.get("name").to_owned(),
         (None, Some(channel)) => channel.name.as_str().to_owned(),
@@ -93,7 +111,10 @@ fn render_form(visit: &PageRequest, typed: Option<&Query>, wrong: Option<Channel
         }
     });
     let what = if channel.is_some() { "Edit" } else { "Add" };
-    let obstacle = visit.handle().transports().and_then(|transports| kind.delivery_obstacle(transports));
+    let obstacle = visit
+        .handle()
+        .transports()
+        .and_then(|transports| kind.delivery_obstacle(transports));
     let obstacle = obstacle.map(|obstacle| format!("nothing can be delivered: {obstacle}"));
     let html = HtmlPage::from_template(&ChannelFormPage {
         frame: visit.layout(format!("{what} {}", kind.title)),
@@ -104,17 +125,30 @@ fn render_form(visit: &PageRequest, typed: Option<&Query>, wrong: Option<Channel
         name,
         own,
         common,
-        warnings: obstacle.into_iter().chain(channel.into_iter().flat_map(|channel| channel.settings.warnings())).collect(),
+        warnings: obstacle
+            .into_iter()
+            .chain(
+                channel
+                    .into_iter()
+                    .flat_map(|channel| channel.settings.warnings()),
+            )
+            .collect(),
         wrong,
         declared_in: channel.and_then(|channel| visit.declaring_source(channel.id.0)),
         is_locked: stored.is_some_and(|stored| stored.check_author(SettingsAuthor::Api).is_err()),
         assign: channel.map(|channel| visit.page_url(&Page::ChecksOfIntegration(channel.uuid))),
         tags: tags.into_iter().take(MAX_TAGS).collect(),
-        chosen: Some(choice("checks")).filter(|chosen| !chosen.is_empty()).unwrap_or_else(|| "all".into()),
+        chosen: Some(choice("checks"))
+            .filter(|chosen| !chosen.is_empty())
+            .unwrap_or_else(|| "all".into()),
         tag: choice("tag"),
     });
     // The URLs of a channel may be all that a sender needs.
-    Ok(if channel.is_some() { html.without_caching() } else { html })
+    Ok(if channel.is_some() {
+        html.without_caching()
+    } else {
+        html
+    })
 }
 
 fn channel_kind(visit: &PageRequest) -> Result<&'static ChannelKind, PageError> {
@@ -127,19 +161,33 @@ fn channel_kind(visit: &PageRequest) -> Result<&'static ChannelKind, PageError> 
 
 /// Parses the submitted name.
 fn parse_name(fields: &Query) -> Result<ChannelName, ChannelFormError> {
-    ChannelName::parse(fields.get("name").trim()).map_err(|text| ChannelFormError { key: Some("name"), text: text.to_string() })
+    ChannelName::parse(fields.get("name").trim()).map_err(|text| ChannelFormError {
+        key: Some("name"),
+        text: text.to_string(),
+    })
 }
 
 /// Renders the submitted form again, with the error.
-async fn redisplay_form(visit: PageRequest, form: FormData, wrong: ChannelFormError) -> Result<PageResponse, PageError> {
+async fn redisplay_form(
+    visit: PageRequest,
+    form: FormData,
+    wrong: ChannelFormError,
+) -> Result<PageResponse, PageError> {
     let site = Arc::clone(&visit.dashboard);
-    let html = site.outgoing.run_blocking(move || render_form(&visit, Some(form.fields()), Some(wrong))).await??;
+    let html = site
+        .outgoing
+        .run_blocking(move || render_form(&visit, Some(form.fields()), Some(wrong)))
+        .await??;
     Ok(html.with_invalid_form().into())
 }
 
 /// Creates a channel and assigns the selected checks.
-pub(crate) async fn create_channel(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
-    let (kind, fields) = (channel_kind(&visit)?, form.fields());
+pub(crate) async fn create_channel(
+    visit: PageRequest,
+    form: FormData,
+) -> Result<PageResponse, PageError> {
+    let kind = channel_kind(&visit)?;
+    let fields = form.fields();
     let read = || {
         let name = parse_name(fields)?;
         let settings = ChannelSettings::parse(kind, parse_pairs(kind, None, fields)?)?;
@@ -150,13 +198,26 @@ pub(crate) async fn create_channel(visit: PageRequest, form: FormData) -> Result
         Ok(read) => read,
         Err(wrong) => return redisplay_form(visit, form, wrong).await,
     };
-    let (uuid, project) = (visit.handle().random().uuid(), visit.project()?.id);
-    let new = NewChannel { uuid, project, name, settings, is_by_operator: false };
-    let channel = match visit.handle().call(Command::CreateChannel(Box::new(new))).await? {
+    let uuid = visit.handle().random().uuid();
+    let project = visit.project()?.id;
+    let new = NewChannel {
+        uuid,
+        project,
+        name,
+        settings,
+        is_by_operator: false,
+    };
+    let channel = match visit
+        .handle()
+        .call(Command::CreateChannel(Box::new(new)))
+        .await?
+    {
         Ok(CommandOutcome::Channel(channel)) => channel,
         // This command has no other result.
         Ok(_) => return Err(PageError::not_found()),
-        Err(CommandError::InvalidSettings(error)) => return redisplay_form(visit, form, error.into()).await,
+        Err(CommandError::InvalidSettings(error)) => {
+            return redisplay_form(visit, form, error.into()).await;
+        }
         Err(refusal) => return Err(refusal.into()),
     };
     assign_checks(&visit, channel.id, &form).await?;
@@ -164,9 +225,13 @@ pub(crate) async fn create_channel(visit: PageRequest, form: FormData) -> Result
 }
 
 /// Updates a channel. Unchanged settings are not submitted, so settings of the operator remain.
-pub(crate) async fn update_channel(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
+pub(crate) async fn update_channel(
+    visit: PageRequest,
+    form: FormData,
+) -> Result<PageResponse, PageError> {
     let channel = Arc::clone(visit.channel()?);
-    let (stored, fields) = (&channel.settings, form.fields());
+    let stored = &channel.settings;
+    let fields = form.fields();
     let read = || {
         let name = parse_name(fields)?;
         if stored.check_author(SettingsAuthor::Api).is_err() {
@@ -180,19 +245,36 @@ pub(crate) async fn update_channel(visit: PageRequest, form: FormData) -> Result
         Ok(read) => read,
         Err(wrong) => return redisplay_form(visit, form, wrong).await,
     };
-    let command = Command::UpdateChannel { channel: channel.id, name: Some(name), settings, maker: SettingsAuthor::Api };
+    let command = Command::UpdateChannel {
+        channel: channel.id,
+        name: Some(name),
+        settings,
+        maker: SettingsAuthor::Api,
+    };
     match visit.handle().call(command).await? {
-        Ok(CommandOutcome::Channel(channel)) => respond_or_test(visit, Arc::from(channel), &form, "saved").await,
+        Ok(CommandOutcome::Channel(channel)) => {
+            respond_or_test(visit, Arc::from(channel), &form, "saved").await
+        }
         Ok(_) => Err(PageError::not_found()),
-        Err(CommandError::InvalidSettings(error)) => redisplay_form(visit, form, error.into()).await,
+        Err(CommandError::InvalidSettings(error)) => {
+            redisplay_form(visit, form, error.into()).await
+        }
         Err(refusal) => Err(refusal.into()),
     }
 }
 
 /// Redirects to the list, after a test if the form asks for one.
-async fn respond_or_test(visit: PageRequest, channel: Arc<Channel>, form: &FormData, notice: &str) -> Result<PageResponse, PageError> {
+async fn respond_or_test(
+    visit: PageRequest,
+    channel: Arc<Channel>,
+    form: &FormData,
+    notice: &str,
+) -> Result<PageResponse, PageError> {
     if form.has("test") {
         return test_channel(visit, &channel).await;
     }
-    Ok(PageResponse::Redirect(Page::Integrations(visit.project()?.uuid), FlashMessage::from_code(notice)))
+    Ok(PageResponse::Redirect(
+        Page::Integrations(visit.project()?.uuid),
+        FlashMessage::from_code(notice),
+    ))
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType, MASK, Requirement, SettingField, SettingsError};
+use crate::domain::channel::{
+    ChannelKind, ChannelSettings, FieldType, MASK, Requirement, SettingField, SettingsError,
+};
 use crate::web::page_request::Query;
 
 /// Input element of a field.
@@ -46,7 +48,10 @@ pub(super) struct ChannelFormError {
 
 impl From<SettingsError> for ChannelFormError {
     fn from(error: SettingsError) -> Self {
-        Self { key: error.field().map(|field| field.key), text: error.problem().to_owned() }
+        Self {
+            key: error.field().map(|field| field.key),
+            text: error.problem().to_owned(),
+        }
     }
 }
 
@@ -58,12 +63,21 @@ pub(super) fn form_fields(
     stored: Option<&ChannelSettings>,
     typed: Option<&Query>,
 ) -> [Vec<ChannelFormField>; 2] {
-    let entry = |field: &'static SettingField| (!field.is_operator_only()).then(|| ChannelFormField::new(field, stored, typed));
-    [kind.fields.iter().filter_map(entry).collect(), kind.common_fields().filter_map(entry).collect()]
+    let entry = |field: &'static SettingField| {
+        (!field.is_operator_only()).then(|| ChannelFormField::new(field, stored, typed))
+    };
+    [
+        kind.fields.iter().filter_map(entry).collect(),
+        kind.common_fields().filter_map(entry).collect(),
+    ]
 }
 
 impl ChannelFormField {
-    fn new(field: &'static SettingField, stored: Option<&ChannelSettings>, typed: Option<&Query>) -> Self {
+    fn new(
+        field: &'static SettingField,
+        stored: Option<&ChannelSettings>,
+        typed: Option<&Query>,
+    ) -> Self {
         let input = match field.field_type {
             FieldType::Header | FieldType::Label => Input::Pairs,
             FieldType::Choice(words) => Input::Choice(words),
@@ -80,13 +94,20 @@ impl ChannelFormField {
             (None, Some(stored)) if input != Input::Secret => own(stored),
             (None, _) => String::new(),
         };
-        let kept = stored.map(own).filter(|kept| input == Input::Secret && !kept.is_empty());
+        let kept = stored
+            .map(own)
+            .filter(|kept| input == Input::Secret && !kept.is_empty());
         let usual = match &field.requirement {
             Requirement::Default(value) => format!("; {value} if left out"),
-            Requirement::Derived { description: words, .. } => format!("; {words} if left out"),
+            Requirement::Derived {
+                description: words, ..
+            } => format!("; {words} if left out"),
             _ => String::new(),
         };
-        let is_required = matches!(field.requirement, Requirement::Required | Requirement::RequiredToDeliver);
+        let is_required = matches!(
+            field.requirement,
+            Requirement::Required | Requirement::RequiredToDeliver
+        );
         Self {
             key: field.key,
             label: field_label(field.key),
@@ -108,9 +129,15 @@ impl ChannelFormField {
 /// Value of a key as it may be displayed. For a pattern, the lines of all its keys.
 fn masked_value(key: &str, stored: &ChannelSettings) -> String {
     let Some(prefix) = key.strip_suffix("NAME") else {
-        return stored.masked().find(|(own, _)| *own == key).map(|(_, value)| value.into_owned()).unwrap_or_default();
+        return stored
+            .masked()
+            .find(|(own, _)| *own == key)
+            .map(|(_, value)| value.into_owned())
+            .unwrap_or_default();
     };
-    let lines = stored.masked().filter_map(|(own, value)| Some(format!("{}: {value}", own.strip_prefix(prefix)?)));
+    let lines = stored
+        .masked()
+        .filter_map(|(own, value)| Some(format!("{}: {value}", own.strip_prefix(prefix)?)));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -135,13 +162,21 @@ pub(super) fn parse_pairs(
                     pairs.push((format!("{prefix}{}", name.trim()), value.trim().to_owned()));
                 }
             }
-            Input::Secret if given.is_empty() && !entry.placeholder.is_empty() && !removed.contains(entry.key) => {
-                let kept = stored.map(|stored| masked_value(entry.key, stored)).unwrap_or_default();
+            Input::Secret
+                if given.is_empty()
+                    && !entry.placeholder.is_empty()
+                    && !removed.contains(entry.key) =>
+            {
+                let kept = stored
+                    .map(|stored| masked_value(entry.key, stored))
+                    .unwrap_or_default();
                 pairs.push((entry.key.into(), kept));
             }
             _ if given.trim().is_empty() => {}
             Input::Lines => pairs.push((entry.key.into(), given)),
-            Input::Line | Input::Choice(_) | Input::Secret => pairs.push((entry.key.into(), given.trim().to_owned())),
+            Input::Line | Input::Choice(_) | Input::Secret => {
+                pairs.push((entry.key.into(), given.trim().to_owned()))
+            }
         }
     }
     Ok(pairs)
@@ -150,17 +185,30 @@ pub(super) fn parse_pairs(
 /// Label of a key: `down-url` becomes `Down URL`.
 fn field_label(key: &str) -> String {
     let key = key.trim_end_matches(".NAME");
-    let plural = if key.ends_with("header") || key.ends_with("label") { "s" } else { "" };
+    let plural = if key.ends_with("header") || key.ends_with("label") {
+        "s"
+    } else {
+        ""
+    };
     let words: Vec<_> = key
         .split('-')
-        .map(|word| if matches!(word, "url" | "tls" | "id" | "sid") { word.to_uppercase() } else { word.to_owned() })
+        .map(|word| {
+            if matches!(word, "url" | "tls" | "id" | "sid") {
+                word.to_uppercase()
+            } else {
+                word.to_owned()
+            }
+        })
         .collect();
     capitalize(&words.join(" ")) + plural
 }
 
 pub(super) fn capitalize(text: &str) -> String {
     let mut letters = text.chars();
-    let first: String = letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
+    let first: String = letters
+        .next()
+        .map(|first| first.to_uppercase().collect())
+        .unwrap_or_default();
     first + letters.as_str()
 }
 
@@ -169,18 +217,34 @@ mod tests {
     use super::*;
 
     fn query(pairs: &[(&str, &str)]) -> Query {
-        Query(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        Query(
+            pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        )
     }
 
     /// Parsing the form of the example of every kind returns the same settings, with secrets kept.
     #[test]
     fn saving_a_form_as_it_came_changes_nothing() {
-        for kind in ChannelKind::ALL.into_iter().filter(|kind| !kind.operator_only) {
+        for kind in ChannelKind::ALL
+            .into_iter()
+            .filter(|kind| !kind.operator_only)
+        {
             let stored = ChannelSettings::parse(kind, kind.example.iter().copied()).unwrap();
             let shown = form_fields(kind, Some(&stored), None);
-            let form: Vec<_> = shown.iter().flatten().map(|entry| (entry.key, entry.value.as_str())).collect();
+            let form: Vec<_> = shown
+                .iter()
+                .flatten()
+                .map(|entry| (entry.key, entry.value.as_str()))
+                .collect();
             for secret in stored.secrets() {
-                assert!(form.iter().all(|(_, value)| value != &secret), "{} shows a secret", kind.name);
+                assert!(
+                    form.iter().all(|(_, value)| value != &secret),
+                    "{} shows a secret",
+                    kind.name
+                );
             }
             let given = parse_pairs(kind, Some(&stored), &query(&form)).unwrap();
             assert_eq!(stored.replace_with(given).unwrap(), stored, "{}", kind.name);
@@ -190,24 +254,61 @@ mod tests {
     #[test]
     fn headers_are_lines_and_secrets_are_kept_or_removed() {
         let webhook = ChannelKind::from_name("webhook").unwrap();
-        let given =
-            [("down-url", "https://h.test/"), ("headers", ""), ("header.NAME", "Authorization: Bearer x\r\n\r\nX-A:b"), ("secret", " s ")];
+        let given = [
+            ("down-url", "https://h.test/"),
+            ("headers", ""),
+            ("header.NAME", "Authorization: Bearer x\r\n\r\nX-A:b"),
+            ("secret", " s "),
+        ];
         let made = parse_pairs(webhook, None, &query(&given)).unwrap();
         let stored = ChannelSettings::parse(webhook, made).unwrap();
         assert_eq!(
-            (stored.get("header.authorization"), stored.get("header.x-a"), stored.get("secret")),
+            (
+                stored.get("header.authorization"),
+                stored.get("header.x-a"),
+                stored.get("secret")
+            ),
             (Some("Bearer x"), Some("b"), Some("s"))
         );
         let [own, _] = form_fields(webhook, Some(&stored), None);
         let header = own.iter().find(|entry| entry.key == "header.NAME").unwrap();
-        assert_eq!((header.label.as_str(), header.value.as_str()), ("Headers", "authorization: ***\nx-a: ***"));
+        assert_eq!(
+            (header.label.as_str(), header.value.as_str()),
+            ("Headers", "authorization: ***\nx-a: ***")
+        );
         let secret = own.iter().find(|entry| entry.key == "secret").unwrap();
-        assert_eq!((secret.value.as_str(), secret.placeholder.as_str(), secret.is_removable), ("", "unchanged", true));
-        let form = [("down-url", "https://h.test/"), ("header.NAME", "authorization: ***"), ("remove", "secret")];
-        let left = stored.replace_with(parse_pairs(webhook, Some(&stored), &query(&form)).unwrap()).unwrap();
-        assert_eq!((left.get("header.authorization"), left.get("header.x-a"), left.get("secret")), (Some("Bearer x"), None, None));
-        let wrong = ChannelFormError { key: Some("header.NAME"), text: "Headers: write each line as Name: value".into() };
-        assert_eq!(parse_pairs(webhook, None, &query(&[("header.NAME", "no colon")])), Err(wrong));
+        assert_eq!(
+            (
+                secret.value.as_str(),
+                secret.placeholder.as_str(),
+                secret.is_removable
+            ),
+            ("", "unchanged", true)
+        );
+        let form = [
+            ("down-url", "https://h.test/"),
+            ("header.NAME", "authorization: ***"),
+            ("remove", "secret"),
+        ];
+        let left = stored
+            .replace_with(parse_pairs(webhook, Some(&stored), &query(&form)).unwrap())
+            .unwrap();
+        assert_eq!(
+            (
+                left.get("header.authorization"),
+                left.get("header.x-a"),
+                left.get("secret")
+            ),
+            (Some("Bearer x"), None, None)
+        );
+        let wrong = ChannelFormError {
+            key: Some("header.NAME"),
+            text: "Headers: write each line as Name: value".into(),
+        };
+        assert_eq!(
+            parse_pairs(webhook, None, &query(&[("header.NAME", "no colon")])),
+            Err(wrong)
+        );
     }
 
     #[test]
@@ -221,8 +322,13 @@ mod tests {
             let error = ChannelSettings::parse(ntfy, given.iter().copied()).unwrap_err();
             assert_eq!(ChannelFormError::from(error.clone()).key, key, "{error}");
         }
-        let masked =
-            ChannelSettings::parse(ChannelKind::from_name("webhook").unwrap(), [("down-url", "https://h.test/"), ("secret", "***")]);
-        assert_eq!(ChannelFormError::from(masked.unwrap_err()).key, Some("secret"));
+        let masked = ChannelSettings::parse(
+            ChannelKind::from_name("webhook").unwrap(),
+            [("down-url", "https://h.test/"), ("secret", "***")],
+        );
+        assert_eq!(
+            ChannelFormError::from(masked.unwrap_err()).key,
+            Some("secret")
+        );
     }
 }

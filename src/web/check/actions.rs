@@ -8,7 +8,9 @@ use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::ping::{PingKind, PingMethod, PingOrigin};
 use crate::domain::text::{Name, Slug};
 use crate::domain::timezone::Timezone;
-use crate::engine::command::{CheckUuids, Command, CommandOutcome, CreateCheckRequest, PingRequest, PingSignal, PingTarget};
+use crate::engine::command::{
+    CheckUuids, Command, CommandOutcome, CreateCheckRequest, PingRequest, PingSignal, PingTarget,
+};
 use crate::web::form_data::FormData;
 use crate::web::page_error::PageError;
 use crate::web::page_handler::PageResponse;
@@ -21,7 +23,10 @@ use crate::wire::reply::HttpError;
 const DASHBOARD_USER_AGENT: &str = "overdue dashboard";
 
 /// Sends a command to the writer and waits for the result.
-pub(super) async fn execute(visit: &PageRequest, command: Command) -> Result<CommandOutcome, PageError> {
+pub(super) async fn execute(
+    visit: &PageRequest,
+    command: Command,
+) -> Result<CommandOutcome, PageError> {
     Ok(visit.handle().call(command).await??)
 }
 
@@ -58,43 +63,103 @@ pub(crate) async fn ping(visit: &PageRequest, form: &FormData) -> Result<PageRes
         remote_addr: Some(client.addr),
         user_agent: DASHBOARD_USER_AGENT.into(),
     };
-    let (target, signal) = (PingTarget::Uuid(check.uuid), PingSignal::Http(kind));
-    execute(visit, Command::Ping(Box::new(PingRequest { target, signal, origin, rid: None, body: Bytes::new() }))).await?;
+    let target = PingTarget::Uuid(check.uuid);
+    let signal = PingSignal::Http(kind);
+    execute(
+        visit,
+        Command::Ping(Box::new(PingRequest {
+            target,
+            signal,
+            origin,
+            rid: None,
+            body: Bytes::new(),
+        })),
+    )
+    .await?;
     Ok(redirect_to_check(check.uuid, "pinged"))
 }
 
 /// Sets the time zone of the schedule.
-pub(crate) async fn set_zone(visit: &PageRequest, form: &FormData) -> Result<PageResponse, PageError> {
+pub(crate) async fn set_zone(
+    visit: &PageRequest,
+    form: &FormData,
+) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
-    let tz = Timezone::parse(form.get("tz")).map_err(|error| HttpError::BadRequest(error.to_string().into()))?;
-    execute(visit, Command::UpdateCheck(check.id, Box::new(CheckEdit { tz: Some(tz), ..CheckEdit::default() }))).await?;
+    let tz = Timezone::parse(form.get("tz"))
+        .map_err(|error| HttpError::BadRequest(error.to_string().into()))?;
+    execute(
+        visit,
+        Command::UpdateCheck(
+            check.id,
+            Box::new(CheckEdit {
+                tz: Some(tz),
+                ..CheckEdit::default()
+            }),
+        ),
+    )
+    .await?;
     Ok(redirect_to_check(check.uuid, "saved"))
 }
 
 /// Sets the channels that are notified about the check.
-pub(crate) async fn set_channels(visit: &PageRequest, form: &FormData) -> Result<PageResponse, PageError> {
+pub(crate) async fn set_channels(
+    visit: &PageRequest,
+    form: &FormData,
+) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
-    let channels = Some(ChannelSelection::Listed(form.get_all("channel").map(Box::from).collect()));
-    execute(visit, Command::UpdateCheck(check.id, Box::new(CheckEdit { channels, ..CheckEdit::default() }))).await?;
+    let channels = Some(ChannelSelection::Listed(
+        form.get_all("channel").map(Box::from).collect(),
+    ));
+    execute(
+        visit,
+        Command::UpdateCheck(
+            check.id,
+            Box::new(CheckEdit {
+                channels,
+                ..CheckEdit::default()
+            }),
+        ),
+    )
+    .await?;
     Ok(redirect_to_check(check.uuid, "saved"))
 }
 
 /// Creates a check with the settings of this one.
 pub(crate) async fn copy(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
-    let (after, parents) = (check.settings.failure_threshold, check.settings.parents.clone());
+    let after = check.settings.failure_threshold;
+    let parents = check.settings.parents.clone();
     let made = create_check(visit, copied_settings(visit, check)).await?;
     if (after, &parents) != (made.settings.failure_threshold, &made.settings.parents) {
-        execute(visit, Command::SetAlerting { check: made.id, after: Some(after), parents: Some(parents) }).await?;
+        execute(
+            visit,
+            Command::SetAlerting {
+                check: made.id,
+                after: Some(after),
+                parents: Some(parents),
+            },
+        )
+        .await?;
     }
     Ok(redirect_to_check(made.uuid, "copied-check"))
 }
 
 /// Creates a check in the project of the page.
-pub(super) async fn create_check(visit: &PageRequest, edit: CheckEdit) -> Result<Box<Check>, PageError> {
+pub(super) async fn create_check(
+    visit: &PageRequest,
+    edit: CheckEdit,
+) -> Result<Box<Check>, PageError> {
     let random = visit.handle().random();
-    let names = CheckUuids { uuid: random.uuid(), badge: random.uuid() };
-    let create = CreateCheckRequest { project: visit.project()?.id, edit, unique: Vec::new(), uuids: names };
+    let names = CheckUuids {
+        uuid: random.uuid(),
+        badge: random.uuid(),
+    };
+    let create = CreateCheckRequest {
+        project: visit.project()?.id,
+        edit,
+        unique: Vec::new(),
+        uuids: names,
+    };
     match execute(visit, Command::CreateCheck(Box::new(create))).await? {
         CommandOutcome::CheckCreated(check) | CommandOutcome::Check(check) => Ok(check),
         // This command has no other result.
@@ -105,11 +170,20 @@ pub(super) async fn create_check(visit: &PageRequest, edit: CheckEdit) -> Result
 /// Settings of a check with another name and slug.
 fn copied_settings(visit: &PageRequest, check: &Check) -> CheckEdit {
     let settings = &check.settings;
-    let with = |text: &str, suffix: &str, most: usize| text.chars().take(most - suffix.len()).collect::<String>() + suffix;
-    let slug = if settings.slug.is_empty() { String::new() } else { with(settings.slug.as_str(), "-copy", Slug::MAX_CHARS) };
+    let with = |text: &str, suffix: &str, most: usize| {
+        text.chars().take(most - suffix.len()).collect::<String>() + suffix
+    };
+    let slug = if settings.slug.is_empty() {
+        String::new()
+    } else {
+        with(settings.slug.as_str(), "-copy", Slug::MAX_CHARS)
+    };
     let name = with(settings.name.as_str(), " (copy)", Name::MAX_CHARS);
     visit.handle().with_state(|state| {
-        let channels = state.channels_of(check).map(|channel| channel.uuid.to_string().into()).collect();
+        let channels = state
+            .channels_of(check)
+            .map(|channel| channel.uuid.to_string().into())
+            .collect();
         let is_simple = settings.schedule.is_none();
         CheckEdit {
             // Neither can exceed its limit or contain a character that is missing in the original.

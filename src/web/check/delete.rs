@@ -28,7 +28,10 @@ pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let page = DeleteCheckPage {
         frame: visit.layout("Delete a check"),
         top: CheckHeader::new(visit)?,
-        pings: format_count(usize::try_from(check.state.n_pings).unwrap_or(usize::MAX), "ping"),
+        pings: format_count(
+            usize::try_from(check.state.n_pings).unwrap_or(usize::MAX),
+            "ping",
+        ),
         path: visit.page_url_with_return(&Page::RemoveCheck(check.uuid)),
     };
     Ok(HtmlPage::from_template(&page).into())
@@ -36,5 +39,8 @@ pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
 
 pub(crate) async fn delete_check(visit: &PageRequest) -> Result<PageResponse, PageError> {
     execute(visit, Command::DeleteCheck(visit.check()?.id)).await?;
-    Ok(PageResponse::Redirect(Page::Checks(visit.project()?.uuid), FlashMessage::from_code("deleted")))
+    Ok(PageResponse::Redirect(
+        Page::Checks(visit.project()?.uuid),
+        FlashMessage::from_code("deleted"),
+    ))
 }

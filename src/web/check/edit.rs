@@ -6,7 +6,9 @@ use askama::Template;
 
 use super::CheckHeader;
 use super::actions::create_check;
-use super::form_fields::{CheckFormError, CheckFormFields, DURATION_UNITS, ExpectationKind, PARENT_FIELD};
+use super::form_fields::{
+    CheckFormError, CheckFormFields, DURATION_UNITS, ExpectationKind, PARENT_FIELD,
+};
 use super::keyword_preview;
 use super::overview::zone_diagnosis;
 use super::parent_names::{ParentNames, parent_error};
@@ -82,14 +84,33 @@ struct CheckFormFeedback {
 impl CheckFormPage {
     /// Form for this request, filled with these fields. `was`: digest of the settings that they
     /// were created from.
-    fn new(visit: &PageRequest, fields: CheckFormFields, was: String, said: CheckFormFeedback) -> Result<Self, PageError> {
-        let top = if matches!(visit.page, Page::EditCheck(_)) { Some(CheckHeader::new(visit)?) } else { None };
-        let (project, edited) = (visit.project()?, keyword_preview::edited_check(visit));
-        let list = visit.list_return().list_url(&visit.page_url(&Page::Checks(project.uuid)));
-        let yours = TimeFormatter { now: visit.now, zone: &visit.viewer.zone };
+    fn new(
+        visit: &PageRequest,
+        fields: CheckFormFields,
+        was: String,
+        said: CheckFormFeedback,
+    ) -> Result<Self, PageError> {
+        let top = if matches!(visit.page, Page::EditCheck(_)) {
+            Some(CheckHeader::new(visit)?)
+        } else {
+            None
+        };
+        let project = visit.project()?;
+        let edited = keyword_preview::edited_check(visit);
+        let list = visit
+            .list_return()
+            .list_url(&visit.page_url(&Page::Checks(project.uuid)));
+        let yours = TimeFormatter {
+            now: visit.now,
+            zone: &visit.viewer.zone,
+        };
         Ok(Self {
             title: if top.is_some() { "Edit" } else { "Add a check" },
-            frame: visit.layout(if top.is_some() { "Edit a check" } else { "Add a check" }),
+            frame: visit.layout(if top.is_some() {
+                "Edit a check"
+            } else {
+                "Add a check"
+            }),
             path: visit.page_url_with_return(&visit.page),
             cancel: top.as_ref().map_or(list, |top| top.here.clone()),
             channels: channel_options(visit, &fields)?,
@@ -97,8 +118,15 @@ impl CheckFormPage {
             zones: zone_names(&visit.viewer.zone),
             units: DURATION_UNITS,
             preview: SchedulePreview::new(&fields, &yours),
-            matches: edited.as_ref().map_or_else(|| Ok(String::new()), |check| keyword_preview::keyword_summary(visit, check, &fields))?,
-            diagnosis: edited.as_ref().map(|check| zone_diagnosis(visit, check)).transpose()?.flatten(),
+            matches: edited.as_ref().map_or_else(
+                || Ok(String::new()),
+                |check| keyword_preview::keyword_summary(visit, check, &fields),
+            )?,
+            diagnosis: edited
+                .as_ref()
+                .map(|check| zone_diagnosis(visit, check))
+                .transpose()?
+                .flatten(),
             edited: edited.map(|check| check.uuid.to_string()),
             is_slug_taken: is_slug_taken(visit, &fields)?,
             wrong: said.errors,
@@ -111,13 +139,18 @@ impl CheckFormPage {
 
     /// Error in a field.
     fn wrong(&self, field: &str) -> Option<&str> {
-        self.wrong.iter().find(|wrong| wrong.field == field).map(|wrong| wrong.text.as_str())
+        self.wrong
+            .iter()
+            .find(|wrong| wrong.field == field)
+            .map(|wrong| wrong.text.as_str())
     }
 
     /// Inputs for the parents. One input is empty as long as the check may have more parents.
     fn parents(&self) -> Vec<&str> {
         let typed = self.fields.parents.iter().map(String::as_str);
-        typed.chain(Some("").filter(|_| self.fields.parents.len() < Parents::MAX_PARENTS)).collect()
+        typed
+            .chain(Some("").filter(|_| self.fields.parents.len() < Parents::MAX_PARENTS))
+            .collect()
     }
 
     fn expects(&self, name: &str) -> bool {
@@ -127,7 +160,13 @@ impl CheckFormPage {
     fn has_more(&self) -> bool {
         let fields = &self.fields;
         let words = [&fields.start_kw, &fields.success_kw, &fields.failure_kw];
-        let more = ["start_kw", "success_kw", "failure_kw", "after", PARENT_FIELD];
+        let more = [
+            "start_kw",
+            "success_kw",
+            "failure_kw",
+            "after",
+            PARENT_FIELD,
+        ];
         fields.manual_resume
             || fields.post_only
             || fields.after != "1"
@@ -139,72 +178,135 @@ impl CheckFormPage {
 
 /// Renders the form for a new check.
 pub(crate) fn show_add(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let channels = project_channels(visit)?.into_iter().map(|(uuid, ..)| uuid).collect();
-    let settings = CheckSettings { tz: visit.viewer.zone.clone(), ..CheckSettings::default() };
+    let channels = project_channels(visit)?
+        .into_iter()
+        .map(|(uuid, ..)| uuid)
+        .collect();
+    let settings = CheckSettings {
+        tz: visit.viewer.zone.clone(),
+        ..CheckSettings::default()
+    };
     let fields = CheckFormFields::from_settings(&settings, channels, Vec::new());
-    Ok(HtmlPage::from_template(&CheckFormPage::new(visit, fields, String::new(), CheckFormFeedback::default())?).into())
+    Ok(HtmlPage::from_template(&CheckFormPage::new(
+        visit,
+        fields,
+        String::new(),
+        CheckFormFeedback::default(),
+    )?)
+    .into())
 }
 
 /// Renders the form of an existing check.
 pub(crate) fn show_edit(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let fields = stored_fields(visit)?;
     let was = fields.digest();
-    Ok(HtmlPage::from_template(&CheckFormPage::new(visit, fields, was, CheckFormFeedback::default())?).into())
+    Ok(HtmlPage::from_template(&CheckFormPage::new(
+        visit,
+        fields,
+        was,
+        CheckFormFeedback::default(),
+    )?)
+    .into())
 }
 
 /// Creates a check.
-pub(crate) async fn submit_new_check(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
-    let (visit, fields) = (Arc::new(visit), CheckFormFields::from_query(form.fields()));
+pub(crate) async fn submit_new_check(
+    visit: PageRequest,
+    form: FormData,
+) -> Result<PageResponse, PageError> {
+    let visit = Arc::new(visit);
+    let fields = CheckFormFields::from_query(form.fields());
     if form.has("preview") {
-        return redisplay_form(&visit, fields, String::new(), CheckFormFeedback::default(), None).await;
+        return redisplay_form(
+            &visit,
+            fields,
+            String::new(),
+            CheckFormFeedback::default(),
+            None,
+        )
+        .await;
     }
     let parents = parse_parents(&visit, &fields).await?;
-    let (edit, after, parents) = match combine_results(fields.to_edit(&CheckSettings::default()), parents) {
-        Ok(read) => read,
-        Err(wrong) => {
-            return redisplay_form(
-                &visit,
-                fields,
-                String::new(),
-                CheckFormFeedback { errors: wrong, conflicts: Vec::new() },
-                Some(HttpError::InvalidForm),
-            )
-            .await;
-        }
-    };
+    let (edit, after, parents) =
+        match combine_results(fields.to_edit(&CheckSettings::default()), parents) {
+            Ok(read) => read,
+            Err(wrong) => {
+                return redisplay_form(
+                    &visit,
+                    fields,
+                    String::new(),
+                    CheckFormFeedback {
+                        errors: wrong,
+                        conflicts: Vec::new(),
+                    },
+                    Some(HttpError::InvalidForm),
+                )
+                .await;
+            }
+        };
     let made = create_check(&visit, edit).await?;
     if (after, &parents) != (made.settings.failure_threshold, &made.settings.parents) {
-        let alerting = Command::SetAlerting { check: made.id, after: Some(after), parents: Some(parents) };
+        let alerting = Command::SetAlerting {
+            check: made.id,
+            after: Some(after),
+            parents: Some(parents),
+        };
         if visit.handle().call(alerting).await?.is_err() {
-            return Ok(PageResponse::Redirect(Page::EditCheck(made.uuid), FlashMessage::from_code("made-alone")));
+            return Ok(PageResponse::Redirect(
+                Page::EditCheck(made.uuid),
+                FlashMessage::from_code("made-alone"),
+            ));
         }
     }
-    Ok(PageResponse::Redirect(Page::Check(made.uuid), FlashMessage::from_code("made")))
+    Ok(PageResponse::Redirect(
+        Page::Check(made.uuid),
+        FlashMessage::from_code("made"),
+    ))
 }
 
 /// Saves the settings of a check, unless they have changed since the form was created.
-pub(crate) async fn update_check(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
-    let (visit, fields) = (Arc::new(visit), CheckFormFields::from_query(form.fields()));
+pub(crate) async fn update_check(
+    visit: PageRequest,
+    form: FormData,
+) -> Result<PageResponse, PageError> {
+    let visit = Arc::new(visit);
+    let fields = CheckFormFields::from_query(form.fields());
     let was = form.get("was").to_owned();
     if form.has("preview") {
         return redisplay_form(&visit, fields, was, CheckFormFeedback::default(), None).await;
     }
     let asked = Arc::clone(&visit);
-    let stored = visit.dashboard.outgoing.run_blocking(move || stored_fields(&asked)).await??;
+    let stored = visit
+        .dashboard
+        .outgoing
+        .run_blocking(move || stored_fields(&asked))
+        .await??;
     if was != stored.digest() {
         let theirs = find_conflicts(&visit, &stored, &fields)?;
         return redisplay_form(
             &visit,
             fields,
             stored.digest(),
-            CheckFormFeedback { errors: Vec::new(), conflicts: theirs },
+            CheckFormFeedback {
+                errors: Vec::new(),
+                conflicts: theirs,
+            },
             Some(HttpError::Outdated),
         )
         .await;
     }
     let check = visit.check()?;
     let refused = |fields, was, wrong| {
-        redisplay_form(&visit, fields, was, CheckFormFeedback { errors: wrong, conflicts: Vec::new() }, Some(HttpError::InvalidForm))
+        redisplay_form(
+            &visit,
+            fields,
+            was,
+            CheckFormFeedback {
+                errors: wrong,
+                conflicts: Vec::new(),
+            },
+            Some(HttpError::InvalidForm),
+        )
     };
     let parents = parse_parents(&visit, &fields).await?;
     let (edit, after, parents) = match combine_results(fields.to_edit(&check.settings), parents) {
@@ -213,17 +315,44 @@ pub(crate) async fn update_check(visit: PageRequest, form: FormData) -> Result<P
     };
     // The command that may be refused is first, so that everything is saved or nothing.
     if (after, &parents) != (check.settings.failure_threshold, &check.settings.parents) {
-        match visit.handle().call(Command::SetAlerting { check: check.id, after: Some(after), parents: Some(parents) }).await? {
-            Err(CommandError::InvalidParents(error)) => return refused(fields, was, vec![parent_error(&error.to_string())]).await,
+        match visit
+            .handle()
+            .call(Command::SetAlerting {
+                check: check.id,
+                after: Some(after),
+                parents: Some(parents),
+            })
+            .await?
+        {
+            Err(CommandError::InvalidParents(error)) => {
+                return refused(fields, was, vec![parent_error(&error.to_string())]).await;
+            }
             done => done?,
         };
     }
-    match visit.handle().call(Command::UpdateCheck(check.id, Box::new(edit))).await? {
+    match visit
+        .handle()
+        .call(Command::UpdateCheck(check.id, Box::new(edit)))
+        .await?
+    {
         Err(CommandError::InvalidChannel(_)) => {
             let text = "An integration was deleted meanwhile. Choose again.".into();
-            refused(fields, was, vec![CheckFormError { field: "channel", label: "Alerts", text }]).await
+            refused(
+                fields,
+                was,
+                vec![CheckFormError {
+                    field: "channel",
+                    label: "Alerts",
+                    text,
+                }],
+            )
+            .await
         }
-        done => done.map(|_| PageResponse::Redirect(Page::Check(check.uuid), FlashMessage::from_code("saved"))).map_err(PageError::from),
+        done => done
+            .map(|_| {
+                PageResponse::Redirect(Page::Check(check.uuid), FlashMessage::from_code("saved"))
+            })
+            .map_err(PageError::from),
     }
 }
 
@@ -234,17 +363,30 @@ fn combine_results(
 ) -> Result<(CheckEdit, FailureThreshold, Parents), Vec<CheckFormError>> {
     match (edit, parents) {
         (Ok((edit, after)), Ok(parents)) => Ok((edit, after, parents)),
-        (edit, parents) => Err(edit.err().into_iter().flatten().chain(parents.err()).collect()),
+        (edit, parents) => Err(edit
+            .err()
+            .into_iter()
+            .flatten()
+            .chain(parents.err())
+            .collect()),
     }
 }
 
 /// Parses the parents of a form.
-async fn parse_parents(visit: &Arc<PageRequest>, fields: &CheckFormFields) -> Result<Result<Parents, CheckFormError>, PageError> {
+async fn parse_parents(
+    visit: &Arc<PageRequest>,
+    fields: &CheckFormFields,
+) -> Result<Result<Parents, CheckFormError>, PageError> {
     if fields.parents.is_empty() {
         return Ok(Ok(Parents::default()));
     }
-    let (asked, typed) = (Arc::clone(visit), fields.parents.clone());
-    visit.dashboard.outgoing.run_blocking(move || Ok(ParentNames::for_project(&asked)?.parse_parents(&asked, &typed))).await?
+    let asked = Arc::clone(visit);
+    let typed = fields.parents.clone();
+    visit
+        .dashboard
+        .outgoing
+        .run_blocking(move || Ok(ParentNames::for_project(&asked)?.parse_parents(&asked, &typed)))
+        .await?
 }
 
 /// Renders the submitted form again.
@@ -259,7 +401,9 @@ async fn redisplay_form(
     let html = visit
         .dashboard
         .outgoing
-        .run_blocking(move || CheckFormPage::new(&asked, fields, was, said).map(|page| HtmlPage::from_template(&page)))
+        .run_blocking(move || {
+            CheckFormPage::new(&asked, fields, was, said).map(|page| HtmlPage::from_template(&page))
+        })
         .await??;
     Ok(match fault {
         Some(fault) => html.with_error(fault),
@@ -272,29 +416,61 @@ async fn redisplay_form(
 fn stored_fields(visit: &PageRequest) -> Result<CheckFormFields, PageError> {
     let check = visit.check()?;
     let parents = &check.settings.parents;
-    let parents = if parents.ids().is_empty() { Vec::new() } else { ParentNames::for_project(visit)?.names_of(parents) };
+    let parents = if parents.ids().is_empty() {
+        Vec::new()
+    } else {
+        ParentNames::for_project(visit)?.names_of(parents)
+    };
     visit.handle().with_state(|state| {
-        let channels = state.channels_of(check).map(|channel| channel.uuid.to_string()).collect();
-        Ok(CheckFormFields::from_settings(&check.settings, channels, parents))
+        let channels = state
+            .channels_of(check)
+            .map(|channel| channel.uuid.to_string())
+            .collect();
+        Ok(CheckFormFields::from_settings(
+            &check.settings,
+            channels,
+            parents,
+        ))
     })
 }
 
 /// Id of the check of the page, if it exists.
 fn edited_check_id(visit: &PageRequest) -> Option<CheckId> {
-    matches!(visit.page, Page::EditCheck(_)).then(|| visit.check().ok().map(|check| check.id)).flatten()
+    matches!(visit.page, Page::EditCheck(_))
+        .then(|| visit.check().ok().map(|check| check.id))
+        .flatten()
 }
 
 /// Channels of the project: UUID, name and kind.
 fn project_channels(visit: &PageRequest) -> Result<Vec<(String, String, &'static str)>, PageError> {
     let project = visit.project()?.id;
     visit.handle().with_state(|state| {
-        let channels = state.project(project).into_iter().flat_map(|project| project.channels.values());
-        Ok(channels.map(|channel| (channel.uuid.to_string(), channel.name.as_str().into(), channel.settings.kind().title)).collect())
+        let channels = state
+            .project(project)
+            .into_iter()
+            .flat_map(|project| project.channels.values());
+        Ok(channels
+            .map(|channel| {
+                (
+                    channel.uuid.to_string(),
+                    channel.name.as_str().into(),
+                    channel.settings.kind().title,
+                )
+            })
+            .collect())
     })
 }
 
-fn channel_options(visit: &PageRequest, fields: &CheckFormFields) -> Result<Vec<ChannelOption>, PageError> {
-    let choice = |(uuid, name, kind): (String, String, _)| ChannelOption { is_chosen: fields.channels.contains(&uuid), uuid, name, kind };
+fn channel_options(
+    visit: &PageRequest,
+    fields: &CheckFormFields,
+) -> Result<Vec<ChannelOption>, PageError> {
+    let choice = |(uuid, name, kind): (String, String, _)| ChannelOption {
+        is_chosen: fields.channels.contains(&uuid),
+        uuid,
+        name,
+        kind,
+    };
     Ok(project_channels(visit)?.into_iter().map(choice).collect())
 }
 
@@ -308,24 +484,49 @@ fn zone_names(own: &Timezone) -> Vec<&'static str> {
 /// True if another check of the project has the slug, so that the slug is ambiguous for pings.
 fn is_slug_taken(visit: &PageRequest, fields: &CheckFormFields) -> Result<bool, PageError> {
     let own = edited_check_id(visit);
-    let slug = crate::domain::text::Slug::parse(&fields.slug).ok().filter(|slug| !slug.is_empty());
+    let slug = crate::domain::text::Slug::parse(&fields.slug)
+        .ok()
+        .filter(|slug| !slug.is_empty());
     let project = visit.project()?.id;
-    visit.handle().with_state(|state| Ok(slug.is_some_and(|slug| state.checks_by_slug(project, &slug).iter().any(|id| Some(*id) != own))))
+    visit.handle().with_state(|state| {
+        Ok(slug.is_some_and(|slug| {
+            state
+                .checks_by_slug(project, &slug)
+                .iter()
+                .any(|id| Some(*id) != own)
+        }))
+    })
 }
 
 /// Fields in which two forms differ.
-fn find_conflicts(visit: &PageRequest, stored: &CheckFormFields, typed: &CheckFormFields) -> Result<Vec<EditConflict>, PageError> {
+fn find_conflicts(
+    visit: &PageRequest,
+    stored: &CheckFormFields,
+    typed: &CheckFormFields,
+) -> Result<Vec<EditConflict>, PageError> {
     let names = project_channels(visit)?;
     let named = |fields: &CheckFormFields| {
-        let named = names.iter().filter(|(uuid, ..)| fields.channels.contains(uuid)).map(|(_, name, kind)| match name.as_str() {
-            "" => (*kind).to_owned(),
-            name => name.to_owned(),
-        });
+        let named = names
+            .iter()
+            .filter(|(uuid, ..)| fields.channels.contains(uuid))
+            .map(|(_, name, kind)| match name.as_str() {
+                "" => (*kind).to_owned(),
+                name => name.to_owned(),
+            });
         named.collect::<Vec<_>>().join(", ")
     };
-    let pairs = stored.with_labels(named(stored)).into_iter().zip(typed.with_labels(named(typed)));
+    let pairs = stored
+        .with_labels(named(stored))
+        .into_iter()
+        .zip(typed.with_labels(named(typed)));
     let differ = pairs.filter(|((_, stored), (_, typed))| stored != typed);
-    Ok(differ.map(|((label, stored), (_, typed))| EditConflict { label, stored, typed }).collect())
+    Ok(differ
+        .map(|((label, stored), (_, typed))| EditConflict {
+            label,
+            stored,
+            typed,
+        })
+        .collect())
 }
 
 impl CheckFormFields {
@@ -344,7 +545,10 @@ impl CheckFormFields {
             ("Description", self.desc.clone()),
             ("Expected", expected),
             ("Time zone", self.tz.clone()),
-            ("Grace", format!("{} {}", self.grace.number, self.grace.unit)),
+            (
+                "Grace",
+                format!("{} {}", self.grace.number, self.grace.unit),
+            ),
             ("Alerts", channels),
             ("Failures in a row", self.after.clone()),
             ("Depends on", self.parents.join(", ")),

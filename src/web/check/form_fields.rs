@@ -8,7 +8,9 @@ use sha2::{Digest as _, Sha256};
 use crate::domain::check::CheckSettings;
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::schedule::{Schedule, ScheduleKind};
-use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags, TextError};
+use crate::domain::text::{
+    Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags, TextError,
+};
 use crate::domain::timezone::Timezone;
 use crate::web::page_request::Query;
 
@@ -27,7 +29,12 @@ pub(crate) enum ExpectationKind {
 }
 
 /// Units of durations: name in forms, label, seconds.
-pub(crate) const DURATION_UNITS: [(&str, &str, u64); 4] = [("d", "days", 86_400), ("h", "hours", 3_600), ("min", "min", 60), ("s", "s", 1)];
+pub(crate) const DURATION_UNITS: [(&str, &str, u64); 4] = [
+    ("d", "days", 86_400),
+    ("h", "hours", 3_600),
+    ("min", "min", 60),
+    ("s", "s", 1),
+];
 
 /// A duration as typed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -102,18 +109,29 @@ impl DurationInput {
     /// Converts seconds to the largest unit that divides them.
     fn from_seconds(seconds: i64) -> Self {
         let seconds = seconds.unsigned_abs();
-        let (unit, size) =
-            DURATION_UNITS.iter().find(|(.., size)| seconds.is_multiple_of(*size)).map_or(("s", 1), |(unit, _, size)| (*unit, *size));
-        Self { number: (seconds / size).to_string(), unit: unit.into() }
+        let (unit, size) = DURATION_UNITS
+            .iter()
+            .find(|(.., size)| seconds.is_multiple_of(*size))
+            .map_or(("s", 1), |(unit, _, size)| (*unit, *size));
+        Self {
+            number: (seconds / size).to_string(),
+            unit: unit.into(),
+        }
     }
 
     fn from_query(query: &Query, number: &str, unit: &str) -> Self {
-        Self { number: query.get(number).trim().into(), unit: query.get(unit).into() }
+        Self {
+            number: query.get(number).trim().into(),
+            unit: query.get(unit).into(),
+        }
     }
 
     /// Parses the duration as seconds, or returns the error.
     pub(crate) fn parse_seconds(&self) -> Result<Seconds, String> {
-        let (.., size) = DURATION_UNITS.iter().find(|(unit, ..)| *unit == self.unit).ok_or("Choose a unit.")?;
+        let (.., size) = DURATION_UNITS
+            .iter()
+            .find(|(unit, ..)| *unit == self.unit)
+            .ok_or("Choose a unit.")?;
         let number: u64 = self.number.parse().map_err(|_| "Give a whole number.")?;
         let seconds = i64::try_from(number.saturating_mul(*size)).unwrap_or(i64::MAX);
         Seconds::parse(seconds).map_err(|_| "Between 1 minute and 365 days.".into())
@@ -122,9 +140,16 @@ impl DurationInput {
 
 impl CheckFormFields {
     /// Creates the fields from settings, with channels as UUIDs and parents as names.
-    pub(crate) fn from_settings(settings: &CheckSettings, channels: Vec<String>, parents: Vec<String>) -> Self {
+    pub(crate) fn from_settings(
+        settings: &CheckSettings,
+        channels: Vec<String>,
+        parents: Vec<String>,
+    ) -> Self {
         let text = |kind: ScheduleKind| {
-            let schedule = settings.schedule.as_ref().filter(|schedule| schedule.kind() == kind);
+            let schedule = settings
+                .schedule
+                .as_ref()
+                .filter(|schedule| schedule.kind() == kind);
             schedule.map_or_else(String::new, |schedule| schedule.text().to_owned())
         };
         Self {
@@ -183,53 +208,115 @@ impl CheckFormFields {
             filter_http_body: query.has("filter_http_body"),
             default_fail: query.has("default_fail"),
             after: text("after").trim().into(),
-            parents: query.get_all(PARENT_FIELD).map(str::trim).filter(|typed| !typed.is_empty()).map(str::to_owned).collect(),
+            parents: query
+                .get_all(PARENT_FIELD)
+                .map(str::trim)
+                .filter(|typed| !typed.is_empty())
+                .map(str::to_owned)
+                .collect(),
         }
     }
 
     /// Digest of the fields. It shows if a check was changed while a user edited it.
     pub(crate) fn digest(&self) -> String {
         let digest = Sha256::digest(format!("{self:?}"));
-        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        digest
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 
     /// Converts the fields to an edit and a failure threshold, or returns all errors. A stored
     /// value over the current limit is accepted if it is unchanged.
-    pub(crate) fn to_edit(&self, stored: &CheckSettings) -> Result<(CheckEdit, FailureThreshold), Vec<CheckFormError>> {
+    pub(crate) fn to_edit(
+        &self,
+        stored: &CheckSettings,
+    ) -> Result<(CheckEdit, FailureThreshold), Vec<CheckFormError>> {
         let mut wrong = Vec::new();
         let kept = |text: &str, stored: &str| text == stored.replace("\r\n", "\n");
         let name = match &stored.name {
             stored if kept(&self.name, stored.as_str()) => Some(stored.clone()),
-            _ => collect_error(&mut wrong, "name", "Name", Name::parse(&self.name).map_err(|_| "At most 100 characters.")),
+            _ => collect_error(
+                &mut wrong,
+                "name",
+                "Name",
+                Name::parse(&self.name).map_err(|_| "At most 100 characters."),
+            ),
         };
         let slug = match &stored.slug {
             stored if kept(&self.slug, stored.as_str()) => Some(stored.clone()),
-            _ => collect_error(&mut wrong, "slug", "Slug", Slug::parse(&self.slug).map_err(slug_error)),
+            _ => collect_error(
+                &mut wrong,
+                "slug",
+                "Slug",
+                Slug::parse(&self.slug).map_err(slug_error),
+            ),
         };
         let tags = match &stored.tags {
             stored if kept(&self.tags, stored.as_str()) => Some(stored.clone()),
-            _ => {
-                collect_error(&mut wrong, "tags", "Tags", Tags::parse(&self.tags).map_err(|_| "At most 64 tags and 500 characters in all."))
-            }
+            _ => collect_error(
+                &mut wrong,
+                "tags",
+                "Tags",
+                Tags::parse(&self.tags).map_err(|_| "At most 64 tags and 500 characters in all."),
+            ),
         };
         let desc = match &stored.desc {
             stored if kept(&self.desc, stored.as_str()) => Some(stored.clone()),
-            _ => collect_error(&mut wrong, "desc", "Description", Description::parse(&self.desc).map_err(|_| "At most 16,384 characters.")),
+            _ => collect_error(
+                &mut wrong,
+                "desc",
+                "Description",
+                Description::parse(&self.desc).map_err(|_| "At most 16,384 characters."),
+            ),
         };
         let (timeout, schedule) = self.parse_schedule(&mut wrong);
-        let tz = collect_error(&mut wrong, "tz", "Time zone", Timezone::parse(&self.tz).map_err(|error| to_sentence(&error.to_string())));
+        let tz = collect_error(
+            &mut wrong,
+            "tz",
+            "Time zone",
+            Timezone::parse(&self.tz).map_err(|error| to_sentence(&error.to_string())),
+        );
         let grace = collect_error(&mut wrong, "grace", "Grace", self.grace.parse_seconds());
         let mut keywords = |field, label, text: &str, stored: &Keywords| match stored {
             stored if kept(text, stored.as_str()) => Some(stored.clone()),
-            _ => collect_error(&mut wrong, field, label, Keywords::parse(text).map_err(|_| "At most 200 characters.")),
+            _ => collect_error(
+                &mut wrong,
+                field,
+                label,
+                Keywords::parse(text).map_err(|_| "At most 200 characters."),
+            ),
         };
-        let start_kw = keywords("start_kw", "Words that mean a start", &self.start_kw, &stored.start_kw);
-        let success_kw = keywords("success_kw", "Words that mean success", &self.success_kw, &stored.success_kw);
-        let failure_kw = keywords("failure_kw", "Words that mean failure", &self.failure_kw, &stored.failure_kw);
-        let after = self.after.parse().map_err(|_| "Give a whole number.".to_owned());
+        let start_kw = keywords(
+            "start_kw",
+            "Words that mean a start",
+            &self.start_kw,
+            &stored.start_kw,
+        );
+        let success_kw = keywords(
+            "success_kw",
+            "Words that mean success",
+            &self.success_kw,
+            &stored.success_kw,
+        );
+        let failure_kw = keywords(
+            "failure_kw",
+            "Words that mean failure",
+            &self.failure_kw,
+            &stored.failure_kw,
+        );
+        let after = self
+            .after
+            .parse()
+            .map_err(|_| "Give a whole number.".to_owned());
         let after = after.and_then(|after| FailureThreshold::parse(after).map_err(to_sentence));
         let after = collect_error(&mut wrong, "after", "Failures in a row", after);
-        let channels = self.channels.iter().map(|uuid| uuid.as_str().into()).collect();
+        let channels = self
+            .channels
+            .iter()
+            .map(|uuid| uuid.as_str().into())
+            .collect();
         let edit = CheckEdit {
             name,
             slug,
@@ -252,7 +339,10 @@ impl CheckFormFields {
             filter_default_fail: Some(self.default_fail),
             channels: Some(ChannelSelection::Listed(channels)),
         };
-        after.filter(|_| wrong.is_empty()).map(|after| (edit, after)).ok_or(wrong)
+        after
+            .filter(|_| wrong.is_empty())
+            .map(|after| (edit, after))
+            .ok_or(wrong)
     }
 
     /// Converts the fields of the schedule to an edit, or returns the first error.
@@ -262,20 +352,43 @@ impl CheckFormFields {
         let tz = Timezone::parse(&self.tz);
         match wrong.pop() {
             Some(wrong) => Err(wrong.text),
-            None if self.expects == ExpectationKind::Period => Ok(CheckEdit { timeout, ..CheckEdit::default() }),
-            None => Ok(CheckEdit { schedule, tz: Some(tz.map_err(|error| to_sentence(&error.to_string()))?), ..CheckEdit::default() }),
+            None if self.expects == ExpectationKind::Period => Ok(CheckEdit {
+                timeout,
+                ..CheckEdit::default()
+            }),
+            None => Ok(CheckEdit {
+                schedule,
+                tz: Some(tz.map_err(|error| to_sentence(&error.to_string()))?),
+                ..CheckEdit::default()
+            }),
         }
     }
 
-    fn parse_schedule(&self, wrong: &mut Vec<CheckFormError>) -> (Option<Seconds>, Option<Arc<Schedule>>) {
+    fn parse_schedule(
+        &self,
+        wrong: &mut Vec<CheckFormError>,
+    ) -> (Option<Seconds>, Option<Arc<Schedule>>) {
         let (field, label, text, kind, other) = match self.expects {
-            ExpectationKind::Period => return (collect_error(wrong, "period", "Period", self.period.parse_seconds()), None),
-            ExpectationKind::Cron => {
-                ("cron", "Cron", &self.cron, ScheduleKind::Cron, "This is no cron expression; choose OnCalendar for it.")
+            ExpectationKind::Period => {
+                return (
+                    collect_error(wrong, "period", "Period", self.period.parse_seconds()),
+                    None,
+                );
             }
-            ExpectationKind::OnCalendar => {
-                ("oncalendar", "OnCalendar", &self.oncalendar, ScheduleKind::OnCalendar, "This is a cron expression; choose Cron for it.")
-            }
+            ExpectationKind::Cron => (
+                "cron",
+                "Cron",
+                &self.cron,
+                ScheduleKind::Cron,
+                "This is no cron expression; choose OnCalendar for it.",
+            ),
+            ExpectationKind::OnCalendar => (
+                "oncalendar",
+                "OnCalendar",
+                &self.oncalendar,
+                ScheduleKind::OnCalendar,
+                "This is a cron expression; choose Cron for it.",
+            ),
         };
         let schedule = match Schedule::parse(text) {
             _ if text.trim().is_empty() => Err("Give an expression.".to_owned()),
@@ -294,7 +407,14 @@ fn collect_error<T>(
     label: &'static str,
     read: Result<T, impl Into<String>>,
 ) -> Option<T> {
-    read.map_err(|text| wrong.push(CheckFormError { field, label, text: text.into() })).ok()
+    read.map_err(|text| {
+        wrong.push(CheckFormError {
+            field,
+            label,
+            text: text.into(),
+        })
+    })
+    .ok()
 }
 
 fn slug_error(error: TextError) -> &'static str {
@@ -307,7 +427,10 @@ fn slug_error(error: TextError) -> &'static str {
 /// Capitalizes a text and adds a full stop.
 fn to_sentence(text: &str) -> String {
     let mut letters = text.chars();
-    let first: String = letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
+    let first: String = letters
+        .next()
+        .map(|first| first.to_uppercase().collect())
+        .unwrap_or_default();
     format!("{first}{}.", letters.as_str())
 }
 
@@ -317,7 +440,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn query(pairs: &[(&str, &str)]) -> Query {
-        Query(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        Query(
+            pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        )
     }
 
     const GOOD: [(&str, &str); 11] = [
@@ -336,17 +464,30 @@ mod tests {
 
     #[test]
     fn a_form_becomes_an_edit() {
-        let (edit, after) = CheckFormFields::from_query(&query(&GOOD)).to_edit(&CheckSettings::default()).unwrap();
+        let (edit, after) = CheckFormFields::from_query(&query(&GOOD))
+            .to_edit(&CheckSettings::default())
+            .unwrap();
         let settings = edit.apply_to(&CheckSettings::default(), None);
         assert_eq!(
-            (settings.name.as_str(), settings.slug.as_str(), settings.desc.as_str()),
+            (
+                settings.name.as_str(),
+                settings.slug.as_str(),
+                settings.desc.as_str()
+            ),
             ("Nightly backup", "nightly-backup", "line\nline")
         );
         assert_eq!(
-            (settings.describe_schedule().as_str(), settings.tz.name(), settings.grace.get()),
+            (
+                settings.describe_schedule().as_str(),
+                settings.tz.name(),
+                settings.grace.get()
+            ),
             ("every day at 03:30", "Europe/Riga", 900)
         );
-        assert_eq!((settings.manual_resume, settings.timeout, after), (false, Seconds::DAY, FailureThreshold::ONE));
+        assert_eq!(
+            (settings.manual_resume, settings.timeout, after),
+            (false, Seconds::DAY, FailureThreshold::ONE)
+        );
     }
 
     #[test]
@@ -354,13 +495,30 @@ mod tests {
         let long = "x".repeat(201);
         for (field, value, text) in [
             ("name", long.as_str(), "At most 100 characters."),
-            ("slug", "Nightly", "Only a to z, 0 to 9, hyphens and underscores."),
+            (
+                "slug",
+                "Nightly",
+                "Only a to z, 0 to 9, hyphens and underscores.",
+            ),
             ("slug", &long, "At most 100 characters."),
-            ("tags", &"x".repeat(501), "At most 64 tags and 500 characters in all."),
+            (
+                "tags",
+                &"x".repeat(501),
+                "At most 64 tags and 500 characters in all.",
+            ),
             ("desc", &"x".repeat(16_385), "At most 16,384 characters."),
             ("cron", "", "Give an expression."),
-            ("cron", "daily", "This is no cron expression; choose OnCalendar for it."),
-            ("tz", "europe/riga", "Not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or UTC."),
+            (
+                "cron",
+                "daily",
+                "This is no cron expression; choose OnCalendar for it.",
+            ),
+            (
+                "tz",
+                "europe/riga",
+                "Not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or \
+                 UTC.",
+            ),
             ("grace", "0", "Between 1 minute and 365 days."),
             ("grace", "525601", "Between 1 minute and 365 days."),
             ("grace", "99999999999999999999", "Give a whole number."),
@@ -371,20 +529,37 @@ mod tests {
             ("after", "0", "Give a number of failures from 1 to 100."),
             ("after", "many", "Give a whole number."),
         ] {
-            let mut pairs: Vec<_> = GOOD.iter().copied().filter(|(name, _)| *name != field).collect();
+            let mut pairs: Vec<_> = GOOD
+                .iter()
+                .copied()
+                .filter(|(name, _)| *name != field)
+                .collect();
             pairs.push((field, value));
-            let wrong = CheckFormFields::from_query(&query(&pairs)).to_edit(&CheckSettings::default()).unwrap_err();
-            let told: Vec<_> = wrong.iter().map(|wrong| (wrong.field, wrong.text.as_str())).collect();
+            let wrong = CheckFormFields::from_query(&query(&pairs))
+                .to_edit(&CheckSettings::default())
+                .unwrap_err();
+            let told: Vec<_> = wrong
+                .iter()
+                .map(|wrong| (wrong.field, wrong.text.as_str()))
+                .collect();
             assert_eq!(told, [(field, text)]);
         }
         let all_wrong =
-            CheckFormFields::from_query(&query(&[("slug", "É"), ("expects", "period")])).to_edit(&CheckSettings::default()).unwrap_err();
+            CheckFormFields::from_query(&query(&[("slug", "É"), ("expects", "period")]))
+                .to_edit(&CheckSettings::default())
+                .unwrap_err();
         let fields: Vec<_> = all_wrong.iter().map(|wrong| wrong.field).collect();
         assert_eq!(fields, ["slug", "period", "tz", "grace", "after"]);
-        let bad = CheckFormFields::from_query(&query(&[("expects", "oncalendar"), ("oncalendar", "30 3 * * *")]))
-            .to_edit(&CheckSettings::default())
-            .unwrap_err();
-        assert_eq!(bad[0].text, "This is a cron expression; choose Cron for it.");
+        let bad = CheckFormFields::from_query(&query(&[
+            ("expects", "oncalendar"),
+            ("oncalendar", "30 3 * * *"),
+        ]))
+        .to_edit(&CheckSettings::default())
+        .unwrap_err();
+        assert_eq!(
+            bad[0].text,
+            "This is a cron expression; choose Cron for it."
+        );
     }
 
     #[test]

@@ -38,20 +38,44 @@ pub(super) struct UptimeMonth {
 /// Bar of the days of a history.
 pub(super) fn uptime_bar(history: &UptimeHistory, times: &TimeFormatter<'_>) -> UptimeBar {
     let day = |(place, day): (usize, &UptimePeriod)| {
-        let share = if day.monitored > 0 { (i128::from(day.down) * i128::from(HEIGHT) / i128::from(day.monitored)) as i64 } else { 0 };
-        let down = if day.down > 0 { share.max(MIN_MARK_HEIGHT) } else { 0 };
-        UptimeDay { x: place * DAY_WIDTH, is_known: day.monitored > 0, down, top: HEIGHT - down, words: day_text(day, times) }
+        let share = if day.monitored > 0 {
+            (i128::from(day.down) * i128::from(HEIGHT) / i128::from(day.monitored)) as i64
+        } else {
+            0
+        };
+        let down = if day.down > 0 {
+            share.max(MIN_MARK_HEIGHT)
+        } else {
+            0
+        };
+        UptimeDay {
+            x: place * DAY_WIDTH,
+            is_known: day.monitored > 0,
+            down,
+            top: HEIGHT - down,
+            words: day_text(day, times),
+        }
     };
-    UptimeBar { width: history.days.len() * DAY_WIDTH, days: history.days.iter().enumerate().map(day).collect() }
+    UptimeBar {
+        width: history.days.len() * DAY_WIDTH,
+        days: history.days.iter().enumerate().map(day).collect(),
+    }
 }
 
 /// Months of a history, newest first.
-pub(super) fn monthly_uptime(history: &UptimeHistory, times: &TimeFormatter<'_>) -> Vec<UptimeMonth> {
+pub(super) fn monthly_uptime(
+    history: &UptimeHistory,
+    times: &TimeFormatter<'_>,
+) -> Vec<UptimeMonth> {
     let month = |span: &UptimePeriod| UptimeMonth {
         name: times.month(span.start),
         up: span.format_uptime().unwrap_or_else(|| "–".into()),
         downtimes: span.downtimes.to_string(),
-        down: if span.down > 0 { format_duration(span.down) } else { "–".into() },
+        down: if span.down > 0 {
+            format_duration(span.down)
+        } else {
+            "–".into()
+        },
     };
     history.months.iter().rev().map(month).collect()
 }
@@ -60,7 +84,12 @@ pub(super) fn monthly_uptime(history: &UptimeHistory, times: &TimeFormatter<'_>)
 pub(super) fn overall_uptime(history: &UptimeHistory) -> Option<String> {
     let sum = |of: fn(&UptimePeriod) -> i64| history.months.iter().map(of).sum();
     let first = *history.months.first()?;
-    UptimePeriod { monitored: sum(|month| month.monitored), down: sum(|month| month.down), ..first }.format_uptime()
+    UptimePeriod {
+        monitored: sum(|month| month.monitored),
+        down: sum(|month| month.down),
+        ..first
+    }
+    .format_uptime()
 }
 
 fn day_text(day: &UptimePeriod, times: &TimeFormatter<'_>) -> String {
@@ -69,6 +98,9 @@ fn day_text(day: &UptimePeriod, times: &TimeFormatter<'_>) -> String {
         (None, _) => format!("{date}: nothing known"),
         (Some(up), 0) => format!("{date}: {up} up"),
         (Some(up), 1) => format!("{date}: downtime, {}, {up} up", format_duration(day.down)),
-        (Some(up), more) => format!("{date}: {more} downtimes, {} in all, {up} up", format_duration(day.down)),
+        (Some(up), more) => format!(
+            "{date}: {more} downtimes, {} in all, {up} up",
+            format_duration(day.down)
+        ),
     }
 }

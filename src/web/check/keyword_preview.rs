@@ -18,8 +18,12 @@ const MAX_PINGS_TRIED: usize = 10;
 /// Maximum number of pings that are searched for them.
 const MAX_PINGS_READ: u64 = 50;
 /// Counted kinds with their labels.
-const COUNTED_KINDS: [(PingKind, &str); 4] =
-    [(PingKind::Success, "success"), (PingKind::Fail, "failure"), (PingKind::Start, "start"), (PingKind::Ignored, "ignored")];
+const COUNTED_KINDS: [(PingKind, &str); 4] = [
+    (PingKind::Success, "success"),
+    (PingKind::Fail, "failure"),
+    (PingKind::Start, "start"),
+    (PingKind::Ignored, "ignored"),
+];
 
 /// Check that the form belongs to, if the viewer may change it: the check of the page, or the one
 /// that the form names.
@@ -27,38 +31,77 @@ pub(super) fn edited_check(visit: &PageRequest) -> Option<Check> {
     if let Ok(check) = visit.check() {
         return Some(check.clone());
     }
-    let check =
-        parse_path_uuid(visit.query.get("check")).and_then(|uuid| visit.handle().with_state(|state| state.check_by_uuid(uuid).cloned()))?;
-    visit.viewer.is_allowed(Need::Write, Some(check.project)).then_some(check)
+    let check = parse_path_uuid(visit.query.get("check")).and_then(|uuid| {
+        visit
+            .handle()
+            .with_state(|state| state.check_by_uuid(uuid).cloned())
+    })?;
+    visit
+        .viewer
+        .is_allowed(Need::Write, Some(check.project))
+        .then_some(check)
 }
 
 /// Sentence with the results that the typed keywords would give for the last pings. Empty if there
 /// are no keyword filters.
-pub(super) fn keyword_summary(visit: &PageRequest, check: &Check, fields: &CheckFormFields) -> Result<String, PageError> {
-    let Some(settings) = keyword_settings(fields) else { return Ok(String::new()) };
+pub(super) fn keyword_summary(
+    visit: &PageRequest,
+    check: &Check,
+    fields: &CheckFormFields,
+) -> Result<String, PageError> {
+    let Some(settings) = keyword_settings(fields) else {
+        return Ok(String::new());
+    };
     let filters = settings.filters;
     if !(filters.http_body || filters.subject || filters.body) {
-        let has_words = [&settings.start_kw, &settings.success_kw, &settings.failure_kw].iter().any(|words| !words.as_str().is_empty());
+        let has_words = [
+            &settings.start_kw,
+            &settings.success_kw,
+            &settings.failure_kw,
+        ]
+        .iter()
+        .any(|words| !words.as_str().is_empty());
         return Ok(if has_words {
             "These words are searched for in nothing: tick below what is to be searched.".into()
         } else {
             String::new()
         });
     }
-    let is_searched =
-        |ping: &&Ping| if ping.origin.scheme == PingScheme::Email { filters.subject || filters.body } else { filters.http_body };
+    let is_searched = |ping: &&Ping| {
+        if ping.origin.scheme == PingScheme::Email {
+            filters.subject || filters.body
+        } else {
+            filters.http_body
+        }
+    };
     let pings = visit.handle().newest_pings(check, MAX_PINGS_READ)?;
     let mut kinds = Vec::new();
     for ping in pings.iter().filter(is_searched).take(MAX_PINGS_TRIED) {
-        kinds.push(classify_ping(&settings, ping, &visit.handle().body(check, ping.n)?.unwrap_or_default()).kind());
+        kinds.push(
+            classify_ping(
+                &settings,
+                ping,
+                &visit.handle().body(check, ping.n)?.unwrap_or_default(),
+            )
+            .kind(),
+        );
     }
     if kinds.is_empty() {
         return Ok("No ping has come yet on which these words could be tried.".into());
     }
     let number = |kind| kinds.iter().filter(|own| **own == kind).count();
-    let counted = COUNTED_KINDS.iter().map(|(kind, word)| (number(*kind), word)).filter(|(number, _)| *number > 0);
-    let counted: Vec<_> = counted.map(|(number, word)| format!("{number} {word}")).collect();
-    Ok(format!("Of the last {} that they are searched for in: {}.", format_count(kinds.len(), "ping"), counted.join(", ")))
+    let counted = COUNTED_KINDS
+        .iter()
+        .map(|(kind, word)| (number(*kind), word))
+        .filter(|(number, _)| *number > 0);
+    let counted: Vec<_> = counted
+        .map(|(number, word)| format!("{number} {word}"))
+        .collect();
+    Ok(format!(
+        "Of the last {} that they are searched for in: {}.",
+        format_count(kinds.len(), "ping"),
+        counted.join(", ")
+    ))
 }
 
 /// Settings with the typed keywords. `None` if the keywords are too long.
@@ -87,5 +130,7 @@ fn classify_ping(settings: &CheckSettings, ping: &Ping, body: &[u8]) -> PingMean
     if settings.post_only && ping.origin.method != PingMethod::Post {
         return PingMeaning::Ignored;
     }
-    settings.classify(&String::from_utf8_lossy(body.get(..KEYWORD_SEARCH_BYTES).unwrap_or(body)))
+    settings.classify(&String::from_utf8_lossy(
+        body.get(..KEYWORD_SEARCH_BYTES).unwrap_or(body),
+    ))
 }

@@ -65,7 +65,11 @@ pub(crate) const FLIP_KIND: &str = "flip";
 
 /// Pings, newest first, each with the duration of the run that it ended.
 pub(crate) fn ping_entries(newest_first: &[Ping]) -> Vec<LogEntry<'_>> {
-    newest_first.iter().zip(run_durations(newest_first)).map(|(ping, took)| LogEntry::Ping(ping, took)).collect()
+    newest_first
+        .iter()
+        .zip(run_durations(newest_first))
+        .map(|(ping, took)| LogEntry::Ping(ping, took))
+        .collect()
 }
 
 /// Like `ping_entries`, with the pings of each run as one entry.
@@ -73,12 +77,21 @@ pub(crate) fn run_entries<'a>(newest_first: &'a [Ping]) -> Vec<LogEntry<'a>> {
     let took = run_durations(newest_first);
     // Runs that have not ended yet, runs that have ended or never will, and the numbers of their
     // pings.
-    let (mut open, mut over, mut within) = (HashMap::<Option<Uuid>, LoggedRun<'a>>::new(), Vec::new(), HashSet::new());
+    let (mut open, mut over, mut within) = (
+        HashMap::<Option<Uuid>, LoggedRun<'a>>::new(),
+        Vec::new(),
+        HashSet::new(),
+    );
     for (ping, took) in newest_first.iter().zip(took).rev() {
         match ping.kind {
             PingKind::Start => {
                 within.insert(ping.n);
-                let run = LoggedRun { start: ping, end: None, took: None, notes: 0 };
+                let run = LoggedRun {
+                    start: ping,
+                    end: None,
+                    took: None,
+                    notes: 0,
+                };
                 over.extend(open.insert(ping.rid, run));
             }
             PingKind::Log => {
@@ -90,14 +103,21 @@ pub(crate) fn run_entries<'a>(newest_first: &'a [Ping]) -> Vec<LogEntry<'a>> {
             PingKind::Success | PingKind::Fail => {
                 if let Some(run) = open.remove(&ping.rid) {
                     within.insert(ping.n);
-                    over.push(LoggedRun { end: Some(ping), took, ..run });
+                    over.push(LoggedRun {
+                        end: Some(ping),
+                        took,
+                        ..run
+                    });
                 }
             }
             PingKind::Ignored => {}
         }
     }
     over.extend(open.into_values());
-    let runs: HashMap<u64, LoggedRun<'a>> = over.into_iter().map(|run| (run.end.unwrap_or(run.start).n, run)).collect();
+    let runs: HashMap<u64, LoggedRun<'a>> = over
+        .into_iter()
+        .map(|run| (run.end.unwrap_or(run.start).n, run))
+        .collect();
     let entry = |ping: &'a Ping| match runs.get(&ping.n) {
         Some(run) => Some(LogEntry::Run(*run)),
         None if within.contains(&ping.n) => None,
@@ -108,9 +128,16 @@ pub(crate) fn run_entries<'a>(newest_first: &'a [Ping]) -> Vec<LogEntry<'a>> {
 
 /// Merges entries of pings with flips, all newest first. Flips older than the oldest ping are left
 /// out unless `all` pings are present.
-pub(crate) fn merge_flips<'a>(entries: Vec<LogEntry<'a>>, flips: &[Flip], all: bool) -> Vec<LogEntry<'a>> {
+pub(crate) fn merge_flips<'a>(
+    entries: Vec<LogEntry<'a>>,
+    flips: &[Flip],
+    all: bool,
+) -> Vec<LogEntry<'a>> {
     let oldest = entries.iter().map(LogEntry::time).min().filter(|_| !all);
-    let mut flips = flips.iter().filter(|flip| oldest.is_none_or(|oldest| flip.at >= oldest)).peekable();
+    let mut flips = flips
+        .iter()
+        .filter(|flip| oldest.is_none_or(|oldest| flip.at >= oldest))
+        .peekable();
     let mut together = Vec::with_capacity(entries.len() + flips.size_hint().0);
     for entry in entries {
         // A flip caused by a ping is shown above it.
@@ -133,12 +160,25 @@ pub(crate) struct LogSlice<'a> {
 
 /// Returns the first `most` entries of pings below ping number `before`, with the flips between
 /// them. Only `kinds` are included; an empty list includes all.
-pub(crate) fn slice_log<'a>(entries: Vec<LogEntry<'a>>, kinds: &[&str], before: Option<u64>, most: usize) -> LogSlice<'a> {
+pub(crate) fn slice_log<'a>(
+    entries: Vec<LogEntry<'a>>,
+    kinds: &[&str],
+    before: Option<u64>,
+    most: usize,
+) -> LogSlice<'a> {
     let is_shown = |entry: &LogEntry<'_>| kinds.is_empty() || kinds.contains(&entry.kind());
     // Skips the entries up to the end of the previous slice.
-    let is_newer = |entry: &LogEntry<'_>| before.is_some_and(|before| entry.newest_ping().is_none_or(|n| n >= before));
-    let mut rest = entries.into_iter().skip_while(is_newer).filter(is_shown).peekable();
-    let (mut entries, mut pings, mut last) = (Vec::new(), 0, None);
+    let is_newer = |entry: &LogEntry<'_>| {
+        before.is_some_and(|before| entry.newest_ping().is_none_or(|n| n >= before))
+    };
+    let mut rest = entries
+        .into_iter()
+        .skip_while(is_newer)
+        .filter(is_shown)
+        .peekable();
+    let mut entries = Vec::new();
+    let mut pings = 0;
+    let mut last = None;
     while let Some(entry) = rest.next_if(|entry| pings < most || entry.newest_ping().is_none()) {
         if let Some(n) = entry.newest_ping() {
             (pings, last) = (pings + 1, Some(n));
@@ -167,7 +207,12 @@ mod tests {
             previous: Arrival(0),
             at: Timestamp::from_secs(*at),
             kind: *kind,
-            origin: PingOrigin { scheme: PingScheme::Http, method: PingMethod::Get, remote_addr: None, user_agent: "".into() },
+            origin: PingOrigin {
+                scheme: PingScheme::Http,
+                method: PingMethod::Get,
+                remote_addr: None,
+                user_agent: "".into(),
+            },
             rid: (*rid > 0).then(|| Uuid::from_u128(*rid)),
             exit_status: None,
             body_len: 0,
@@ -179,7 +224,13 @@ mod tests {
     }
 
     fn flip(at: i64) -> Flip {
-        Flip { at: Timestamp::from_secs(at), from: Status::Up, to: Status::Down, cause: FlipCause::Late, awaited_since: None }
+        Flip {
+            at: Timestamp::from_secs(at),
+            from: Status::Up,
+            to: Status::Down,
+            cause: FlipCause::Late,
+            awaited_since: None,
+        }
     }
 
     /// Short form of an entry.
@@ -189,7 +240,9 @@ mod tests {
             LogEntry::Flip(flip) => format!("flip@{}", flip.at.secs()),
             LogEntry::Run(run) => {
                 let end = run.end.map_or_else(|| "…".into(), |end| end.n.to_string());
-                let took = run.took.map_or_else(String::new, |took| format!(" {}s", took / MICROS_PER_SEC));
+                let took = run
+                    .took
+                    .map_or_else(String::new, |took| format!(" {}s", took / MICROS_PER_SEC));
                 format!("{}-{end}{took} {}", run.start.n, run.notes)
             }
         }
@@ -199,15 +252,34 @@ mod tests {
     fn pings_of_a_run_are_one_entry() {
         use PingKind::{Fail, Ignored, Log, Start, Success};
         for (pings, wanted) in [
-            (&[(Start, 0, 0), (Log, 0, 1), (Log, 0, 2), (Success, 0, 9)][..], &["1-4 9s 2"][..]),
-            (&[(Start, 1, 0), (Start, 2, 1), (Fail, 1, 5), (Success, 2, 6)], &["2-4 5s 0", "1-3 5s 0"]),
-            (&[(Start, 0, 0), (Start, 0, 5), (Success, 0, 9)], &["2-3 4s 0", "1-… 0"]),
-            (&[(Success, 0, 0), (Log, 0, 1), (Ignored, 0, 2), (Start, 0, 3)], &["4-… 0", "3", "2", "1"]),
-            (&[(Start, 1, 0), (Log, 2, 1), (Success, 0, 2)], &["3", "2", "1-… 0"]),
+            (
+                &[(Start, 0, 0), (Log, 0, 1), (Log, 0, 2), (Success, 0, 9)][..],
+                &["1-4 9s 2"][..],
+            ),
+            (
+                &[(Start, 1, 0), (Start, 2, 1), (Fail, 1, 5), (Success, 2, 6)],
+                &["2-4 5s 0", "1-3 5s 0"],
+            ),
+            (
+                &[(Start, 0, 0), (Start, 0, 5), (Success, 0, 9)],
+                &["2-3 4s 0", "1-… 0"],
+            ),
+            (
+                &[(Success, 0, 0), (Log, 0, 1), (Ignored, 0, 2), (Start, 0, 3)],
+                &["4-… 0", "3", "2", "1"],
+            ),
+            (
+                &[(Start, 1, 0), (Log, 2, 1), (Success, 0, 2)],
+                &["3", "2", "1-… 0"],
+            ),
             (&[], &[]),
         ] {
             let log = log(pings);
-            assert_eq!(run_entries(&log).iter().map(short).collect::<Vec<_>>(), wanted, "{pings:?}");
+            assert_eq!(
+                run_entries(&log).iter().map(short).collect::<Vec<_>>(),
+                wanted,
+                "{pings:?}"
+            );
         }
     }
 
@@ -216,15 +288,34 @@ mod tests {
         let log = log(&[10, 20, 30, 40].map(|at| (PingKind::Success, 0, at)));
         let flips = [flip(45), flip(40), flip(25), flip(24), flip(5)];
         let all = |all| merge_flips(ping_entries(&log), &flips, all);
-        let shorts = |entries: &[LogEntry<'_>]| entries.iter().map(short).collect::<Vec<_>>().join(" ");
-        assert_eq!(shorts(&all(false)), "flip@45 flip@40 4 3 flip@25 flip@24 2 1");
-        assert_eq!(shorts(&all(true)), "flip@45 flip@40 4 3 flip@25 flip@24 2 1 flip@5");
+        let shorts =
+            |entries: &[LogEntry<'_>]| entries.iter().map(short).collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            shorts(&all(false)),
+            "flip@45 flip@40 4 3 flip@25 flip@24 2 1"
+        );
+        assert_eq!(
+            shorts(&all(true)),
+            "flip@45 flip@40 4 3 flip@25 flip@24 2 1 flip@5"
+        );
         let first = slice_log(all(true), &[], None, 2);
-        assert_eq!((shorts(&first.entries), first.older), ("flip@45 flip@40 4 3 flip@25 flip@24".into(), Some(3)));
+        assert_eq!(
+            (shorts(&first.entries), first.older),
+            ("flip@45 flip@40 4 3 flip@25 flip@24".into(), Some(3))
+        );
         let second = slice_log(all(true), &[], Some(3), 2);
-        assert_eq!((shorts(&second.entries), second.older), ("2 1 flip@5".into(), None));
-        assert_eq!(shorts(&slice_log(all(true), &["flip"], None, 2).entries), "flip@45 flip@40 flip@25 flip@24 flip@5");
-        assert_eq!(shorts(&slice_log(all(true), &["success"], None, 9).entries), "4 3 2 1");
+        assert_eq!(
+            (shorts(&second.entries), second.older),
+            ("2 1 flip@5".into(), None)
+        );
+        assert_eq!(
+            shorts(&slice_log(all(true), &["flip"], None, 2).entries),
+            "flip@45 flip@40 flip@25 flip@24 flip@5"
+        );
+        assert_eq!(
+            shorts(&slice_log(all(true), &["success"], None, 9).entries),
+            "4 3 2 1"
+        );
     }
 
     proptest! {
@@ -235,7 +326,8 @@ mod tests {
             let given: Vec<_> = (0..).zip(&kinds).map(|(at, (kind, rid))| (all[*kind], *rid, at)).collect();
             let log = log(&given);
             let entries = || if grouped { run_entries(&log) } else { ping_entries(&log) };
-            let (mut shown, mut before) = (Vec::new(), None);
+            let mut shown = Vec::new();
+            let mut before = None;
             loop {
                 let part = slice_log(entries(), &[], before, most);
                 prop_assert!(part.entries.len() <= most);

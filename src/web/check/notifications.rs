@@ -49,15 +49,27 @@ pub(super) struct CheckDeliveryRow {
 pub(super) fn channel_rows(visit: &PageRequest, check: &Check) -> Vec<CheckChannelRow> {
     let transports = visit.handle().transports();
     let channels: Vec<(Arc<Channel>, ChannelStatus)> = visit.handle().with_state(|state| {
-        let channels = state.project(check.project).into_iter().flat_map(|project| project.channels.values());
-        channels.map(|channel| (Arc::clone(channel), ChannelStatus::compute(state, channel, transports))).collect()
+        let channels = state
+            .project(check.project)
+            .into_iter()
+            .flat_map(|project| project.channels.values());
+        channels
+            .map(|channel| {
+                (
+                    Arc::clone(channel),
+                    ChannelStatus::compute(state, channel, transports),
+                )
+            })
+            .collect()
     });
     let told = |(channel, status): &(Arc<Channel>, ChannelStatus)| CheckChannelRow {
         uuid: channel.uuid.to_string(),
         name: channel.name.as_str().into(),
         kind: channel.settings.kind().title,
         is_assigned: check.settings.channels.contains(&channel.id),
-        trouble: Some(status).filter(|status| !matches!(status, ChannelStatus::Ok | ChannelStatus::Untested)).map(ChannelStatus::name),
+        trouble: Some(status)
+            .filter(|status| !matches!(status, ChannelStatus::Ok | ChannelStatus::Untested))
+            .map(ChannelStatus::name),
     };
     let mut told: Vec<_> = channels.iter().map(told).collect();
     told.sort_by_key(|channel| !channel.is_assigned);
@@ -65,15 +77,35 @@ pub(super) fn channel_rows(visit: &PageRequest, check: &Check) -> Vec<CheckChann
 }
 
 /// Waiting and recent deliveries of the check, newest first.
-pub(super) fn delivery_rows(visit: &PageRequest, check: &Check) -> Result<Vec<CheckDeliveryRow>, PageError> {
+pub(super) fn delivery_rows(
+    visit: &PageRequest,
+    check: &Check,
+) -> Result<Vec<CheckDeliveryRow>, PageError> {
     let mut waiting: Vec<_> = visit.handle().with_state(|state| {
-        state.outbox.rows_of_check(check.id).map(|row| (Arc::clone(row), state.outbox.is_sending(row.number))).collect()
+        state
+            .outbox
+            .rows_of_check(check.id)
+            .map(|row| (Arc::clone(row), state.outbox.is_sending(row.number)))
+            .collect()
     });
     waiting.sort_unstable_by_key(|(row, _)| Reverse(row.number));
-    let mut sent: Vec<_> = waiting.into_iter().take(MAX_SHOWN).map(|(row, is_sending)| pending_row(visit, &row, is_sending)).collect();
+    let mut sent: Vec<_> = waiting
+        .into_iter()
+        .take(MAX_SHOWN)
+        .map(|(row, is_sending)| pending_row(visit, &row, is_sending))
+        .collect();
     let is_wanted = |delivery: &DeliveryRecord| delivery.check == check.id;
-    let found = visit.handle().recent_deliveries(DeliveryNumber(u64::MAX), MAX_SHOWN, MAX_DELIVERIES_READ, is_wanted)?;
-    sent.extend(found.into_iter().map(|delivery| finished_row(visit, &delivery)));
+    let found = visit.handle().recent_deliveries(
+        DeliveryNumber(u64::MAX),
+        MAX_SHOWN,
+        MAX_DELIVERIES_READ,
+        is_wanted,
+    )?;
+    sent.extend(
+        found
+            .into_iter()
+            .map(|delivery| finished_row(visit, &delivery)),
+    );
     sent.truncate(MAX_SHOWN);
     Ok(sent)
 }
@@ -84,11 +116,22 @@ fn pending_row(visit: &PageRequest, row: &OutboxRow, is_sending: bool) -> CheckD
     visit.handle().with_state(|state| {
         let health = state.channel(row.channel).map(|channel| &channel.health);
         let (outcome, reason) = match health {
-            Some(ChannelHealth { disabled: Some((_, reason)), .. }) => ("held back", shown(reason, may_write).to_owned()),
+            Some(ChannelHealth {
+                disabled: Some((_, reason)),
+                ..
+            }) => ("held back", shown(reason, may_write).to_owned()),
             _ if is_sending => ("being sent", String::new()),
-            Some(ChannelHealth { failing: Some((_, reason)), .. }) if row.attempts > 0 => {
-                ("not delivered yet", format!("{}; tried {}", shown(reason, may_write), format_count(row.attempts.into(), "time")))
-            }
+            Some(ChannelHealth {
+                failing: Some((_, reason)),
+                ..
+            }) if row.attempts > 0 => (
+                "not delivered yet",
+                format!(
+                    "{}; tried {}",
+                    shown(reason, may_write),
+                    format_count(row.attempts.into(), "time")
+                ),
+            ),
             _ => ("waiting", String::new()),
         };
         let shape = if reason.is_empty() { "running" } else { "late" };
@@ -111,7 +154,9 @@ fn finished_row(visit: &PageRequest, delivery: &DeliveryRecord) -> CheckDelivery
         DeliveryResult::Skipped => ("paused", "left out"),
     };
     CheckDeliveryRow {
-        channel: visit.handle().with_state(|state| channel_title(state, delivery.channel)),
+        channel: visit
+            .handle()
+            .with_state(|state| channel_title(state, delivery.channel)),
         event: event_text(delivery.event),
         shape,
         outcome,
@@ -122,10 +167,12 @@ fn finished_row(visit: &PageRequest, delivery: &DeliveryRecord) -> CheckDelivery
 
 /// Name of a channel, or the title of its kind.
 fn channel_title(state: &State, channel: ChannelId) -> String {
-    let name = state.channel(channel).map(|channel| match channel.name.as_str() {
-        "" => channel.settings.kind().title.to_owned(),
-        name => name.to_owned(),
-    });
+    let name = state
+        .channel(channel)
+        .map(|channel| match channel.name.as_str() {
+            "" => channel.settings.kind().title.to_owned(),
+            name => name.to_owned(),
+        });
     name.unwrap_or_else(|| "a deleted integration".into())
 }
 
@@ -143,7 +190,19 @@ fn event_text(event: AlertEvent) -> &'static str {
 /// Names and pages of the parents of the check.
 pub(super) fn parent_links(visit: &PageRequest, check: &Check) -> Vec<(String, String)> {
     visit.handle().with_state(|state| {
-        let parents = check.settings.parents.ids().iter().filter_map(|id| state.check(*id));
-        parents.map(|parent| (alert_text::check_display_name(&parent.settings), visit.page_url(&Page::Check(parent.uuid)))).collect()
+        let parents = check
+            .settings
+            .parents
+            .ids()
+            .iter()
+            .filter_map(|id| state.check(*id));
+        parents
+            .map(|parent| {
+                (
+                    alert_text::check_display_name(&parent.settings),
+                    visit.page_url(&Page::Check(parent.uuid)),
+                )
+            })
+            .collect()
     })
 }

@@ -53,7 +53,8 @@ pub(crate) fn plot_durations(runs: &[PlottedRun]) -> Option<DurationPlot> {
     }
     let mut sorted: Vec<_> = runs.iter().map(|run| run.took).collect();
     sorted.sort_unstable();
-    let (median, longest) = (*sorted.get(sorted.len() / 2)?, *sorted.last()?);
+    let median = *sorted.get(sorted.len() / 2)?;
+    let longest = *sorted.last()?;
     // Nearest-rank method.
     let most = *sorted.get((sorted.len() * 95).div_ceil(100) - 1)?;
     let is_logarithmic = longest > median.saturating_mul(LOG_SCALE_RATIO);
@@ -100,10 +101,20 @@ mod tests {
         assert_eq!(plot_durations(&runs(&[])), None);
         assert_eq!(plot_durations(&runs(&[5])), None);
         let three = plot_durations(&runs(&[0, 61, 122])).unwrap();
-        let places: Vec<_> = three.marks.iter().map(|mark| (mark.x, mark.y, mark.failed)).collect();
-        assert_eq!(places, [(12, 148, false), (360, 80, true), (708, 12, false)]);
+        let places: Vec<_> = three
+            .marks
+            .iter()
+            .map(|mark| (mark.x, mark.y, mark.failed))
+            .collect();
+        assert_eq!(
+            places,
+            [(12, 148, false), (360, 80, true), (708, 12, false)]
+        );
         assert_eq!((three.median_y, three.is_logarithmic), (80, false));
-        assert_eq!((&*three.median, &*three.most, &*three.longest), ("1 min 1 s", "2 min 2 s", "2 min 2 s"));
+        assert_eq!(
+            (&*three.median, &*three.most, &*three.longest),
+            ("1 min 1 s", "2 min 2 s", "2 min 2 s")
+        );
     }
 
     #[test]

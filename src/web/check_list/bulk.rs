@@ -77,18 +77,30 @@ struct BulkDeletePage {
 
 impl BulkAction {
     /// Parses the action of a form, or returns a message about missing input.
-    fn from_form(visit: &PageRequest, project: ProjectId, form: &FormData) -> Result<Self, &'static str> {
+    fn from_form(
+        visit: &PageRequest,
+        project: ProjectId,
+        form: &FormData,
+    ) -> Result<Self, &'static str> {
         let tag = || {
             let tag = form.get("new_tag").trim();
             let is_one = Tags::parse(tag).is_ok_and(|tags| tags.iter().count() == 1);
-            is_one.then(|| tag.to_owned()).ok_or("Type one tag, without spaces, beside the button.")
+            is_one
+                .then(|| tag.to_owned())
+                .ok_or("Type one tag, without spaces, beside the button.")
         };
         let channel = || {
             let uuid = form.get("channel");
             visit.handle().with_state(|state| {
-                let channels = state.project(project).into_iter().flat_map(|project| project.channels.values());
+                let channels = state
+                    .project(project)
+                    .into_iter()
+                    .flat_map(|project| project.channels.values());
                 let mut found = channels.filter(|channel| channel.uuid.to_string() == uuid);
-                found.next().map(|channel| channel.id).ok_or("Choose an integration beside the button.")
+                found
+                    .next()
+                    .map(|channel| channel.id)
+                    .ok_or("Choose an integration beside the button.")
             })
         };
         Ok(match form.get("action") {
@@ -106,17 +118,30 @@ impl BulkAction {
     /// Step of the action for one check.
     fn step_for(&self, check: &Check) -> BulkStep {
         let own = &check.settings.tags;
-        let tagged =
-            |tags: Tags| BulkStep::Submit(Command::UpdateCheck(check.id, Box::new(CheckEdit { tags: Some(tags), ..CheckEdit::default() })));
+        let tagged = |tags: Tags| {
+            BulkStep::Submit(Command::UpdateCheck(
+                check.id,
+                Box::new(CheckEdit {
+                    tags: Some(tags),
+                    ..CheckEdit::default()
+                }),
+            ))
+        };
         match self {
             Self::Pause if check.state.status == Status::Paused => BulkStep::Unchanged,
             Self::Pause => BulkStep::Submit(Command::PauseCheck(check.id)),
             Self::Resume => BulkStep::Submit(Command::ResumeCheck(check.id)),
             Self::AddTag(tag) if own.contains(tag) => BulkStep::Unchanged,
-            Self::AddTag(tag) => Tags::parse(format!("{} {tag}", own.as_str()).trim()).map_or(BulkStep::TooManyTags, tagged),
+            Self::AddTag(tag) => Tags::parse(format!("{} {tag}", own.as_str()).trim())
+                .map_or(BulkStep::TooManyTags, tagged),
             Self::RemoveTag(tag) if !own.contains(tag) => BulkStep::Unchanged,
             // The remaining tags may still exceed a limit.
-            Self::RemoveTag(tag) => tagged(Tags::from_stored(&own.iter().filter(|own| own != tag).collect::<Vec<_>>().join(" "))),
+            Self::RemoveTag(tag) => tagged(Tags::from_stored(
+                &own.iter()
+                    .filter(|own| own != tag)
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            )),
             Self::Delete => BulkStep::Submit(Command::DeleteCheck(check.id)),
             // Assignments use one command for many checks.
             Self::Assign(..) => BulkStep::Unchanged,
@@ -150,86 +175,187 @@ struct BulkSelection {
 }
 
 /// Executes the action, or asks for confirmation first.
-pub(crate) async fn apply_bulk_action(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
+pub(crate) async fn apply_bulk_action(
+    visit: PageRequest,
+    form: FormData,
+) -> Result<PageResponse, PageError> {
     let site = Arc::clone(&visit.dashboard);
-    let BulkSelection { request: visit, query: wanted, action, checks, deleted: gone } =
-        match site.run_blocking(move || parse_request(visit, &form)).await?? {
-            BulkRequest::Respond(done) => return Ok(done),
-            BulkRequest::Execute(chosen) => *chosen,
-        };
+    let BulkSelection {
+        request: visit,
+        query: wanted,
+        action,
+        checks,
+        deleted: gone,
+    } = match site
+        .run_blocking(move || parse_request(visit, &form))
+        .await??
+    {
+        BulkRequest::Respond(done) => return Ok(done),
+        BulkRequest::Execute(chosen) => *chosen,
+    };
     let tally = execute(&visit, &action, &checks).await?;
-    let BulkResult { changed, unchanged: same, deleted: gone, refused } = BulkResult { deleted: tally.deleted + gone, ..tally };
-    let sign = if wanted.to_query_string().is_empty() { '?' } else { '&' };
-    let query = format!("{}{sign}m=bulk&changed={changed}&same={same}&gone={gone}&refused={refused}", wanted.to_query_string());
-    Ok(PageResponse::RedirectToUrl(format!("{}{query}", visit.page_url(&Page::Checks(visit.project()?.uuid)))))
+    let BulkResult {
+        changed,
+        unchanged: same,
+        deleted: gone,
+        refused,
+    } = BulkResult {
+        deleted: tally.deleted + gone,
+        ..tally
+    };
+    let sign = if wanted.to_query_string().is_empty() {
+        '?'
+    } else {
+        '&'
+    };
+    let query = format!(
+        "{}{sign}m=bulk&changed={changed}&same={same}&gone={gone}&refused={refused}",
+        wanted.to_query_string()
+    );
+    Ok(PageResponse::RedirectToUrl(format!(
+        "{}{query}",
+        visit.page_url(&Page::Checks(visit.project()?.uuid))
+    )))
 }
 
 fn parse_request(visit: PageRequest, form: &FormData) -> Result<BulkRequest, PageError> {
     let wanted = CheckListQuery::parse(&form.fields().0, visit.viewer.list_preferences);
     let action = match BulkAction::from_form(&visit, visit.project()?.id, form) {
         Ok(action) => action,
-        Err(missing) => return redisplay_list(visit, wanted, form, missing).map(BulkRequest::Respond),
+        Err(missing) => {
+            return redisplay_list(visit, wanted, form, missing).map(BulkRequest::Respond);
+        }
     };
     let (checks, gone) = select_checks(&visit, form, &wanted)?;
     if checks.is_empty() && gone == 0 {
-        return redisplay_list(visit, wanted, form, "Choose some checks first, by the boxes before their names.").map(BulkRequest::Respond);
+        return redisplay_list(
+            visit,
+            wanted,
+            form,
+            "Choose some checks first, by the boxes before their names.",
+        )
+        .map(BulkRequest::Respond);
     }
-    if matches!(action, BulkAction::Delete) && form.get("confirm").trim() != format!("delete {}", checks.len()) {
+    if matches!(action, BulkAction::Delete)
+        && form.get("confirm").trim() != format!("delete {}", checks.len())
+    {
         let is_wrong = form.has("confirm");
-        let html = HtmlPage::from_template(&BulkDeletePage::of(&visit, &checks, &wanted, is_wrong)?);
-        return Ok(BulkRequest::Respond(if is_wrong { html.with_invalid_form() } else { html }.into()));
+        let html =
+            HtmlPage::from_template(&BulkDeletePage::of(&visit, &checks, &wanted, is_wrong)?);
+        return Ok(BulkRequest::Respond(
+            if is_wrong {
+                html.with_invalid_form()
+            } else {
+                html
+            }
+            .into(),
+        ));
     }
-    Ok(BulkRequest::Execute(Box::new(BulkSelection { request: visit, query: wanted, action, checks, deleted: gone })))
+    Ok(BulkRequest::Execute(Box::new(BulkSelection {
+        request: visit,
+        query: wanted,
+        action,
+        checks,
+        deleted: gone,
+    })))
 }
 
 /// Renders the list again, with the submitted input and a message about missing input.
-fn redisplay_list(mut visit: PageRequest, wanted: CheckListQuery, form: &FormData, missing: &str) -> Result<PageResponse, PageError> {
+fn redisplay_list(
+    mut visit: PageRequest,
+    wanted: CheckListQuery,
+    form: &FormData,
+    missing: &str,
+) -> Result<PageResponse, PageError> {
     let given = BulkFormInput {
-        selected: form.get_all("check").filter_map(|id| id.parse().ok()).collect(),
+        selected: form
+            .get_all("check")
+            .filter_map(|id| id.parse().ok())
+            .collect(),
         is_all: form.has("all"),
         tag: form.get("new_tag").to_owned(),
         channel: form.get("channel").to_owned(),
     };
     visit.page = Page::Checks(visit.project()?.uuid);
-    Ok(super::render_list(&visit, wanted, Some(Banner::error(missing)), Some(given))?.with_invalid_form().into())
+    Ok(
+        super::render_list(&visit, wanted, Some(Banner::error(missing)), Some(given))?
+            .with_invalid_form()
+            .into(),
+    )
 }
 
 /// Checks of the project that a form selects, or all that match the filter. Also returns the number
 /// of selected checks that no longer exist.
-fn select_checks(visit: &PageRequest, form: &FormData, wanted: &CheckListQuery) -> Result<(Vec<Check>, usize), PageError> {
+fn select_checks(
+    visit: &PageRequest,
+    form: &FormData,
+    wanted: &CheckListQuery,
+) -> Result<(Vec<Check>, usize), PageError> {
     let project = visit.project()?.id;
     if form.has("all") {
-        let (mut checks, filter) = (Vec::new(), CheckListFilter::new(wanted));
-        let channels: HashSet<_> = visit
-            .handle()
-            .with_state(|state| state.project(project).into_iter().flat_map(|found| found.channels.keys().copied()).collect());
+        let mut checks = Vec::new();
+        let filter = CheckListFilter::new(wanted);
+        let channels: HashSet<_> = visit.handle().with_state(|state| {
+            state
+                .project(project)
+                .into_iter()
+                .flat_map(|found| found.channels.keys().copied())
+                .collect()
+        });
         visit.handle().for_each_check(project, |check| {
             let status = check.state.visible_status(&check.settings, visit.now);
-            let is_untold = !check.settings.channels.iter().any(|channel| channels.contains(channel));
+            let is_untold = !check
+                .settings
+                .channels
+                .iter()
+                .any(|channel| channels.contains(channel));
             if filter.matches(&check, status, is_untold) {
                 checks.push(check);
             }
         });
         return Ok((checks, 0));
     }
-    let ids: Vec<_> = form.get_all("check").filter_map(|id| id.parse().ok()).map(CheckId).collect();
+    let ids: Vec<_> = form
+        .get_all("check")
+        .filter_map(|id| id.parse().ok())
+        .map(CheckId)
+        .collect();
     if ids.len() > MAX_SELECTED {
-        return Err(HttpError::BadRequest("at most 1,000 checks can be named; choose all that match instead".into()).into());
+        return Err(HttpError::BadRequest(
+            "at most 1,000 checks can be named; choose all that match instead".into(),
+        )
+        .into());
     }
     visit.handle().with_state(|state| {
-        let checks: Vec<_> = ids.iter().filter_map(|id| state.check(*id)).filter(|check| check.project == project).cloned().collect();
+        let checks: Vec<_> = ids
+            .iter()
+            .filter_map(|id| state.check(*id))
+            .filter(|check| check.project == project)
+            .cloned()
+            .collect();
         let gone = ids.len() - checks.len();
         Ok((checks, gone))
     })
 }
 
-async fn execute(visit: &PageRequest, action: &BulkAction, checks: &[Check]) -> Result<BulkResult, PageError> {
+async fn execute(
+    visit: &PageRequest,
+    action: &BulkAction,
+    checks: &[Check],
+) -> Result<BulkResult, PageError> {
     let mut tally = BulkResult::default();
     for some in checks.chunks(COMMANDS_PER_BATCH) {
         if let BulkAction::Assign(channel, assigned) = *action {
-            let command = Command::AssignChannel { channel, checks: some.iter().map(|check| check.id).collect(), assigned };
+            let command = Command::AssignChannel {
+                channel,
+                checks: some.iter().map(|check| check.id).collect(),
+                assigned,
+            };
             if let CommandOutcome::ChannelAssigned(changed) = visit.handle().call(command).await?? {
-                (tally.changed, tally.unchanged) = (tally.changed + changed, tally.unchanged + some.len() - changed);
+                (tally.changed, tally.unchanged) = (
+                    tally.changed + changed,
+                    tally.unchanged + some.len() - changed,
+                );
             }
             continue;
         }
@@ -261,28 +387,49 @@ pub(super) fn result_banner(query: &Query) -> Option<Banner> {
         return None;
     }
     let mut parts = vec![format!("{} changed", number("changed"))];
+    parts.extend(Some(number("same")).filter(|same| *same > 0).map(|same| {
+        format!(
+            "{same} {} so already",
+            if same == 1 { "was" } else { "were" }
+        )
+    }));
+    parts.extend(Some(number("gone")).filter(|gone| *gone > 0).map(|gone| {
+        format!(
+            "{gone} {} deleted meanwhile",
+            if gone == 1 { "was" } else { "were" }
+        )
+    }));
     parts.extend(
-        Some(number("same")).filter(|same| *same > 0).map(|same| format!("{same} {} so already", if same == 1 { "was" } else { "were" })),
+        Some(number("refused"))
+            .filter(|refused| *refused > 0)
+            .map(|refused| format!("{refused} would have had too many tags")),
     );
-    parts.extend(
-        Some(number("gone"))
-            .filter(|gone| *gone > 0)
-            .map(|gone| format!("{gone} {} deleted meanwhile", if gone == 1 { "was" } else { "were" })),
-    );
-    parts.extend(Some(number("refused")).filter(|refused| *refused > 0).map(|refused| format!("{refused} would have had too many tags")));
     Some(Banner::info(format!("{}.", parts.join(", "))))
 }
 
 impl BulkDeletePage {
-    fn of(visit: &PageRequest, checks: &[Check], wanted: &CheckListQuery, is_wrong: bool) -> Result<Self, PageError> {
+    fn of(
+        visit: &PageRequest,
+        checks: &[Check],
+        wanted: &CheckListQuery,
+        is_wrong: bool,
+    ) -> Result<Self, PageError> {
         let project = visit.project()?.uuid;
         Ok(Self {
             frame: visit.layout("Delete checks"),
             path: visit.page_url(&Page::Bulk(project)),
-            list: format!("{}{}", visit.page_url(&Page::Checks(project)), wanted.to_query_string()),
+            list: format!(
+                "{}{}",
+                visit.page_url(&Page::Checks(project)),
+                wanted.to_query_string()
+            ),
             ids: checks.iter().map(|check| check.id.0).collect(),
             kept: wanted.pairs(),
-            names: checks.iter().take(NAMES_SHOWN).map(|check| alert_text::check_display_name(&check.settings)).collect(),
+            names: checks
+                .iter()
+                .take(NAMES_SHOWN)
+                .map(|check| alert_text::check_display_name(&check.settings))
+                .collect(),
             more: checks.len().saturating_sub(NAMES_SHOWN),
             all: format_count(checks.len(), "check"),
             wanted: format!("delete {}", checks.len()),

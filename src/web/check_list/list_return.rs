@@ -14,7 +14,9 @@ impl ListReturn {
     /// Parses the `back` parameter of a page. It is untrusted, so it is rebuilt from the parameters
     /// that a list accepts.
     pub(crate) fn parse(said: &str, usual: ListPreferences) -> Self {
-        let pairs: Vec<_> = request::form_pairs(said).filter_map(|(name, value)| name.zip(value)).collect();
+        let pairs: Vec<_> = request::form_pairs(said)
+            .filter_map(|(name, value)| name.zip(value))
+            .collect();
         Self::from_query(&CheckListQuery::parse(&pairs, usual))
     }
 
@@ -46,19 +48,31 @@ mod tests {
         let back = |said: &str| ListReturn::parse(said, ListPreferences::default());
         for (said, list) in [
             ("", ""),
-            ("status=down&sort=-name&page=2", "?status=down&sort=-name&page=2"),
+            (
+                "status=down&sort=-name&page=2",
+                "?status=down&sort=-name&page=2",
+            ),
             ("q=a%20b%26&tag=n%C3%A4s", "?tag=n%C3%A4s&q=a%20b%26"),
             ("status=nothing&sort=by&rows=7&x=y", ""),
             ("https://evil.example/", ""),
             ("//evil.example/?q=1", ""),
-            ("q=//evil.example/%0d%0aSet-Cookie:x", "?q=%2F%2Fevil.example%2F%0D%0ASet-Cookie%3Ax"),
+            (
+                "q=//evil.example/%0d%0aSet-Cookie:x",
+                "?q=%2F%2Fevil.example%2F%0D%0ASet-Cookie%3Ax",
+            ),
             ("q=%ff&status=down", "?status=down"),
         ] {
-            assert_eq!(back(said).list_url("/list/"), format!("/list/{list}"), "{said}");
+            assert_eq!(
+                back(said).list_url("/list/"),
+                format!("/list/{list}"),
+                "{said}"
+            );
             // The query survives the round trip.
             let along = back(said).url_with_return("/check/");
             let query = along.strip_prefix("/check/").unwrap();
-            let said_on = request::form_pairs(query.strip_prefix('?').unwrap_or_default()).find_map(|(_, value)| value).unwrap_or_default();
+            let said_on = request::form_pairs(query.strip_prefix('?').unwrap_or_default())
+                .find_map(|(_, value)| value)
+                .unwrap_or_default();
             assert_eq!(back(&said_on), back(said), "{along}");
         }
     }

@@ -42,7 +42,14 @@ pub(crate) enum DisplayStatus {
 
 impl DisplayStatus {
     /// All values, the most urgent first.
-    pub(crate) const ALL: [Self; 6] = [Self::Down, Self::Late, Self::Running, Self::Up, Self::New, Self::Paused];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Down,
+        Self::Late,
+        Self::Running,
+        Self::Up,
+        Self::New,
+        Self::Paused,
+    ];
 
     /// Display status of a check.
     pub(crate) fn from_status(status: VisibleStatus, runs: bool) -> Self {
@@ -83,7 +90,11 @@ impl DisplayStatus {
     /// True if a check counts as this status. A check with a run in progress counts as running and
     /// as its previous status.
     pub(crate) fn includes(self, status: VisibleStatus, runs: bool) -> bool {
-        if self == Self::Running { runs } else { self == Self::from_status(status, false) }
+        if self == Self::Running {
+            runs
+        } else {
+            self == Self::from_status(status, false)
+        }
     }
 
     fn parse(name: &str) -> Option<Self> {
@@ -129,13 +140,20 @@ impl CheckListQuery {
         for (name, value) in pairs {
             match name.as_str() {
                 "status" => wanted.statuses.extend(DisplayStatus::parse(value)),
-                "tag" if !value.is_empty() && wanted.tags.len() < MAX_TAGS && !wanted.tags.contains(value) => {
+                "tag"
+                    if !value.is_empty()
+                        && wanted.tags.len() < MAX_TAGS
+                        && !wanted.tags.contains(value) =>
+                {
                     wanted.tags.push(value.clone());
                 }
                 "q" => wanted.search = value.trim().chars().take(MAX_SEARCH_CHARS).collect(),
                 "alerts" => wanted.without_channels = value == "none",
                 "sort" => wanted.order = SortOrder::parse(value).unwrap_or(usual.order),
-                "rows" => wanted.page_size = ListPreferences::parse_page_size(value).unwrap_or(usual.page_size),
+                "rows" => {
+                    wanted.page_size =
+                        ListPreferences::parse_page_size(value).unwrap_or(usual.page_size)
+                }
                 "page" => wanted.page = value.parse().unwrap_or(1).clamp(1, LAST_PAGE),
                 _ => {}
             }
@@ -150,7 +168,11 @@ impl CheckListQuery {
 
     /// Parameters for a URL, without list preferences that equal `usual`.
     fn pairs_except(&self, usual: Option<ListPreferences>) -> Vec<(&'static str, String)> {
-        let mut pairs: Vec<_> = self.statuses.iter().map(|shown| ("status", shown.name().to_owned())).collect();
+        let mut pairs: Vec<_> = self
+            .statuses
+            .iter()
+            .map(|shown| ("status", shown.name().to_owned()))
+            .collect();
         pairs.extend(self.tags.iter().map(|tag| ("tag", tag.clone())));
         if !self.search.is_empty() {
             pairs.push(("q", self.search.clone()));
@@ -182,12 +204,18 @@ impl CheckListQuery {
 
     /// True if the filter excludes any checks.
     pub(crate) fn is_filtered(&self) -> bool {
-        !self.statuses.is_empty() || !self.tags.is_empty() || !self.search.is_empty() || self.without_channels
+        !self.statuses.is_empty()
+            || !self.tags.is_empty()
+            || !self.search.is_empty()
+            || self.without_channels
     }
 
     /// Copy with a change, back on the first page.
     pub(super) fn with_change(&self, change: impl FnOnce(&mut Self)) -> Self {
-        let mut wanted = Self { page: 1, ..self.clone() };
+        let mut wanted = Self {
+            page: 1,
+            ..self.clone()
+        };
         change(&mut wanted);
         wanted
     }
@@ -212,14 +240,24 @@ pub(crate) struct CheckListFilter<'w> {
 
 impl<'w> CheckListFilter<'w> {
     pub(crate) fn new(wanted: &'w CheckListQuery) -> Self {
-        let words = wanted.search.to_lowercase().split_whitespace().map(str::to_owned).collect();
-        Self { query: wanted, words, uuid: parse_hyphenated_uuid(&wanted.search) }
+        let words = wanted
+            .search
+            .to_lowercase()
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
+        Self {
+            query: wanted,
+            words,
+            uuid: parse_hyphenated_uuid(&wanted.search),
+        }
     }
 
     /// True if a check is in the list.
     pub(crate) fn matches(&self, check: &Check, status: VisibleStatus, is_untold: bool) -> bool {
         let CheckListQuery { statuses, tags, .. } = self.query;
-        let (settings, runs) = (&check.settings, check.state.run.is_some());
+        let settings = &check.settings;
+        let runs = check.state.run.is_some();
         (statuses.is_empty() || statuses.iter().any(|shown| shown.includes(status, runs)))
             && (!self.query.without_channels || is_untold)
             && tags.iter().all(|tag| settings.tags.contains(tag))
@@ -231,8 +269,16 @@ impl<'w> CheckListFilter<'w> {
 
     /// True if every word occurs in the name, slug, tags or description, ignoring case.
     fn matches_text(&self, settings: &CheckSettings) -> bool {
-        let texts = [settings.name.as_str(), settings.slug.as_str(), settings.tags.as_str(), settings.desc.as_str()].map(str::to_lowercase);
-        self.words.iter().all(|word| texts.iter().any(|text| text.contains(word.as_str())))
+        let texts = [
+            settings.name.as_str(),
+            settings.slug.as_str(),
+            settings.tags.as_str(),
+            settings.desc.as_str(),
+        ]
+        .map(str::to_lowercase);
+        self.words
+            .iter()
+            .all(|word| texts.iter().any(|text| text.contains(word.as_str())))
     }
 }
 
@@ -251,7 +297,11 @@ pub(crate) fn sort_page(mut items: Vec<CheckListItem>, wanted: &CheckListQuery) 
     let from = (wanted.page - 1).saturating_mul(wanted.page_size);
     let order = |one: &CheckListItem, other: &CheckListItem| {
         let order = compare_items(one, other, wanted.order.by);
-        if wanted.order.is_reversed { order.reverse() } else { order }
+        if wanted.order.is_reversed {
+            order.reverse()
+        } else {
+            order
+        }
     };
     if from >= items.len() {
         return Vec::new();
@@ -281,25 +331,37 @@ fn compare_items(one: &CheckListItem, other: &CheckListItem, by: By) -> Ordering
         By::Next => time(one.next).cmp(&time(other.next)),
         By::Name | By::Created => Ordering::Equal,
     };
-    let second = || if by == By::Created { Ordering::Equal } else { by_name() };
+    let second = || {
+        if by == By::Created {
+            Ordering::Equal
+        } else {
+            by_name()
+        }
+    };
     first.then_with(second).then(one.id.cmp(&other.id))
 }
 
 /// Natural order of names: case is ignored, and numbers are compared by value (`job 9` before `job
 /// 10`).
 pub(super) fn compare_natural(one: &str, other: &str) -> Ordering {
-    let (mut left, mut right) = (one, other);
+    let mut left = one;
+    let mut right = other;
     loop {
-        let (digits, others) = (split_number(left), split_number(right));
+        let digits = split_number(left);
+        let others = split_number(right);
         if let (Some((first, rest)), Some((second, other_rest))) = (digits, others) {
-            let order = first.len().cmp(&second.len()).then_with(|| first.cmp(second));
+            let order = first
+                .len()
+                .cmp(&second.len())
+                .then_with(|| first.cmp(second));
             if order.is_ne() {
                 return order;
             }
             (left, right) = (rest, other_rest);
             continue;
         }
-        let (mut letters, mut other_letters) = (left.chars(), right.chars());
+        let mut letters = left.chars();
+        let mut other_letters = right.chars();
         match (letters.next(), other_letters.next()) {
             (Some(first), Some(second)) => {
                 let order = first.to_lowercase().cmp(second.to_lowercase());
@@ -315,8 +377,13 @@ pub(super) fn compare_natural(one: &str, other: &str) -> Ordering {
 
 /// Splits off the digits at the start of a text, without leading zeros.
 fn split_number(text: &str) -> Option<(&str, &str)> {
-    let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, rest) = text.split_at_checked(end).filter(|(digits, _)| !digits.is_empty())?;
+    let end = text
+        .bytes()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, rest) = text
+        .split_at_checked(end)
+        .filter(|(digits, _)| !digits.is_empty())?;
     Some((digits.trim_start_matches('0'), rest))
 }
 

@@ -66,16 +66,31 @@ impl<At> Next<At> {
 
 /// Duration of the last run as text. `None` if it was not measured.
 pub(crate) fn last_run_duration(state: &CheckState) -> Option<String> {
-    state.last_duration.map(|took| if took < MICROS_PER_SEC { "under 1 s".into() } else { format_duration(took) })
+    state.last_duration.map(|took| {
+        if took < MICROS_PER_SEC {
+            "under 1 s".into()
+        } else {
+            format_duration(took)
+        }
+    })
 }
 
 impl CheckListRow {
-    pub(super) fn of(check: &Check, page: String, is_untold: bool, times: &TimeFormatter<'_>) -> Self {
-        let (settings, state) = (&*check.settings, &check.state);
+    pub(super) fn of(
+        check: &Check,
+        page: String,
+        is_untold: bool,
+        times: &TimeFormatter<'_>,
+    ) -> Self {
+        let settings = &*check.settings;
+        let state = &check.state;
         let status = state.visible_status(settings, times.now);
         let shown = DisplayStatus::from_status(status, state.run.is_some());
         let when = |at| DisplayTime::relative(at, times);
-        let given = settings.schedule.as_ref().map(|schedule| format!("{}, {}", schedule.text(), settings.tz.name()));
+        let given = settings
+            .schedule
+            .as_ref()
+            .map(|schedule| format!("{}, {}", schedule.text(), settings.tz.name()));
         Self {
             id: check.id.0,
             page,
@@ -106,7 +121,10 @@ pub(crate) struct OutcomeStrip {
 
 impl OutcomeStrip {
     fn of(outcomes: RecentOutcomes) -> Self {
-        let (mut strip, mut good, mut failed, mut missed) = (Self::default(), 0, 0, 0);
+        let mut strip = Self::default();
+        let mut good = 0;
+        let mut failed = 0;
+        let mut missed = 0;
         let newest = i64::from(RecentOutcomes::CAPACITY) * 4;
         for (place, outcome) in (1_i64..).zip(outcomes.newest_first()) {
             let (path, count, bar) = match outcome {
@@ -119,9 +137,19 @@ impl OutcomeStrip {
             let _ = write!(path, "M{}.5{bar}", newest - place * 4);
         }
         let all = good + failed + missed;
-        let of = |number: u32, what: &str| if number == 0 { String::new() } else { format!(", {number} {what}") };
+        let of = |number: u32, what: &str| {
+            if number == 0 {
+                String::new()
+            } else {
+                format!(", {number} {what}")
+            }
+        };
         if all > 0 {
-            strip.words = format!("last {all}: {good} on time{}{}", of(failed, "failed"), of(missed, "missed"));
+            strip.words = format!(
+                "last {all}: {good} on time{}{}",
+                of(failed, "failed"),
+                of(missed, "missed")
+            );
         }
         strip
     }
@@ -135,13 +163,24 @@ mod tests {
     fn the_strip_says_in_words_what_it_shows() {
         let mut outcomes = RecentOutcomes::default();
         assert_eq!(OutcomeStrip::of(outcomes).words, "");
-        for outcome in [RunOutcome::Missed, RunOutcome::Fail, RunOutcome::Success, RunOutcome::Success] {
+        for outcome in [
+            RunOutcome::Missed,
+            RunOutcome::Fail,
+            RunOutcome::Success,
+            RunOutcome::Success,
+        ] {
             outcomes.push(outcome);
         }
         let strip = OutcomeStrip::of(outcomes);
         assert_eq!(strip.words, "last 4: 2 on time, 1 failed, 1 missed");
-        assert_eq!(strip.good, "M124.5 11v4M120.5 11v4", "the newest stands at the right");
-        assert_eq!((strip.failed.as_str(), strip.missed.as_str()), ("M116.5 1v14", "M112.5 1.5h2v13h-2z"));
+        assert_eq!(
+            strip.good, "M124.5 11v4M120.5 11v4",
+            "the newest stands at the right"
+        );
+        assert_eq!(
+            (strip.failed.as_str(), strip.missed.as_str()),
+            ("M116.5 1v14", "M112.5 1.5h2v13h-2z")
+        );
         for _ in 0..40 {
             outcomes.push(RunOutcome::Success);
         }

@@ -74,7 +74,9 @@ impl FrameBuffer {
         self.bytes += frame.event.len();
         self.frames.push_back(Arc::new(frame));
         while self.frames.len() > MAX_FRAMES || self.bytes > MAX_FRAME_BYTES {
-            let Some(oldest) = self.frames.pop_front() else { return };
+            let Some(oldest) = self.frames.pop_front() else {
+                return;
+            };
             self.bytes -= oldest.event.len();
         }
     }
@@ -83,14 +85,24 @@ impl FrameBuffer {
         if number == newest {
             return NextFrame::Pending;
         }
-        let place = self.frames.front().and_then(|oldest| number.checked_add(1)?.checked_sub(oldest.number));
+        let place = self
+            .frames
+            .front()
+            .and_then(|oldest| number.checked_add(1)?.checked_sub(oldest.number));
         let frame = place.and_then(|place| self.frames.get(usize::try_from(place).ok()?));
-        frame.map_or(NextFrame::Dropped(newest), |frame| NextFrame::Ready(Arc::clone(frame)))
+        frame.map_or(NextFrame::Dropped(newest), |frame| {
+            NextFrame::Ready(Arc::clone(frame))
+        })
     }
 }
 
 impl UpdateHub {
-    pub(super) fn new(project: ProjectId, epoch: u32, watch: ProjectSubscription, begun: Timestamp) -> Self {
+    pub(super) fn new(
+        project: ProjectId,
+        epoch: u32,
+        watch: ProjectSubscription,
+        begun: Timestamp,
+    ) -> Self {
         Self {
             project,
             epoch,
@@ -150,12 +162,17 @@ impl UpdateHub {
 
     /// Takes the recorded changes and publishes them as a frame.
     async fn publish_changes(&self, live: &LiveUpdates, seen: &mut Option<ProjectSnapshot>) {
-        let (noted, now) = (self.watch.take_changes(), live.handle.now());
+        let noted = self.watch.take_changes();
+        let now = live.handle.now();
         let Some(known) = seen.as_mut().filter(|_| !noted.is_everything) else {
             *seen = self.read_all(live, &noted, now).await;
             return;
         };
-        let mut ids: Vec<_> = noted.checks.into_iter().chain(known.due_checks(now)).collect();
+        let mut ids: Vec<_> = noted
+            .checks
+            .into_iter()
+            .chain(known.due_checks(now))
+            .collect();
         ids.sort_unstable();
         ids.dedup();
         let mut draft = FrameDraft::new(now);
@@ -172,10 +189,18 @@ impl UpdateHub {
 
     /// Reads every check: at first, and when any of them may have changed. `noted` was taken before
     /// that.
-    async fn read_all(&self, live: &LiveUpdates, noted: &ChangeSet, now: Timestamp) -> Option<ProjectSnapshot> {
-        let (handle, project, begun) = (live.handle.clone(), self.project, self.started);
+    async fn read_all(
+        &self,
+        live: &LiveUpdates,
+        noted: &ChangeSet,
+        now: Timestamp,
+    ) -> Option<ProjectSnapshot> {
+        let handle = live.handle.clone();
+        let project = self.project;
+        let begun = self.started;
         let looked = live.outgoing.run_blocking(move || {
-            let (mut seen, mut turned) = (ProjectSnapshot::default(), Vec::new());
+            let mut seen = ProjectSnapshot::default();
+            let mut turned = Vec::new();
             handle.for_each_check(project, |check| {
                 let status = |at| check.state.visible_status(&check.settings, at);
                 if status(begun) != status(now) && turned.len() <= MAX_ROWS {
@@ -204,7 +229,13 @@ impl UpdateHub {
         draft.counts = seen.as_ref().map(ProjectSnapshot::counts);
         draft.reload_all = noted.is_everything || late.is_everything || seen.is_none();
         // The previous state of these checks is not known.
-        draft.edited = noted.checks.iter().copied().chain(late_ids).chain(turned.into_iter().flatten()).collect();
+        draft.edited = noted
+            .checks
+            .iter()
+            .copied()
+            .chain(late_ids)
+            .chain(turned.into_iter().flatten())
+            .collect();
         if !draft.is_empty() {
             self.push_frame(draft);
         }
@@ -220,20 +251,36 @@ impl UpdateHub {
     fn read_checks(&self, live: &LiveUpdates, ids: &[CheckId]) -> Vec<(CheckId, Option<Check>)> {
         // The checks are only copied under the lock.
         live.handle.with_state(|state| {
-            ids.iter().map(|id| (*id, state.check(*id).filter(|check| check.project == self.project).cloned())).collect()
+            ids.iter()
+                .map(|id| {
+                    (
+                        *id,
+                        state
+                            .check(*id)
+                            .filter(|check| check.project == self.project)
+                            .cloned(),
+                    )
+                })
+                .collect()
         })
     }
 }
 
 /// Adds the change of a check to a frame.
-fn add_change(draft: &mut FrameDraft, seen: &mut ProjectSnapshot, (id, check): (CheckId, Option<&Check>)) {
+fn add_change(
+    draft: &mut FrameDraft,
+    seen: &mut ProjectSnapshot,
+    (id, check): (CheckId, Option<&Check>),
+) {
     match check {
         None if seen.remove(id) => draft.deleted.push(id),
         // The check belongs to another project.
         None => {}
         Some(check) => match seen.update(check, draft.now) {
             SnapshotChange::Added | SnapshotChange::Edited => draft.edited.push(id),
-            SnapshotChange::StatusChanged | SnapshotChange::Unchanged => draft.rows.push((id, row_json(check, draft.now))),
+            SnapshotChange::StatusChanged | SnapshotChange::Unchanged => {
+                draft.rows.push((id, row_json(check, draft.now)))
+            }
         },
     }
 }
@@ -251,7 +298,9 @@ pub(super) async fn run_hub(live: Weak<LiveUpdates>, hub: Arc<UpdateHub>) {
                 }
             }
         } else {
-            let wait = live.upgrade().and_then(|live| live.time_until(seen.as_ref().and_then(ProjectSnapshot::next_change)));
+            let wait = live.upgrade().and_then(|live| {
+                live.time_until(seen.as_ref().and_then(ProjectSnapshot::next_change))
+            });
             tokio::select! {
                 () = hub.watch.changed() => {}
                 () = hub.wakeup.notified() => {}
@@ -262,7 +311,8 @@ pub(super) async fn run_hub(live: Weak<LiveUpdates>, hub: Arc<UpdateHub>) {
         hub.publish_changes(&now, &mut seen).await;
         drop(now);
         // The first change is sent at once. Changes shortly after it are sent together.
-        let more = FRAME_INTERVAL_PER_STREAM.saturating_mul(u32::try_from(hub.stream_count()).unwrap_or(u32::MAX));
+        let more = FRAME_INTERVAL_PER_STREAM
+            .saturating_mul(u32::try_from(hub.stream_count()).unwrap_or(u32::MAX));
         sleep((FRAME_INTERVAL + more).min(MAX_FRAME_INTERVAL)).await;
     }
 }
@@ -314,21 +364,49 @@ mod tests {
     }
 
     async fn make_check(handle: &Handle, uuid: u128) {
-        let names = CheckUuids { uuid: Uuid::from_u128(uuid), badge: Uuid::from_u128(uuid + 100) };
-        let new = CreateCheckRequest { project: ProjectId(1), edit: CheckEdit::default(), unique: Vec::new(), uuids: names };
-        handle.call(Command::CreateCheck(Box::new(new))).await.unwrap().unwrap();
+        let names = CheckUuids {
+            uuid: Uuid::from_u128(uuid),
+            badge: Uuid::from_u128(uuid + 100),
+        };
+        let new = CreateCheckRequest {
+            project: ProjectId(1),
+            edit: CheckEdit::default(),
+            unique: Vec::new(),
+            uuids: names,
+        };
+        handle
+            .call(Command::CreateCheck(Box::new(new)))
+            .await
+            .unwrap()
+            .unwrap();
     }
 
     #[tokio::test]
     async fn a_check_that_is_made_while_all_are_read_is_new_to_pages() {
-        let (handle, writer) = engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
+        let (handle, writer) =
+            engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
         let writer = std::thread::spawn(|| writer.run());
         let name = ProjectName::parse("p").unwrap();
-        let new = NewProject { uuid: Uuid::nil(), name, check_limit: None, ping_log_limit: 10, badge_key: "b".into() };
-        handle.call(Command::CreateProject(Box::new(new))).await.unwrap().unwrap();
+        let new = NewProject {
+            uuid: Uuid::nil(),
+            name,
+            check_limit: None,
+            ping_log_limit: 10,
+            badge_key: "b".into(),
+        };
+        handle
+            .call(Command::CreateProject(Box::new(new)))
+            .await
+            .unwrap()
+            .unwrap();
         let blocking = Arc::new(BlockingThreads::start(1).unwrap());
         let live = LiveUpdates::new(handle.clone(), ResponseWriter::new(Arc::clone(&blocking)));
-        let hub = UpdateHub::new(ProjectId(1), 1, handle.subscribe_to_project(ProjectId(1)), handle.now());
+        let hub = UpdateHub::new(
+            ProjectId(1),
+            1,
+            handle.subscribe_to_project(ProjectId(1)),
+            handle.now(),
+        );
         let mut seen = None;
         // The changes are taken first, then the only thread is waited for. In the meantime the
         // check is created.
@@ -340,7 +418,13 @@ mod tests {
         };
         let (_, (), ()) = tokio::join!(busy, hub.publish_changes(&live, &mut seen), meanwhile);
         hub.publish_changes(&live, &mut seen).await;
-        assert!(frames(&hub, 0).iter().any(|data| data.contains("\"edited\":[2]")), "{:?}", frames(&hub, 0));
+        assert!(
+            frames(&hub, 0)
+                .iter()
+                .any(|data| data.contains("\"edited\":[2]")),
+            "{:?}",
+            frames(&hub, 0)
+        );
         assert_eq!(seen.unwrap().counts().iter().sum::<usize>(), 1);
         handle.close();
         writer.join().unwrap();
@@ -351,12 +435,21 @@ mod tests {
         let mut ring = FrameBuffer::default();
         assert_eq!(numbers(&ring, 0), [Some(0), None]);
         (1..=3).for_each(|number| ring.push(frame(number, 1)));
-        assert_eq!(numbers(&ring, 3), [Some(1), Some(2), Some(3), Some(0), None]);
+        assert_eq!(
+            numbers(&ring, 3),
+            [Some(1), Some(2), Some(3), Some(0), None]
+        );
         (4..=70).for_each(|number| ring.push(frame(number, 1)));
         assert_eq!((ring.frames.len(), ring.frames[0].number), (MAX_FRAMES, 7));
         let after = numbers(&ring, 70);
-        assert_eq!(after[..8], [None, None, None, None, None, None, Some(7), Some(8)]);
-        assert!(matches!(ring.frame_after(u64::MAX, 70), NextFrame::Dropped(70)));
+        assert_eq!(
+            after[..8],
+            [None, None, None, None, None, None, Some(7), Some(8)]
+        );
+        assert!(matches!(
+            ring.frame_after(u64::MAX, 70),
+            NextFrame::Dropped(70)
+        ));
     }
 
     #[test]
@@ -364,8 +457,20 @@ mod tests {
         let mut ring = FrameBuffer::default();
         for number in 1..=20 {
             ring.push(frame(number, 10));
-            assert!(ring.bytes <= MAX_FRAME_BYTES && ring.bytes == ring.frames.iter().map(|frame| frame.event.len()).sum::<usize>());
+            assert!(
+                ring.bytes <= MAX_FRAME_BYTES
+                    && ring.bytes
+                        == ring
+                            .frames
+                            .iter()
+                            .map(|frame| frame.event.len())
+                            .sum::<usize>()
+            );
         }
-        assert!((2..20).contains(&ring.frames.len()), "{}", ring.frames.len());
+        assert!(
+            (2..20).contains(&ring.frames.len()),
+            "{}",
+            ring.frames.len()
+        );
     }
 }

@@ -21,8 +21,8 @@ pub(crate) type StatusCounts = [usize; DisplayStatus::ALL.len()];
 pub(crate) struct ProjectSnapshot {
     checks: HashMap<CheckId, CheckSnapshot, RandomState>,
     counts: StatusCounts,
-    /// Time at which the status of each check changes next by time alone. One entry for each check,
-    /// so that pings do not make it grow.
+    /// Time at which the status of each check changes next by time alone. One entry for each
+    /// check, so that pings do not make it grow.
     changes: BTreeSet<(Timestamp, CheckId)>,
 }
 
@@ -50,12 +50,21 @@ pub(crate) enum SnapshotChange {
 impl ProjectSnapshot {
     /// Stores the current state of a check.
     pub(crate) fn update(&mut self, check: &Check, now: Timestamp) -> SnapshotChange {
-        let (settings, state) = (&check.settings, &check.state);
-        let (status, runs) = (state.visible_status(settings, now), state.run.is_some());
-        let look = CheckSnapshot { settings: Arc::clone(settings), status, runs, change: state.next_change(settings, now) };
+        let settings = &check.settings;
+        let state = &check.state;
+        let status = state.visible_status(settings, now);
+        let runs = state.run.is_some();
+        let look = CheckSnapshot {
+            settings: Arc::clone(settings),
+            status,
+            runs,
+            change: state.next_change(settings, now),
+        };
         self.changes.extend(look.change.map(|at| (at, check.id)));
         self.adjust_counts(status, runs, 1);
-        let Some(old) = self.checks.insert(check.id, look) else { return SnapshotChange::Added };
+        let Some(old) = self.checks.insert(check.id, look) else {
+            return SnapshotChange::Added;
+        };
         let change = self.checks.get(&check.id).and_then(|look| look.change);
         self.discount(check.id, &old, change);
         if !Arc::ptr_eq(&old.settings, settings) {
@@ -69,7 +78,9 @@ impl ProjectSnapshot {
 
     /// Removes a check. Returns false if it was not there.
     pub(crate) fn remove(&mut self, id: CheckId) -> bool {
-        let Some(old) = self.checks.remove(&id) else { return false };
+        let Some(old) = self.checks.remove(&id) else {
+            return false;
+        };
         self.discount(id, &old, None);
         true
     }
@@ -98,7 +109,11 @@ impl ProjectSnapshot {
 
     /// Checks whose status has changed at `now` by time alone.
     pub(crate) fn due_checks(&self, now: Timestamp) -> Vec<CheckId> {
-        self.changes.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect()
+        self.changes
+            .iter()
+            .take_while(|(at, _)| *at <= now)
+            .map(|(_, id)| *id)
+            .collect()
     }
 
     /// Time of the next change by time alone.
@@ -136,7 +151,9 @@ mod tests {
         fn what_was_followed_is_what_is_found_when_all_is_looked_at(
             steps in prop::collection::vec((0_u64..5, 0_u8..7, 0_i64..90_000), 1..60),
         ) {
-            let (mut checks, mut seen, mut now) = (HashMap::new(), ProjectSnapshot::default(), Timestamp::from_secs(1_800_000_000));
+            let mut checks = HashMap::new();
+            let mut seen = ProjectSnapshot::default();
+            let mut now = Timestamp::from_secs(1_800_000_000);
             for (id, what, secs) in steps {
                 now = now.plus_secs(secs);
                 if what == 0 && checks.remove(&id).is_some() {

@@ -50,7 +50,8 @@ impl EventStream {
         seat: StreamPermit,
     ) -> Self {
         hub.add_stream();
-        let (newest, people) = (hub.subscribe(), live.handle.access_changes());
+        let newest = hub.subscribe();
+        let people = live.handle.access_changes();
         let mut beat = interval(HEARTBEAT_INTERVAL);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         beat.reset();
@@ -83,7 +84,12 @@ impl EventStream {
                     self.last_frame = found.number;
                     match self.only_check {
                         None => return Some(found.event.clone()),
-                        Some(id) if found.concerns(id) => return Some(update_frame::check_changed_event(self.hub.epoch, found.number)),
+                        Some(id) if found.concerns(id) => {
+                            return Some(update_frame::check_changed_event(
+                                self.hub.epoch,
+                                found.number,
+                            ));
+                        }
                         Some(_) => continue,
                     }
                 }
@@ -110,7 +116,9 @@ impl EventStream {
     }
 
     fn check_access(&self) -> Option<()> {
-        self.viewer.can_still_read(&self.live.handle, self.hub.project).then_some(())
+        self.viewer
+            .can_still_read(&self.live.handle, self.hub.project)
+            .then_some(())
     }
 }
 

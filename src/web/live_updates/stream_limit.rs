@@ -40,8 +40,13 @@ pub(super) struct StreamPermit {
 impl StreamLimit {
     /// Counts another stream. `None` if there are too many. If the session has reached its limit,
     /// its oldest stream ends.
-    pub(super) fn acquire(self: &Arc<Self>, session: Option<SessionId>, address: IpAddr) -> Option<StreamPermit> {
-        let (address, end) = (client_network(address), Arc::<Notify>::default());
+    pub(super) fn acquire(
+        self: &Arc<Self>,
+        session: Option<SessionId>,
+        address: IpAddr,
+    ) -> Option<StreamPermit> {
+        let address = client_network(address);
+        let end = Arc::<Notify>::default();
         let mut taken = self.lock();
         let of_address = taken.addresses.get(&address).copied().unwrap_or_default();
         if taken.total >= MAX_STREAMS || of_address >= MAX_STREAMS_PER_ADDRESS {
@@ -58,7 +63,12 @@ impl StreamLimit {
             streams.push_back(Arc::clone(&end));
         }
         *taken.addresses.entry(address).or_default() += 1;
-        Some(StreamPermit { limit: Arc::clone(self), session, address, revocation: end })
+        Some(StreamPermit {
+            limit: Arc::clone(self),
+            session,
+            address,
+            revocation: end,
+        })
     }
 
     /// Number of open streams.
@@ -106,9 +116,13 @@ mod tests {
     #[tokio::test]
     async fn so_many_streams_of_a_session_from_an_address_and_in_all() {
         let seats = Arc::<StreamLimit>::default();
-        let address = |number: usize| IpAddr::from([10, 0, (number / 256) as u8, (number % 256) as u8]);
-        let take = |session: Option<u64>, at: usize| seats.acquire(session.map(SessionId), address(at));
-        let mut held: Vec<_> = (0..MAX_STREAMS_PER_SESSION).map(|at| take(Some(1), at).unwrap()).collect();
+        let address =
+            |number: usize| IpAddr::from([10, 0, (number / 256) as u8, (number % 256) as u8]);
+        let take =
+            |session: Option<u64>, at: usize| seats.acquire(session.map(SessionId), address(at));
+        let mut held: Vec<_> = (0..MAX_STREAMS_PER_SESSION)
+            .map(|at| take(Some(1), at).unwrap())
+            .collect();
         // Another stream ends the oldest one, which counts until it has ended.
         held.push(take(Some(1), 99).unwrap());
         held[0].revoked().await;

@@ -6,7 +6,11 @@ use uuid::Uuid;
 use crate::domain::ids::{parse_path_uuid, write_uuid};
 
 /// All but the unreserved characters of RFC 3986, section 2.3, so that every tag is one segment.
-const TAG_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const TAG_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
 /// Length of a signature in bytes.
 pub(crate) const SIGNATURE_LENGTH: usize = 8;
@@ -30,7 +34,11 @@ pub(crate) enum BadgePath {
         format: BadgeFormat,
     },
     /// `/b/<states>/<badge uuid>.<format>`
-    Check { states: BadgeStates, badge: Uuid, format: BadgeFormat },
+    Check {
+        states: BadgeStates,
+        badge: Uuid,
+        format: BadgeFormat,
+    },
     /// A path of either form that names no badge, such as one with an unknown format.
     Unknown,
 }
@@ -85,20 +93,38 @@ impl BadgePath {
     pub(super) fn parse_tag(badge_key: &str, signed: &str, last: &str) -> Self {
         let signed = || {
             let (tag, format) = last.rsplit_once('.')?;
-            Self::parse_signed(badge_key, signed, Some(&percent_decode_str(tag).decode_utf8().ok()?), format)
+            Self::parse_signed(
+                badge_key,
+                signed,
+                Some(&percent_decode_str(tag).decode_utf8().ok()?),
+                format,
+            )
         };
         signed().unwrap_or(Self::Unknown)
     }
 
-    fn parse_signed(badge_key: &str, signed: &str, tag: Option<&str>, format: &str) -> Option<Self> {
+    fn parse_signed(
+        badge_key: &str,
+        signed: &str,
+        tag: Option<&str>,
+        format: &str,
+    ) -> Option<Self> {
         // A signature may itself end in `-2`.
         let (signature, states) = match signed.split_at_checked(SIGNATURE_LENGTH)? {
             (signature, TWO_STATES_SUFFIX) => (signature, BadgeStates::Two),
             (signature, "") => (signature, BadgeStates::Three),
             _ => return None,
         };
-        let (badge_key, signature, tag) = (badge_key.into(), signature.into(), tag.map(Box::from));
-        Some(Self::Tag { badge_key, signature, states, tag, format: BadgeFormat::parse(format)? })
+        let badge_key = badge_key.into();
+        let signature = signature.into();
+        let tag = tag.map(Box::from);
+        Some(Self::Tag {
+            badge_key,
+            signature,
+            states,
+            tag,
+            format: BadgeFormat::parse(format)?,
+        })
     }
 
     /// Parses the segments after `/b/`. `None` unless the first is `2` or `3`.
@@ -110,15 +136,29 @@ impl BadgePath {
         };
         let named = || {
             let (badge, format) = last.rsplit_once('.')?;
-            Some(Self::Check { states, badge: parse_path_uuid(badge)?, format: BadgeFormat::parse(format)? })
+            Some(Self::Check {
+                states,
+                badge: parse_path_uuid(badge)?,
+                format: BadgeFormat::parse(format)?,
+            })
         };
         Some(named().unwrap_or(Self::Unknown))
     }
 
     pub(super) fn write(&self, out: &mut String) {
         match self {
-            Self::Tag { badge_key, signature, states, tag, format } => {
-                let states = if *states == BadgeStates::Two { TWO_STATES_SUFFIX } else { "" };
+            Self::Tag {
+                badge_key,
+                signature,
+                states,
+                tag,
+                format,
+            } => {
+                let states = if *states == BadgeStates::Two {
+                    TWO_STATES_SUFFIX
+                } else {
+                    ""
+                };
                 out.extend(["/badge/", badge_key, "/", signature, states]);
                 if let Some(tag) = tag {
                     out.push('/');
@@ -126,8 +166,16 @@ impl BadgePath {
                 }
                 out.extend([".", format.name()]);
             }
-            Self::Check { states, badge, format } => {
-                out.push_str(if *states == BadgeStates::Two { "/b/2/" } else { "/b/3/" });
+            Self::Check {
+                states,
+                badge,
+                format,
+            } => {
+                out.push_str(if *states == BadgeStates::Two {
+                    "/b/2/"
+                } else {
+                    "/b/3/"
+                });
                 write_uuid(*badge, out);
                 out.extend([".", format.name()]);
             }

@@ -66,7 +66,11 @@ pub(crate) enum ApiResource {
 impl Endpoint {
     /// Address of a resource as it appears in responses.
     pub(crate) fn new(version: ApiVersion, resource: ApiResource) -> Self {
-        Self { version, resource, is_slash_missing: false }
+        Self {
+            version,
+            resource,
+            is_slash_missing: false,
+        }
     }
 
     /// Parses the segments after `/api/`: the version and the rest.
@@ -84,7 +88,11 @@ impl Endpoint {
         let resource = ApiResource::parse(segments)?;
         let ends_in_slash = resource.ends_in_slash();
         let there_is = ends_in_slash || !slash;
-        there_is.then_some(Self { version, resource, is_slash_missing: ends_in_slash && !slash })
+        there_is.then_some(Self {
+            version,
+            resource,
+            is_slash_missing: ends_in_slash && !slash,
+        })
     }
 
     pub(super) fn write(&self, out: &mut String) {
@@ -103,13 +111,22 @@ impl ApiResource {
     pub(crate) const ALL: [(ApiResource, &'static str); 12] = [
         (ApiResource::Checks, "/checks/"),
         (ApiResource::Check(Uuid::nil()), "/checks/{uuid}"),
-        (ApiResource::UniqueCheck(UniqueKey::NONE), "/checks/{unique_key}"),
+        (
+            ApiResource::UniqueCheck(UniqueKey::NONE),
+            "/checks/{unique_key}",
+        ),
         (ApiResource::Pause(Uuid::nil()), "/checks/{uuid}/pause"),
         (ApiResource::Resume(Uuid::nil()), "/checks/{uuid}/resume"),
         (ApiResource::Pings(Uuid::nil()), "/checks/{uuid}/pings/"),
-        (ApiResource::PingBody(Uuid::nil(), 1), "/checks/{uuid}/pings/{n}/body"),
+        (
+            ApiResource::PingBody(Uuid::nil(), 1),
+            "/checks/{uuid}/pings/{n}/body",
+        ),
         (ApiResource::Flips(Uuid::nil()), "/checks/{uuid}/flips/"),
-        (ApiResource::UniqueFlips(UniqueKey::NONE), "/checks/{unique_key}/flips/"),
+        (
+            ApiResource::UniqueFlips(UniqueKey::NONE),
+            "/checks/{unique_key}/flips/",
+        ),
         (ApiResource::Channels, "/channels/"),
         (ApiResource::Badges, "/badges/"),
         (ApiResource::Status, "/status/"),
@@ -190,10 +207,18 @@ impl ApiResource {
     /// True if a read-only key may read this resource. Such a key never may write.
     pub(crate) fn allows_read_only(&self) -> bool {
         match self {
-            Self::Checks | Self::Check(_) | Self::UniqueCheck(_) | Self::Flips(_) | Self::UniqueFlips(_) | Self::Badges | Self::Status => {
-                true
-            }
-            Self::Pause(_) | Self::Resume(_) | Self::Pings(_) | Self::PingBody(..) | Self::Channels => false,
+            Self::Checks
+            | Self::Check(_)
+            | Self::UniqueCheck(_)
+            | Self::Flips(_)
+            | Self::UniqueFlips(_)
+            | Self::Badges
+            | Self::Status => true,
+            Self::Pause(_)
+            | Self::Resume(_)
+            | Self::Pings(_)
+            | Self::PingBody(..)
+            | Self::Channels => false,
         }
     }
 
@@ -201,8 +226,18 @@ impl ApiResource {
     /// omit it.
     pub(super) fn ends_in_slash(&self) -> bool {
         match self {
-            Self::Checks | Self::Pings(_) | Self::Flips(_) | Self::UniqueFlips(_) | Self::Channels | Self::Badges | Self::Status => true,
-            Self::Check(_) | Self::UniqueCheck(_) | Self::Pause(_) | Self::Resume(_) | Self::PingBody(..) => false,
+            Self::Checks
+            | Self::Pings(_)
+            | Self::Flips(_)
+            | Self::UniqueFlips(_)
+            | Self::Channels
+            | Self::Badges
+            | Self::Status => true,
+            Self::Check(_)
+            | Self::UniqueCheck(_)
+            | Self::Pause(_)
+            | Self::Resume(_)
+            | Self::PingBody(..) => false,
         }
     }
 }
@@ -210,5 +245,6 @@ impl ApiResource {
 /// Parses a number of digits only. One that exceeds 64 bits is read as the largest: no ping has
 /// that number.
 fn parse_number(text: &str) -> Option<u64> {
-    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().unwrap_or(u64::MAX))
+    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+        .then(|| text.parse().unwrap_or(u64::MAX))
 }

@@ -45,8 +45,14 @@ impl ExtensionResource {
         (Self::Channel(Uuid::nil()), "/channels/{uuid}"),
         (Self::Test(Uuid::nil()), "/channels/{uuid}/test"),
         (Self::Enable(Uuid::nil()), "/channels/{uuid}/enable"),
-        (Self::ChannelDeliveries(Uuid::nil()), "/channels/{uuid}/deliveries"),
-        (Self::CheckDeliveries(Uuid::nil()), "/checks/{uuid}/deliveries"),
+        (
+            Self::ChannelDeliveries(Uuid::nil()),
+            "/channels/{uuid}/deliveries",
+        ),
+        (
+            Self::CheckDeliveries(Uuid::nil()),
+            "/checks/{uuid}/deliveries",
+        ),
         (Self::Alerting(Uuid::nil()), "/checks/{uuid}/alerting"),
         (Self::Deliveries, "/deliveries"),
         (Self::Windows, "/windows"),
@@ -95,7 +101,10 @@ impl ExtensionResource {
     /// Accepted methods, as `Allow` lists them.
     pub(crate) fn allowed_methods(self) -> &'static str {
         match self {
-            Self::Kinds | Self::ChannelDeliveries(_) | Self::CheckDeliveries(_) | Self::Deliveries => "GET, HEAD, OPTIONS",
+            Self::Kinds
+            | Self::ChannelDeliveries(_)
+            | Self::CheckDeliveries(_)
+            | Self::Deliveries => "GET, HEAD, OPTIONS",
             Self::Channels | Self::Windows => "GET, HEAD, POST, OPTIONS",
             Self::Window(_) => "GET, HEAD, DELETE, OPTIONS",
             Self::Channel(_) => "GET, HEAD, PUT, DELETE, OPTIONS",

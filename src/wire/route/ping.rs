@@ -56,7 +56,11 @@ impl PingPath {
             return Some(Self::BadSlug);
         }
         // An imported check may have a slug longer than the limit here.
-        Some(Self::Slug(PingKey::parse(first)?, Slug::from_stored(slug), action))
+        Some(Self::Slug(
+            PingKey::parse(first)?,
+            Slug::from_stored(slug),
+            action,
+        ))
     }
 
     pub(super) fn write(&self, out: &mut String) {
@@ -83,7 +87,9 @@ impl PingAction {
             "log" => Self::Log,
             "" => return None,
             // A text of digits only is no u8 only if the number is too large.
-            digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().map_or(Self::BadExitStatus, Self::ExitStatus),
+            digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                digits.parse().map_or(Self::BadExitStatus, Self::ExitStatus)
+            }
             _ => return None,
         })
     }

@@ -29,15 +29,26 @@ fn ping_paths() {
         ("/ping/UU/1", PingAction::ExitStatus(1)),
         ("/ping/UU/0255", PingAction::ExitStatus(255)),
         ("/ping/UU/256", PingAction::BadExitStatus),
-        ("/ping/UU/99999999999999999999999", PingAction::BadExitStatus),
+        (
+            "/ping/UU/99999999999999999999999",
+            PingAction::BadExitStatus,
+        ),
     ] {
-        assert_eq!(Route::parse(&filled(path)), Some(Route::Ping(PingPath::Uuid(uuid, action))), "{path}");
+        assert_eq!(
+            Route::parse(&filled(path)),
+            Some(Route::Ping(PingPath::Uuid(uuid, action))),
+            "{path}"
+        );
         let by_slug = path.replace("UU", "KK/a-b_1");
         let slug = Slug::parse("a-b_1").unwrap();
-        let wanted = (!path.ends_with('/')).then(|| Route::Ping(PingPath::Slug(PingKey::parse(K).unwrap(), slug, action)));
+        let wanted = (!path.ends_with('/'))
+            .then(|| Route::Ping(PingPath::Slug(PingKey::parse(K).unwrap(), slug, action)));
         assert_eq!(Route::parse(&filled(&by_slug)), wanted, "{by_slug}");
     }
-    assert_eq!(Route::parse("/ping/any/Slug"), Some(Route::Ping(PingPath::BadSlug)));
+    assert_eq!(
+        Route::parse("/ping/any/Slug"),
+        Some(Route::Ping(PingPath::BadSlug))
+    );
     for path in [
         "/ping",
         "/ping/",
@@ -68,18 +79,42 @@ fn api_paths() {
     let unique = "0123456789abcdef0123456789abcdef01234567";
     let key = UniqueKey::parse(unique).unwrap();
     for (resource, template) in ApiResource::ALL {
-        let path = template.replace("{uuid}", &Uuid::nil().to_string()).replace("{unique_key}", unique).replace("{n}", "1");
+        let path = template
+            .replace("{uuid}", &Uuid::nil().to_string())
+            .replace("{unique_key}", unique)
+            .replace("{n}", "1");
         let resource = match resource {
             ApiResource::UniqueCheck(_) => ApiResource::UniqueCheck(key),
             ApiResource::UniqueFlips(_) => ApiResource::UniqueFlips(key),
             other => other,
         };
-        for (name, version) in [("v1", ApiVersion::V1), ("v2", ApiVersion::V2), ("v3", ApiVersion::V3)] {
-            let endpoint = Endpoint { version, resource, is_slash_missing: false };
-            assert_eq!(Route::parse(&format!("/api/{name}{path}")), Some(Route::Api(endpoint.clone())), "{path}");
-            let other_form = path.strip_suffix('/').map_or_else(|| format!("{path}/"), str::to_owned);
-            let wanted = path.ends_with('/').then_some(Route::Api(Endpoint { is_slash_missing: true, ..endpoint }));
-            assert_eq!(Route::parse(&format!("/api/{name}{other_form}")), wanted, "{other_form}");
+        for (name, version) in [
+            ("v1", ApiVersion::V1),
+            ("v2", ApiVersion::V2),
+            ("v3", ApiVersion::V3),
+        ] {
+            let endpoint = Endpoint {
+                version,
+                resource,
+                is_slash_missing: false,
+            };
+            assert_eq!(
+                Route::parse(&format!("/api/{name}{path}")),
+                Some(Route::Api(endpoint.clone())),
+                "{path}"
+            );
+            let other_form = path
+                .strip_suffix('/')
+                .map_or_else(|| format!("{path}/"), str::to_owned);
+            let wanted = path.ends_with('/').then_some(Route::Api(Endpoint {
+                is_slash_missing: true,
+                ..endpoint
+            }));
+            assert_eq!(
+                Route::parse(&format!("/api/{name}{other_form}")),
+                wanted,
+                "{other_form}"
+            );
         }
     }
     for path in [
@@ -101,29 +136,63 @@ fn api_paths() {
         assert_eq!(Route::parse(&filled(path)), None, "{path}");
     }
     assert_eq!(Route::parse("/api/v3/openapi.json"), Some(Route::OpenApi));
-    assert_eq!(Route::parse(&format!("/api/v3/checks/{}", unique.to_uppercase())), None);
-    assert_eq!(Route::parse(&format!("/api/v3/checks/{unique}/pings/")), None);
+    assert_eq!(
+        Route::parse(&format!("/api/v3/checks/{}", unique.to_uppercase())),
+        None
+    );
+    assert_eq!(
+        Route::parse(&format!("/api/v3/checks/{unique}/pings/")),
+        None
+    );
 }
 
 #[test]
 fn paths_of_our_own() {
     for (resource, template) in ExtensionResource::ALL {
-        let path = format!("{EXTENSION_PATH}{template}").replace("{uuid}", &Uuid::nil().to_string());
-        assert_eq!(Route::parse(&path), Some(Route::Extension(resource)), "{path}");
+        let path =
+            format!("{EXTENSION_PATH}{template}").replace("{uuid}", &Uuid::nil().to_string());
+        assert_eq!(
+            Route::parse(&path),
+            Some(Route::Extension(resource)),
+            "{path}"
+        );
         assert_eq!(Route::parse(&format!("{path}/")), None, "{path}/");
     }
-    for path in ["", "/", "/checks", "/checks/UU", "/channels/x", "/channels/UU/pause", "/channels/UU/test/x", "/deliveries/1"] {
-        assert_eq!(Route::parse(&filled(&format!("{EXTENSION_PATH}{path}"))), None, "{path}");
+    for path in [
+        "",
+        "/",
+        "/checks",
+        "/checks/UU",
+        "/channels/x",
+        "/channels/UU/pause",
+        "/channels/UU/test/x",
+        "/deliveries/1",
+    ] {
+        assert_eq!(
+            Route::parse(&filled(&format!("{EXTENSION_PATH}{path}"))),
+            None,
+            "{path}"
+        );
     }
-    for path in ["/api/overdue/channels", "/api/overdue/v2/channels", "/api/overdue", "/overdue/v1/channels"] {
+    for path in [
+        "/api/overdue/channels",
+        "/api/overdue/v2/channels",
+        "/api/overdue",
+        "/overdue/v1/channels",
+    ] {
         assert_eq!(Route::parse(path), None, "{path}");
     }
-    assert_eq!(Route::parse(&format!("{EXTENSION_PATH}/channels/{}", U.to_uppercase())), None);
+    assert_eq!(
+        Route::parse(&format!("{EXTENSION_PATH}/channels/{}", U.to_uppercase())),
+        None
+    );
 }
 
 #[test]
 fn badge_paths() {
-    let (three, two, svg) = (BadgeStates::Three, BadgeStates::Two, BadgeFormat::Svg);
+    let three = BadgeStates::Three;
+    let two = BadgeStates::Two;
+    let svg = BadgeFormat::Svg;
     let signed = |states, tag: Option<&str>| BadgePath::Tag {
         badge_key: "key".into(),
         signature: "abcdefgh".into(),
@@ -131,12 +200,19 @@ fn badge_paths() {
         tag: tag.map(Box::from),
         format: svg,
     };
-    let check = |states, format| BadgePath::Check { states, badge: parse_path_uuid(U).unwrap(), format };
+    let check = |states, format| BadgePath::Check {
+        states,
+        badge: parse_path_uuid(U).unwrap(),
+        format,
+    };
     for (path, badge) in [
         ("/badge/key/abcdefgh.svg", signed(three, None)),
         ("/badge/key/abcdefgh-2.svg", signed(two, None)),
         ("/badge/key/abcdefgh/a.b.svg", signed(three, Some("a.b"))),
-        ("/badge/key/abcdefgh-2/%2F%C5%BE.svg", signed(two, Some("/ž"))),
+        (
+            "/badge/key/abcdefgh-2/%2F%C5%BE.svg",
+            signed(two, Some("/ž")),
+        ),
         ("/badge/key/abcdefgh/.svg", signed(three, Some(""))),
         ("/b/2/UU.svg", check(two, svg)),
         ("/b/3/UU.shields", check(three, BadgeFormat::Shields)),
@@ -149,22 +225,41 @@ fn badge_paths() {
         ("/b/2/UU", BadgePath::Unknown),
         ("/b/3/x.svg", BadgePath::Unknown),
     ] {
-        assert_eq!(Route::parse(&filled(path)), Some(Route::Badge(badge)), "{path}");
+        assert_eq!(
+            Route::parse(&filled(path)),
+            Some(Route::Badge(badge)),
+            "{path}"
+        );
     }
-    for path in ["/b/4/UU.svg", "/b/UU.svg", "/b/2/UU/x.svg", "/badge/key.svg", "/badge/key/abcdefgh/a/b.svg", "/healthz/"] {
+    for path in [
+        "/b/4/UU.svg",
+        "/b/UU.svg",
+        "/b/2/UU/x.svg",
+        "/badge/key.svg",
+        "/badge/key/abcdefgh/a/b.svg",
+        "/healthz/",
+    ] {
         assert_eq!(Route::parse(&filled(path)), None, "{path}");
     }
 }
 
 fn ping_path() -> impl Strategy<Value = PingPath> {
     let action = prop_oneof![
-        prop::sample::select(vec![PingAction::Success, PingAction::Start, PingAction::Fail, PingAction::Log, PingAction::BadExitStatus]),
+        prop::sample::select(vec![
+            PingAction::Success,
+            PingAction::Start,
+            PingAction::Fail,
+            PingAction::Log,
+            PingAction::BadExitStatus
+        ]),
         any::<u8>().prop_map(PingAction::ExitStatus),
     ];
-    let key = "[A-Za-z0-9_-]{1,35}|[A-Za-z0-9_-]{37,128}".prop_map(|key| PingKey::parse(&key).unwrap());
+    let key =
+        "[A-Za-z0-9_-]{1,35}|[A-Za-z0-9_-]{37,128}".prop_map(|key| PingKey::parse(&key).unwrap());
     let slug = "[a-z0-9_-]{1,100}".prop_map(|slug| Slug::parse(&slug).unwrap());
     prop_oneof![
-        (any::<u128>(), action.clone()).prop_map(|(uuid, action)| PingPath::Uuid(Uuid::from_u128(uuid), action)),
+        (any::<u128>(), action.clone())
+            .prop_map(|(uuid, action)| PingPath::Uuid(Uuid::from_u128(uuid), action)),
         (key, slug, action).prop_map(|(key, slug, action)| PingPath::Slug(key, slug, action)),
         Just(PingPath::BadSlug),
     ]
@@ -173,27 +268,42 @@ fn ping_path() -> impl Strategy<Value = PingPath> {
 fn endpoint() -> impl Strategy<Value = Endpoint> {
     let version = prop::sample::select(vec![ApiVersion::V1, ApiVersion::V2, ApiVersion::V3]);
     let all = ApiResource::ALL.map(|(resource, _)| resource).to_vec();
-    (version, prop::sample::select(all), any::<u128>(), any::<u64>(), any::<bool>()).prop_map(|(version, resource, uuid, n, bare)| {
-        let uuid = Uuid::from_u128(uuid);
-        let key = UniqueKey::of_check(uuid);
-        let resource = match resource {
-            ApiResource::Check(_) => ApiResource::Check(uuid),
-            ApiResource::UniqueCheck(_) => ApiResource::UniqueCheck(key),
-            ApiResource::Pause(_) => ApiResource::Pause(uuid),
-            ApiResource::Resume(_) => ApiResource::Resume(uuid),
-            ApiResource::Pings(_) => ApiResource::Pings(uuid),
-            ApiResource::PingBody(..) => ApiResource::PingBody(uuid, n),
-            ApiResource::Flips(_) => ApiResource::Flips(uuid),
-            ApiResource::UniqueFlips(_) => ApiResource::UniqueFlips(key),
-            other @ (ApiResource::Checks | ApiResource::Channels | ApiResource::Badges | ApiResource::Status) => other,
-        };
-        let slash_missing = bare && resource.ends_in_slash();
-        Endpoint { is_slash_missing: slash_missing, ..Endpoint::new(version, resource) }
-    })
+    (
+        version,
+        prop::sample::select(all),
+        any::<u128>(),
+        any::<u64>(),
+        any::<bool>(),
+    )
+        .prop_map(|(version, resource, uuid, n, bare)| {
+            let uuid = Uuid::from_u128(uuid);
+            let key = UniqueKey::of_check(uuid);
+            let resource = match resource {
+                ApiResource::Check(_) => ApiResource::Check(uuid),
+                ApiResource::UniqueCheck(_) => ApiResource::UniqueCheck(key),
+                ApiResource::Pause(_) => ApiResource::Pause(uuid),
+                ApiResource::Resume(_) => ApiResource::Resume(uuid),
+                ApiResource::Pings(_) => ApiResource::Pings(uuid),
+                ApiResource::PingBody(..) => ApiResource::PingBody(uuid, n),
+                ApiResource::Flips(_) => ApiResource::Flips(uuid),
+                ApiResource::UniqueFlips(_) => ApiResource::UniqueFlips(key),
+                other @ (ApiResource::Checks
+                | ApiResource::Channels
+                | ApiResource::Badges
+                | ApiResource::Status) => other,
+            };
+            let slash_missing = bare && resource.ends_in_slash();
+            Endpoint {
+                is_slash_missing: slash_missing,
+                ..Endpoint::new(version, resource)
+            }
+        })
 }
 
 fn own_resource() -> impl Strategy<Value = ExtensionResource> {
-    let all = ExtensionResource::ALL.map(|(resource, _)| resource).to_vec();
+    let all = ExtensionResource::ALL
+        .map(|(resource, _)| resource)
+        .to_vec();
     (prop::sample::select(all), any::<u128>()).prop_map(|(resource, uuid)| {
         let uuid = Uuid::from_u128(uuid);
         match resource {
@@ -213,14 +323,36 @@ fn own_resource() -> impl Strategy<Value = ExtensionResource> {
 }
 
 fn badge_path() -> impl Strategy<Value = BadgePath> {
-    let form = || (prop::sample::select(vec![BadgeStates::Two, BadgeStates::Three]), prop::sample::select(BadgeFormat::ALL.to_vec()));
-    let signed = ("[A-Za-z0-9_-]{22}", "[A-Za-z0-9_-]{8}", any::<Option<String>>(), form());
+    let form = || {
+        (
+            prop::sample::select(vec![BadgeStates::Two, BadgeStates::Three]),
+            prop::sample::select(BadgeFormat::ALL.to_vec()),
+        )
+    };
+    let signed = (
+        "[A-Za-z0-9_-]{22}",
+        "[A-Za-z0-9_-]{8}",
+        any::<Option<String>>(),
+        form(),
+    );
     prop_oneof![
         signed.prop_map(|(badge_key, signature, tag, (states, format))| {
-            let (badge_key, signature, tag) = (badge_key.into(), signature.into(), tag.map(Box::from));
-            BadgePath::Tag { badge_key, signature, states, tag, format }
+            let badge_key = badge_key.into();
+            let signature = signature.into();
+            let tag = tag.map(Box::from);
+            BadgePath::Tag {
+                badge_key,
+                signature,
+                states,
+                tag,
+                format,
+            }
         }),
-        (any::<u128>(), form()).prop_map(|(badge, (states, format))| BadgePath::Check { states, badge: Uuid::from_u128(badge), format }),
+        (any::<u128>(), form()).prop_map(|(badge, (states, format))| BadgePath::Check {
+            states,
+            badge: Uuid::from_u128(badge),
+            format
+        }),
         Just(BadgePath::Unknown),
     ]
 }

@@ -16,7 +16,10 @@ async fn channels_are_listed_without_their_settings() {
         wanted.push(json!({ "id": server.channel(&server.main, name).await, "name": name, "kind": "email" }));
     }
     let answer = server.api("GET", "/channels/", "").await;
-    assert_eq!((answer.status, answer.json()), (200, json!({ "channels": wanted })));
+    assert_eq!(
+        (answer.status, answer.json()),
+        (200, json!({ "channels": wanted }))
+    );
     server.stop().await;
 }
 
@@ -49,21 +52,48 @@ async fn checks_are_assigned_by_uuid_or_name() {
             let assigned = server.api("POST", &path, &body).await.json();
             assert_eq!(assigned["channels"], sorted(places), "{channels}");
         }
-        let kept = server.api("POST", &path(&check, ""), r#"{"name": "a"}"#).await.json();
+        let kept = server
+            .api("POST", &path(&check, ""), r#"{"name": "a"}"#)
+            .await
+            .json();
         assert_eq!(kept["channels"], sorted(places), "{channels}");
     }
     let before = server.changes();
     for (channels, message) in [
         ("hook,".to_owned(), "empty channel identifier".to_owned()),
         (",".to_owned(), "empty channel identifier".to_owned()),
-        ("hook , ".to_owned(), "invalid channel identifier: hook ".to_owned()),
-        ("twin".to_owned(), "non-unique channel identifier: twin".to_owned()),
-        ("*,hook".to_owned(), "invalid channel identifier: *".to_owned()),
-        ("hook,none,,twin".to_owned(), "invalid channel identifier: none".to_owned()),
-        ("comma,name".to_owned(), "invalid channel identifier: comma".to_owned()),
-        (ids[0].to_uppercase(), format!("invalid channel identifier: {}", ids[0].to_uppercase())),
-        (foreign.clone(), format!("invalid channel identifier: {foreign}")),
-        ("foreign".to_owned(), "invalid channel identifier: foreign".to_owned()),
+        (
+            "hook , ".to_owned(),
+            "invalid channel identifier: hook ".to_owned(),
+        ),
+        (
+            "twin".to_owned(),
+            "non-unique channel identifier: twin".to_owned(),
+        ),
+        (
+            "*,hook".to_owned(),
+            "invalid channel identifier: *".to_owned(),
+        ),
+        (
+            "hook,none,,twin".to_owned(),
+            "invalid channel identifier: none".to_owned(),
+        ),
+        (
+            "comma,name".to_owned(),
+            "invalid channel identifier: comma".to_owned(),
+        ),
+        (
+            ids[0].to_uppercase(),
+            format!("invalid channel identifier: {}", ids[0].to_uppercase()),
+        ),
+        (
+            foreign.clone(),
+            format!("invalid channel identifier: {foreign}"),
+        ),
+        (
+            "foreign".to_owned(),
+            "invalid channel identifier: foreign".to_owned(),
+        ),
     ] {
         let body = json!({ "name": "b", "channels": channels }).to_string();
         for path in ["/checks/".to_owned(), path(&check, "")] {
@@ -72,9 +102,25 @@ async fn checks_are_assigned_by_uuid_or_name() {
     }
     assert_eq!(server.changes(), before);
     let id = server.handle.with_state(|state| {
-        state.project(server.main.id).unwrap().channels.values().find(|one| one.uuid.to_string() == ids[0]).unwrap().id
+        state
+            .project(server.main.id)
+            .unwrap()
+            .channels
+            .values()
+            .find(|one| one.uuid.to_string() == ids[0])
+            .unwrap()
+            .id
     });
-    server.handle.call(Command::DeleteChannel(id)).await.unwrap().unwrap();
-    assert_eq!(server.now(&check).await["channels"], sorted(&[1, 2, 3, 4, 5, 6]), "a channel leaves its checks");
+    server
+        .handle
+        .call(Command::DeleteChannel(id))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        server.now(&check).await["channels"],
+        sorted(&[1, 2, 3, 4, 5, 6]),
+        "a channel leaves its checks"
+    );
     server.stop().await;
 }

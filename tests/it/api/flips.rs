@@ -10,7 +10,9 @@ use crate::support::server::{START, TestServer};
 
 /// The flips of a check as UNIX times from the start of the test, those that go down negative.
 async fn flips(server: &TestServer, check: &Value, query: &str) -> Vec<i64> {
-    let answer = server.api("GET", &path(check, &format!("/flips/{query}")), "").await;
+    let answer = server
+        .api("GET", &path(check, &format!("/flips/{query}")), "")
+        .await;
     assert_eq!(answer.status, 200, "{query}: {answer:?}");
     let flips = answer.json();
     let seconds = |flip: &Value| {
@@ -26,9 +28,15 @@ async fn flips(server: &TestServer, check: &Value, query: &str) -> Vec<i64> {
 #[tokio::test]
 async fn only_changes_between_up_and_down_are_shown() {
     let server = TestServer::start().await;
-    let check = server.create_check(json!({ "timeout": 60, "grace": 60 })).await;
+    let check = server
+        .create_check(json!({ "timeout": 60, "grace": 60 }))
+        .await;
     server.ping(&check, "").await;
-    assert_eq!(flips(&server, &check, "").await, [0; 0], "new to up is none");
+    assert_eq!(
+        flips(&server, &check, "").await,
+        [0; 0],
+        "new to up is none"
+    );
     for (seconds, rest, wanted) in [
         (10, "/fail", vec![-10]),
         (10, "/fail", vec![-10]),
@@ -48,7 +56,11 @@ async fn only_changes_between_up_and_down_are_shown() {
         server.api("POST", &path(&check, action), "").await;
     }
     server.ping(&check, "/fail").await;
-    assert_eq!(flips(&server, &check, "").await, [550, -170, 40, -10], "pause and resume are none, nor what follows them");
+    assert_eq!(
+        flips(&server, &check, "").await,
+        [550, -170, 40, -10],
+        "pause and resume are none, nor what follows them"
+    );
     server.stop().await;
 }
 
@@ -58,7 +70,11 @@ async fn filters_compare_the_exact_moment_and_combine() {
     let check = server.create_check(json!({})).await;
     server.ping(&check, "").await;
     let start = START.secs();
-    for (micros, rest) in [(10_000_000, "/fail"), (20_500_000, ""), (30_000_000, "/fail")] {
+    for (micros, rest) in [
+        (10_000_000, "/fail"),
+        (20_500_000, ""),
+        (30_000_000, "/fail"),
+    ] {
         server.clock.set(START.plus_micros(micros));
         server.ping(&check, rest).await;
     }
@@ -75,12 +91,18 @@ async fn filters_compare_the_exact_moment_and_combine() {
         (format!("?end={}", start + 20), vec![-10]),
         (format!("?end={}", start + 10), vec![]),
         ("?end=0".to_owned(), vec![]),
-        ("?start=0&end=10000000000&seconds=31536000".to_owned(), vec![-30, 20, -10]),
+        (
+            "?start=0&end=10000000000&seconds=31536000".to_owned(),
+            vec![-30, 20, -10],
+        ),
         ("?seconds=10".to_owned(), vec![-30]),
         ("?seconds=9".to_owned(), vec![]),
         ("?seconds=0".to_owned(), vec![]),
         ("?seconds=20".to_owned(), vec![-30, 20]),
-        (format!("?seconds=20&start={}&end={}", start, start + 30), vec![20]),
+        (
+            format!("?seconds=20&start={}&end={}", start, start + 30),
+            vec![20],
+        ),
         (format!("?seconds=5&start={start}"), vec![]),
         (format!("?start={}&end={}", start + 30, start + 20), vec![]),
     ] {
@@ -96,14 +118,48 @@ async fn older_versions_wrap_the_array_in_an_object() {
     server.ping(&check, "").await;
     server.ping(&check, "/fail").await;
     let flips = json!([{ "timestamp": "2026-11-20T10:00:00+00:00", "up": 0 }]);
-    let unique = server.keyed(&server.main.read_only_key, "GET", &format!("/api/v3{}", path(&check, "")), "").await.json();
-    let paths = [path(&check, "/flips/"), path(&check, "/flips"), format!("/checks/{}/flips/", text(&unique, "unique_key"))];
+    let unique = server
+        .keyed(
+            &server.main.read_only_key,
+            "GET",
+            &format!("/api/v3{}", path(&check, "")),
+            "",
+        )
+        .await
+        .json();
+    let paths = [
+        path(&check, "/flips/"),
+        path(&check, "/flips"),
+        format!("/checks/{}/flips/", text(&unique, "unique_key")),
+    ];
     for path in paths {
-        for (version, wanted) in [("v1", json!({ "flips": flips })), ("v2", json!({ "flips": flips })), ("v3", flips.clone())] {
-            let answer = server.keyed(&server.main.read_only_key, "GET", &format!("/api/{version}{path}"), "").await;
-            assert_eq!((answer.status, answer.json()), (200, wanted), "{version} {path}");
+        for (version, wanted) in [
+            ("v1", json!({ "flips": flips })),
+            ("v2", json!({ "flips": flips })),
+            ("v3", flips.clone()),
+        ] {
+            let answer = server
+                .keyed(
+                    &server.main.read_only_key,
+                    "GET",
+                    &format!("/api/{version}{path}"),
+                    "",
+                )
+                .await;
+            assert_eq!(
+                (answer.status, answer.json()),
+                (200, wanted),
+                "{version} {path}"
+            );
         }
-        let none = server.keyed(&server.main.read_only_key, "GET", &format!("/api/v1{path}?end=0"), "").await;
+        let none = server
+            .keyed(
+                &server.main.read_only_key,
+                "GET",
+                &format!("/api/v1{path}?end=0"),
+                "",
+            )
+            .await;
         assert_eq!(none.json(), json!({ "flips": [] }), "{path}");
     }
     server.stop().await;
@@ -132,16 +188,37 @@ async fn one_bad_value_is_enough() {
         "1_000",
     ] {
         for name in ["start", "end", "seconds"] {
-            let status = if (name, value) == ("seconds", "") { 200 } else { 400 };
-            for query in [format!("{name}={value}"), format!("seconds=1&{name}={value}&end=5")] {
-                let answer = server.api("GET", &path(&check, &format!("/flips/?{query}")), "").await;
+            let status = if (name, value) == ("seconds", "") {
+                200
+            } else {
+                400
+            };
+            for query in [
+                format!("{name}={value}"),
+                format!("seconds=1&{name}={value}&end=5"),
+            ] {
+                let answer = server
+                    .api("GET", &path(&check, &format!("/flips/?{query}")), "")
+                    .await;
                 assert_eq!(answer.status, status, "{query}");
             }
         }
     }
-    let answer = server.api("GET", &path(&check, "/flips/?seconds=31536001"), "").await;
-    refused(&answer, 400, "seconds is not a whole number from 0 to 31536000");
-    assert_eq!(server.api("GET", &path(&check, "/flips/?%ff=x&Start=x"), "").await.status, 200);
+    let answer = server
+        .api("GET", &path(&check, "/flips/?seconds=31536001"), "")
+        .await;
+    refused(
+        &answer,
+        400,
+        "seconds is not a whole number from 0 to 31536000",
+    );
+    assert_eq!(
+        server
+            .api("GET", &path(&check, "/flips/?%ff=x&Start=x"), "")
+            .await
+            .status,
+        200
+    );
     server.stop().await;
 }
 
@@ -150,23 +227,57 @@ async fn many_flips_come_in_pieces() {
     const MANY: usize = 5000;
     let server = TestServer::start().await;
     let check = server.create_check(json!({})).await;
-    let uuid: u128 = text(&check, "uuid").parse::<uuid::Uuid>().unwrap().as_u128();
+    let uuid: u128 = text(&check, "uuid")
+        .parse::<uuid::Uuid>()
+        .unwrap()
+        .as_u128();
     for _ in 0..MANY / 1000 {
-        let kinds = (0..1000).map(|number| if number % 2 == 0 { PingKind::Fail } else { PingKind::Success });
-        let answers: Vec<_> = kinds.map(|kind| server.handle.submit(ping(uuid, kind, "")).unwrap()).collect();
+        let kinds = (0..1000).map(|number| {
+            if number % 2 == 0 {
+                PingKind::Fail
+            } else {
+                PingKind::Success
+            }
+        });
+        let answers: Vec<_> = kinds
+            .map(|kind| server.handle.submit(ping(uuid, kind, "")).unwrap())
+            .collect();
         for answer in answers {
             assert_eq!(answer.await.unwrap(), Ok(Ok(CommandOutcome::Pinged)));
         }
     }
-    for (version, query, count) in [("v3", "", MANY - 1), ("v2", "", MANY - 1), ("v3", "?end=1", 0)] {
+    for (version, query, count) in [
+        ("v3", "", MANY - 1),
+        ("v2", "", MANY - 1),
+        ("v3", "?end=1", 0),
+    ] {
         let address = format!("/api/{version}{}", path(&check, &format!("/flips/{query}")));
-        let answer = server.keyed(&server.main.read_write_key, "GET", &address, "").await;
+        let answer = server
+            .keyed(&server.main.read_write_key, "GET", &address, "")
+            .await;
         let flips = answer.json();
-        let flips = if version == "v3" { &flips } else { &flips["flips"] };
-        let ups: Vec<_> = flips.as_array().unwrap().iter().map(|flip| flip["up"].as_u64().unwrap()).collect();
+        let flips = if version == "v3" {
+            &flips
+        } else {
+            &flips["flips"]
+        };
+        let ups: Vec<_> = flips
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|flip| flip["up"].as_u64().unwrap())
+            .collect();
         assert_eq!((answer.status, ups.len()), (200, count), "{address}");
-        assert!(ups.iter().enumerate().all(|(place, up)| *up == 1 - place as u64 % 2));
-        assert_eq!(answer.header("transfer-encoding"), Some("chunked"), "{address}");
+        assert!(
+            ups.iter()
+                .enumerate()
+                .all(|(place, up)| *up == 1 - place as u64 % 2)
+        );
+        assert_eq!(
+            answer.header("transfer-encoding"),
+            Some("chunked"),
+            "{address}"
+        );
     }
     server.stop().await;
 }

@@ -11,14 +11,26 @@ use crate::support::server::{TestResponse, TestServer, new_project};
 
 fn names(answer: &TestResponse) -> Vec<String> {
     let list = answer.json();
-    list["checks"].as_array().unwrap().iter().map(|check| text(check, "name").to_owned()).collect()
+    list["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|check| text(check, "name").to_owned())
+        .collect()
 }
 
 #[tokio::test]
 async fn checks_come_oldest_first_and_pass_every_filter() {
     let server = TestServer::start().await;
-    for (name, slug, tags) in [("a", "x", " prod  db\t "), ("b", "x", "prod"), ("c", "y", "db Prod ž#1"), ("d", "", "")] {
-        server.create_check(json!({ "name": name, "slug": slug, "tags": tags })).await;
+    for (name, slug, tags) in [
+        ("a", "x", " prod  db\t "),
+        ("b", "x", "prod"),
+        ("c", "y", "db Prod ž#1"),
+        ("d", "", ""),
+    ] {
+        server
+            .create_check(json!({ "name": name, "slug": slug, "tags": tags }))
+            .await;
         server.clock.advance_secs(-60);
     }
     for (query, wanted) in [
@@ -48,56 +60,123 @@ async fn checks_come_oldest_first_and_pass_every_filter() {
         ("?SLUG=x", "abcd"),
     ] {
         let answer = server.api("GET", &format!("/checks/{query}"), "").await;
-        assert_eq!((answer.status, names(&answer).concat()), (200, wanted.to_owned()), "{query}");
+        assert_eq!(
+            (answer.status, names(&answer).concat()),
+            (200, wanted.to_owned()),
+            "{query}"
+        );
     }
     let tags = |count| format!("/checks/?slug=x{}", "&tag=prod".repeat(count));
     assert_eq!(names(&server.api("GET", &tags(20), "").await), ["a", "b"]);
-    refused(&server.api("GET", &tags(21), "").await, 400, "too many tags");
+    refused(
+        &server.api("GET", &tags(21), "").await,
+        400,
+        "too many tags",
+    );
     let other = new_project(&server.handle, "other").await;
-    assert_eq!(server.keyed(&other.read_write_key, "GET", "/api/v3/checks/", "").await.json(), json!({ "checks": [] }));
+    assert_eq!(
+        server
+            .keyed(&other.read_write_key, "GET", "/api/v3/checks/", "")
+            .await
+            .json(),
+        json!({ "checks": [] })
+    );
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_list_shows_what_get_shows() {
     let server = TestServer::start().await;
-    let check = server.create_check(json!({ "name": "a", "success_kw": "ok", "filter_subject": true })).await;
+    let check = server
+        .create_check(json!({ "name": "a", "success_kw": "ok", "filter_subject": true }))
+        .await;
     let single = server.now(&check).await;
-    assert_eq!(server.api("GET", "/checks/", "").await.json(), json!({ "checks": [single] }));
-    assert_eq!((single.get("subject"), &single["success_kw"]), (None, &json!("ok")));
+    assert_eq!(
+        server.api("GET", "/checks/", "").await.json(),
+        json!({ "checks": [single] })
+    );
+    assert_eq!(
+        (single.get("subject"), &single["success_kw"]),
+        (None, &json!("ok"))
+    );
     server.stop().await;
 }
 
 /// Asks with a tag; whether nothing has changed, and the tag of the answer.
 async fn poll(server: &TestServer, path: &str, key: &str, tag: &str) -> (bool, String) {
-    let answer = server.send("GET", path, &[("X-Api-Key", key), ("If-None-Match", tag)], b"").await;
+    let answer = server
+        .send(
+            "GET",
+            path,
+            &[("X-Api-Key", key), ("If-None-Match", tag)],
+            b"",
+        )
+        .await;
     assert_eq!(answer.body.is_empty(), answer.status == 304, "{answer:?}");
     assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"));
-    (answer.status == 304, answer.header("ETag").unwrap().to_owned())
+    (
+        answer.status == 304,
+        answer.header("ETag").unwrap().to_owned(),
+    )
 }
 
 #[tokio::test]
 async fn a_tag_holds_until_something_changes() {
     let server = TestServer::start().await;
     let rw = server.main.read_write_key.clone();
-    let check = server.create_check(json!({ "timeout": 60, "grace": 120 })).await;
+    let check = server
+        .create_check(json!({ "timeout": 60, "grace": 120 }))
+        .await;
     server.ping(&check, "").await;
     let list = "/api/v3/checks/";
     let mut tag = poll(&server, list, &rw, "").await.1;
     let asked = tag.clone();
-    for tags in [asked.clone(), format!("W/{asked}"), format!("\"x\", {asked}"), format!("{asked},\"y\"")] {
+    for tags in [
+        asked.clone(),
+        format!("W/{asked}"),
+        format!("\"x\", {asked}"),
+        format!("{asked},\"y\""),
+    ] {
         assert_eq!(poll(&server, list, &rw, &tags).await, (true, asked.clone()));
     }
-    for tags in ["x", "\"\"", "\"", "W/", &asked[1..], "\"0-0-0-w-0-7fffffffffffffff\""] {
+    for tags in [
+        "x",
+        "\"\"",
+        "\"",
+        "W/",
+        &asked[1..],
+        "\"0-0-0-w-0-7fffffffffffffff\"",
+    ] {
         assert!(!poll(&server, list, &rw, tags).await.0, "{tags}");
     }
-    assert!(!poll(&server, list, &server.main.read_only_key, &asked).await.0, "another key may see less");
-    // Time alone: grace begins, and ends; the writer takes the check down a moment later; the clock may also be set back.
-    let steps = [(59, true), (1, false), (-1, false), (1, false), (119, true), (1, false), (1, false), (86_400, true), (-90_000, false)];
+    assert!(
+        !poll(&server, list, &server.main.read_only_key, &asked)
+            .await
+            .0,
+        "another key may see less"
+    );
+    // Time alone: grace begins, and ends; the writer takes the check down a moment later; the clock
+    // may also be set back.
+    let steps = [
+        (59, true),
+        (1, false),
+        (-1, false),
+        (1, false),
+        (119, true),
+        (1, false),
+        (1, false),
+        (86_400, true),
+        (-90_000, false),
+    ];
     for (seconds, unchanged) in steps {
         server.clock.advance_secs(seconds);
         // Whatever is due is done before the next command.
-        server.handle.call(Command::ExpireChecks(Vec::new())).await.unwrap().unwrap();
+        server
+            .handle
+            .call(Command::ExpireChecks(Vec::new()))
+            .await
+            .unwrap()
+            .unwrap();
         let (same, next) = poll(&server, list, &rw, &tag).await;
         assert_eq!(same, unchanged, "{seconds}");
         tag = next;
@@ -141,7 +220,8 @@ async fn pings_and_channels_change_their_lists() {
 #[tokio::test]
 async fn a_tag_belongs_to_its_address_and_key() {
     let server = TestServer::start().await;
-    let (first, second) = (server.create_check(json!({ "slug": "a" })).await, server.create_check(json!({ "slug": "b" })).await);
+    let first = server.create_check(json!({ "slug": "a" })).await;
+    let second = server.create_check(json!({ "slug": "b" })).await;
     let lists = [
         "/checks/",
         "/checks/?slug=a",
@@ -155,22 +235,51 @@ async fn a_tag_belongs_to_its_address_and_key() {
     for list in &lists {
         let tag = poll(&server, list, &server.main.read_write_key, "").await.1;
         for other in &lists {
-            assert_eq!(poll(&server, other, &server.main.read_write_key, &tag).await.0, other == list, "{list} {other}");
+            assert_eq!(
+                poll(&server, other, &server.main.read_write_key, &tag)
+                    .await
+                    .0,
+                other == list,
+                "{list} {other}"
+            );
         }
         let version = list.replace("/v3/", "/v2/");
-        assert!(!poll(&server, &version, &server.main.read_write_key, &tag).await.0, "{list}");
+        assert!(
+            !poll(&server, &version, &server.main.read_write_key, &tag)
+                .await
+                .0,
+            "{list}"
+        );
     }
     assert!(
-        poll(&server, "/api/v3/checks", &server.main.read_write_key, &poll(&server, &lists[0], &server.main.read_write_key, "").await.1)
-            .await
-            .0
+        poll(
+            &server,
+            "/api/v3/checks",
+            &server.main.read_write_key,
+            &poll(&server, &lists[0], &server.main.read_write_key, "")
+                .await
+                .1
+        )
+        .await
+        .0
     );
     let other = new_project(&server.handle, "other").await;
-    let tag = poll(&server, &lists[5], &server.main.read_write_key, "").await.1;
-    for (key, list, status) in
-        [(other.read_write_key.as_str(), &lists[5], 403), ("x", &lists[5], 401), (server.main.read_only_key.as_str(), &lists[5], 401)]
-    {
-        let answer = server.send("GET", list, &[("X-Api-Key", key), ("If-None-Match", &tag)], b"").await;
+    let tag = poll(&server, &lists[5], &server.main.read_write_key, "")
+        .await
+        .1;
+    for (key, list, status) in [
+        (other.read_write_key.as_str(), &lists[5], 403),
+        ("x", &lists[5], 401),
+        (server.main.read_only_key.as_str(), &lists[5], 401),
+    ] {
+        let answer = server
+            .send(
+                "GET",
+                list,
+                &[("X-Api-Key", key), ("If-None-Match", &tag)],
+                b"",
+            )
+            .await;
         assert_eq!(answer.status, status, "access comes first");
     }
     server.stop().await;
@@ -210,7 +319,12 @@ impl ListChange {
             Self::Channel => drop(server.channel(&server.main, "new").await),
         }
         // Whatever is due is done before the next command.
-        server.handle.call(Command::ExpireChecks(Vec::new())).await.unwrap().unwrap();
+        server
+            .handle
+            .call(Command::ExpireChecks(Vec::new()))
+            .await
+            .unwrap()
+            .unwrap();
     }
 }
 
@@ -222,8 +336,15 @@ fn nothing_has_changed_when_a_tag_still_holds() {
     let mut runner = TestRunner::new(ProptestConfig::with_cases(40));
     let outcome = runner.run(&vec(step(), 1..20), |steps| {
         runtime.block_on(async {
-            let check = server.create_check(json!({ "timeout": 60, "grace": 60 })).await;
-            let lists = ["/api/v1/checks/", "/api/v3/checks/?tag=t", "/api/v3/channels/", &format!("/api/v3{}", path(&check, "/pings/"))];
+            let check = server
+                .create_check(json!({ "timeout": 60, "grace": 60 }))
+                .await;
+            let lists = [
+                "/api/v1/checks/",
+                "/api/v3/checks/?tag=t",
+                "/api/v3/channels/",
+                &format!("/api/v3{}", path(&check, "/pings/")),
+            ];
             for step in steps {
                 let mut had = Vec::new();
                 for list in lists {
@@ -231,7 +352,10 @@ fn nothing_has_changed_when_a_tag_still_holds() {
                 }
                 step.apply_change(&server, &check).await;
                 for (list, had) in lists.into_iter().zip(had) {
-                    if poll(&server, list, &rw, had.header("ETag").unwrap()).await.0 {
+                    if poll(&server, list, &rw, had.header("ETag").unwrap())
+                        .await
+                        .0
+                    {
                         let now = server.keyed(&rw, "GET", list, "").await;
                         prop_assert_eq!(now.text(), had.text(), "{} {:?}", list, step);
                     }

@@ -1,4 +1,5 @@
-//! What every address has in common: methods, answers to browsers, forms with and without a slash, and sub-paths.
+//! What every address has in common: methods, answers to browsers, forms with and without a slash,
+//! and sub-paths.
 
 use serde_json::json;
 
@@ -6,9 +7,25 @@ use super::{UNKNOWN, path};
 use crate::support::server::{TestResponse, TestServer};
 
 fn is_open_to_browsers(answer: &TestResponse, methods: &str) {
-    let header = |name| answer.header(name).unwrap_or_else(|| panic!("no {name}: {answer:?}"));
-    assert_eq!((header("Access-Control-Allow-Origin"), header("Access-Control-Allow-Headers")), ("*", "X-Api-Key"));
-    assert_eq!((header("Access-Control-Allow-Methods"), header("Access-Control-Max-Age")), (methods, "600"));
+    let header = |name| {
+        answer
+            .header(name)
+            .unwrap_or_else(|| panic!("no {name}: {answer:?}"))
+    };
+    assert_eq!(
+        (
+            header("Access-Control-Allow-Origin"),
+            header("Access-Control-Allow-Headers")
+        ),
+        ("*", "X-Api-Key")
+    );
+    assert_eq!(
+        (
+            header("Access-Control-Allow-Methods"),
+            header("Access-Control-Max-Age")
+        ),
+        (methods, "600")
+    );
     assert_eq!(answer.header("Access-Control-Allow-Credentials"), None);
 }
 
@@ -33,22 +50,45 @@ async fn every_address_says_what_it_takes() {
         ("/status/".to_owned(), get),
     ] {
         let path = format!("/api/v3{path}");
-        for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "QUERY"] {
+        for method in [
+            "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "QUERY",
+        ] {
             let answer = server.send(method, &path, &[], b"").await;
             is_open_to_browsers(&answer, methods);
             if methods.split(", ").any(|one| one == method) {
                 assert_eq!(answer.status, 401, "{method} {path}");
             } else {
-                assert_eq!((answer.status, answer.header("Allow")), (405, Some(methods)), "{method} {path}");
+                assert_eq!(
+                    (answer.status, answer.header("Allow")),
+                    (405, Some(methods)),
+                    "{method} {path}"
+                );
                 assert!(method == "HEAD" || answer.json()["error"].is_string());
             }
         }
-        let answer = server.send("OPTIONS", &path, &[("Access-Control-Request-Method", "POST")], b"").await;
+        let answer = server
+            .send(
+                "OPTIONS",
+                &path,
+                &[("Access-Control-Request-Method", "POST")],
+                b"",
+            )
+            .await;
         assert_eq!((answer.status, answer.text()), (204, ""));
         is_open_to_browsers(&answer, methods);
-        let answer = server.keyed(&server.main.read_write_key, methods.split(", ").next().unwrap(), &path, "").await;
+        let answer = server
+            .keyed(
+                &server.main.read_write_key,
+                methods.split(", ").next().unwrap(),
+                &path,
+                "",
+            )
+            .await;
         is_open_to_browsers(&answer, methods);
-        assert!([200, 201, 404, 409].contains(&answer.status), "{path}: {answer:?}");
+        assert!(
+            [200, 201, 404, 409].contains(&answer.status),
+            "{path}: {answer:?}"
+        );
     }
     server.stop().await;
 }
@@ -57,11 +97,30 @@ async fn every_address_says_what_it_takes() {
 async fn head_is_get_without_the_body() {
     let server = TestServer::start().await;
     let check = server.create_check(json!({ "name": "a" })).await;
-    for path in ["/checks/", &path(&check, ""), &path(&check, "/pings/"), "/channels", &path(&check, "/flips"), "/status/", "/checks/x"] {
-        let (head, get) = (server.api("HEAD", path, "").await, server.api("GET", path, "").await);
+    for path in [
+        "/checks/",
+        &path(&check, ""),
+        &path(&check, "/pings/"),
+        "/channels",
+        &path(&check, "/flips"),
+        "/status/",
+        "/checks/x",
+    ] {
+        let head = server.api("HEAD", path, "").await;
+        let get = server.api("GET", path, "").await;
         assert_eq!((head.status, head.text()), (get.status, ""), "{path}");
-        let sorts = |answer: &TestResponse| answer.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-        assert_eq!((sorts(&head), head.header("Content-Length")), (sorts(&get), get.header("Content-Length")), "{path}");
+        let sorts = |answer: &TestResponse| {
+            answer
+                .headers
+                .iter()
+                .map(|(name, _)| name.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (sorts(&head), head.header("Content-Length")),
+            (sorts(&get), get.header("Content-Length")),
+            "{path}"
+        );
     }
     server.stop().await;
 }
@@ -70,22 +129,37 @@ async fn head_is_get_without_the_body() {
 async fn a_body_where_none_belongs_does_not_end_the_connection() {
     let server = TestServer::start().await;
     let check = server.create_check(json!({})).await;
-    let (key, path) = (&server.main.read_write_key, path(&check, ""));
+    let key = &server.main.read_write_key;
+    let path = path(&check, "");
     let request = |method: &str, body: &str, rest: &str| {
         let length = body.len();
-        format!("{method} /api/v3{path} HTTP/1.1\r\nHost: x\r\nX-Api-Key: {key}\r\n{rest}Content-Length: {length}\r\n\r\n{body}")
+        format!(
+            "{method} /api/v3{path} HTTP/1.1\r\nHost: x\r\nX-Api-Key: \
+             {key}\r\n{rest}Content-Length: {length}\r\n\r\n{body}"
+        )
     };
-    let requests = [request("GET", &"{".repeat(300_000), ""), request("DELETE", "\0", ""), request("GET", "x", "Connection: close\r\n")];
+    let requests = [
+        request("GET", &"{".repeat(300_000), ""),
+        request("DELETE", "\0", ""),
+        request("GET", "x", "Connection: close\r\n"),
+    ];
     let answers = server.raw(requests.concat().as_bytes()).await;
     let rest = String::from_utf8_lossy(&answers.body);
-    let statuses: Vec<_> = rest.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+    let statuses: Vec<_> = rest
+        .split("HTTP/1.1 ")
+        .skip(1)
+        .map(|answer| &answer[..3])
+        .collect();
     assert_eq!((answers.status, statuses), (200, vec!["200", "404"]));
     server.stop().await;
 }
 
 #[tokio::test]
 async fn lists_are_found_without_their_slash() {
-    let server = TestServer::start_with(|config| config.base_url = "http://example.org/sub".parse().unwrap()).await;
+    let server = TestServer::start_with(|config| {
+        config.base_url = "http://example.org/sub".parse().unwrap()
+    })
+    .await;
     let check = server.create_check(json!({})).await;
     for path in [
         "/checks".to_owned(),
@@ -96,17 +170,33 @@ async fn lists_are_found_without_their_slash() {
         path(&check, "/flips"),
     ] {
         for (method, status) in [("GET", 200), ("HEAD", 200), ("OPTIONS", 204)] {
-            assert_eq!(server.api(method, &path, "").await.status, status, "{method} {path}");
+            assert_eq!(
+                server.api(method, &path, "").await.status,
+                status,
+                "{method} {path}"
+            );
         }
         for method in ["POST", "PUT", "DELETE", "TRACE"] {
             for prefix in ["", "/sub"] {
-                let answer = server.send(method, &format!("{prefix}/api/v2{path}?a=%20&b"), &[], b"{").await;
+                let answer = server
+                    .send(method, &format!("{prefix}/api/v2{path}?a=%20&b"), &[], b"{")
+                    .await;
                 let location = format!("/sub/api/v2{path}/?a=%20&b");
-                assert_eq!((answer.status, answer.header("Location")), (301, Some(location.as_str())), "{method} {path}");
+                assert_eq!(
+                    (answer.status, answer.header("Location")),
+                    (301, Some(location.as_str())),
+                    "{method} {path}"
+                );
             }
         }
     }
-    assert_eq!(server.send("POST", "/api/v3/checks", &[], b"").await.header("Location"), Some("/sub/api/v3/checks/"));
+    assert_eq!(
+        server
+            .send("POST", "/api/v3/checks", &[], b"")
+            .await
+            .header("Location"),
+        Some("/sub/api/v3/checks/")
+    );
     server.stop().await;
 }
 
@@ -138,12 +228,24 @@ async fn other_forms_of_a_path_are_unknown() {
         "/api/v3/checks/%00".to_owned(),
     ] {
         for method in ["GET", "POST", "DELETE"] {
-            let answer = server.keyed(&server.main.read_write_key, method, &path, "").await;
+            let answer = server
+                .keyed(&server.main.read_write_key, method, &path, "")
+                .await;
             assert_eq!(answer.status, 404, "{method} {path}: {answer:?}");
-            assert!(answer.json()["error"].is_string(), "{method} {path}: {answer:?}");
+            assert!(
+                answer.json()["error"].is_string(),
+                "{method} {path}: {answer:?}"
+            );
         }
     }
-    let answer = server.keyed(&server.main.read_write_key, "GET", &format!("/api/v3/checks/?{}", "x".repeat(9000)), "").await;
+    let answer = server
+        .keyed(
+            &server.main.read_write_key,
+            "GET",
+            &format!("/api/v3/checks/?{}", "x".repeat(9000)),
+            "",
+        )
+        .await;
     assert_eq!(answer.status, 414);
     assert!(answer.json()["error"].is_string());
     assert_eq!(server.now(&check).await["status"], "new");
@@ -152,14 +254,30 @@ async fn other_forms_of_a_path_are_unknown() {
 
 #[tokio::test]
 async fn addresses_in_answers_begin_with_the_base_url() {
-    let server = TestServer::start_with(|config| config.base_url = "https://example.org/sub/".parse().unwrap()).await;
+    let server = TestServer::start_with(|config| {
+        config.base_url = "https://example.org/sub/".parse().unwrap()
+    })
+    .await;
     for prefix in ["", "/sub"] {
-        let answer = server.keyed(&server.main.read_write_key, "POST", &format!("{prefix}/api/v3/checks/"), "").await;
+        let answer = server
+            .keyed(
+                &server.main.read_write_key,
+                "POST",
+                &format!("{prefix}/api/v3/checks/"),
+                "",
+            )
+            .await;
         assert_eq!(answer.status, 201);
         let check = answer.json();
         let uuid = super::text(&check, "uuid");
-        assert_eq!(check["ping_url"], format!("https://example.org/sub/ping/{uuid}"));
-        assert_eq!(check["pause_url"], format!("https://example.org/sub/api/v3/checks/{uuid}/pause"));
+        assert_eq!(
+            check["ping_url"],
+            format!("https://example.org/sub/ping/{uuid}")
+        );
+        assert_eq!(
+            check["pause_url"],
+            format!("https://example.org/sub/api/v3/checks/{uuid}/pause")
+        );
     }
     server.stop().await;
 }

@@ -1,4 +1,5 @@
-//! Addresses below `/api/overdue/v1`: who may ask, with which methods; the kinds of channel, and how a check's downtimes are told.
+//! Addresses below `/api/overdue/v1`: who may ask, with which methods; the kinds of channel, and
+//! how a check's downtimes are told.
 
 use overdue::domain::channel::ChannelKind;
 use serde_json::{Value, json};
@@ -12,9 +13,13 @@ const EXTENSION_PREFIX: &str = "/api/overdue/v1";
 async fn only_a_read_write_key_of_the_project_opens_anything() {
     let server = TestServer::start().await;
     let other = new_project(&server.handle, "other").await;
-    let (ours, theirs) = (server.channel(&server.main, "ours").await, server.channel(&other, "theirs").await);
+    let ours = server.channel(&server.main, "ours").await;
+    let theirs = server.channel(&other, "theirs").await;
     let check = server.create_check(json!({})).await;
-    let foreign = server.keyed(&other.read_write_key, "POST", "/api/v3/checks/", "").await.json();
+    let foreign = server
+        .keyed(&other.read_write_key, "POST", "/api/v3/checks/", "")
+        .await
+        .json();
     for (method, path, status) in [
         ("GET", "/kinds".to_owned(), 200),
         ("GET", "/channels".to_owned(), 200),
@@ -47,18 +52,43 @@ async fn only_a_read_write_key_of_the_project_opens_anything() {
         ("DELETE", format!("/channels/{ours}"), 200),
     ] {
         let path = format!("{EXTENSION_PREFIX}{path}");
-        for (key, error) in [("", "missing api key"), (&*server.main.read_only_key, "wrong api key"), (&*"X".repeat(32), "wrong api key")] {
+        for (key, error) in [
+            ("", "missing api key"),
+            (&*server.main.read_only_key, "wrong api key"),
+            (&*"X".repeat(32), "wrong api key"),
+        ] {
             let answer = server.keyed(key, method, &path, "").await;
             assert_eq!(answer.status, 401, "{method} {path}");
-            assert!(method == "HEAD" || answer.json() == json!({ "error": error }), "{method} {path}: {answer:?}");
+            assert!(
+                method == "HEAD" || answer.json() == json!({ "error": error }),
+                "{method} {path}: {answer:?}"
+            );
         }
-        let answer = server.keyed(&server.main.read_write_key, method, &path, "").await;
+        let answer = server
+            .keyed(&server.main.read_write_key, method, &path, "")
+            .await;
         assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
     }
-    assert!(server.handle.with_state(|state| state.project(other.id).unwrap().channels.len()) == 1);
+    assert!(
+        server
+            .handle
+            .with_state(|state| state.project(other.id).unwrap().channels.len())
+            == 1
+    );
     // Without the header the key stands in the body, of PUT as of POST.
     let body = json!({ "api_key": server.main.read_write_key, "after": 2 }).to_string();
-    assert_eq!(server.send("PUT", &format!("{EXTENSION_PREFIX}{}", path(&check, "/alerting")), &[], body.as_bytes()).await.status, 200);
+    assert_eq!(
+        server
+            .send(
+                "PUT",
+                &format!("{EXTENSION_PREFIX}{}", path(&check, "/alerting")),
+                &[],
+                body.as_bytes()
+            )
+            .await
+            .status,
+        200
+    );
     server.stop().await;
 }
 
@@ -69,35 +99,65 @@ async fn every_address_says_what_it_takes() {
     for (path, methods) in [
         ("/kinds".to_owned(), get),
         ("/channels".to_owned(), "GET, HEAD, POST, OPTIONS"),
-        (format!("/channels/{UNKNOWN}"), "GET, HEAD, PUT, DELETE, OPTIONS"),
+        (
+            format!("/channels/{UNKNOWN}"),
+            "GET, HEAD, PUT, DELETE, OPTIONS",
+        ),
         (format!("/channels/{UNKNOWN}/test"), "POST, OPTIONS"),
         (format!("/channels/{UNKNOWN}/enable"), "POST, OPTIONS"),
         (format!("/channels/{UNKNOWN}/deliveries"), get),
         (format!("/checks/{UNKNOWN}/deliveries"), get),
-        (format!("/checks/{UNKNOWN}/alerting"), "GET, HEAD, PUT, OPTIONS"),
+        (
+            format!("/checks/{UNKNOWN}/alerting"),
+            "GET, HEAD, PUT, OPTIONS",
+        ),
         ("/deliveries".to_owned(), get),
         ("/windows".to_owned(), "GET, HEAD, POST, OPTIONS"),
         (format!("/windows/{UNKNOWN}"), "GET, HEAD, DELETE, OPTIONS"),
     ] {
         for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
-            let answer = server.send(method, &format!("{EXTENSION_PREFIX}{path}"), &[], b"").await;
+            let answer = server
+                .send(method, &format!("{EXTENSION_PREFIX}{path}"), &[], b"")
+                .await;
             let status = match method {
                 "OPTIONS" => 204,
                 method if methods.split(", ").any(|one| one == method) => 401,
                 _ => 405,
             };
             assert_eq!(answer.status, status, "{method} {path}");
-            assert_eq!(answer.header("Access-Control-Allow-Methods"), Some(methods), "{method} {path}");
-            assert_eq!(answer.header("Allow"), (status == 405).then_some(methods), "{method} {path}");
+            assert_eq!(
+                answer.header("Access-Control-Allow-Methods"),
+                Some(methods),
+                "{method} {path}"
+            );
+            assert_eq!(
+                answer.header("Allow"),
+                (status == 405).then_some(methods),
+                "{method} {path}"
+            );
         }
     }
     // The addresses of Healthchecks take what they took.
     for path in ["/channels/".to_owned(), format!("/checks/{UNKNOWN}")] {
         assert_eq!(server.api("PUT", &path, "{}").await.status, 405, "{path}");
     }
-    refused(&server.api("POST", "/channels/", "{}").await, 405, "method not allowed");
-    for path in ["/", "/channels/", "/kinds/ntfy", "/channels/x", "/deliveries/1/retry"] {
-        assert_eq!(server.extension_api("GET", path, "").await.status, 404, "{path}");
+    refused(
+        &server.api("POST", "/channels/", "{}").await,
+        405,
+        "method not allowed",
+    );
+    for path in [
+        "/",
+        "/channels/",
+        "/kinds/ntfy",
+        "/channels/x",
+        "/deliveries/1/retry",
+    ] {
+        assert_eq!(
+            server.extension_api("GET", path, "").await.status,
+            404,
+            "{path}"
+        );
     }
     server.stop().await;
 }
@@ -110,14 +170,38 @@ async fn kinds_are_shown_with_what_can_be_set() {
     let shown = kinds["kinds"].as_array().unwrap();
     assert_eq!(shown.len(), ChannelKind::ALL.len());
     for (shown, kind) in shown.iter().zip(ChannelKind::ALL) {
-        assert_eq!((text(shown, "name"), text(shown, "title")), (kind.name, kind.title));
-        let keys: Vec<_> = shown["fields"].as_array().unwrap().iter().map(|field| text(field, "key")).collect();
-        let all: Vec<_> = kind.fields.iter().chain(kind.common_fields()).map(|field| field.key).collect();
-        assert_eq!((keys, &shown["operators_only"]), (all, &json!(kind.operator_only)), "{}", kind.name);
+        assert_eq!(
+            (text(shown, "name"), text(shown, "title")),
+            (kind.name, kind.title)
+        );
+        let keys: Vec<_> = shown["fields"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|field| text(field, "key"))
+            .collect();
+        let all: Vec<_> = kind
+            .fields
+            .iter()
+            .chain(kind.common_fields())
+            .map(|field| field.key)
+            .collect();
+        assert_eq!(
+            (keys, &shown["operators_only"]),
+            (all, &json!(kind.operator_only)),
+            "{}",
+            kind.name
+        );
     }
     let field = |kind: &str, key: &str| -> Value {
         let kind = shown.iter().find(|one| one["name"] == kind).unwrap();
-        kind["fields"].as_array().unwrap().iter().find(|one| one["key"] == key).unwrap().clone()
+        kind["fields"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["key"] == key)
+            .unwrap()
+            .clone()
     };
     let token = json!({
         "key": "token", "form": "secret", "least": 1, "most": 200, "need": "optional", "default": null, "help": "access token (tk_...)",
@@ -129,29 +213,66 @@ async fn kinds_are_shown_with_what_can_be_set() {
         "help": "1 to 5 for down; 0: do not send", "secret": false, "operators_only": false
     });
     assert_eq!(field("ntfy", "priority"), priority);
-    assert_eq!(field("ntfy", "send")["choices"], json!(["down", "up", "down,up"]));
-    assert_eq!((&field("ntfy", "topic")["need"], &field("sms", "account")["need"]), (&json!("required"), &json!("required")));
+    assert_eq!(
+        field("ntfy", "send")["choices"],
+        json!(["down", "up", "down,up"])
+    );
+    assert_eq!(
+        (
+            &field("ntfy", "topic")["need"],
+            &field("sms", "account")["need"]
+        ),
+        (&json!("required"), &json!("required"))
+    );
     assert_eq!(field("webhook", "method")["need"], "derived");
-    assert_eq!((&field("ntfy", "tls-pin")["operators_only"], &field("webhook", "header.NAME")["secret"]), (&json!(true), &json!(true)));
+    assert_eq!(
+        (
+            &field("ntfy", "tls-pin")["operators_only"],
+            &field("webhook", "header.NAME")["secret"]
+        ),
+        (&json!(true), &json!(true))
+    );
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_check_says_when_it_is_told_and_may_be_set() {
     let server = TestServer::start().await;
-    let check = server.create_check(json!({ "timeout": 60, "grace": 60 })).await;
+    let check = server
+        .create_check(json!({ "timeout": 60, "grace": 60 }))
+        .await;
     let address = path(&check, "/alerting");
     let quiet = |after: u8| json!({ "after": after, "parents": [], "telling": "quiet", "until": null, "why": null, "unnotified": "it has no channel" });
-    assert_eq!(server.extension_api("GET", &address, "").await.json(), quiet(1));
-    for (body, after) in [(r#"{"after": 100}"#, 100), ("", 100), (r#"{"after": 2, "parents": []}"#, 2)] {
+    assert_eq!(
+        server.extension_api("GET", &address, "").await.json(),
+        quiet(1)
+    );
+    for (body, after) in [
+        (r#"{"after": 100}"#, 100),
+        ("", 100),
+        (r#"{"after": 2, "parents": []}"#, 2),
+    ] {
         let answer = server.extension_api("PUT", &address, body).await;
-        assert_eq!((answer.status, answer.json()), (200, quiet(after)), "{body}");
+        assert_eq!(
+            (answer.status, answer.json()),
+            (200, quiet(after)),
+            "{body}"
+        );
     }
     let number = "json validation error: after is not a number";
     for (body, message) in [
-        (r#"{"after": 0}"#, "after is wrong: give a number of failures from 1 to 100"),
-        (r#"{"after": 101}"#, "after is wrong: give a number of failures from 1 to 100"),
-        (r#"{"after": 99999999999999999999}"#, "json validation error: after is too large"),
+        (
+            r#"{"after": 0}"#,
+            "after is wrong: give a number of failures from 1 to 100",
+        ),
+        (
+            r#"{"after": 101}"#,
+            "after is wrong: give a number of failures from 1 to 100",
+        ),
+        (
+            r#"{"after": 99999999999999999999}"#,
+            "json validation error: after is too large",
+        ),
         (r#"{"after": -1}"#, number),
         (r#"{"after": 1.0}"#, number),
         (r#"{"after": "1"}"#, number),
@@ -159,7 +280,11 @@ async fn a_check_says_when_it_is_told_and_may_be_set() {
         (r#"{"after": "#, "could not parse request body"),
         ("[]", "json validation error: value is not an object"),
     ] {
-        refused(&server.extension_api("PUT", &address, body).await, 400, message);
+        refused(
+            &server.extension_api("PUT", &address, body).await,
+            400,
+            message,
+        );
     }
     server.ping(&check, "").await;
     server.ping(&check, "/fail").await;
@@ -170,28 +295,79 @@ async fn a_check_says_when_it_is_told_and_may_be_set() {
         json!({ "after": 2, "parents": [], "telling": "due", "until": "2026-11-20T10:02:00+00:00", "why": "failures", "unnotified": "it has no channel" })
     );
     server.ping(&check, "/fail").await;
-    assert_eq!(server.extension_api("GET", &address, "").await.json()["telling"], "unheard");
+    assert_eq!(
+        server.extension_api("GET", &address, "").await.json()["telling"],
+        "unheard"
+    );
     server.ping(&check, "").await;
-    assert_eq!(server.extension_api("GET", &address, "").await.json(), quiet(2));
+    assert_eq!(
+        server.extension_api("GET", &address, "").await.json(),
+        quiet(2)
+    );
 
     let router = server.create_check(json!({})).await;
     let foreign = new_project(&server.handle, "other").await;
-    let foreign = server.keyed(&foreign.read_write_key, "POST", "/api/v3/checks/", "").await.json();
+    let foreign = server
+        .keyed(&foreign.read_write_key, "POST", "/api/v3/checks/", "")
+        .await
+        .json();
     let body = |uuids: &[&Value]| json!({ "parents": uuids }).to_string();
     let uuid = |check: &Value| check["uuid"].clone();
     let [own, above, theirs] = [&check, &router, &foreign].map(uuid);
-    let set = server.extension_api("PUT", &address, &body(&[&above, &above])).await;
-    assert_eq!((set.status, set.json()["parents"].clone()), (200, json!([above])), "{set:?}");
+    let set = server
+        .extension_api("PUT", &address, &body(&[&above, &above]))
+        .await;
+    assert_eq!(
+        (set.status, set.json()["parents"].clone()),
+        (200, json!([above])),
+        "{set:?}"
+    );
     for (of, body, message) in [
-        (&check, r#"{"parents": "x"}"#.to_owned(), "json validation error: parents is not an array"),
-        (&check, r#"{"parents": [1]}"#.to_owned(), "json validation error: an item in 'parents' has unexpected value"),
-        (&check, body(&[&json!("x")]), "parents is wrong: a parent is no check of the same project"),
-        (&check, body(&[&theirs]), "a parent is no check of the same project"),
-        (&check, body(&vec![&above; 101]), "parents is wrong: a check has at most 8 parents"),
-        (&router, body(&[&own]), "the check would be a parent of itself"),
+        (
+            &check,
+            r#"{"parents": "x"}"#.to_owned(),
+            "json validation error: parents is not an array",
+        ),
+        (
+            &check,
+            r#"{"parents": [1]}"#.to_owned(),
+            "json validation error: an item in 'parents' has unexpected value",
+        ),
+        (
+            &check,
+            body(&[&json!("x")]),
+            "parents is wrong: a parent is no check of the same project",
+        ),
+        (
+            &check,
+            body(&[&theirs]),
+            "a parent is no check of the same project",
+        ),
+        (
+            &check,
+            body(&vec![&above; 101]),
+            "parents is wrong: a check has at most 8 parents",
+        ),
+        (
+            &router,
+            body(&[&own]),
+            "the check would be a parent of itself",
+        ),
     ] {
-        refused(&server.extension_api("PUT", &path(of, "/alerting"), &body).await, 400, message);
+        refused(
+            &server
+                .extension_api("PUT", &path(of, "/alerting"), &body)
+                .await,
+            400,
+            message,
+        );
     }
-    assert_eq!(server.extension_api("PUT", &address, &body(&[])).await.json(), quiet(2));
+    assert_eq!(
+        server
+            .extension_api("PUT", &address, &body(&[]))
+            .await
+            .json(),
+        quiet(2)
+    );
     server.stop().await;
 }

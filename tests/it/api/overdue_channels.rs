@@ -31,24 +31,43 @@ impl TestServer {
     fn stored(&self, uuid: &str) -> StoredChannel {
         self.handle.with_state(|state| {
             let channels = &state.project(self.main.id).unwrap().channels;
-            let channel = channels.values().find(|channel| channel.uuid.to_string() == uuid).unwrap();
-            let settings = channel.settings.pairs().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-            StoredChannel { id: channel.id, settings, operator: channel.set_by_operator }
+            let channel = channels
+                .values()
+                .find(|channel| channel.uuid.to_string() == uuid)
+                .unwrap();
+            let settings = channel
+                .settings
+                .pairs()
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect();
+            StoredChannel {
+                id: channel.id,
+                settings,
+                operator: channel.set_by_operator,
+            }
         })
     }
 
     /// Makes a channel over the API and gives its address.
     async fn create_channel(&self, body: Value) -> String {
-        let answer = self.extension_api("POST", "/channels", &body.to_string()).await;
+        let answer = self
+            .extension_api("POST", "/channels", &body.to_string())
+            .await;
         assert_eq!(answer.status, 201, "{answer:?}");
         text(&answer.json(), "id").to_owned()
     }
 
     /// Makes a channel as whoever has the server does.
     async fn create_operator_channel(&self, kind: &str, pairs: &[(&str, &str)]) -> String {
-        let settings = ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied()).unwrap();
+        let settings =
+            ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied())
+                .unwrap();
         let name = ChannelName::parse("").unwrap();
-        channel::create(&self.handle, self.main.id, name, settings).await.unwrap().uuid.to_string()
+        channel::create(&self.handle, self.main.id, name, settings)
+            .await
+            .unwrap()
+            .uuid
+            .to_string()
     }
 
     async fn done(&self, command: Command) {
@@ -60,14 +79,27 @@ impl TestServer {
 async fn what_is_probably_not_meant_is_said_and_done() {
     let server = TestServer::start().await;
     let settings = json!({ "url": "https://contoso.webhook.office.com/webhookb2/a" });
-    let answer =
-        server.extension_api("POST", "/channels", &json!({ "kind": "msteamsw", "name": "teams", "settings": settings }).to_string()).await;
+    let answer = server
+        .extension_api(
+            "POST",
+            "/channels",
+            &json!({ "kind": "msteamsw", "name": "teams", "settings": settings }).to_string(),
+        )
+        .await;
     let made = answer.json();
     assert_eq!(answer.status, 201, "{answer:?}");
-    let warning = "url is that of an old connector of Office 365, which Microsoft switches off; make a workflow and give its URL";
+    let warning = "url is that of an old connector of Office 365, which Microsoft switches off; \
+                   make a workflow and give its URL";
     assert_eq!(made["warnings"], json!([warning]));
     let address = format!("/channels/{}", text(&made, "id"));
-    let changed = server.extension_api("PUT", &address, r#"{"settings": {"url": "https://example.org/workflows/abc"}}"#).await.json();
+    let changed = server
+        .extension_api(
+            "PUT",
+            &address,
+            r#"{"settings": {"url": "https://example.org/workflows/abc"}}"#,
+        )
+        .await
+        .json();
     assert_eq!(changed["warnings"], json!([]));
     server.stop().await;
 }
@@ -76,8 +108,13 @@ async fn what_is_probably_not_meant_is_said_and_done() {
 async fn a_channel_is_made_shown_changed_and_removed() {
     let server = TestServer::start().await;
     let settings = json!({ "url": "https://ntfy.example", "topic": "a", "token": "tk_1" });
-    let answer =
-        server.extension_api("POST", "/channels", &json!({ "kind": "ntfy", "name": "Žofie", "settings": settings }).to_string()).await;
+    let answer = server
+        .extension_api(
+            "POST",
+            "/channels",
+            &json!({ "kind": "ntfy", "name": "Žofie", "settings": settings }).to_string(),
+        )
+        .await;
     let made = answer.json();
     let id = text(&made, "id").to_owned();
     let mut shown = json!({
@@ -87,22 +124,55 @@ async fn a_channel_is_made_shown_changed_and_removed() {
     });
     assert_eq!((answer.status, &made), (201, &shown));
     let address = format!("/channels/{id}");
-    assert_eq!(server.extension_api("GET", &address, "").await.json(), shown);
-    assert_eq!(server.extension_api("GET", "/channels", "").await.json(), json!({ "channels": [shown] }));
+    assert_eq!(
+        server.extension_api("GET", &address, "").await.json(),
+        shown
+    );
+    assert_eq!(
+        server.extension_api("GET", "/channels", "").await.json(),
+        json!({ "channels": [shown] })
+    );
     // The list of Healthchecks keeps its three members.
-    assert_eq!(server.api("GET", "/channels/", "").await.json(), json!({ "channels": [{ "id": id, "name": "Žofie", "kind": "ntfy" }] }));
+    assert_eq!(
+        server.api("GET", "/channels/", "").await.json(),
+        json!({ "channels": [{ "id": id, "name": "Žofie", "kind": "ntfy" }] })
+    );
     shown["name"] = json!("");
-    assert_eq!(server.extension_api("PUT", &address, r#"{"name": ""}"#).await.json(), shown, "what is not named stays");
-    let answer = server.extension_api("PUT", &address, r#"{"kind": "ntfy", "settings": {"topic": "b", "priority": "0"}}"#).await;
-    shown["settings"] = json!({ "priority": "0", "priority-up": "3", "topic": "b", "url": "https://ntfy.sh" });
-    assert_eq!((answer.status, answer.json()), (200, shown.clone()), "settings take the place of all");
+    assert_eq!(
+        server
+            .extension_api("PUT", &address, r#"{"name": ""}"#)
+            .await
+            .json(),
+        shown,
+        "what is not named stays"
+    );
+    let answer = server
+        .extension_api(
+            "PUT",
+            &address,
+            r#"{"kind": "ntfy", "settings": {"topic": "b", "priority": "0"}}"#,
+        )
+        .await;
+    shown["settings"] =
+        json!({ "priority": "0", "priority-up": "3", "topic": "b", "url": "https://ntfy.sh" });
+    assert_eq!(
+        (answer.status, answer.json()),
+        (200, shown.clone()),
+        "settings take the place of all"
+    );
     let check = server.create_check(json!({ "channels": "*" })).await;
     assert_eq!(check["channels"], id);
     let answer = server.extension_api("DELETE", &address, "").await;
     assert_eq!((answer.status, answer.json()), (200, shown));
-    assert_eq!(server.extension_api("DELETE", &address, "").await.status, 404);
     assert_eq!(
-        (&server.now(&check).await["channels"], server.extension_api("GET", "/channels", "").await.json()),
+        server.extension_api("DELETE", &address, "").await.status,
+        404
+    );
+    assert_eq!(
+        (
+            &server.now(&check).await["channels"],
+            server.extension_api("GET", "/channels", "").await.json()
+        ),
         (&json!(""), json!({ "channels": [] }))
     );
     server.stop().await;
@@ -113,7 +183,8 @@ async fn what_is_wrong_is_said_and_changes_nothing() {
     let server = TestServer::start().await;
     let id =
         server.create_channel(json!({ "kind": "webhook", "settings": { "down-url": "https://a.example/", "header.key": "secret" } })).await;
-    let (address, before) = (format!("/channels/{id}"), server.changes());
+    let address = format!("/channels/{id}");
+    let before = server.changes();
     let long = "x".repeat(201);
     let invalid = "json validation error: ";
     for (body, message) in [
@@ -146,11 +217,11 @@ async fn what_is_wrong_is_said_and_changes_nothing() {
         ),
         (
             r#"{"kind": "webhook", "settings": {"down-url": "http://a/", "header.Key": "1", "header.key": "2"}}"#,
-            "settings of kind webhook: \"header.key\" is given twice, upper and lower case being the same; give it once".into(),
+            r#"settings of kind webhook: "header.key" is given twice, upper and lower case being the same; give it once"#.into(),
         ),
         (
             r#"{"kind": "ntfy", "settings": {"topic": "a", "token": "***"}}"#,
-            "settings of kind ntfy: \"token\" is ***, which stands for a stored value, and none is stored; give the value".into(),
+            r#"settings of kind ntfy: "token" is ***, which stands for a stored value, and none is stored; give the value"#.into(),
         ),
         // What only whoever has the server may set.
         (
@@ -166,19 +237,33 @@ async fn what_is_wrong_is_said_and_changes_nothing() {
     }
     let pin = json!({ "settings": { "down-url": "https://a.example/", "tls-pin": format!("sha256:{}", "0".repeat(64)) } }).to_string();
     for (body, message) in [
-        (r#"{"kind": "ntfy"}"#, "the channel is of kind webhook and stays so; make another channel"),
-        (r#"{"settings": {}}"#, "settings of kind webhook: there is no URL; give down-url=URL, up-url=URL or both"),
-        (&*pin, "settings of kind webhook: tls-pin is set by the operator of the server alone; leave it out, or use overdue channel set"),
+        (
+            r#"{"kind": "ntfy"}"#,
+            "the channel is of kind webhook and stays so; make another channel",
+        ),
+        (
+            r#"{"settings": {}}"#,
+            "settings of kind webhook: there is no URL; give down-url=URL, up-url=URL or both",
+        ),
+        (
+            &*pin,
+            "settings of kind webhook: tls-pin is set by the operator of the server alone; leave \
+             it out, or use overdue channel set",
+        ),
         (
             r#"{"settings": {"down-url": "https://b.example/", "header.key": "***"}}"#,
-            "settings of kind webhook: down-url names another server, which gets no stored secret; give \"header.key\" anew, not ***",
+            r#"settings of kind webhook: down-url names another server, which gets no stored secret; give "header.key" anew, not ***"#,
         ),
         (
             r#"{"name": "x", "settings": {"down-url": "https://a.example/", "up-url": "https://b.example/", "header.key": "***"}}"#,
-            "settings of kind webhook: up-url names another server, which gets no stored secret; give \"header.key\" anew, not ***",
+            r#"settings of kind webhook: up-url names another server, which gets no stored secret; give "header.key" anew, not ***"#,
         ),
     ] {
-        refused(&server.extension_api("PUT", &address, body).await, 400, message);
+        refused(
+            &server.extension_api("PUT", &address, body).await,
+            400,
+            message,
+        );
     }
     assert_eq!(server.changes(), before);
     server.stop().await;
@@ -193,12 +278,29 @@ async fn a_mask_keeps_a_secret_and_a_new_server_needs_it_anew() {
     let mut shown = server.extension_api("GET", &address, "").await.json()["settings"].clone();
     assert_eq!(shown["header.key"], "***");
     shown["down-url"] = json!("https://a.example/y");
-    let answer = server.extension_api("PUT", &address, &json!({ "settings": shown }).to_string()).await;
+    let answer = server
+        .extension_api("PUT", &address, &json!({ "settings": shown }).to_string())
+        .await;
     assert_eq!((answer.status, &answer.json()["settings"]), (200, &shown));
-    let value = |key: &str| server.stored(&id).settings.into_iter().find(|(own, _)| own == key).unwrap().1;
-    assert_eq!((value("header.key"), value("down-url")), ("first".to_owned(), "https://a.example/y".to_owned()));
-    let body = json!({ "settings": { "down-url": "https://b.example/", "header.key": "second" } }).to_string();
-    assert_eq!(server.extension_api("PUT", &address, &body).await.status, 200);
+    let value = |key: &str| {
+        server
+            .stored(&id)
+            .settings
+            .into_iter()
+            .find(|(own, _)| own == key)
+            .unwrap()
+            .1
+    };
+    assert_eq!(
+        (value("header.key"), value("down-url")),
+        ("first".to_owned(), "https://a.example/y".to_owned())
+    );
+    let body = json!({ "settings": { "down-url": "https://b.example/", "header.key": "second" } })
+        .to_string();
+    assert_eq!(
+        server.extension_api("PUT", &address, &body).await.status,
+        200
+    );
     assert_eq!(value("header.key"), "second");
     server.stop().await;
 }
@@ -206,44 +308,111 @@ async fn a_mask_keeps_a_secret_and_a_new_server_needs_it_anew() {
 #[tokio::test]
 async fn settings_that_the_api_gives_are_no_longer_the_operators() {
     let server = TestServer::start().await;
-    let hook = server.create_operator_channel("webhook", &[("down-url", "http://127.0.0.1/"), ("header.key", "secret")]).await;
-    let file = server.create_operator_channel("ntfy", &[("topic", "a"), ("token-file", "/run/token")]).await;
-    let shell = server.create_operator_channel("shell", &[("down-command", "true")]).await;
+    let hook = server
+        .create_operator_channel(
+            "webhook",
+            &[("down-url", "http://127.0.0.1/"), ("header.key", "secret")],
+        )
+        .await;
+    let file = server
+        .create_operator_channel("ntfy", &[("topic", "a"), ("token-file", "/run/token")])
+        .await;
+    let shell = server
+        .create_operator_channel("shell", &[("down-command", "true")])
+        .await;
     for id in [&hook, &file, &shell] {
         let address = format!("/channels/{id}");
         let shown = server.extension_api("GET", &address, "").await.json();
         // A name is no setting, and settings that stay what they are were not changed.
-        let body = json!({ "name": "new", "kind": shown["kind"], "settings": shown["settings"] }).to_string();
+        let body = json!({ "name": "new", "kind": shown["kind"], "settings": shown["settings"] })
+            .to_string();
         let answer = server.extension_api("PUT", &address, &body).await;
-        assert_eq!((answer.status, &answer.json()["name"], server.stored(id).operator), (200, &json!("new"), true), "{answer:?}");
+        assert_eq!(
+            (
+                answer.status,
+                &answer.json()["name"],
+                server.stored(id).operator
+            ),
+            (200, &json!("new"), true),
+            "{answer:?}"
+        );
     }
     let put = async |id: &str, settings: Value| {
-        server.extension_api("PUT", &format!("/channels/{id}"), &json!({ "settings": settings }).to_string()).await
+        server
+            .extension_api(
+                "PUT",
+                &format!("/channels/{id}"),
+                &json!({ "settings": settings }).to_string(),
+            )
+            .await
     };
-    assert_eq!(put(&shell, json!({ "down-command": "false" })).await.status, 400);
-    assert_eq!(put(&file, json!({ "topic": "b", "token-file": "/run/token" })).await.status, 400);
+    assert_eq!(
+        put(&shell, json!({ "down-command": "false" })).await.status,
+        400
+    );
+    assert_eq!(
+        put(&file, json!({ "topic": "b", "token-file": "/run/token" }))
+            .await
+            .status,
+        400
+    );
     assert!(server.stored(&shell).operator && server.stored(&file).operator);
-    assert_eq!(put(&file, json!({ "topic": "b" })).await.json()["operator"], false);
-    let answer = put(&hook, json!({ "down-url": "http://127.0.0.1/admin", "header.key": "***" })).await;
-    assert_eq!((answer.json()["operator"].clone(), server.stored(&hook).operator), (json!(false), false));
-    let given = SettingsUpdate::replace_all(vec![("down-url".to_owned(), "http://127.0.0.1/".to_owned())]);
-    channel::update(&server.handle, server.stored(&hook).id, None, Some(given)).await.unwrap();
-    assert!(server.stored(&hook).operator, "whoever gave the settings last");
+    assert_eq!(
+        put(&file, json!({ "topic": "b" })).await.json()["operator"],
+        false
+    );
+    let answer = put(
+        &hook,
+        json!({ "down-url": "http://127.0.0.1/admin", "header.key": "***" }),
+    )
+    .await;
+    assert_eq!(
+        (
+            answer.json()["operator"].clone(),
+            server.stored(&hook).operator
+        ),
+        (json!(false), false)
+    );
+    let given = SettingsUpdate::replace_all(vec![(
+        "down-url".to_owned(),
+        "http://127.0.0.1/".to_owned(),
+    )]);
+    channel::update(&server.handle, server.stored(&hook).id, None, Some(given))
+        .await
+        .unwrap();
+    assert!(
+        server.stored(&hook).operator,
+        "whoever gave the settings last"
+    );
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_channel_shows_how_it_fares() {
     let server = TestServer::start().await;
-    let id = server.create_channel(json!({ "kind": "webhook", "settings": { "down-url": "https://a.example/" } })).await;
-    let (address, channel) = (format!("/channels/{id}"), server.stored(&id).id);
+    let id = server
+        .create_channel(
+            json!({ "kind": "webhook", "settings": { "down-url": "https://a.example/" } }),
+        )
+        .await;
+    let address = format!("/channels/{id}");
+    let channel = server.stored(&id).id;
     let check = server.create_check(json!({ "channels": "*" })).await;
     let health = async || {
         let shown = server.extension_api("GET", &address, "").await.json();
-        ["status", "last_error", "failing_since", "last_delivered", "waiting"].map(|name| shown[name].clone())
+        [
+            "status",
+            "last_error",
+            "failing_since",
+            "last_delivered",
+            "waiting",
+        ]
+        .map(|name| shown[name].clone())
     };
     server.ping(&check, "/fail").await;
-    let row = server.handle.with_state(|state| state.outbox.rows().next().unwrap().number);
+    let row = server
+        .handle
+        .with_state(|state| state.outbox.rows().next().unwrap().number);
     server.done(Command::BeginDeliveries(vec![row], None)).await;
     let report = |sent| {
         Command::RecordDeliveryReports(vec![DeliveryReport {
@@ -256,27 +425,97 @@ async fn a_channel_shows_how_it_fares() {
             status: 503,
         }])
     };
-    server.done(report(SendResult::Retry { reason: "it answered 503".into(), may_have_arrived: false })).await;
+    server
+        .done(report(SendResult::Retry {
+            reason: "it answered 503".into(),
+            may_have_arrived: false,
+        }))
+        .await;
     let since = "2026-11-20T10:00:00+00:00";
-    assert_eq!(health().await, [json!("failing"), json!("it answered 503"), json!(since), Value::Null, json!(1)]);
+    assert_eq!(
+        health().await,
+        [
+            json!("failing"),
+            json!("it answered 503"),
+            json!(since),
+            Value::Null,
+            json!(1)
+        ]
+    );
     server.clock.advance_secs(60);
     server.done(Command::BeginDeliveries(vec![row], None)).await;
     server.done(report(SendResult::Delivered)).await;
     let delivered = "2026-11-20T10:01:00+00:00";
-    assert_eq!(health().await, [json!("ok"), Value::Null, Value::Null, json!(delivered), json!(0)]);
-    let disable = || Command::DisableChannel { channel, reason: "it answered 410".into() };
+    assert_eq!(
+        health().await,
+        [
+            json!("ok"),
+            Value::Null,
+            Value::Null,
+            json!(delivered),
+            json!(0)
+        ]
+    );
+    let disable = || Command::DisableChannel {
+        channel,
+        reason: "it answered 410".into(),
+    };
     server.done(disable()).await;
-    assert_eq!(health().await[..2], [json!("disabled"), json!("it answered 410")]);
-    assert_eq!(server.extension_api("PUT", &address, r#"{"name": "x"}"#).await.json()["status"], "disabled");
-    let enabled = server.extension_api("POST", &format!("{address}/enable"), "").await;
-    assert_eq!((enabled.status, &enabled.json()["status"], &enabled.json()["last_delivered"]), (200, &json!("ok"), &json!(delivered)));
+    assert_eq!(
+        health().await[..2],
+        [json!("disabled"), json!("it answered 410")]
+    );
+    assert_eq!(
+        server
+            .extension_api("PUT", &address, r#"{"name": "x"}"#)
+            .await
+            .json()["status"],
+        "disabled"
+    );
+    let enabled = server
+        .extension_api("POST", &format!("{address}/enable"), "")
+        .await;
+    assert_eq!(
+        (
+            enabled.status,
+            &enabled.json()["status"],
+            &enabled.json()["last_delivered"]
+        ),
+        (200, &json!("ok"), &json!(delivered))
+    );
     // Other settings are another channel to whoever sends.
     server.done(disable()).await;
-    let changed = server.extension_api("PUT", &address, r#"{"settings": {"down-url": "https://b.example/"}}"#).await.json();
-    assert_eq!((&changed["status"], &changed["last_error"]), (&json!("untested"), &Value::Null), "nothing was sent with these");
-    server.done(Command::RecordChannelTest(DeliveryReport::of_test(channel, SendResult::Failed("it answered 404".into()), 404))).await;
-    assert_eq!(health().await[..2], [json!("test failed"), json!("it answered 404")]);
-    server.done(Command::RecordChannelTest(DeliveryReport::of_test(channel, SendResult::Delivered, 200))).await;
+    let changed = server
+        .extension_api(
+            "PUT",
+            &address,
+            r#"{"settings": {"down-url": "https://b.example/"}}"#,
+        )
+        .await
+        .json();
+    assert_eq!(
+        (&changed["status"], &changed["last_error"]),
+        (&json!("untested"), &Value::Null),
+        "nothing was sent with these"
+    );
+    server
+        .done(Command::RecordChannelTest(DeliveryReport::of_test(
+            channel,
+            SendResult::Failed("it answered 404".into()),
+            404,
+        )))
+        .await;
+    assert_eq!(
+        health().await[..2],
+        [json!("test failed"), json!("it answered 404")]
+    );
+    server
+        .done(Command::RecordChannelTest(DeliveryReport::of_test(
+            channel,
+            SendResult::Delivered,
+            200,
+        )))
+        .await;
     assert_eq!(health().await[..2], [json!("ok"), Value::Null]);
     server.stop().await;
 }
@@ -284,11 +523,22 @@ async fn a_channel_shows_how_it_fares() {
 #[tokio::test]
 async fn a_test_is_answered_when_it_has_come_back() {
     let server = TestServer::start().await;
-    let id = server.create_channel(json!({ "kind": "ntfy", "settings": { "topic": "a" } })).await;
-    let group = server.create_channel(json!({ "kind": "group", "settings": { "channels": id } })).await;
+    let id = server
+        .create_channel(json!({ "kind": "ntfy", "settings": { "topic": "a" } }))
+        .await;
+    let group = server
+        .create_channel(json!({ "kind": "group", "settings": { "channels": id } }))
+        .await;
     let address = format!("/channels/{id}/test");
     // As many of the project as may wait already do.
-    let waiting: Vec<_> = (0..8).map(|_| server.handle.request_channel_test(server.stored(&id).id, false).unwrap()).collect();
+    let waiting: Vec<_> = (0..8)
+        .map(|_| {
+            server
+                .handle
+                .request_channel_test(server.stored(&id).id, false)
+                .unwrap()
+        })
+        .collect();
     assert_eq!(server.extension_api("POST", &address, "").await.status, 503);
     drop(waiting);
     while server.handle.next_channel_test().is_some() {}
@@ -318,16 +568,37 @@ async fn a_test_is_answered_when_it_has_come_back() {
     let delivered = json!({ "delivered": true, "millis": 212, "status": null, "error": null });
     for body in ["", "null", "[]", "{}", r#"{"event": "down"}"#] {
         let answer = ask(body).await;
-        assert_eq!((answer.status, answer.json()), (200, delivered.clone()), "{body}");
+        assert_eq!(
+            (answer.status, answer.json()),
+            (200, delivered.clone()),
+            "{body}"
+        );
     }
-    let failed = json!({ "delivered": false, "millis": 212, "status": 503, "error": "it answered 503" });
+    let failed =
+        json!({ "delivered": false, "millis": 212, "status": 503, "error": "it answered 503" });
     assert_eq!(ask(r#"{"event": "up"}"#).await.json(), failed);
     for body in [r#"{"event": "closed"}"#, r#"{"event": true}"#] {
-        refused(&server.extension_api("POST", &address, body).await, 400, "json validation error: event has unexpected value");
+        refused(
+            &server.extension_api("POST", &address, body).await,
+            400,
+            "json validation error: event has unexpected value",
+        );
     }
-    let answer = server.extension_api("POST", &format!("/channels/{group}/test"), "").await;
-    refused(&answer, 400, "nothing is sent to a group itself; test the channels in it");
-    assert_eq!(server.extension_api("POST", &format!("/channels/{UNKNOWN}/test"), "").await.status, 404);
+    let answer = server
+        .extension_api("POST", &format!("/channels/{group}/test"), "")
+        .await;
+    refused(
+        &answer,
+        400,
+        "nothing is sent to a group itself; test the channels in it",
+    );
+    assert_eq!(
+        server
+            .extension_api("POST", &format!("/channels/{UNKNOWN}/test"), "")
+            .await
+            .status,
+        404
+    );
     server.stop().await;
 }
 
@@ -348,17 +619,50 @@ async fn channels_of_the_api_do_not_reach_the_server_itself() {
     notify::start(server.handle.clone(), config, stopped).unwrap();
     let receiver = Receiver::start([ResponseAction::status(202)]).await;
     let url = format!("http://{}/hook", receiver.address);
-    let operators = server.create_operator_channel("webhook", &[("down-url", &url)]).await;
-    let answer = server.extension_api("POST", &format!("/channels/{operators}/test"), "").await.json();
-    assert_eq!((&answer["delivered"], &answer["status"], &answer["error"]), (&json!(true), &json!(202), &Value::Null), "{answer}");
-    let ours = server.create_channel(json!({ "kind": "webhook", "settings": { "down-url": url } })).await;
-    let answer = server.extension_api("POST", &format!("/channels/{ours}/test"), "").await.json();
-    assert_eq!((&answer["delivered"], &answer["status"]), (&json!(false), &Value::Null), "{answer}");
-    assert!(text(&answer, "error").contains("a loopback address"), "{answer}");
+    let operators = server
+        .create_operator_channel("webhook", &[("down-url", &url)])
+        .await;
+    let answer = server
+        .extension_api("POST", &format!("/channels/{operators}/test"), "")
+        .await
+        .json();
+    assert_eq!(
+        (&answer["delivered"], &answer["status"], &answer["error"]),
+        (&json!(true), &json!(202), &Value::Null),
+        "{answer}"
+    );
+    let ours = server
+        .create_channel(json!({ "kind": "webhook", "settings": { "down-url": url } }))
+        .await;
+    let answer = server
+        .extension_api("POST", &format!("/channels/{ours}/test"), "")
+        .await
+        .json();
+    assert_eq!(
+        (&answer["delivered"], &answer["status"]),
+        (&json!(false), &Value::Null),
+        "{answer}"
+    );
+    assert!(
+        text(&answer, "error").contains("a loopback address"),
+        "{answer}"
+    );
     // Changing what the operator has made takes its reach away.
     let body = json!({ "settings": { "down-url": format!("{url}/admin") } }).to_string();
-    assert_eq!(server.extension_api("PUT", &format!("/channels/{operators}"), &body).await.status, 200);
-    assert_eq!(server.extension_api("POST", &format!("/channels/{operators}/test"), "").await.json()["delivered"], false);
+    assert_eq!(
+        server
+            .extension_api("PUT", &format!("/channels/{operators}"), &body)
+            .await
+            .status,
+        200
+    );
+    assert_eq!(
+        server
+            .extension_api("POST", &format!("/channels/{operators}/test"), "")
+            .await
+            .json()["delivered"],
+        false
+    );
     assert_eq!(receiver.seen().len(), 1);
     server.stop().await;
 }
@@ -366,18 +670,35 @@ async fn channels_of_the_api_do_not_reach_the_server_itself() {
 #[tokio::test]
 async fn the_api_makes_no_more_channels_than_a_thousand() {
     let server = TestServer::start().await;
-    let settings = ChannelSettings::parse(ChannelKind::from_name("ntfy").unwrap(), [("topic", "a")]).unwrap();
+    let settings =
+        ChannelSettings::parse(ChannelKind::from_name("ntfy").unwrap(), [("topic", "a")]).unwrap();
     let new = |operator| {
-        let (uuid, name) = (server.handle.random().uuid(), ChannelName::parse("").unwrap());
-        let channel = NewChannel { uuid, project: server.main.id, name, settings: settings.clone(), is_by_operator: operator };
-        server.handle.call(Command::CreateChannel(Box::new(channel)))
+        let uuid = server.handle.random().uuid();
+        let name = ChannelName::parse("").unwrap();
+        let channel = NewChannel {
+            uuid,
+            project: server.main.id,
+            name,
+            settings: settings.clone(),
+            is_by_operator: operator,
+        };
+        server
+            .handle
+            .call(Command::CreateChannel(Box::new(channel)))
     };
     for call in (0..999).map(|_| new(false)).collect::<Vec<_>>() {
         call.await.unwrap().unwrap();
     }
     let body = r#"{"kind": "ntfy", "settings": {"topic": "a"}}"#;
-    assert_eq!(server.extension_api("POST", "/channels", body).await.status, 201);
-    refused(&server.extension_api("POST", "/channels", body).await, 403, "the project has too many channels, remove some");
+    assert_eq!(
+        server.extension_api("POST", "/channels", body).await.status,
+        201
+    );
+    refused(
+        &server.extension_api("POST", "/channels", body).await,
+        403,
+        "the project has too many channels, remove some",
+    );
     new(true).await.unwrap().unwrap();
     server.stop().await;
 }

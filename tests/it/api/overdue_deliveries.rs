@@ -1,4 +1,5 @@
-//! `/api/overdue/v1/deliveries`: what has become of what was to be told, page by page, of one's own project.
+//! `/api/overdue/v1/deliveries`: what has become of what was to be told, page by page, of one's own
+//! project.
 
 use overdue::domain::ids::ChannelId;
 use overdue::engine::command::{Command, DeliveryReport, SendResult};
@@ -10,14 +11,31 @@ use crate::support::server::{TestProject, TestServer, new_project};
 impl TestServer {
     pub(crate) fn number_of(&self, project: &TestProject, uuid: &str) -> ChannelId {
         self.handle.with_state(|state| {
-            state.project(project.id).unwrap().channels.values().find(|channel| channel.uuid.to_string() == uuid).unwrap().id
+            state
+                .project(project.id)
+                .unwrap()
+                .channels
+                .values()
+                .find(|channel| channel.uuid.to_string() == uuid)
+                .unwrap()
+                .id
         })
     }
 
     /// Sends all that waits for a channel, with this result.
     pub(crate) async fn sent(&self, channel: ChannelId, sent: SendResult, status: u16) {
-        let rows: Vec<_> = self.handle.with_state(|state| state.outbox.rows_of_channel(channel).map(|row| row.number).collect());
-        self.handle.call(Command::BeginDeliveries(rows.clone(), None)).await.unwrap().unwrap();
+        let rows: Vec<_> = self.handle.with_state(|state| {
+            state
+                .outbox
+                .rows_of_channel(channel)
+                .map(|row| row.number)
+                .collect()
+        });
+        self.handle
+            .call(Command::BeginDeliveries(rows.clone(), None))
+            .await
+            .unwrap()
+            .unwrap();
         self.clock.advance_secs(1);
         let report = DeliveryReport {
             recipients: Default::default(),
@@ -28,7 +46,11 @@ impl TestServer {
             result: sent,
             status,
         };
-        self.handle.call(Command::RecordDeliveryReports(vec![report])).await.unwrap().unwrap();
+        self.handle
+            .call(Command::RecordDeliveryReports(vec![report]))
+            .await
+            .unwrap()
+            .unwrap();
     }
 
     async fn deliveries(&self, path: &str) -> Vec<Value> {
@@ -42,33 +64,66 @@ impl TestServer {
 async fn deliveries_are_listed_newest_first_in_pages() {
     let server = TestServer::start().await;
     let other = new_project(&server.handle, "other").await;
-    let (mail, spare) = (server.channel(&server.main, "mail").await, server.channel(&server.main, "spare").await);
+    let mail = server.channel(&server.main, "mail").await;
+    let spare = server.channel(&server.main, "spare").await;
     let foreign = server.channel(&other, "foreign").await;
     let [ours, second] = [&mail, &spare].map(|uuid| server.number_of(&server.main, uuid));
     let theirs = server.number_of(&other, &foreign);
     let check = server.create_check(json!({ "channels": mail })).await;
     let twin = server.create_check(json!({ "channels": mail })).await;
-    let answer = server.keyed(&other.read_write_key, "POST", "/api/v3/checks/", r#"{"channels": "*"}"#).await.json();
+    let answer = server
+        .keyed(
+            &other.read_write_key,
+            "POST",
+            "/api/v3/checks/",
+            r#"{"channels": "*"}"#,
+        )
+        .await
+        .json();
     for one in [&check, &twin, &answer] {
         server.ping(one, "/fail").await;
     }
     server.sent(ours, SendResult::Delivered, 250).await;
-    server.sent(theirs, SendResult::Failed("it never answered".into()), 0).await;
+    server
+        .sent(theirs, SendResult::Failed("it never answered".into()), 0)
+        .await;
     server.ping(&check, "").await;
-    server.sent(ours, SendResult::Failed("it answered \"550\"".into()), 550).await;
+    server
+        .sent(ours, SendResult::Failed("it answered \"550\"".into()), 550)
+        .await;
     server
         .handle
-        .call(Command::RecordChannelTest(DeliveryReport::of_test(second, SendResult::Failed("no".into()), 0)))
+        .call(Command::RecordChannelTest(DeliveryReport::of_test(
+            second,
+            SendResult::Failed("no".into()),
+            0,
+        )))
         .await
         .unwrap()
         .unwrap();
 
     let all = server.deliveries("/deliveries").await;
-    let numbers: Vec<_> = all.iter().map(|delivery| delivery["number"].as_u64().unwrap()).collect();
-    assert!(numbers.is_sorted_by(|a, b| a > b) && numbers.len() == 4, "{numbers:?}");
-    let shown: Vec<_> =
-        all.iter().map(|one| (text(one, "event"), text(one, "outcome"), one["channel"].clone(), one["check"].clone())).collect();
-    let (check_id, twin_id) = (check["uuid"].clone(), twin["uuid"].clone());
+    let numbers: Vec<_> = all
+        .iter()
+        .map(|delivery| delivery["number"].as_u64().unwrap())
+        .collect();
+    assert!(
+        numbers.is_sorted_by(|a, b| a > b) && numbers.len() == 4,
+        "{numbers:?}"
+    );
+    let shown: Vec<_> = all
+        .iter()
+        .map(|one| {
+            (
+                text(one, "event"),
+                text(one, "outcome"),
+                one["channel"].clone(),
+                one["check"].clone(),
+            )
+        })
+        .collect();
+    let check_id = check["uuid"].clone();
+    let twin_id = twin["uuid"].clone();
     assert_eq!(
         shown,
         [
@@ -84,42 +139,84 @@ async fn deliveries_are_listed_newest_first_in_pages() {
         "attempts": 1, "status": 550, "error": "it answered \"550\"", "told_with": null
     });
     assert_eq!(all[1], up);
-    assert_eq!((&all[2]["told_with"], &all[2]["status"], &all[2]["error"]), (&json!(numbers[3]), &json!(250), &Value::Null));
+    assert_eq!(
+        (&all[2]["told_with"], &all[2]["status"], &all[2]["error"]),
+        (&json!(numbers[3]), &json!(250), &Value::Null)
+    );
     assert_eq!(all[0]["status"], Value::Null);
 
     let found = async |path: String| -> Vec<usize> {
         let deliveries = server.deliveries(&path).await;
-        deliveries.iter().map(|delivery| all.iter().position(|one| one == delivery).unwrap()).collect()
+        deliveries
+            .iter()
+            .map(|delivery| all.iter().position(|one| one == delivery).unwrap())
+            .collect()
     };
     for (path, places) in [
         ("/deliveries?limit=2".to_owned(), [0, 1].as_slice()),
-        (format!("/deliveries?limit=2&before={}", numbers[1]), &[2, 3]),
-        ("/deliveries?limit=500&before=9223372036854775807&x=y".to_owned(), &[0, 1, 2, 3]),
+        (
+            format!("/deliveries?limit=2&before={}", numbers[1]),
+            &[2, 3],
+        ),
+        (
+            "/deliveries?limit=500&before=9223372036854775807&x=y".to_owned(),
+            &[0, 1, 2, 3],
+        ),
         ("/deliveries?before=0".to_owned(), &[]),
         ("/deliveries?outcome=failed".to_owned(), &[0, 1]),
         ("/deliveries?outcome=failed&limit=1".to_owned(), &[0]),
         ("/deliveries?outcome=superseded".to_owned(), &[]),
         (format!("/channels/{mail}/deliveries"), &[1, 2, 3]),
-        (format!("/channels/{mail}/deliveries?outcome=delivered"), &[2, 3]),
+        (
+            format!("/channels/{mail}/deliveries?outcome=delivered"),
+            &[2, 3],
+        ),
         (format!("/channels/{spare}/deliveries"), &[0]),
         (path(&check, "/deliveries"), &[1, 3]),
         (path(&twin, "/deliveries?limit=1"), &[2]),
     ] {
         assert_eq!(found(path.clone()).await, places, "{path}");
     }
-    let theirs = server.keyed(&other.read_write_key, "GET", "/api/overdue/v1/deliveries", "").await.json();
+    let theirs = server
+        .keyed(
+            &other.read_write_key,
+            "GET",
+            "/api/overdue/v1/deliveries",
+            "",
+        )
+        .await
+        .json();
     assert_eq!(theirs["deliveries"].as_array().unwrap().len(), 1);
     assert_eq!(theirs["deliveries"][0]["error"], "it never answered");
 
     // What is gone is no longer named. What belonged to nothing that is left is nobody's.
-    assert_eq!(server.extension_api("DELETE", &format!("/channels/{mail}"), "").await.status, 200);
+    assert_eq!(
+        server
+            .extension_api("DELETE", &format!("/channels/{mail}"), "")
+            .await
+            .status,
+        200
+    );
     assert_eq!(server.api("DELETE", &path(&twin, ""), "").await.status, 200);
     let rest = server.deliveries("/deliveries").await;
-    let named: Vec<_> = rest.iter().map(|one| (one["number"].clone(), one["channel"].clone(), one["check"].clone())).collect();
+    let named: Vec<_> = rest
+        .iter()
+        .map(|one| {
+            (
+                one["number"].clone(),
+                one["channel"].clone(),
+                one["check"].clone(),
+            )
+        })
+        .collect();
     let of = |place: usize| json!(numbers[place]);
     assert_eq!(
         named,
-        [(of(0), json!(spare), Value::Null), (of(1), Value::Null, check_id.clone()), (of(3), Value::Null, check_id)],
+        [
+            (of(0), json!(spare), Value::Null),
+            (of(1), Value::Null, check_id.clone()),
+            (of(3), Value::Null, check_id)
+        ],
         "{rest:?}"
     );
     server.stop().await;
@@ -133,15 +230,42 @@ async fn queries_are_read_strictly() {
         ("limit=501", "limit is not a whole number from 1 to 500"),
         ("limit=+5", "limit is not a whole number from 1 to 500"),
         ("limit", "limit is not a whole number from 1 to 500"),
-        ("limit=5&limit=x", "limit is not a whole number from 1 to 500"),
-        ("before=-1", "before is not a whole number from 0 to 9223372036854775807"),
-        ("before=9223372036854775808", "before is not a whole number from 0 to 9223372036854775807"),
-        ("before=%FF", "before is not a whole number from 0 to 9223372036854775807"),
-        ("outcome=", "outcome is none of delivered, failed, superseded, skipped"),
-        ("outcome=Failed", "outcome is none of delivered, failed, superseded, skipped"),
+        (
+            "limit=5&limit=x",
+            "limit is not a whole number from 1 to 500",
+        ),
+        (
+            "before=-1",
+            "before is not a whole number from 0 to 9223372036854775807",
+        ),
+        (
+            "before=9223372036854775808",
+            "before is not a whole number from 0 to 9223372036854775807",
+        ),
+        (
+            "before=%FF",
+            "before is not a whole number from 0 to 9223372036854775807",
+        ),
+        (
+            "outcome=",
+            "outcome is none of delivered, failed, superseded, skipped",
+        ),
+        (
+            "outcome=Failed",
+            "outcome is none of delivered, failed, superseded, skipped",
+        ),
     ] {
-        refused(&server.extension_api("GET", &format!("/deliveries?{query}"), "").await, 400, message);
+        refused(
+            &server
+                .extension_api("GET", &format!("/deliveries?{query}"), "")
+                .await,
+            400,
+            message,
+        );
     }
-    assert_eq!(server.extension_api("GET", "/deliveries", "").await.json(), json!({ "deliveries": [] }));
+    assert_eq!(
+        server.extension_api("GET", "/deliveries", "").await.json(),
+        json!({ "deliveries": [] })
+    );
     server.stop().await;
 }

@@ -9,7 +9,10 @@ use crate::support::server::{TestServer, new_project};
 async fn windows_are_made_shown_and_removed() {
     let server = TestServer::start().await;
     let other = new_project(&server.handle, "other").await;
-    assert_eq!(server.extension_api("GET", "/windows", "").await.json(), json!({ "windows": [] }));
+    assert_eq!(
+        server.extension_api("GET", "/windows", "").await.json(),
+        json!({ "windows": [] })
+    );
     let mut made = Vec::new();
     for (body, shown) in [
         (
@@ -28,21 +31,45 @@ async fn windows_are_made_shown_and_removed() {
                 "until": "2026-11-20T11:30:00+00:00" }),
         ),
     ] {
-        let answer = server.extension_api("POST", "/windows", &body.to_string()).await;
+        let answer = server
+            .extension_api("POST", "/windows", &body.to_string())
+            .await;
         assert_eq!(answer.status, 201, "{body}: {answer:?}");
         let mut window = answer.json();
         made.push(window.clone());
         window.as_object_mut().unwrap().remove("id");
         assert_eq!(window, shown);
     }
-    assert_eq!(server.extension_api("GET", "/windows", "").await.json(), json!({ "windows": made }));
+    assert_eq!(
+        server.extension_api("GET", "/windows", "").await.json(),
+        json!({ "windows": made })
+    );
     let address = |window: &Value| format!("/windows/{}", window["id"].as_str().unwrap());
-    assert_eq!(server.extension_api("GET", &address(&made[1]), "").await.json(), made[1]);
-    let foreign = server.keyed(&other.read_write_key, "GET", &format!("/api/overdue/v1{}", address(&made[1])), "").await;
+    assert_eq!(
+        server
+            .extension_api("GET", &address(&made[1]), "")
+            .await
+            .json(),
+        made[1]
+    );
+    let foreign = server
+        .keyed(
+            &other.read_write_key,
+            "GET",
+            &format!("/api/overdue/v1{}", address(&made[1])),
+            "",
+        )
+        .await;
     assert_eq!(foreign.status, 404);
     let deleted = server.extension_api("DELETE", &address(&made[1]), "").await;
     assert_eq!((deleted.status, deleted.json()), (200, made[1].clone()));
-    assert_eq!(server.extension_api("DELETE", &address(&made[1]), "").await.status, 404);
+    assert_eq!(
+        server
+            .extension_api("DELETE", &address(&made[1]), "")
+            .await
+            .status,
+        404
+    );
     server.stop().await;
 }
 
@@ -51,14 +78,39 @@ async fn what_cannot_be_is_refused_with_its_field() {
     let server = TestServer::start().await;
     for (body, message) in [
         ("", "minutes is wrong: say how long the window is open"),
-        (r#"{"minutes": 0}"#, "minutes is wrong: give a number from 1 to 527040"),
-        (r#"{"minutes": "5"}"#, "json validation error: minutes is not a number"),
-        (r#"{"minutes": 5, "name": 5}"#, "json validation error: name is not a string"),
-        (r#"{"schedule": "x y", "minutes": 5, "from": "x"}"#, "schedule is wrong: a window has either a schedule or from and to"),
-        (r#"{"to": "2026-11-20T09:00:00Z"}"#, "to is wrong: it does not lie after from"),
+        (
+            r#"{"minutes": 0}"#,
+            "minutes is wrong: give a number from 1 to 527040",
+        ),
+        (
+            r#"{"minutes": "5"}"#,
+            "json validation error: minutes is not a number",
+        ),
+        (
+            r#"{"minutes": 5, "name": 5}"#,
+            "json validation error: name is not a string",
+        ),
+        (
+            r#"{"schedule": "x y", "minutes": 5, "from": "x"}"#,
+            "schedule is wrong: a window has either a schedule or from and to",
+        ),
+        (
+            r#"{"to": "2026-11-20T09:00:00Z"}"#,
+            "to is wrong: it does not lie after from",
+        ),
     ] {
-        refused(&server.extension_api("POST", "/windows", body).await, 400, message);
+        refused(
+            &server.extension_api("POST", "/windows", body).await,
+            400,
+            message,
+        );
     }
-    assert_eq!(server.extension_api("GET", &format!("/windows/{UNKNOWN}"), "").await.status, 404);
+    assert_eq!(
+        server
+            .extension_api("GET", &format!("/windows/{UNKNOWN}"), "")
+            .await
+            .status,
+        404
+    );
     server.stop().await;
 }

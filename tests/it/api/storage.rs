@@ -16,30 +16,57 @@ async fn what_cannot_be_written_or_read_is_unavailable_until_the_disk_heals() {
     server.ping(&check, "").await;
     assert_eq!(server.api("GET", "/status/", "").await.status, 200);
     disk.power_off();
-    for (method, rest, body) in [("POST", "", r#"{"name": "lost"}"#), ("POST", "/pause", ""), ("DELETE", "", "")] {
+    for (method, rest, body) in [
+        ("POST", "", r#"{"name": "lost"}"#),
+        ("POST", "/pause", ""),
+        ("DELETE", "", ""),
+    ] {
         let answer = server.api(method, &path(&check, rest), body).await;
         refused(&answer, 503, UNAVAILABLE);
         assert_eq!(answer.header("Retry-After"), Some("1"), "{method} {rest}");
     }
     refused(&server.api("POST", "/checks/", "").await, 503, UNAVAILABLE);
-    refused(&server.api("GET", "/status/", "").await, 500, "the test query of the database failed");
+    refused(
+        &server.api("GET", "/status/", "").await,
+        500,
+        "the test query of the database failed",
+    );
     // What is in memory is still shown, and requests that are wrong are told so.
     assert_eq!(server.now(&check).await["name"], "kept");
-    assert_eq!(server.api("POST", "/checks/", r#"{"timeout": 1}"#).await.status, 400);
+    assert_eq!(
+        server
+            .api("POST", "/checks/", r#"{"timeout": 1}"#)
+            .await
+            .status,
+        400
+    );
     // The failed database is closed before it is opened again; what lies in it is then not known.
     while server.api("GET", &path(&check, "/pings/"), "").await.status == 200 {
         tokio::task::yield_now().await;
     }
     for rest in ["/pings/", "/pings/1/body", "/flips/"] {
-        refused(&server.api("GET", &path(&check, rest), "").await, 503, UNAVAILABLE);
+        refused(
+            &server.api("GET", &path(&check, rest), "").await,
+            503,
+            UNAVAILABLE,
+        );
     }
     disk.heal();
     while server.api("GET", "/status/", "").await.status != 200 {
         tokio::task::yield_now().await;
     }
     let pings = server.api("GET", &path(&check, "/pings/"), "").await.json();
-    assert_eq!((server.now(&check).await["name"].as_str(), pings["pings"].as_array().unwrap().len()), (Some("kept"), 1));
-    assert_eq!(server.api("POST", &path(&check, "/pause"), "").await.status, 200);
+    assert_eq!(
+        (
+            server.now(&check).await["name"].as_str(),
+            pings["pings"].as_array().unwrap().len()
+        ),
+        (Some("kept"), 1)
+    );
+    assert_eq!(
+        server.api("POST", &path(&check, "/pause"), "").await.status,
+        200
+    );
     server.stop().await;
 }
 
@@ -49,7 +76,8 @@ async fn a_tag_does_not_outlive_the_reading_of_the_file_that_it_counts_from() {
     let server = TestServer::start_on(disk.medium(), |_| {}).await;
     let check = server.create_check(json!({ "name": "a" })).await;
     let list = server.api("GET", "/checks/", "").await;
-    let (tag, version) = (list.header("ETag").unwrap().to_owned(), server.changes());
+    let tag = list.header("ETag").unwrap().to_owned();
+    let version = server.changes();
     disk.power_off();
     assert_eq!(server.api("POST", &path(&check, ""), "").await.status, 503);
     disk.heal();
@@ -62,10 +90,22 @@ async fn a_tag_does_not_outlive_the_reading_of_the_file_that_it_counts_from() {
             break;
         }
         let body = json!({ "name": number.to_string() }).to_string();
-        assert_eq!(server.api("POST", &path(&check, ""), &body).await.status, 200);
+        assert_eq!(
+            server.api("POST", &path(&check, ""), &body).await.status,
+            200
+        );
     }
     assert_eq!(server.changes(), version);
-    let headers = [("X-Api-Key", server.main.read_write_key.as_str()), ("If-None-Match", tag.as_str())];
-    assert_eq!(server.send("GET", "/api/v3/checks/", &headers, b"").await.status, 200);
+    let headers = [
+        ("X-Api-Key", server.main.read_write_key.as_str()),
+        ("If-None-Match", tag.as_str()),
+    ];
+    assert_eq!(
+        server
+            .send("GET", "/api/v3/checks/", &headers, b"")
+            .await
+            .status,
+        200
+    );
     server.stop().await;
 }

@@ -31,24 +31,50 @@ owner = true
 "#;
 
 fn is(done: &Result<Vec<String>, String>, lines: &[&str]) {
-    assert_eq!(done.as_ref().map(|done| done.iter().map(String::as_str).collect::<Vec<_>>()), Ok(lines.to_vec()));
+    assert_eq!(
+        done.as_ref()
+            .map(|done| done.iter().map(String::as_str).collect::<Vec<_>>()),
+        Ok(lines.to_vec())
+    );
 }
 
 fn is_refused(done: &Result<Vec<String>, String>, part: &str) {
-    assert!(done.as_ref().is_err_and(|error| error.contains(part)), "{part:?}: {done:?}");
+    assert!(
+        done.as_ref().is_err_and(|error| error.contains(part)),
+        "{part:?}: {done:?}"
+    );
 }
 
 #[test]
 fn what_is_applied_is_so_and_is_applied_once() {
     let site = ConfigTestEngine::new();
-    let added =
-        ["+ project Home", "+ channel phone", "+ check backup", "+ check router", "+ window patchday", "+ key grafana", "+ user ann"];
+    let added = [
+        "+ project Home",
+        "+ channel phone",
+        "+ check backup",
+        "+ check router",
+        "+ window patchday",
+        "+ key grafana",
+        "+ user ann",
+    ];
     is(&site.diff(HOME, ALLOW_NONE), &added);
-    assert_eq!(site.handle.with_state(|state| state.projects().count()), 0, "a look changes nothing");
+    assert_eq!(
+        site.handle.with_state(|state| state.projects().count()),
+        0,
+        "a look changes nothing"
+    );
     is(&site.apply(HOME, ALLOW_NONE), &added);
     is(&site.apply(HOME, ALLOW_NONE), &[]);
-    let changed = HOME.replace("\"15m\"", "900").replace("5m", "10m").replace("12345:secret", "12345:other").replace("2h", "1h");
-    let lines = ["~ channel phone: token (secret) -> (changed)", "~ check router: every 5m -> 10m", "~ window patchday: for 2h -> 1h"];
+    let changed = HOME
+        .replace("\"15m\"", "900")
+        .replace("5m", "10m")
+        .replace("12345:secret", "12345:other")
+        .replace("2h", "1h");
+    let lines = [
+        "~ channel phone: token (secret) -> (changed)",
+        "~ check router: every 5m -> 10m",
+        "~ window patchday: for 2h -> 1h",
+    ];
     is(&site.diff(&changed, ALLOW_NONE), &lines);
     is(&site.apply(&changed, ALLOW_NONE), &lines);
     is(&site.diff(&changed, ALLOW_NONE), &[]);
@@ -58,15 +84,25 @@ fn what_is_applied_is_so_and_is_applied_once() {
             assert_eq!(project.project.ping_log_limit, 200);
             let key = state.keys().next().unwrap();
             assert_eq!((key.label.as_str(), &*key.hint), ("grafana", "abcd"));
-            let backup = state.checks().find(|check| check.settings.slug.as_str() == "backup").unwrap();
+            let backup = state
+                .checks()
+                .find(|check| check.settings.slug.as_str() == "backup")
+                .unwrap();
             assert_eq!(
-                (backup.settings.channels.len(), backup.settings.parents.ids().len(), backup.settings.failure_threshold.get()),
+                (
+                    backup.settings.channels.len(),
+                    backup.settings.parents.ids().len(),
+                    backup.settings.failure_threshold.get()
+                ),
                 (1, 1, 2)
             );
         });
     }
     // Another value is another key; the old one opens nothing more.
-    is(&site.apply(&changed.replace("012345", "543210"), ALLOW_NONE), &["~ key grafana: value (secret) -> (changed)"]);
+    is(
+        &site.apply(&changed.replace("012345", "543210"), ALLOW_NONE),
+        &["~ key grafana: value (secret) -> (changed)"],
+    );
     assert_eq!(site.handle.with_state(|state| state.keys().count()), 1);
 }
 
@@ -79,53 +115,127 @@ fn only_what_a_source_made_is_pruned_and_only_if_that_is_said() {
     let free = "version = 1\n[project.Home.check.free]\n";
     is(&site.apply(free, ALLOW_NONE), &["+ check free"]);
     let empty = "version = 1\nsource = \"homelab\"\n[user.ann]\nowner = true\n";
-    let left = ["? channel phone", "? check backup", "? check router", "? window patchday", "? key grafana"];
+    let left = [
+        "? channel phone",
+        "? check backup",
+        "? check router",
+        "? window patchday",
+        "? key grafana",
+    ];
     is(&site.apply(empty, ALLOW_NONE), &left);
     assert_eq!(site.handle.with_state(|state| state.check_count()), 4);
     is_refused(
-        &site.apply(empty, ApplyOptions { prune_limit: Some(4), adopt_unmanaged: false }),
-        "5 objects that \"homelab\" owns are no longer declared",
+        &site.apply(
+            empty,
+            ApplyOptions {
+                prune_limit: Some(4),
+                adopt_unmanaged: false,
+            },
+        ),
+        r#"5 objects that "homelab" owns are no longer declared"#,
     );
     let gone = left.map(|line| line.replace('?', "-"));
-    is(&site.apply(empty, ApplyOptions { prune_limit: Some(5), adopt_unmanaged: false }), &gone.each_ref().map(String::as_str));
+    is(
+        &site.apply(
+            empty,
+            ApplyOptions {
+                prune_limit: Some(5),
+                adopt_unmanaged: false,
+            },
+        ),
+        &gone.each_ref().map(String::as_str),
+    );
     is(&site.apply(empty, ALLOW_ALL), &[]);
     site.handle.with_state(|state| {
-        let slugs: Vec<_> = state.checks().map(|check| check.settings.slug.as_str().to_owned()).collect();
-        assert_eq!((slugs, state.projects().count(), state.keys().count()), (vec!["theirs".into(), "free".into()], 1, 0));
+        let slugs: Vec<_> = state
+            .checks()
+            .map(|check| check.settings.slug.as_str().to_owned())
+            .collect();
+        assert_eq!(
+            (slugs, state.projects().count(), state.keys().count()),
+            (vec!["theirs".into(), "free".into()], 1, 0)
+        );
     });
 }
 
 #[test]
 fn what_is_nobodys_is_adopted_and_changed_only_if_that_is_said() {
     let site = ConfigTestEngine::new();
-    site.apply("version = 1\n[project.Home.check.backup]\n[project.Home.check.same]\n", ALLOW_NONE).unwrap();
-    let file = "version = 1\nsource = \"homelab\"\n[project.Home.check.backup]\ngrace = \"15m\"\n[project.Home.check.same]\n";
+    site.apply(
+        "version = 1\n[project.Home.check.backup]\n[project.Home.check.same]\n",
+        ALLOW_NONE,
+    )
+    .unwrap();
+    let file = "version = 1\nsource = \"homelab\"\n[project.Home.check.backup]\ngrace = \
+                \"15m\"\n[project.Home.check.same]\n";
     is_refused(
         &site.diff(file, ALLOW_NONE),
-        "check backup: it is there already, belongs to nobody and differs in grace; give --adopt to change it",
+        "check backup: it is there already, belongs to nobody and differs in grace; give --adopt \
+         to change it",
     );
-    is(&site.apply(file, ALLOW_ALL), &["~ check backup: grace - -> 15m", "a check same"]);
+    is(
+        &site.apply(file, ALLOW_ALL),
+        &["~ check backup: grace - -> 15m", "a check same"],
+    );
     is(&site.apply(file, ALLOW_NONE), &[]);
-    is_refused(&site.apply(&file.replace("homelab", "other"), ALLOW_ALL), "it belongs to the source \"homelab\"");
-    is_refused(&site.apply("version = 1\n[project.Home.check.same]\ngrace = 60\n", ALLOW_ALL), "it belongs to the source \"homelab\"");
+    is_refused(
+        &site.apply(&file.replace("homelab", "other"), ALLOW_ALL),
+        "it belongs to the source \"homelab\"",
+    );
+    is_refused(
+        &site.apply(
+            "version = 1\n[project.Home.check.same]\ngrace = 60\n",
+            ALLOW_ALL,
+        ),
+        "it belongs to the source \"homelab\"",
+    );
     // Who says the same, says nothing against it.
-    is(&site.apply("version = 1\n[project.Home.check.same]\n", ALLOW_NONE), &[]);
+    is(
+        &site.apply("version = 1\n[project.Home.check.same]\n", ALLOW_NONE),
+        &[],
+    );
 }
 
 #[test]
 fn checks_keep_their_log_and_url_when_they_are_renamed() {
     let site = ConfigTestEngine::new();
-    site.apply("version = 1\nsource = \"a\"\n[project.Home.check.old]\n", ALLOW_NONE).unwrap();
-    let uuid = site.handle.with_state(|state| state.checks().next().unwrap().uuid);
-    let renamed =
-        "version = 1\nsource = \"a\"\n[project.House]\nwas = \"Home\"\n[project.House.check.new]\nwas = \"old\"\nname = \"old\"\n";
-    is(&site.apply(renamed, ALLOW_ALL), &["~ project House: name Home -> House", "~ check new: name - -> old, slug old -> new"]);
+    site.apply(
+        "version = 1\nsource = \"a\"\n[project.Home.check.old]\n",
+        ALLOW_NONE,
+    )
+    .unwrap();
+    let uuid = site
+        .handle
+        .with_state(|state| state.checks().next().unwrap().uuid);
+    let renamed = "version = 1\nsource = \"a\"\n[project.House]\nwas = \
+                   \"Home\"\n[project.House.check.new]\nwas = \"old\"\nname = \"old\"\n";
+    is(
+        &site.apply(renamed, ALLOW_ALL),
+        &[
+            "~ project House: name Home -> House",
+            "~ check new: name - -> old, slug old -> new",
+        ],
+    );
     is(&site.apply(renamed, ALLOW_ALL), &[]);
-    assert_eq!(site.handle.with_state(|state| state.checks().next().unwrap().uuid), uuid);
-    let by_uuid = format!("version = 1\nsource = \"a\"\n[project.House.check.{uuid}]\nslug = \"newer\"\nname = \"old\"\n");
-    is(&site.apply(&by_uuid, ALLOW_ALL), &[&*format!("~ check {uuid}: slug new -> newer")]);
-    let wrong = "version = 1\n[project.House.check.newer]\nuuid = \"00000000-0000-4000-8000-000000000001\"\n";
-    is_refused(&site.apply(wrong, ALLOW_ALL), &format!("the check of this slug has the UUID {uuid}"));
+    assert_eq!(
+        site.handle
+            .with_state(|state| state.checks().next().unwrap().uuid),
+        uuid
+    );
+    let by_uuid = format!(
+        "version = 1\nsource = \"a\"\n[project.House.check.{uuid}]\nslug = \"newer\"\nname = \
+         \"old\"\n"
+    );
+    is(
+        &site.apply(&by_uuid, ALLOW_ALL),
+        &[&*format!("~ check {uuid}: slug new -> newer")],
+    );
+    let wrong = "version = 1\n[project.House.check.newer]\nuuid = \
+                 \"00000000-0000-4000-8000-000000000001\"\n";
+    is_refused(
+        &site.apply(wrong, ALLOW_ALL),
+        &format!("the check of this slug has the UUID {uuid}"),
+    );
 }
 
 #[test]
@@ -153,14 +263,20 @@ projects = { Nowhere = "member" }
     let told = site.apply(text, ALLOW_NONE).unwrap_err();
     for part in [
         "the project would have 3 checks, and at most 2 are allowed",
-        "check one: the project has no channel \"nobody\"",
-        "check two: the project has no check \"nowhere\"",
+        r#"check one: the project has no channel "nobody""#,
+        r#"check two: the project has no check "nowhere""#,
         "the check would be a parent of itself",
-        "user bob: there is no project \"Nowhere\"",
+        r#"user bob: there is no project "Nowhere""#,
     ] {
         assert!(told.contains(part), "{part:?} is not in:\n{told}");
     }
-    assert_eq!((site.handle.with_state(|state| state.projects().count()), site.export().len()), (0, 0));
+    assert_eq!(
+        (
+            site.handle.with_state(|state| state.projects().count()),
+            site.export().len()
+        ),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -168,17 +284,34 @@ fn a_key_is_good_for_one_project() {
     let site = ConfigTestEngine::new();
     let one = "version = 1\n[project.One]\nping-key = \"abcdefghijklmnopqrstuv\"\n";
     is(&site.apply(one, ALLOW_NONE), &["+ project One", "+ key"]);
-    is_refused(&site.apply(&one.replace("One", "Two"), ALLOW_NONE), "another key has this value");
+    is_refused(
+        &site.apply(&one.replace("One", "Two"), ALLOW_NONE),
+        "another key has this value",
+    );
 }
 
 #[test]
 fn the_last_owner_stays_one() {
     let site = ConfigTestEngine::new();
-    site.apply("version = 1\nsource = \"a\"\n[user.ann]\nowner = true\n[user.bob]\n[project.P]\n", ALLOW_NONE).unwrap();
-    is_refused(&site.apply("version = 1\nsource = \"a\"\n[user.ann]\n[user.bob]\n", ALLOW_NONE), "no owner who may sign in would be left");
-    is_refused(&site.apply("version = 1\nsource = \"a\"\n[user.bob]\n", ALLOW_ALL), "no owner who may sign in would be left");
+    site.apply(
+        "version = 1\nsource = \"a\"\n[user.ann]\nowner = true\n[user.bob]\n[project.P]\n",
+        ALLOW_NONE,
+    )
+    .unwrap();
+    is_refused(
+        &site.apply(
+            "version = 1\nsource = \"a\"\n[user.ann]\n[user.bob]\n",
+            ALLOW_NONE,
+        ),
+        "no owner who may sign in would be left",
+    );
+    is_refused(
+        &site.apply("version = 1\nsource = \"a\"\n[user.bob]\n", ALLOW_ALL),
+        "no owner who may sign in would be left",
+    );
     // One steps down, the other up: in any order of the file.
-    let swapped = "version = 1\nsource = \"a\"\n[user.ann]\nprojects = { P = \"member\" }\n[user.bob]\nowner = true\n";
+    let swapped = "version = 1\nsource = \"a\"\n[user.ann]\nprojects = { P = \"member\" \
+                   }\n[user.bob]\nowner = true\n";
     let lines = site.apply(swapped, ALLOW_NONE).unwrap();
     assert_eq!(lines.len(), 2, "{lines:?}");
     is(&site.apply(swapped, ALLOW_NONE), &[]);
@@ -188,13 +321,22 @@ fn the_last_owner_stays_one() {
 fn pausing_is_left_alone_unless_it_is_said() {
     let site = ConfigTestEngine::new();
     let check = |more: &str| format!("version = 1\n[project.P.check.c]\n{more}");
-    let status = || site.handle.with_state(|state| state.checks().next().unwrap().state.status);
+    let status = || {
+        site.handle
+            .with_state(|state| state.checks().next().unwrap().state.status)
+    };
     site.apply(&check("paused = true"), ALLOW_NONE).unwrap();
     assert_eq!(status(), Status::Paused);
     is(&site.apply(&check(""), ALLOW_NONE), &[]);
-    is(&site.apply(&check("paused = false"), ALLOW_NONE), &["~ check c: paused true -> false"]);
+    is(
+        &site.apply(&check("paused = false"), ALLOW_NONE),
+        &["~ check c: paused true -> false"],
+    );
     assert_eq!(status(), Status::New);
-    is(&site.apply(&check("paused = true\ngrace = 60"), ALLOW_NONE), &["~ check c: grace - -> 1m, paused false -> true"]);
+    is(
+        &site.apply(&check("paused = true\ngrace = 60"), ALLOW_NONE),
+        &["~ check c: grace - -> 1m, paused false -> true"],
+    );
     assert_eq!(status(), Status::Paused);
 }
 
@@ -213,17 +355,30 @@ fn a_window_that_is_over_stands_in_the_file_and_nowhere_else() {
 fn a_channel_keeps_its_kind() {
     let site = ConfigTestEngine::new();
     site.apply(HOME, ALLOW_NONE).unwrap();
-    let text = "version = 1\nsource = \"homelab\"\n[project.Home.channel.phone]\nkind = \"ntfy\"\ntopic = \"t\"\n";
-    is_refused(&site.apply(text, ALLOW_NONE), "channel phone: it is of kind telegram here");
+    let text = "version = 1\nsource = \"homelab\"\n[project.Home.channel.phone]\nkind = \
+                \"ntfy\"\ntopic = \"t\"\n";
+    is_refused(
+        &site.apply(text, ALLOW_NONE),
+        "channel phone: it is of kind telegram here",
+    );
 }
 
 #[test]
 fn a_value_that_no_service_has_given_is_refused() {
     let site = ConfigTestEngine::new();
     let odd = HOME.replace("12345:secret", "nonsense");
-    is_refused(&site.apply(&odd, ALLOW_NONE), "channel phone: token is not one that @BotFather gave");
+    is_refused(
+        &site.apply(&odd, ALLOW_NONE),
+        "channel phone: token is not one that @BotFather gave",
+    );
     assert_eq!(site.handle.with_state(|state| state.projects().count()), 0);
     site.apply(HOME, ALLOW_NONE).unwrap();
-    is_refused(&site.apply(&HOME.replace("chat = \"1\"", "chat = \"hello world\""), ALLOW_NONE), "channel phone: chat is neither");
+    is_refused(
+        &site.apply(
+            &HOME.replace("chat = \"1\"", "chat = \"hello world\""),
+            ALLOW_NONE,
+        ),
+        "channel phone: chat is neither",
+    );
     is(&site.apply(HOME, ALLOW_NONE), &[]);
 }

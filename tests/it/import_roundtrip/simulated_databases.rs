@@ -1,4 +1,5 @@
-//! The property behind all of it: whatever commands, failures and power cuts have made comes along, and once more is no more.
+//! The property behind all of it: whatever commands, failures and power cuts have made comes along,
+//! and once more is no more.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +29,13 @@ async fn what_a_simulation_leaves_comes_along() {
         roundtrip(seed, &mut seen).await;
     }
     println!("{seen:?}");
-    for kind in ["project", "key", "channel", "window", "check", "flip", "ping", "user"] {
-        assert!(seen.kinds.get(kind).is_some_and(|count| *count > 0), "{kind}: {seen:?}");
+    for kind in [
+        "project", "key", "channel", "window", "check", "flip", "ping", "user",
+    ] {
+        assert!(
+            seen.kinds.get(kind).is_some_and(|count| *count > 0),
+            "{kind}: {seen:?}"
+        );
     }
     assert!(seen.answers > 1000, "{seen:?}");
 }
@@ -51,19 +57,42 @@ fn without_deliveries(mut answers: Vec<(String, u16, String)>) -> Vec<(String, u
 async fn roundtrip(seed: u64, seen: &mut RoundtripCounts) {
     let (disk, now) = disk_after(seed);
     let one = TestServer::start_at(disk.medium(), now).await;
-    let projects: Vec<_> = one.handle.with_state(|state| state.projects().map(|project_state| project_state.project.id).collect());
+    let projects: Vec<_> = one.handle.with_state(|state| {
+        state
+            .projects()
+            .map(|project_state| project_state.project.id)
+            .collect()
+    });
     let mut keys = Vec::new();
     for &project in &projects {
         for access in [KeySecret::ReadWrite, KeySecret::ReadOnly] {
             let text = one.handle.random().url_safe::<32>();
             let secret = access(KeyHash::of_key(text.as_bytes()));
-            let key = NewKey { project, secret, label: KeyLabel::default(), hint: "".into() };
-            let CommandOutcome::Key(key) = one.handle.call(Command::CreateKey(Box::new(key))).await.unwrap().unwrap() else {
+            let key = NewKey {
+                project,
+                secret,
+                label: KeyLabel::default(),
+                hint: "".into(),
+            };
+            let CommandOutcome::Key(key) = one
+                .handle
+                .call(Command::CreateKey(Box::new(key)))
+                .await
+                .unwrap()
+                .unwrap()
+            else {
                 panic!("no key")
             };
             // Within the hour nothing more is noted.
-            let used = KeyUse { at: now, from: [127, 0, 0, 1].into() };
-            one.handle.call(Command::RecordKeyUses(vec![(key.id, used)])).await.unwrap().unwrap();
+            let used = KeyUse {
+                at: now,
+                from: [127, 0, 0, 1].into(),
+            };
+            one.handle
+                .call(Command::RecordKeyUses(vec![(key.id, used)]))
+                .await
+                .unwrap()
+                .unwrap();
             keys.push(text);
         }
     }
@@ -73,9 +102,16 @@ async fn roundtrip(seed: u64, seen: &mut RoundtripCounts) {
     let lines = exported(&one.handle, true);
     let other = empty_server_at(now).await;
     for replaced in [0, projects] {
-        assert_eq!(import(&other.handle, &lines).await, Ok(replaced), "seed {seed}");
+        assert_eq!(
+            import(&other.handle, &lines).await,
+            Ok(replaced),
+            "seed {seed}"
+        );
         assert_same(&without_deliveries(answers(&other, &keys).await), &asked);
-        assert_same(&lines_between(&exported(&other.handle, true)), &lines_between(&lines));
+        assert_same(
+            &lines_between(&exported(&other.handle, true)),
+            &lines_between(&lines),
+        );
     }
     seen.answers += asked.len();
     for line in lines_between(&lines) {

@@ -1,50 +1,98 @@
-//! Long bodies of what is imported: they are written in pieces ahead of their pings, and leave the file with them.
+//! Long bodies of what is imported: they are written in pieces ahead of their pings, and leave the
+//! file with them.
 
 use overdue::admin::import::ImportRequest;
 use overdue::admin::{AdminReply, AdminRequest, handle_request};
 use overdue::domain::ping::MAX_BODY_BYTES;
 use overdue::import::item_rows::ImportPingRow;
-use redb::{ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _, TableDefinition};
+use redb::{
+    ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _, TableDefinition,
+};
 
 use super::*;
 use crate::support::server::TestServer;
 
 /// Bodies of more than 100 bytes go in pieces of at most 64.
 fn in_pieces() -> HousekeepingLimits {
-    HousekeepingLimits { large_body_bytes: 100, chunk_bytes: 64, ..HousekeepingLimits::default() }
+    HousekeepingLimits {
+        large_body_bytes: 100,
+        chunk_bytes: 64,
+        ..HousekeepingLimits::default()
+    }
 }
 
 /// Pieces in the file of a stopped engine, what refers to uploads, and what nothing refers to.
 pub(super) fn chunk_count(disk: &Disk) -> [u64; 3] {
-    let database = redb::Builder::new().create_with_backend(disk.clone()).unwrap();
+    let database = redb::Builder::new()
+        .create_with_backend(disk.clone())
+        .unwrap();
     let transaction = database.begin_read().unwrap();
-    let pieces = transaction.open_table(TableDefinition::<(u64, u64), &[u8]>::new("pieces")).unwrap().len().unwrap();
-    let uploads = transaction.open_table(TableDefinition::<u64, u64>::new("uploads")).unwrap();
-    let referring = uploads.iter().unwrap().map(|row| row.unwrap().1.value()).sum();
-    let unreferred = transaction.open_table(TableDefinition::<u64, ()>::new("unreferred")).unwrap().len().unwrap();
+    let pieces = transaction
+        .open_table(TableDefinition::<(u64, u64), &[u8]>::new("pieces"))
+        .unwrap()
+        .len()
+        .unwrap();
+    let uploads = transaction
+        .open_table(TableDefinition::<u64, u64>::new("uploads"))
+        .unwrap();
+    let referring = uploads
+        .iter()
+        .unwrap()
+        .map(|row| row.unwrap().1.value())
+        .sum();
+    let unreferred = transaction
+        .open_table(TableDefinition::<u64, ()>::new("unreferred"))
+        .unwrap()
+        .len()
+        .unwrap();
     [pieces, referring, unreferred]
 }
 
 /// A body that differs from place to place.
 fn body(len: usize) -> Vec<u8> {
-    (0..len).map(|place| (place % 251) as u8 ^ (place / 251) as u8).collect()
+    (0..len)
+        .map(|place| (place % 251) as u8 ^ (place / 251) as u8)
+        .collect()
 }
 
 /// The source with one long body, handed over by itself.
 fn hand_over(engine: &mut TestEngine, source: &ImportFixture, len: usize) -> u64 {
     let first = source.upload(engine);
-    let long = NumberedPing { body: body(len).into(), ..staged_ping(CheckId(first + 3), 6) };
+    let long = NumberedPing {
+        body: body(len).into(),
+        ..staged_ping(CheckId(first + 3), 6)
+    };
     // It takes the place of the one with this number.
-    step(engine, ImportStep::Log { import: ImportId(first), pings: vec![long], flips: Vec::new() }).unwrap();
+    step(
+        engine,
+        ImportStep::Log {
+            import: ImportId(first),
+            pings: vec![long],
+            flips: Vec::new(),
+        },
+    )
+    .unwrap();
     first
 }
 
 fn finish(engine: &mut TestEngine, source: &ImportFixture, first: u64) {
     let mut expected = source.counts(first);
     expected.pings += 1;
-    let ending =
-        ImportFinishOptions { mode: LIVE, legacy_secrets: Vec::new(), badge_secret: None, expected_counts: expected, replace: false };
-    step(engine, ImportStep::Finish { import: ImportId(first), ending }).unwrap();
+    let ending = ImportFinishOptions {
+        mode: LIVE,
+        legacy_secrets: Vec::new(),
+        badge_secret: None,
+        expected_counts: expected,
+        replace: false,
+    };
+    step(
+        engine,
+        ImportStep::Finish {
+            import: ImportId(first),
+            ending,
+        },
+    )
+    .unwrap();
 }
 
 #[test]
@@ -54,15 +102,36 @@ fn a_long_body_comes_whole_and_goes_with_its_ping() {
     let source = ImportFixture::new();
     let first = hand_over(&mut engine, &source, 1000);
     finish(&mut engine, &source, first);
-    assert_eq!(engine.handle.body(&check_by_uuid(&engine, 21), 6).unwrap().unwrap(), body(1000));
+    assert_eq!(
+        engine
+            .handle
+            .body(&check_by_uuid(&engine, 21), 6)
+            .unwrap()
+            .unwrap(),
+        body(1000)
+    );
     idle(&mut engine);
     drop(engine);
     assert_eq!(chunk_count(&disk), [16, 1, 0]);
     let mut engine = TestEngine::open(disk.medium(), in_pieces());
-    assert_eq!(engine.handle.body(&check_by_uuid(&engine, 21), 6).unwrap().unwrap(), body(1000));
+    assert_eq!(
+        engine
+            .handle
+            .body(&check_by_uuid(&engine, 21), 6)
+            .unwrap()
+            .unwrap(),
+        body(1000)
+    );
     // What takes its place has a body of 6 bytes.
     source.import(&mut engine, LIVE).unwrap();
-    assert_eq!(engine.handle.body(&check_by_uuid(&engine, 21), 6).unwrap().unwrap(), b"body 6");
+    assert_eq!(
+        engine
+            .handle
+            .body(&check_by_uuid(&engine, 21), 6)
+            .unwrap()
+            .unwrap(),
+        b"body 6"
+    );
     idle(&mut engine);
     drop(engine);
     assert_eq!(chunk_count(&disk), [0; 3]);
@@ -74,15 +143,26 @@ fn a_ping_that_is_handed_over_again_leaves_no_pieces() {
     let mut engine = TestEngine::open(disk.medium(), in_pieces());
     let source = ImportFixture::new();
     let first = hand_over(&mut engine, &source, 1000);
-    let log = |pings| ImportStep::Log { import: ImportId(first), pings, flips: Vec::new() };
-    let shorter = NumberedPing { body: body(200).into(), ..staged_ping(CheckId(first + 3), 6) };
+    let log = |pings| ImportStep::Log {
+        import: ImportId(first),
+        pings,
+        flips: Vec::new(),
+    };
+    let shorter = NumberedPing {
+        body: body(200).into(),
+        ..staged_ping(CheckId(first + 3), 6)
+    };
     step(&mut engine, log(vec![shorter])).unwrap();
     idle(&mut engine);
     drop(engine);
     assert_eq!(chunk_count(&disk), [4, 1, 0]);
     let mut engine = TestEngine::open(disk.medium(), in_pieces());
     let first = hand_over(&mut engine, &source, 1000);
-    let log = |pings| ImportStep::Log { import: ImportId(first), pings, flips: Vec::new() };
+    let log = |pings| ImportStep::Log {
+        import: ImportId(first),
+        pings,
+        flips: Vec::new(),
+    };
     step(&mut engine, log(vec![staged_ping(CheckId(first + 3), 6)])).unwrap();
     // The first import ended with its engine.
     idle(&mut engine);
@@ -97,8 +177,15 @@ fn an_import_that_is_abandoned_or_unknown_leaves_no_pieces() {
     let first = hand_over(&mut engine, &ImportFixture::new(), 1000);
     let import = ImportId(first);
     step(&mut engine, ImportStep::Abandon { import }).unwrap();
-    let long = NumberedPing { body: body(1000).into(), ..staged_ping(CheckId(first + 3), 6) };
-    let log = ImportStep::Log { import, pings: vec![long], flips: Vec::new() };
+    let long = NumberedPing {
+        body: body(1000).into(),
+        ..staged_ping(CheckId(first + 3), 6)
+    };
+    let log = ImportStep::Log {
+        import,
+        pings: vec![long],
+        flips: Vec::new(),
+    };
     assert_eq!(step(&mut engine, log), Err(ImportStepError::UnknownImport));
     idle(&mut engine);
     drop(engine);
@@ -110,36 +197,91 @@ fn the_longest_body_goes_in_commits_of_a_piece() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let source = ImportFixture::new();
     let first = source.upload(&mut engine);
-    let long = NumberedPing { body: body(MAX_BODY_BYTES).into(), ..staged_ping(CheckId(first + 3), 6) };
-    let log = ImportStep::Log { import: ImportId(first), pings: vec![long], flips: Vec::new() };
+    let long = NumberedPing {
+        body: body(MAX_BODY_BYTES).into(),
+        ..staged_ping(CheckId(first + 3), 6)
+    };
+    let log = ImportStep::Log {
+        import: ImportId(first),
+        pings: vec![long],
+        flips: Vec::new(),
+    };
     let mut answer = engine.handle.submit(stage(log)).unwrap();
     let steps = (1..100).find(|_| {
         assert_eq!(engine.writer.step(false), Ok(true));
-        answer.try_recv().is_ok_and(|answer| answer.unwrap().is_ok())
+        answer
+            .try_recv()
+            .is_ok_and(|answer| answer.unwrap().is_ok())
     });
     // Pieces of 1 MiB, less what belongs to them.
     assert_eq!(steps, Some(MAX_BODY_BYTES.div_ceil((1 << 20) - 1024)));
     finish(&mut engine, &source, first);
-    assert_eq!(engine.handle.body(&check_by_uuid(&engine, 21), 6).unwrap().unwrap(), body(MAX_BODY_BYTES));
+    assert_eq!(
+        engine
+            .handle
+            .body(&check_by_uuid(&engine, 21), 6)
+            .unwrap()
+            .unwrap(),
+        body(MAX_BODY_BYTES)
+    );
 }
 
 #[tokio::test]
 async fn a_body_of_which_parts_are_missing_or_too_many_is_refused() {
     let server = TestServer::start().await;
-    let ask = async |request, document| handle_request(&server.handle, AdminRequest::Import(request), document).await.0;
-    let AdminReply::ImportBegun(import) = ask(ImportRequest::Begin { ids: 3, checks: 1 }, Vec::new()).await else { panic!("it begins") };
+    let ask = async |request, document| {
+        handle_request(&server.handle, AdminRequest::Import(request), document)
+            .await
+            .0
+    };
+    let AdminReply::ImportBegun(import) =
+        ask(ImportRequest::Begin { ids: 3, checks: 1 }, Vec::new()).await
+    else {
+        panic!("it begins")
+    };
     let long = |bytes: usize| {
-        let ping = NumberedPing { body: Vec::new().into(), ..staged_ping(CheckId(import + 1), 1) };
-        ImportRequest::LongPing { import, ping: ImportPingRow::from(ping), bytes }
+        let ping = NumberedPing {
+            body: Vec::new().into(),
+            ..staged_ping(CheckId(import + 1), 1)
+        };
+        ImportRequest::LongPing {
+            import,
+            ping: ImportPingRow::from(ping),
+            bytes,
+        }
     };
     for (bytes, came) in [(1000, 999), (1000, 1001), (1000, 0)] {
-        let AdminReply::Invalid(reason) = ask(long(bytes), body(came)).await else { panic!("{came} of {bytes} bytes are taken") };
-        assert_eq!(reason, format!("{came} bytes of a body came that has 1000: begin again"));
+        let AdminReply::Invalid(reason) = ask(long(bytes), body(came)).await else {
+            panic!("{came} of {bytes} bytes are taken")
+        };
+        assert_eq!(
+            reason,
+            format!("{came} bytes of a body came that has 1000: begin again")
+        );
     }
-    let AdminReply::Refused(reason) = ask(long(MAX_BODY_BYTES + 1), body(MAX_BODY_BYTES + 1)).await else { panic!("it is too long") };
-    assert!(reason.contains("more entries of logs came at once"), "{reason}");
-    assert_eq!(server.handle.with_state(|state| state.imports.get(ImportId(import)).unwrap().counts), ImportItemCounts::default());
-    assert!(matches!(ask(long(1000), body(1000)).await, AdminReply::Done));
-    assert_eq!(server.handle.with_state(|state| state.imports.get(ImportId(import)).unwrap().counts.pings), 1);
+    let AdminReply::Refused(reason) = ask(long(MAX_BODY_BYTES + 1), body(MAX_BODY_BYTES + 1)).await
+    else {
+        panic!("it is too long")
+    };
+    assert!(
+        reason.contains("more entries of logs came at once"),
+        "{reason}"
+    );
+    assert_eq!(
+        server
+            .handle
+            .with_state(|state| state.imports.get(ImportId(import)).unwrap().counts),
+        ImportItemCounts::default()
+    );
+    assert!(matches!(
+        ask(long(1000), body(1000)).await,
+        AdminReply::Done
+    ));
+    assert_eq!(
+        server
+            .handle
+            .with_state(|state| state.imports.get(ImportId(import)).unwrap().counts.pings),
+        1
+    );
     server.stop().await;
 }

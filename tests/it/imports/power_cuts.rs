@@ -1,7 +1,9 @@
-//! The power goes at every point of imports: what is seen after a start is what was seen before the last word of one, or after it, never
-//! something between; and what an import that was not finished has left leaves the file.
+//! The power goes at every point of imports: what is seen after a start is what was seen before the
+//! last word of one, or after it, never something between; and what an import that was not finished
+//! has left leaves the file.
 //!
-//! `OVERDUE_SEED=<seed> cargo test --test it imports::cuts` repeats one story; `OVERDUE_SIMULATIONS=<count>` asks for more of them.
+//! `OVERDUE_SEED=<seed> cargo test --test it imports::cuts` repeats one story;
+//! `OVERDUE_SIMULATIONS=<count>` asks for more of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +24,11 @@ fn visible_projects(engine: &TestEngine) -> VisibleProjects {
     let mut all = VisibleProjects::new();
     let mut last = String::new();
     for line in visible_state(engine) {
-        if line.split(' ').next().is_some_and(|word| word.parse::<Uuid>().is_ok()) {
+        if line
+            .split(' ')
+            .next()
+            .is_some_and(|word| word.parse::<Uuid>().is_ok())
+        {
             last = line.clone();
         }
         all.entry(last[..36].to_owned()).or_default().push(line);
@@ -65,7 +71,8 @@ struct PowerLost;
 
 impl PowerCutWorld {
     fn new(seed: u64) -> Self {
-        let (dice, disk) = (SeededRng::seeded(seed), Disk::default());
+        let dice = SeededRng::seeded(seed);
+        let disk = Disk::default();
         let slice = dice.pick(&[1, 4, 64]);
         // Also with bodies that go in pieces.
         let (large, piece) = dice.pick(&[(256 << 10, 1 << 20), (4, 2)]);
@@ -79,8 +86,18 @@ impl PowerCutWorld {
         let mut engine = TestEngine::open(disk.medium(), thresholds);
         engine.create_project(1000);
         engine.create_check(WITNESS);
-        let (visible, tally) = (VisibleProjects::new(), PowerCutCounts::default());
-        Self { dice, disk, thresholds, engine: Some(engine), visible, pings: 0, in_doubt: false, tally }
+        let visible = VisibleProjects::new();
+        let tally = PowerCutCounts::default();
+        Self {
+            dice,
+            disk,
+            thresholds,
+            engine: Some(engine),
+            visible,
+            pings: 0,
+            in_doubt: false,
+            tally,
+        }
     }
 
     fn engine(&mut self) -> &mut TestEngine {
@@ -93,12 +110,20 @@ impl PowerCutWorld {
         let statuses = [Status::New, Status::Up, Status::Down, Status::Paused];
         let checks = (0..u128::from(self.dice.below(4))).map(|number| {
             let mut check = imported_check(100 * (project + 1) + number, self.dice.pick(&statuses));
-            check.settings.grace = overdue::domain::text::Seconds::parse(60 + self.dice.below(1000) as i64).unwrap();
+            check.settings.grace =
+                overdue::domain::text::Seconds::parse(60 + self.dice.below(1000) as i64).unwrap();
             check
         });
         let name = ["a", "b", "c"][project as usize];
         let pings = self.dice.below(8);
-        ImportFixture { uuid: 500 + project, name, key: 1 + project as u8, channel: 900 + project, checks: checks.collect(), pings }
+        ImportFixture {
+            uuid: 500 + project,
+            name,
+            key: 1 + project as u8,
+            channel: 900 + project,
+            checks: checks.collect(),
+            pings,
+        }
     }
 
     /// Has a step of an import carried out; a ping comes with it, and sometimes the power goes.
@@ -107,7 +132,9 @@ impl PowerCutWorld {
             self.disk.lose_power_after(self.dice.below(20) as u32);
         }
         let pings = self.dice.below(2);
-        let commands = (0..pings).map(|_| ping(WITNESS, PingKind::Success, "")).chain([stage(command)]);
+        let commands = (0..pings)
+            .map(|_| ping(WITNESS, PingKind::Success, ""))
+            .chain([stage(command)]);
         let commands: Vec<_> = commands.collect();
         let mut answers = self.engine().batch(commands);
         match answers.pop().unwrap() {
@@ -127,18 +154,41 @@ impl PowerCutWorld {
     fn import(&mut self) -> Result<(), (PowerLost, Option<VisibleProjects>)> {
         let before = |power| (power, None);
         let source = self.source();
-        let first = match self.step(ImportStep::Begin { ids: source.number_count(), checks: source.checks.len() as u64 }).map_err(before)? {
+        let first = match self
+            .step(ImportStep::Begin {
+                ids: source.number_count(),
+                checks: source.checks.len() as u64,
+            })
+            .map_err(before)?
+        {
             CommandOutcome::Import(ImportStepOutcome::Begun(ImportId(first))) => first,
             outcome => panic!("{outcome:?}"),
         };
         let import = ImportId(first);
         let (pings, flips) = source.logs(first);
         for pings in pings.chunks(1 + self.dice.below(9) as usize) {
-            self.step(ImportStep::Log { import, pings: pings.to_vec(), flips: Vec::new() }).map_err(before)?;
+            self.step(ImportStep::Log {
+                import,
+                pings: pings.to_vec(),
+                flips: Vec::new(),
+            })
+            .map_err(before)?;
         }
-        self.step(ImportStep::Log { import, pings: Vec::new(), flips }).map_err(before)?;
-        for objects in source.objects(first).chunks(1 + self.dice.below(5) as usize) {
-            self.step(ImportStep::Objects { import, objects: objects.to_vec() }).map_err(before)?;
+        self.step(ImportStep::Log {
+            import,
+            pings: Vec::new(),
+            flips,
+        })
+        .map_err(before)?;
+        for objects in source
+            .objects(first)
+            .chunks(1 + self.dice.below(5) as usize)
+        {
+            self.step(ImportStep::Objects {
+                import,
+                objects: objects.to_vec(),
+            })
+            .map_err(before)?;
         }
         match self.dice.below(10) {
             0 => {
@@ -152,7 +202,8 @@ impl PowerCutWorld {
                 let mut after = self.visible.clone();
                 after.extend(imported_alone(&source, mode));
                 let finish = {
-                    let (expected, replace) = (source.counts(first), self.dice.chance(50));
+                    let expected = source.counts(first);
+                    let replace = self.dice.chance(50);
                     ImportStep::Finish {
                         import,
                         ending: ImportFinishOptions {
@@ -164,8 +215,13 @@ impl PowerCutWorld {
                         },
                     }
                 };
-                match self.step(finish).map_err(|power| (power, Some(after.clone())))? {
-                    CommandOutcome::Import(ImportStepOutcome::Finished { replaced, .. }) => self.tally.replaced += replaced as u32,
+                match self
+                    .step(finish)
+                    .map_err(|power| (power, Some(after.clone())))?
+                {
+                    CommandOutcome::Import(ImportStepOutcome::Finished { replaced, .. }) => {
+                        self.tally.replaced += replaced as u32
+                    }
                     outcome => panic!("{outcome:?}"),
                 }
                 self.tally.finished += 1;
@@ -177,7 +233,9 @@ impl PowerCutWorld {
 
     fn visible_imports(&mut self) -> VisibleProjects {
         let mut found = visible_projects(self.engine());
-        found.retain(|uuid, _| (500..503).any(|project| Uuid::from_u128(project).to_string() == *uuid));
+        found.retain(|uuid, _| {
+            (500..503).any(|project| Uuid::from_u128(project).to_string() == *uuid)
+        });
         found
     }
 
@@ -186,9 +244,17 @@ impl PowerCutWorld {
         self.engine = None;
         self.disk.power_on(&self.dice);
         self.engine = Some(TestEngine::open(self.disk.medium(), self.thresholds));
-        assert!(self.engine().handle.with_state(|state| state.imports.is_empty()));
+        assert!(
+            self.engine()
+                .handle
+                .with_state(|state| state.imports.is_empty())
+        );
         let n = check_by_uuid(self.engine(), WITNESS).state.n_pings;
-        assert!(n == self.pings || self.in_doubt && n > self.pings, "{n} pings, {} were answered", self.pings);
+        assert!(
+            n == self.pings || self.in_doubt && n > self.pings,
+            "{n} pings, {} were answered",
+            self.pings
+        );
         (self.pings, self.in_doubt) = (n, false);
     }
 
@@ -196,23 +262,54 @@ impl PowerCutWorld {
     fn expect_nothing_left(&mut self) {
         // Far more steps than there are rows.
         (0..600).for_each(|_| assert_eq!(self.engine().writer.step(false), Ok(true)));
-        let checks: BTreeSet<u64> = self.engine().handle.with_state(|state| state.checks().map(|check| check.id.0).collect());
+        let checks: BTreeSet<u64> = self
+            .engine()
+            .handle
+            .with_state(|state| state.checks().map(|check| check.id.0).collect());
         self.engine = None;
-        let database = redb::Builder::new().create_with_backend(self.disk.clone()).unwrap();
+        let database = redb::Builder::new()
+            .create_with_backend(self.disk.clone())
+            .unwrap();
         let transaction = database.begin_read().unwrap();
-        let kept = transaction.open_table(TableDefinition::<(u64, u64), &[u8]>::new("kept_pings")).unwrap();
-        let kept: BTreeSet<u64> = redb::ReadableTable::iter(&kept).unwrap().map(|row| row.unwrap().0.value().0).collect();
-        let bodies = transaction.open_table(TableDefinition::<(u64, u64), &[u8]>::new("kept_bodies")).unwrap();
-        let bodies: BTreeSet<u64> = redb::ReadableTable::iter(&bodies).unwrap().map(|row| row.unwrap().0.value().0).collect();
+        let kept = transaction
+            .open_table(TableDefinition::<(u64, u64), &[u8]>::new("kept_pings"))
+            .unwrap();
+        let kept: BTreeSet<u64> = redb::ReadableTable::iter(&kept)
+            .unwrap()
+            .map(|row| row.unwrap().0.value().0)
+            .collect();
+        let bodies = transaction
+            .open_table(TableDefinition::<(u64, u64), &[u8]>::new("kept_bodies"))
+            .unwrap();
+        let bodies: BTreeSet<u64> = redb::ReadableTable::iter(&bodies)
+            .unwrap()
+            .map(|row| row.unwrap().0.value().0)
+            .collect();
         drop((transaction, database));
         let [in_pieces, referring, unreferred] = super::long_bodies::chunk_count(&self.disk);
         assert_eq!((unreferred, in_pieces > 0), (0, referring > 0));
         self.tally.in_pieces += referring as u32;
         let store = Store::open(&self.disk.medium()).unwrap();
-        let flips = store.snapshot().unwrap().flips_after(FlipNumber(0)).unwrap().map(|flip| flip.unwrap().1.check.0);
-        let left = |of: &mut dyn Iterator<Item = u64>| of.filter(|id| !checks.contains(id)).collect::<BTreeSet<u64>>();
-        let left = [left(&mut flips.into_iter()), left(&mut kept.into_iter()), left(&mut bodies.into_iter())];
-        assert_eq!(left, [const { BTreeSet::new() }; 3], "checks of which flips, pings and bodies are left");
+        let flips = store
+            .snapshot()
+            .unwrap()
+            .flips_after(FlipNumber(0))
+            .unwrap()
+            .map(|flip| flip.unwrap().1.check.0);
+        let left = |of: &mut dyn Iterator<Item = u64>| {
+            of.filter(|id| !checks.contains(id))
+                .collect::<BTreeSet<u64>>()
+        };
+        let left = [
+            left(&mut flips.into_iter()),
+            left(&mut kept.into_iter()),
+            left(&mut bodies.into_iter()),
+        ];
+        assert_eq!(
+            left,
+            [const { BTreeSet::new() }; 3],
+            "checks of which flips, pings and bodies are left"
+        );
         drop(store);
         self.engine = Some(TestEngine::open(self.disk.medium(), self.thresholds));
     }
@@ -222,7 +319,13 @@ fn run_scenario(seed: u64) -> PowerCutCounts {
     let mut world = PowerCutWorld::new(seed);
     for _ in 0..IMPORTS {
         // Stagings that nobody finishes take the places of others.
-        if world.engine().handle.with_state(|state| state.imports.len()) >= 3 || world.dice.chance(10) {
+        if world
+            .engine()
+            .handle
+            .with_state(|state| state.imports.len())
+            >= 3
+            || world.dice.chance(10)
+        {
             world.restart();
         }
         if let Err((PowerLost, after)) = world.import() {
@@ -257,7 +360,9 @@ fn an_import_is_seen_whole_or_not_at_all_wherever_the_power_goes() {
     let mut total = PowerCutCounts::default();
     for seed in seeds.clone() {
         let told = std::panic::catch_unwind(|| run_scenario(seed));
-        let tally = told.unwrap_or_else(|_| panic!("seed {seed}: OVERDUE_SEED={seed} cargo test --test it imports::cuts"));
+        let tally = told.unwrap_or_else(|_| {
+            panic!("seed {seed}: OVERDUE_SEED={seed} cargo test --test it imports::cuts")
+        });
         total.cuts += tally.cuts;
         total.cut_at_the_end += tally.cut_at_the_end;
         total.finished += tally.finished;
@@ -266,6 +371,16 @@ fn an_import_is_seen_whole_or_not_at_all_wherever_the_power_goes() {
         total.in_pieces += tally.in_pieces;
     }
     println!("{total:?}");
-    let counts = [total.cuts, total.cut_at_the_end, total.finished, total.replaced, total.abandoned, total.in_pieces];
-    assert!(counts.iter().all(|count| *count > 0) || seeds.count() < SCENARIO_COUNT as usize, "too little has happened: {total:?}");
+    let counts = [
+        total.cuts,
+        total.cut_at_the_end,
+        total.finished,
+        total.replaced,
+        total.abandoned,
+        total.in_pieces,
+    ];
+    assert!(
+        counts.iter().all(|count| *count > 0) || seeds.count() < SCENARIO_COUNT as usize,
+        "too little has happened: {total:?}"
+    );
 }

@@ -1,4 +1,5 @@
-//! What stands in the way of an import: what is taken, what was touched, what makes no sense. Each refusal leaves everything as it was.
+//! What stands in the way of an import: what is taken, what was touched, what makes no sense. Each
+//! refusal leaves everything as it was.
 
 use overdue::clock::ManualClock;
 use overdue::domain::parents::Parents;
@@ -18,42 +19,93 @@ fn what_something_else_here_has_is_refused_with_both_sides() {
     engine.execute(create_check(ProjectId(1), 41, CheckEdit::default()));
     let taken = create_project(engine.handle.random(), "Taken", 100);
     engine.execute(taken);
-    let other = ImportFixture { uuid: 501, name: "Other", key: 2, channel: 901, checks: vec![imported_check(31, Status::Up)], pings: 0 };
+    let other = ImportFixture {
+        uuid: 501,
+        name: "Other",
+        key: 2,
+        channel: 901,
+        checks: vec![imported_check(31, Status::Up)],
+        pings: 0,
+    };
     let before = visible_state(&engine);
-    let with_badge = |badge: u128| ImportedCheck { badge: Some(Uuid::from_u128(badge)), ..imported_check(32, Status::Up) };
+    let with_badge = |badge: u128| ImportedCheck {
+        badge: Some(Uuid::from_u128(badge)),
+        ..imported_check(32, Status::Up)
+    };
     for (source, sentence) in [
-        (ImportFixture { name: "Taken", ..other.clone() }, r#"there is a project "Taken" here already"#),
-        (ImportFixture { key: 1, ..other.clone() }, r#"the key abcd… of the project "Other" is a key of the project "Homelab" here"#),
         (
-            ImportFixture { channel: 900, ..other.clone() },
+            ImportFixture {
+                name: "Taken",
+                ..other.clone()
+            },
+            r#"there is a project "Taken" here already"#,
+        ),
+        (
+            ImportFixture {
+                key: 1,
+                ..other.clone()
+            },
+            r#"the key abcd… of the project "Other" is a key of the project "Homelab" here"#,
+        ),
+        (
+            ImportFixture {
+                channel: 900,
+                ..other.clone()
+            },
             r#"the channel "hook" of the project "Other" has a UUID that the channel "hook" of the project "Homelab" has here"#,
         ),
         (
-            ImportFixture { checks: vec![imported_check(21, Status::Up)], ..other.clone() },
+            ImportFixture {
+                checks: vec![imported_check(21, Status::Up)],
+                ..other.clone()
+            },
             r#"the check "check 21" of the project "Other" has a UUID that the check "check 21" of the project "Homelab""#,
         ),
-        (ImportFixture { checks: vec![imported_check(41, Status::Up)], ..other.clone() }, r#"of the project "default" has here"#),
         (
-            ImportFixture { checks: vec![with_badge(21 + (1 << 64))], ..other.clone() },
+            ImportFixture {
+                checks: vec![imported_check(41, Status::Up)],
+                ..other.clone()
+            },
+            r#"of the project "default" has here"#,
+        ),
+        (
+            ImportFixture {
+                checks: vec![with_badge(21 + (1 << 64))],
+                ..other.clone()
+            },
             r#"the check "check 32" of the project "Other" has a UUID that the check "check 21""#,
         ),
         (
-            ImportFixture { checks: vec![imported_check(31, Status::Up); 2], ..other.clone() },
+            ImportFixture {
+                checks: vec![imported_check(31, Status::Up); 2],
+                ..other.clone()
+            },
             r#"the check "check 31" of the project "Other" is imported twice"#,
         ),
     ] {
         match source.import(&mut engine, LIVE) {
-            Err(ImportStepError::Conflicts(sentences)) => assert!(sentences[0].contains(sentence), "{sentence}: {sentences:?}"),
+            Err(ImportStepError::Conflicts(sentences)) => {
+                assert!(sentences[0].contains(sentence), "{sentence}: {sentences:?}")
+            }
             other => panic!("{sentence}: {other:?}"),
         }
         assert_eq!(visible_state(&engine), before, "{sentence}");
-        let first = engine.handle.with_state(|state| state.imports.iter().next().unwrap().0);
+        let first = engine
+            .handle
+            .with_state(|state| state.imports.iter().next().unwrap().0);
         step(&mut engine, ImportStep::Abandon { import: first }).unwrap();
     }
     // No more than ten are told.
-    let many = ImportFixture { checks: vec![imported_check(21, Status::Up); 30], pings: 0, ..other.clone() };
+    let many = ImportFixture {
+        checks: vec![imported_check(21, Status::Up); 30],
+        pings: 0,
+        ..other.clone()
+    };
     let refused = many.import(&mut engine, LIVE);
-    assert!(matches!(&refused, Err(ImportStepError::Conflicts(sentences)) if sentences.len() == 10), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(ImportStepError::Conflicts(sentences)) if sentences.len() == 10),
+        "{refused:?}"
+    );
     assert_eq!(other.import(&mut engine, LIVE), Ok(0));
 }
 
@@ -61,9 +113,18 @@ fn what_something_else_here_has_is_refused_with_both_sides() {
 fn a_project_that_was_made_here_is_not_replaced() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
-    let uuid = engine.handle.with_state(|state| state.project(ProjectId(1)).unwrap().project.uuid.as_u128());
-    let refused = ImportFixture { uuid, ..ImportFixture::new() }.import(&mut engine, LIVE);
-    assert!(matches!(&refused, Err(ImportStepError::Conflicts(sentences)) if sentences[0].contains("which was made here")), "{refused:?}");
+    let uuid = engine
+        .handle
+        .with_state(|state| state.project(ProjectId(1)).unwrap().project.uuid.as_u128());
+    let refused = ImportFixture {
+        uuid,
+        ..ImportFixture::new()
+    }
+    .import(&mut engine, LIVE);
+    assert!(
+        matches!(&refused, Err(ImportStepError::Conflicts(sentences)) if sentences[0].contains("which was made here")),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -71,27 +132,56 @@ fn what_was_pinged_or_changed_here_is_replaced_only_if_that_is_said() {
     // With the pings that each is.
     type LocalChange = fn(&mut TestEngine);
     let touches: [(LocalChange, u64); 8] = [
-        (|engine| drop(engine.execute(ping(21, PingKind::Success, ""))), 1),
-        (|engine| (0..12).for_each(|_| drop(engine.execute(ping(21, PingKind::Log, "")))), 12),
-        (|engine| drop(engine.execute(Command::PauseCheck(check_by_uuid(engine, 21).id))), 0),
-        (|engine| drop(engine.execute(Command::UpdateCheck(check_by_uuid(engine, 21).id, Box::default()))), 0),
+        (
+            |engine| drop(engine.execute(ping(21, PingKind::Success, ""))),
+            1,
+        ),
+        (
+            |engine| (0..12).for_each(|_| drop(engine.execute(ping(21, PingKind::Log, "")))),
+            12,
+        ),
+        (
+            |engine| drop(engine.execute(Command::PauseCheck(check_by_uuid(engine, 21).id))),
+            0,
+        ),
+        (
+            |engine| {
+                drop(engine.execute(Command::UpdateCheck(
+                    check_by_uuid(engine, 21).id,
+                    Box::default(),
+                )))
+            },
+            0,
+        ),
         (
             |engine| {
                 let after = Some(FailureThreshold::parse(2).unwrap());
-                engine.execute(Command::SetAlerting { check: check_by_uuid(engine, 21).id, after, parents: None::<Parents> });
+                engine.execute(Command::SetAlerting {
+                    check: check_by_uuid(engine, 21).id,
+                    after,
+                    parents: None::<Parents>,
+                });
             },
             0,
         ),
         (
             |engine| {
                 let check = check_by_uuid(engine, 21);
-                engine.execute(Command::AssignChannel { channel: check.settings.channels[0], checks: vec![check.id], assigned: false });
+                engine.execute(Command::AssignChannel {
+                    channel: check.settings.channels[0],
+                    checks: vec![check.id],
+                    assigned: false,
+                });
             },
             0,
         ),
         (
             |engine| {
-                engine.execute(create_check(check_by_uuid(engine, 21).project, 55, CheckEdit::default()));
+                engine.execute(create_check(
+                    check_by_uuid(engine, 21).project,
+                    55,
+                    CheckEdit::default(),
+                ));
                 (0..3).for_each(|_| drop(engine.execute(ping(55, PingKind::Success, ""))));
             },
             3,
@@ -115,16 +205,27 @@ fn what_was_pinged_or_changed_here_is_replaced_only_if_that_is_said() {
         let before = visible_state(&engine);
         let first = source.upload(&mut engine);
         let refused = source.finish(&mut engine, first, LIVE, false);
-        let name = if number == 6 { Uuid::from_u128(55).to_string() } else { "check 21".into() };
+        let name = if number == 6 {
+            Uuid::from_u128(55).to_string()
+        } else {
+            "check 21".into()
+        };
         let names = vec![format!("{name:?} of \"Homelab\"").into()];
-        let touched = Err(ImportStepError::ChangedLocally { changes: LocalChanges { checks: 1, pings }, names });
+        let touched = Err(ImportStepError::ChangedLocally {
+            changes: LocalChanges { checks: 1, pings },
+            names,
+        });
         assert_eq!(refused, touched, "{number}");
         assert_eq!(visible_state(&engine), before, "{number}");
         drop(engine);
         // A start does not forget it.
         let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
         let first = source.upload(&mut engine);
-        assert_eq!(source.finish(&mut engine, first, LIVE, false), touched, "{number}");
+        assert_eq!(
+            source.finish(&mut engine, first, LIVE, false),
+            touched,
+            "{number}"
+        );
         let ending = ImportFinishOptions {
             mode: LIVE,
             legacy_secrets: Vec::new(),
@@ -132,10 +233,26 @@ fn what_was_pinged_or_changed_here_is_replaced_only_if_that_is_said() {
             expected_counts: source.counts(first),
             replace: true,
         };
-        let finished = step(&mut engine, ImportStep::Finish { import: ImportId(first), ending });
+        let finished = step(
+            &mut engine,
+            ImportStep::Finish {
+                import: ImportId(first),
+                ending,
+            },
+        );
         let lost = LocalChanges { checks: 1, pings };
-        assert_eq!(finished, Ok(CommandOutcome::Import(ImportStepOutcome::Finished { replaced: 1, lost_changes: lost })), "{number}");
-        assert!(check_by_uuid(&engine, 21).state.unused_since_import && engine.handle.with_state(|state| state.check_count()) == 2);
+        assert_eq!(
+            finished,
+            Ok(CommandOutcome::Import(ImportStepOutcome::Finished {
+                replaced: 1,
+                lost_changes: lost
+            })),
+            "{number}"
+        );
+        assert!(
+            check_by_uuid(&engine, 21).state.unused_since_import
+                && engine.handle.with_state(|state| state.check_count()) == 2
+        );
     }
 }
 
@@ -156,24 +273,85 @@ fn what_makes_no_sense_is_refused() {
     let source = ImportFixture::new();
     let before = visible_state(&engine);
     let wrong = |refused: Result<CommandOutcome, ImportStepError>, part: &str| match refused {
-        Err(ImportStepError::Invalid(sentence)) => assert!(sentence.contains(part), "{part}: {sentence}"),
+        Err(ImportStepError::Invalid(sentence)) => {
+            assert!(sentence.contains(part), "{part}: {sentence}")
+        }
         other => panic!("{part}: {other:?}"),
     };
-    wrong(step(&mut engine, ImportStep::Begin { ids: 0, checks: 0 }), "there is nothing in it");
-    assert_eq!(step(&mut engine, ImportStep::Begin { ids: 1_000_001, checks: 0 }), Err(ImportStepError::TooLarge));
+    wrong(
+        step(&mut engine, ImportStep::Begin { ids: 0, checks: 0 }),
+        "there is nothing in it",
+    );
+    assert_eq!(
+        step(
+            &mut engine,
+            ImportStep::Begin {
+                ids: 1_000_001,
+                checks: 0
+            }
+        ),
+        Err(ImportStepError::TooLarge)
+    );
     let first = begin(&mut engine, source.number_count());
     let import = ImportId(first);
-    let log = |pings, flips| ImportStep::Log { import, pings, flips };
-    wrong(step(&mut engine, log(vec![staged_ping(CheckId(first + 5), 1)], Vec::new())), "of another import");
-    wrong(step(&mut engine, log(vec![staged_ping(CheckId(first + 3), 0)], Vec::new())), "has the number 0");
-    let many = (1..258).map(|n| staged_ping(CheckId(first + 3), n)).collect();
+    let log = |pings, flips| ImportStep::Log {
+        import,
+        pings,
+        flips,
+    };
+    wrong(
+        step(
+            &mut engine,
+            log(vec![staged_ping(CheckId(first + 5), 1)], Vec::new()),
+        ),
+        "of another import",
+    );
+    wrong(
+        step(
+            &mut engine,
+            log(vec![staged_ping(CheckId(first + 3), 0)], Vec::new()),
+        ),
+        "has the number 0",
+    );
+    let many = (1..258)
+        .map(|n| staged_ping(CheckId(first + 3), n))
+        .collect();
     wrong(step(&mut engine, log(many, Vec::new())), "more entries");
-    let long = |bytes: usize, n| NumberedPing { body: vec![0; bytes].into(), ..staged_ping(CheckId(first + 3), n) };
-    wrong(step(&mut engine, log(vec![long(MAX_BODY_BYTES + 1, 1)], Vec::new())), "more entries");
-    wrong(step(&mut engine, log(vec![long(1 << 20, 1), long(1, 2)], Vec::new())), "more entries");
-    wrong(step(&mut engine, ImportStep::Objects { import, objects: source.objects(first + 3) }), "a number of another import");
+    let long = |bytes: usize, n| NumberedPing {
+        body: vec![0; bytes].into(),
+        ..staged_ping(CheckId(first + 3), n)
+    };
+    wrong(
+        step(
+            &mut engine,
+            log(vec![long(MAX_BODY_BYTES + 1, 1)], Vec::new()),
+        ),
+        "more entries",
+    );
+    wrong(
+        step(
+            &mut engine,
+            log(vec![long(1 << 20, 1), long(1, 2)], Vec::new()),
+        ),
+        "more entries",
+    );
+    wrong(
+        step(
+            &mut engine,
+            ImportStep::Objects {
+                import,
+                objects: source.objects(first + 3),
+            },
+        ),
+        "a number of another import",
+    );
     // Nothing of what was refused is counted.
-    assert_eq!(engine.handle.with_state(|state| state.imports.get(import).unwrap().counts), ImportItemCounts::default());
+    assert_eq!(
+        engine
+            .handle
+            .with_state(|state| state.imports.get(import).unwrap().counts),
+        ImportItemCounts::default()
+    );
     let finish = |expected| ImportStep::Finish {
         import,
         ending: ImportFinishOptions {
@@ -184,7 +362,10 @@ fn what_makes_no_sense_is_refused() {
             replace: false,
         },
     };
-    wrong(step(&mut engine, finish(source.counts(first))), "not all of it has arrived");
+    wrong(
+        step(&mut engine, finish(source.counts(first))),
+        "not all of it has arrived",
+    );
     let mut counts = ImportItemCounts::default();
     let mut hand_over = |engine: &mut TestEngine, objects: Vec<ImportItem>| {
         objects.iter().for_each(|object| counts.count(object));
@@ -193,24 +374,41 @@ fn what_makes_no_sense_is_refused() {
     };
     let things = source.objects(first);
     let without_project = hand_over(&mut engine, things[1..].to_vec());
-    wrong(step(&mut engine, finish(without_project)), "of a project that was not handed over");
+    wrong(
+        step(&mut engine, finish(without_project)),
+        "of a project that was not handed over",
+    );
     let twice = hand_over(&mut engine, vec![things[0].clone(), things[1].clone()]);
     wrong(step(&mut engine, finish(twice)), "handed over twice");
     step(&mut engine, ImportStep::Abandon { import }).unwrap();
     for (change, part) in [
-        ((|check| check.state.last_ping = None) as fn(&mut ImportedCheck), "is up, but was never pinged"),
-        (|check| check.state.n_pings = 6, "has a ping with a higher number than it has pings"),
-        (|check| check.state.last_ping = Some(Timestamp::from_secs(NOW + 60)), "has times in the future"),
+        (
+            (|check| check.state.last_ping = None) as fn(&mut ImportedCheck),
+            "is up, but was never pinged",
+        ),
+        (
+            |check| check.state.n_pings = 6,
+            "has a ping with a higher number than it has pings",
+        ),
+        (
+            |check| check.state.last_ping = Some(Timestamp::from_secs(NOW + 60)),
+            "has times in the future",
+        ),
     ] {
         let mut source = ImportFixture::new();
         change(&mut source.checks[0]);
         let refused = source.import(&mut engine, LIVE).unwrap_err();
         assert!(refused.to_string().contains(part), "{refused:?}");
         assert_eq!(visible_state(&engine), before);
-        let left = engine.handle.with_state(|state| state.imports.iter().next().unwrap().0);
+        let left = engine
+            .handle
+            .with_state(|state| state.imports.iter().next().unwrap().0);
         step(&mut engine, ImportStep::Abandon { import: left }).unwrap();
     }
-    assert_eq!(step(&mut engine, ImportStep::Abandon { import }), Err(ImportStepError::UnknownImport));
+    assert_eq!(
+        step(&mut engine, ImportStep::Abandon { import }),
+        Err(ImportStepError::UnknownImport)
+    );
 }
 
 #[test]
@@ -218,8 +416,17 @@ fn so_many_imports_are_under_way_and_no_more() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let first: Vec<_> = (0..4).map(|_| begin(&mut engine, 2)).collect();
     assert_eq!(first, [1, 3, 5, 7]);
-    assert_eq!(step(&mut engine, ImportStep::Begin { ids: 2, checks: 0 }), Err(ImportStepError::TooManyImports));
-    step(&mut engine, ImportStep::Abandon { import: ImportId(3) }).unwrap();
+    assert_eq!(
+        step(&mut engine, ImportStep::Begin { ids: 2, checks: 0 }),
+        Err(ImportStepError::TooManyImports)
+    );
+    step(
+        &mut engine,
+        ImportStep::Abandon {
+            import: ImportId(3),
+        },
+    )
+    .unwrap();
     assert_eq!(begin(&mut engine, 2), 9, "no number is given twice");
 }
 
@@ -229,31 +436,63 @@ fn a_server_takes_so_many_checks_at_once_and_a_command_without_one_takes_more() 
     let checks = |first: u64| {
         let check = |number: u64| {
             let check = Box::new(imported_check(u128::from(number), Status::New));
-            ImportItem::Check { id: CheckId(first + number), project: ProjectId(first), badge: Uuid::nil(), check }
+            ImportItem::Check {
+                id: CheckId(first + number),
+                project: ProjectId(first),
+                badge: Uuid::nil(),
+                check,
+            }
         };
         (0..=most).map(check).collect::<Vec<_>>()
     };
     for takes_pings in [true, false] {
         let clock = ManualClock::at(Timestamp::from_secs(NOW));
-        let (handle, writer) = engine::open(Medium::memory(), &clock, |config| config.accepts_pings = takes_pings).unwrap();
-        let mut engine = TestEngine { handle, writer, clock };
-        let begun = step(&mut engine, ImportStep::Begin { ids: most + 1, checks: most + 1 });
+        let (handle, writer) = engine::open(Medium::memory(), &clock, |config| {
+            config.accepts_pings = takes_pings
+        })
+        .unwrap();
+        let mut engine = TestEngine {
+            handle,
+            writer,
+            clock,
+        };
+        let begun = step(
+            &mut engine,
+            ImportStep::Begin {
+                ids: most + 1,
+                checks: most + 1,
+            },
+        );
         assert_eq!(begun.is_ok(), !takes_pings, "{begun:?}");
         if let Err(refusal) = begun {
             assert_eq!(refusal, ImportStepError::TooManyChecks(most + 1));
             let advice = "stop it and import again, or take some projects at a time with --project";
             assert_eq!(
                 refusal.to_string(),
-                format!("there are 50001 checks, and a server that runs takes at most 50000 at once: {advice}")
+                format!(
+                    "there are 50001 checks, and a server that runs takes at most 50000 at once: \
+                     {advice}"
+                )
             );
         }
         // Whoever said that there are fewer is refused when they come.
         let first = begin(&mut engine, most + 1);
-        let (import, mut objects) = (ImportId(first), checks(first));
+        let import = ImportId(first);
+        let mut objects = checks(first);
         let last = objects.pop().unwrap();
         step(&mut engine, ImportStep::Objects { import, objects }).unwrap();
-        let one_more = step(&mut engine, ImportStep::Objects { import, objects: vec![last] });
-        let wanted = if takes_pings { Err(ImportStepError::TooManyChecks(most + 1)) } else { Ok(CommandOutcome::Completed) };
+        let one_more = step(
+            &mut engine,
+            ImportStep::Objects {
+                import,
+                objects: vec![last],
+            },
+        );
+        let wanted = if takes_pings {
+            Err(ImportStepError::TooManyChecks(most + 1))
+        } else {
+            Ok(CommandOutcome::Completed)
+        };
         assert_eq!(one_more, wanted);
     }
 }

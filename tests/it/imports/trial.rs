@@ -1,4 +1,5 @@
-//! A trial tells nobody; what is live tells what it should, and raises no false alarm at the switch.
+//! A trial tells nobody; what is live tells what it should, and raises no false alarm at the
+//! switch.
 
 use overdue::clock::ManualClock;
 use overdue::domain::alert::{AlertEvent, DeliveryResult, HoldReason, NotificationState};
@@ -9,7 +10,18 @@ use crate::support::engine;
 
 fn notifications(engine: &TestEngine) -> Vec<(u128, AlertEvent)> {
     engine.handle.with_state(|state| {
-        state.outbox.rows().map(|row| (state.check(row.check).map_or(0, |check| check.uuid.as_u128()), row.event)).collect()
+        state
+            .outbox
+            .rows()
+            .map(|row| {
+                (
+                    state
+                        .check(row.check)
+                        .map_or(0, |check| check.uuid.as_u128()),
+                    row.event,
+                )
+            })
+            .collect()
     })
 }
 
@@ -27,7 +39,9 @@ fn release(engine: &mut TestEngine) -> Result<CommandOutcome, ImportStepError> {
 fn a_trial_tells_nobody_until_it_is_released() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
-    ImportFixture::new().import(&mut engine, ImportMode::Trial).unwrap();
+    ImportFixture::new()
+        .import(&mut engine, ImportMode::Trial)
+        .unwrap();
     // It was down and told: that it is up again is told to nobody.
     engine.execute(ping(22, PingKind::Success, ""));
     engine.execute(ping(22, PingKind::Fail, ""));
@@ -40,15 +54,40 @@ fn a_trial_tells_nobody_until_it_is_released() {
     for uuid in [21, 22] {
         let state = check_by_uuid(&engine, uuid).state;
         assert!(
-            matches!((state.status, state.notification), (Status::Down, NotificationState::Pending { reason: HoldReason::Trial, .. })),
+            matches!(
+                (state.status, state.notification),
+                (
+                    Status::Down,
+                    NotificationState::Pending {
+                        reason: HoldReason::Trial,
+                        ..
+                    }
+                )
+            ),
             "{uuid}: {state:?}"
         );
     }
-    let log = engine.handle.deliveries(DeliveryNumber(u64::MAX), 10, |_| true).unwrap();
-    let log: Vec<_> = log.iter().map(|delivery| (delivery.event, delivery.result, &*delivery.reason)).collect();
-    assert_eq!(log, [(AlertEvent::Up, DeliveryResult::Skipped, "its project is on trial")]);
+    let log = engine
+        .handle
+        .deliveries(DeliveryNumber(u64::MAX), 10, |_| true)
+        .unwrap();
+    let log: Vec<_> = log
+        .iter()
+        .map(|delivery| (delivery.event, delivery.result, &*delivery.reason))
+        .collect();
+    assert_eq!(
+        log,
+        [(
+            AlertEvent::Up,
+            DeliveryResult::Skipped,
+            "its project is on trial"
+        )]
+    );
     release(&mut engine).unwrap();
-    assert_eq!(notifications(&engine), [(21, AlertEvent::Down), (22, AlertEvent::Down)]);
+    assert_eq!(
+        notifications(&engine),
+        [(21, AlertEvent::Down), (22, AlertEvent::Down)]
+    );
     assert_eq!(release(&mut engine), Err(ImportStepError::NotOnTrial));
 }
 
@@ -71,20 +110,36 @@ fn what_was_told_where_it_came_from_is_not_told_again() {
 fn what_is_live_tells_a_failure_at_once_and_silence_after_another_chance() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let mut source = ImportFixture::new();
-    // Expected within the time between the last thing in the source and now, or before it; and one with time left.
+    // Expected within the time between the last thing in the source and now, or before it; and one
+    // with time left.
     let silent = |uuid, ago: i64| {
         let mut check = imported_check(uuid, Status::Up);
         check.state.last_ping = Some(Timestamp::from_secs(NOW - ago));
         check
     };
-    source.checks = vec![silent(21, 86_400 + 3600 + 300), silent(22, 86_400 + 3600 + 300), silent(23, 60)];
+    source.checks = vec![
+        silent(21, 86_400 + 3600 + 300),
+        silent(22, 86_400 + 3600 + 300),
+        silent(23, 60),
+    ];
     source.pings = 0;
-    let live = ImportMode::Live { newest: Some(Timestamp::from_secs(NOW - 600)) };
+    let live = ImportMode::Live {
+        newest: Some(Timestamp::from_secs(NOW - 600)),
+    };
     source.import(&mut engine, live).unwrap();
     advance(&mut engine, 1);
     for uuid in [21, 22] {
         let state = check_by_uuid(&engine, uuid).state;
-        assert!(matches!(state.notification, NotificationState::Pending { reason: HoldReason::ServerOutage, .. }), "{uuid}: {state:?}");
+        assert!(
+            matches!(
+                state.notification,
+                NotificationState::Pending {
+                    reason: HoldReason::ServerOutage,
+                    ..
+                }
+            ),
+            "{uuid}: {state:?}"
+        );
     }
     assert_eq!(notifications(&engine), []);
     // One reports here: its ping had only been lost at the switch.
@@ -92,7 +147,10 @@ fn what_is_live_tells_a_failure_at_once_and_silence_after_another_chance() {
     engine.execute(ping(23, PingKind::Fail, ""));
     assert_eq!(notifications(&engine), [(23, AlertEvent::Down)]);
     advance(&mut engine, 15 * 60);
-    assert_eq!(notifications(&engine), [(23, AlertEvent::Down), (22, AlertEvent::Down)]);
+    assert_eq!(
+        notifications(&engine),
+        [(23, AlertEvent::Down), (22, AlertEvent::Down)]
+    );
     // The next silence is told at once.
     advance(&mut engine, 86_400 + 3600);
     assert_eq!(notifications(&engine).last(), Some(&(21, AlertEvent::Down)));
@@ -102,7 +160,10 @@ fn what_is_live_tells_a_failure_at_once_and_silence_after_another_chance() {
 fn what_the_old_server_had_not_told_yet_is_told() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let mut source = ImportFixture::new();
-    source.checks[1].state.notification = NotificationState::Pending { at: Timestamp::from_secs(NOW), reason: HoldReason::ServerOutage };
+    source.checks[1].state.notification = NotificationState::Pending {
+        at: Timestamp::from_secs(NOW),
+        reason: HoldReason::ServerOutage,
+    };
     source.import(&mut engine, LIVE).unwrap();
     advance(&mut engine, 16 * 60);
     assert_eq!(notifications(&engine), [(22, AlertEvent::Down)]);
@@ -118,7 +179,9 @@ fn a_trial_becomes_live_by_another_import() {
     assert_eq!(notifications(&engine), [(21, AlertEvent::Down)]);
     // And the other way round: what waits is not sent any more.
     let first = source.upload(&mut engine);
-    source.finish(&mut engine, first, ImportMode::Trial, true).unwrap();
+    source
+        .finish(&mut engine, first, ImportMode::Trial, true)
+        .unwrap();
     idle(&mut engine);
     assert_eq!(notifications(&engine), []);
 }
@@ -133,7 +196,10 @@ fn a_recovery_that_was_not_told_where_it_came_from_is_told_once() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     source.import(&mut engine, LIVE).unwrap();
     assert_eq!(
-        (notifications(&engine), check_by_uuid(&engine, uuid).state.notification),
+        (
+            notifications(&engine),
+            check_by_uuid(&engine, uuid).state.notification
+        ),
         (vec![(uuid, AlertEvent::Up)], NotificationState::NotNeeded)
     );
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
@@ -146,30 +212,50 @@ fn a_recovery_that_was_not_told_where_it_came_from_is_told_once() {
 fn the_log_is_told_of_trials_once_a_day() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
-    let lines = |engine: &mut TestEngine, hours: i64| engine::log_lines_with("on trial", || (0..hours).for_each(|_| advance(engine, 3601)));
+    let lines = |engine: &mut TestEngine, hours: i64| {
+        engine::log_lines_with("on trial", || {
+            (0..hours).for_each(|_| advance(engine, 3601))
+        })
+    };
     assert_eq!(lines(&mut engine, 2), <[&str; 0]>::default());
-    ImportFixture::new().import(&mut engine, ImportMode::Trial).unwrap();
+    ImportFixture::new()
+        .import(&mut engine, ImportMode::Trial)
+        .unwrap();
     let told = lines(&mut engine, 1);
-    let line = "1 project is on trial and nobody is told of failures there, until `overdue project release`: \"Homelab\"";
+    let line = r#"1 project is on trial and nobody is told of failures there, until `overdue project release`: "Homelab""#;
     assert!(told.len() == 1 && told[0].ends_with(line), "{told:?}");
     assert_eq!(lines(&mut engine, 23), <[&str; 0]>::default());
     assert_eq!(lines(&mut engine, 24).len(), 1);
     drop(engine);
-    // A server that starts says it at once, and a command that has the database to itself never does.
+    // A server that starts says it at once, and a command that has the database to itself never
+    // does.
     let open = |takes_pings| {
         let clock = ManualClock::at(Timestamp::from_secs(NOW + 10 * 86_400));
         let set = |config: &mut overdue::engine::EngineConfig| config.accepts_pings = takes_pings;
         let (handle, writer) = engine::open(disk.medium(), &clock, set).unwrap();
-        TestEngine { handle, writer, clock }
+        TestEngine {
+            handle,
+            writer,
+            clock,
+        }
     };
     let mut alone = open(false);
     assert_eq!(lines(&mut alone, 2), <[&str; 0]>::default());
     drop(alone);
     let mut engine = open(true);
-    assert_eq!(engine::log_lines_with("on trial", || idle(&mut engine)).len(), 1);
+    assert_eq!(
+        engine::log_lines_with("on trial", || idle(&mut engine)).len(),
+        1
+    );
     let told = engine::log_lines_with("from now on", || drop(release(&mut engine).unwrap()));
-    assert!(told.len() == 1 && told[0].ends_with("1 imported project tells of failures from now on: \"Homelab\""), "{told:?}");
-    let told = engine::log_lines_with("from now on", || assert_eq!(ImportFixture::new().import(&mut engine, LIVE), Ok(1)));
+    assert!(
+        told.len() == 1
+            && told[0].ends_with(r#"1 imported project tells of failures from now on: "Homelab""#),
+        "{told:?}"
+    );
+    let told = engine::log_lines_with("from now on", || {
+        assert_eq!(ImportFixture::new().import(&mut engine, LIVE), Ok(1))
+    });
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!(lines(&mut engine, 26), <[&str; 0]>::default());
 }

@@ -1,5 +1,5 @@
-//! What files of layout 11 on have beside the rest: projects of another server, one on trial, and an import that was under way; and things that
-//! files declare.
+//! What files of layout 11 on have beside the rest: projects of another server, one on trial, and
+//! an import that was under way; and things that files declare.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -15,7 +15,9 @@ use overdue::engine::HousekeepingLimits;
 use overdue::engine::command::import::ImportFinishOptions;
 use overdue::engine::state::State;
 use overdue::import::environment::ServerEnvironment;
-use overdue::import::{ImportLogEntry, ImportOptions, ImportSource, PingLogSelection, SourceReader, numbering};
+use overdue::import::{
+    ImportLogEntry, ImportOptions, ImportSource, PingLogSelection, SourceReader, numbering,
+};
 use overdue::manage::import;
 use overdue::random::Random;
 use overdue::store::{FILE_NAME, Medium, MetaKey, Store};
@@ -30,8 +32,13 @@ use crate::support::engine::TestEngine;
 pub(super) const LAYOUTS_WITH_IMPORTS: [&str; 2] = ["11", "12"];
 
 const SECRET: &str = "s3cret-of-the-old-server";
-/// A key as its old server knew it too, one that it knew by a digest and that was used here, and one that was not.
-const KEYS: [&str; 3] = ["moved-key-aaaaaaaaaaaaaaaaaaaaaa", "hcw_bbbbbbbbbbbbbbbbbbbbbbbbbbbb", "hcr_cccccccccccccccccccccccccccc"];
+/// A key as its old server knew it too, one that it knew by a digest and that was used here, and
+/// one that was not.
+const KEYS: [&str; 3] = [
+    "moved-key-aaaaaaaaaaaaaaaaaaaaaa",
+    "hcw_bbbbbbbbbbbbbbbbbbbbbbbbbbbb",
+    "hcr_cccccccccccccccccccccccccccc",
+];
 /// Badge keys of the projects that were moved.
 const BADGE_KEYS: [&str; 2] = ["bk-1", "bk-2"];
 /// Pings of the import that was under way.
@@ -61,11 +68,21 @@ projects = { main = "read-only" }
 "#;
 
 fn digest(key: &str) -> String {
-    let digest = LegacySecret::parse(SECRET).unwrap().digest_key(key.as_bytes());
-    format!("AAAAAAAA.{}", digest.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    let digest = LegacySecret::parse(SECRET)
+        .unwrap()
+        .digest_key(key.as_bytes());
+    format!(
+        "AAAAAAAA.{}",
+        digest
+            .0
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    )
 }
 
-/// A dump of a server with projects from this number on, by name and keys, each with one check and pings of it.
+/// A dump of a server with projects from this number on, by name and keys, each with one check and
+/// pings of it.
 fn dump(first: u32, projects: &[(&str, &str, &str)]) -> String {
     let user = json!({ "password": "!", "is_superuser": true, "username": "eve", "email": "eve@example.org", "is_active": true,
         "date_joined": AT });
@@ -97,14 +114,26 @@ async fn upload(site: &LayoutServer, dump: &str, end: Option<ImportMode>) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), dump).unwrap();
     let environment = ServerEnvironment::default().with_secret(SECRET);
-    let (projects, skip, zones) = (Vec::new(), Vec::new(), Vec::new());
-    let options =
-        ImportOptions { projects, skipped_checks: skip, timezone_map: zones, logs: PingLogSelection::All, with_users: true, environment };
+    let projects = Vec::new();
+    let skip = Vec::new();
+    let zones = Vec::new();
+    let options = ImportOptions {
+        projects,
+        skipped_checks: skip,
+        timezone_map: zones,
+        logs: PingLogSelection::All,
+        with_users: true,
+        environment,
+    };
     let mut source = ImportSource::open(file.path(), &Random::seeded(1)).unwrap();
-    let mut reading = SourceReader::read_objects(&mut source, &options, site.handle.now(), &mut |_| {}).unwrap();
-    let import = import::begin(&site.handle, numbering::count_ids(reading.contents()), 1).await.unwrap();
+    let mut reading =
+        SourceReader::read_objects(&mut source, &options, site.handle.now(), &mut |_| {}).unwrap();
+    let import = import::begin(&site.handle, numbering::count_ids(reading.contents()), 1)
+        .await
+        .unwrap();
     let checks = numbering::check_ids(reading.contents(), import.0);
-    let (mut pings, mut flips) = (Vec::new(), Vec::new());
+    let mut pings = Vec::new();
+    let mut flips = Vec::new();
     let take = &mut |entry| {
         match entry {
             ImportLogEntry::Ping(ping) => {
@@ -112,7 +141,10 @@ async fn upload(site: &LayoutServer, dump: &str, end: Option<ImportMode>) {
                 pings.push(ping.with_check(check));
             }
             ImportLogEntry::Flip(flip, _) | ImportLogEntry::OrderedFlip(flip) => {
-                flips.push(NumberedFlip { check: checks[&flip.check], flip: flip.flip });
+                flips.push(NumberedFlip {
+                    check: checks[&flip.check],
+                    flip: flip.flip,
+                });
             }
         }
         ControlFlow::Continue(())
@@ -121,29 +153,59 @@ async fn upload(site: &LayoutServer, dump: &str, end: Option<ImportMode>) {
     let (imported, _) = reading.finish();
     let secrets = imported.secrets.clone();
     let things = numbering::number_items(imported, import.0, &Random::seeded(1));
-    let mut expected = ImportItemCounts { pings: pings.len() as u64, flips: flips.len() as u64, ..ImportItemCounts::default() };
+    let mut expected = ImportItemCounts {
+        pings: pings.len() as u64,
+        flips: flips.len() as u64,
+        ..ImportItemCounts::default()
+    };
     things.iter().for_each(|thing| expected.count(thing));
-    import::add_log_entries(&site.handle, import, pings, flips).await.unwrap();
-    import::add_items(&site.handle, import, things).await.unwrap();
+    import::add_log_entries(&site.handle, import, pings, flips)
+        .await
+        .unwrap();
+    import::add_items(&site.handle, import, things)
+        .await
+        .unwrap();
     if let Some(mode) = end {
         import::finish(
             &site.handle,
             import,
-            ImportFinishOptions { mode, legacy_secrets: secrets, badge_secret: None, expected_counts: expected, replace: false },
+            ImportFinishOptions {
+                mode,
+                legacy_secrets: secrets,
+                badge_secret: None,
+                expected_counts: expected,
+                replace: false,
+            },
         )
         .await
         .unwrap();
     }
 }
 
-/// Declares things, moves two projects in, one of them on trial, uses a hashed key, and leaves an import under way.
+/// Declares things, moves two projects in, one of them on trial, uses a hashed key, and leaves an
+/// import under way.
 pub(super) async fn fill(site: &LayoutServer) {
-    declare::apply_config(&site.handle, parse_document(DECLARED), ALLOW_ALL).await.unwrap_or_else(|error| panic!("{error}"));
-    let live = ImportMode::Live { newest: Some(site.handle.now()) };
+    declare::apply_config(&site.handle, parse_document(DECLARED), ALLOW_ALL)
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    let live = ImportMode::Live {
+        newest: Some(site.handle.now()),
+    };
     let projects = [("Moved", "", ""), ("On trial", "", "")];
-    let (used, unused) = (digest(KEYS[1]), digest(KEYS[2]));
-    upload(site, &dump(1, &[(projects[0].0, &used, &unused)]), Some(live)).await;
-    upload(site, &dump(2, &[(projects[1].0, KEYS[0], "")]), Some(ImportMode::Trial)).await;
+    let used = digest(KEYS[1]);
+    let unused = digest(KEYS[2]);
+    upload(
+        site,
+        &dump(1, &[(projects[0].0, &used, &unused)]),
+        Some(live),
+    )
+    .await;
+    upload(
+        site,
+        &dump(2, &[(projects[1].0, KEYS[0], "")]),
+        Some(ImportMode::Trial),
+    )
+    .await;
     upload(site, &dump(3, &[("Under way", "", "")]), None).await;
     assert_eq!(get(site, KEYS[1], "/api/v3/checks/").await.0, 200);
     site.settle().await;
@@ -161,14 +223,20 @@ pub(super) fn request_paths() -> Vec<(String, String)> {
             asked.push(((*key).into(), format!("/api/v3/checks/{check}/flips/")));
         }
         asked.push((keys[0].into(), format!("/api/v3/checks/{check}/pings/")));
-        asked.push((keys[0].into(), format!("/api/v3/checks/{check}/pings/1/body")));
+        asked.push((
+            keys[0].into(),
+            format!("/api/v3/checks/{check}/pings/1/body"),
+        ));
     }
     let secret = LegacySecret::parse(SECRET).unwrap();
     for badge_key in BADGE_KEYS {
         for (tag, end) in [(None, ""), (Some("x"), "/x")] {
             let mac = LegacyBadgeKey::for_project(badge_key, &secret).sign_tag(tag);
             let signature = &URL_SAFE_NO_PAD.encode(mac)[..8];
-            asked.push((String::new(), format!("/badge/{badge_key}/{signature}{end}.svg")));
+            asked.push((
+                String::new(),
+                format!("/badge/{badge_key}/{signature}{end}.svg"),
+            ));
         }
     }
     asked
@@ -176,39 +244,98 @@ pub(super) fn request_paths() -> Vec<(String, String)> {
 
 /// What no answer shows.
 pub(super) fn expect(state: &State) {
-    let held = state.projects().filter(|project_state| project_state.project.is_on_trial());
-    assert_eq!(held.map(|held| held.project.name.as_str().to_owned()).collect::<Vec<_>>(), ["On trial"]);
+    let held = state
+        .projects()
+        .filter(|project_state| project_state.project.is_on_trial());
+    assert_eq!(
+        held.map(|held| held.project.name.as_str().to_owned())
+            .collect::<Vec<_>>(),
+        ["On trial"]
+    );
     assert!(state.imports.is_empty() && !state.legacy_secrets.is_empty());
-    let backup = state.checks().find(|check| check.settings.slug.as_str() == "backup").unwrap();
-    assert_eq!((backup.settings.parents.ids().len(), backup.settings.failure_threshold.get()), (1, 2));
-    let users: Vec<_> = state.users.iter().map(|user| user.name.as_str().to_owned()).collect();
+    let backup = state
+        .checks()
+        .find(|check| check.settings.slug.as_str() == "backup")
+        .unwrap();
+    assert_eq!(
+        (
+            backup.settings.parents.ids().len(),
+            backup.settings.failure_threshold.get()
+        ),
+        (1, 2)
+    );
+    let users: Vec<_> = state
+        .users
+        .iter()
+        .map(|user| user.name.as_str().to_owned())
+        .collect();
     assert_eq!(users, ["ann", "bob", "eve@example.org"]);
-    assert_eq!(state.projects().map(|project_state| project_state.windows.len()).sum::<usize>(), 1);
+    assert_eq!(
+        state
+            .projects()
+            .map(|project_state| project_state.windows.len())
+            .sum::<usize>(),
+        1
+    );
 }
 
-/// Kept pings of checks that nobody sees, and whether there may be some of an import that was not finished.
+/// Kept pings of checks that nobody sees, and whether there may be some of an import that was not
+/// finished.
 fn leftover_pings(directory: &Path, seen: &BTreeSet<CheckId>) -> (u64, bool) {
-    let marked =
-        Store::open(&Medium::Directory(directory.into())).unwrap().snapshot().unwrap().meta_value(MetaKey::ImportLeftovers).unwrap() != 0;
+    let marked = Store::open(&Medium::Directory(directory.into()))
+        .unwrap()
+        .snapshot()
+        .unwrap()
+        .meta_value(MetaKey::ImportLeftovers)
+        .unwrap()
+        != 0;
     let database = redb::Database::open(directory.join(FILE_NAME)).unwrap();
-    let kept = database.begin_read().unwrap().open_table(TableDefinition::<(u64, u64), &[u8]>::new("kept_pings")).unwrap();
-    let checks = redb::ReadableTable::iter(&kept).unwrap().map(|row| CheckId(row.unwrap().0.value().0));
-    (checks.filter(|check| !seen.contains(check)).count() as u64, marked)
+    let kept = database
+        .begin_read()
+        .unwrap()
+        .open_table(TableDefinition::<(u64, u64), &[u8]>::new("kept_pings"))
+        .unwrap();
+    let checks = redb::ReadableTable::iter(&kept)
+        .unwrap()
+        .map(|row| CheckId(row.unwrap().0.value().0));
+    (
+        checks.filter(|check| !seen.contains(check)).count() as u64,
+        marked,
+    )
 }
 
 #[test]
 fn what_an_import_left_in_a_file_goes() {
     for layout in LAYOUTS_WITH_IMPORTS {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::copy(Path::new(LAYOUTS).join(layout).join(FILE_NAME), directory.path().join(FILE_NAME)).unwrap();
-        let open = || TestEngine::open(Medium::Directory(directory.path().into()), HousekeepingLimits::default());
+        std::fs::copy(
+            Path::new(LAYOUTS).join(layout).join(FILE_NAME),
+            directory.path().join(FILE_NAME),
+        )
+        .unwrap();
+        let open = || {
+            TestEngine::open(
+                Medium::Directory(directory.path().into()),
+                HousekeepingLimits::default(),
+            )
+        };
         let engine = open();
-        let seen: BTreeSet<_> = engine.handle.with_state(|state| state.checks().map(|check| check.id).collect());
+        let seen: BTreeSet<_> = engine
+            .handle
+            .with_state(|state| state.checks().map(|check| check.id).collect());
         drop(engine);
-        assert_eq!(leftover_pings(directory.path(), &seen), (STAGED_PINGS, true), "{layout}");
+        assert_eq!(
+            leftover_pings(directory.path(), &seen),
+            (STAGED_PINGS, true),
+            "{layout}"
+        );
         let mut engine = open();
         (0..200).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
         drop(engine);
-        assert_eq!(leftover_pings(directory.path(), &seen), (0, false), "{layout}");
+        assert_eq!(
+            leftover_pings(directory.path(), &seen),
+            (0, false),
+            "{layout}"
+        );
     }
 }

@@ -6,18 +6,30 @@ use super::*;
 
 /// A site that runs commands, with a channel that runs this one in a directory of its own.
 async fn site(directory: &tempfile::TempDir, command: &str) -> NotifierFixture {
-    let site = NotifierFixture::start_on(Medium::memory(), Timestamp::from_secs(1_800_000_000), |outbound| {
-        outbound.allow_shell = Some(env!("CARGO_BIN_EXE_overdue").into());
-    });
-    site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
+    let site = NotifierFixture::start_on(
+        Medium::memory(),
+        Timestamp::from_secs(1_800_000_000),
+        |outbound| {
+            outbound.allow_shell = Some(env!("CARGO_BIN_EXE_overdue").into());
+        },
+    );
+    site.execute(create_project(&Random::seeded(2), "Home", 100))
+        .await;
     let command = format!("cd '{}' || exit 1\n{command}", directory.path().display());
-    site.create_channel("shell", &[("down-command", &command)]).await;
+    site.create_channel("shell", &[("down-command", &command)])
+        .await;
     site
 }
 
 async fn check(site: &NotifierFixture, name: &str, tags: &str) {
-    let (name, tags) = (Some(Name::parse(name).unwrap()), Some(Tags::parse(tags).unwrap()));
-    let edit = CheckEdit { name, tags, channels: Some(ChannelSelection::All), ..CheckEdit::default() };
+    let name = Some(Name::parse(name).unwrap());
+    let tags = Some(Tags::parse(tags).unwrap());
+    let edit = CheckEdit {
+        name,
+        tags,
+        channels: Some(ChannelSelection::All),
+        ..CheckEdit::default()
+    };
     site.execute(create_check(MAIN, 7, edit)).await;
 }
 
@@ -35,15 +47,23 @@ async fn no_name_runs_a_command_however_the_variable_is_quoted() {
         printf '%s\n' "$OVERDUE_ALERT_NAME" "$BODY" "$NOW"
     } > out"#;
     let site = site(&directory, command).await;
-    let name = "$(id > pwned) `id > pwned` '; id > pwned; ' \"; id > pwned; \"";
+    let name = r#"$(id > pwned) `id > pwned` '; id > pwned; ' "; id > pwned; ""#;
     check(&site, name, "$(id>pwned) `id>pwned`").await;
     site.ping(7, PingKind::Fail, "$(id > pwned)").await;
     let deliveries = site.deliveries(1).await;
-    assert_eq!(deliveries[0].result, DeliveryResult::Delivered, "{:?}", deliveries[0]);
+    assert_eq!(
+        deliveries[0].result,
+        DeliveryResult::Delivered,
+        "{:?}",
+        deliveries[0]
+    );
     assert!(!directory.path().join("pwned").exists());
     let out = std::fs::read_to_string(directory.path().join("out")).unwrap();
     let lines: Vec<_> = out.lines().collect();
-    let words = name.split(' ').map(|word| format!("{word}|")).collect::<String>();
+    let words = name
+        .split(' ')
+        .map(|word| format!("{word}|"))
+        .collect::<String>();
     let wanted = [
         &words,
         name,
@@ -63,14 +83,25 @@ async fn no_name_runs_a_command_however_the_variable_is_quoted() {
 #[tokio::test]
 async fn what_no_environment_can_hold_breaks_no_command() {
     let directory = tempfile::tempdir().unwrap();
-    let site = site(&directory, "printf '%s' \"$NAME\" > name; printf '%s' \"$BODY\" > body; printf '%s' \"$TAGS\" > tags").await;
+    let site = site(
+        &directory,
+        r#"printf '%s' "$NAME" > name; printf '%s' "$BODY" > body; printf '%s' "$TAGS" > tags"#,
+    )
+    .await;
     check(&site, "a\0b", &"tag ".repeat(64)).await;
     let body: &'static str = Box::leak("\0x".repeat(300_000).into_boxed_str());
     site.ping(7, PingKind::Fail, body).await;
-    assert_eq!(site.deliveries(1).await[0].result, DeliveryResult::Delivered);
+    assert_eq!(
+        site.deliveries(1).await[0].result,
+        DeliveryResult::Delivered
+    );
     let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
     assert_eq!((read("name").as_str(), read("tags").len()), ("ab", 256));
     let body = read("body");
-    assert!(body.len() > 10_000 && body.len() <= 100 << 10 && body.bytes().all(|byte| byte == b'x'), "{}", body.len());
+    assert!(
+        body.len() > 10_000 && body.len() <= 100 << 10 && body.bytes().all(|byte| byte == b'x'),
+        "{}",
+        body.len()
+    );
     site.stop().await;
 }

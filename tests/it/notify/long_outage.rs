@@ -1,4 +1,5 @@
-//! What lasts: a day with a receiver that is dead and a check that flaps, and ten minutes in which the server was away.
+//! What lasts: a day with a receiver that is dead and a check that flaps, and ten minutes in which
+//! the server was away.
 
 use std::collections::BTreeSet;
 
@@ -15,20 +16,35 @@ async fn a_day_with_a_dead_receiver_and_a_flapping_check_leaves_no_heap_behind()
     let disk = Disk::default();
     let dead = Receiver::start([ResponseAction::status(503)]).await;
     let site = NotifierFixture::start_on(disk.medium(), START, |_| ());
-    site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
+    site.execute(create_project(&Random::seeded(2), "Home", 100))
+        .await;
     let hook = webhook(&site, &dead).await;
-    let phone = site.create_channel("ntfy", &[("url", &dead.url("")), ("topic", "home")]).await;
+    let phone = site
+        .create_channel("ntfy", &[("url", &dead.url("")), ("topic", "home")])
+        .await;
     site.create_check(7, "Flapping").await;
-    let (flips, quarter) = (DAY / MINUTE, DAY / MINUTE / 4);
-    let (mut asked, mut sizes) = (0, Vec::new());
+    let flips = DAY / MINUTE;
+    let quarter = DAY / MINUTE / 4;
+    let mut asked = 0;
+    let mut sizes = Vec::new();
     for flip in 1..=flips {
-        site.ping(7, if flip % 2 == 1 { PingKind::Fail } else { PingKind::Success }, "output of the job").await;
+        site.ping(
+            7,
+            if flip % 2 == 1 {
+                PingKind::Fail
+            } else {
+                PingKind::Success
+            },
+            "output of the job",
+        )
+        .await;
         site.clock.advance_secs(MINUTE);
         let waiting = site.handle.with_state(|state| state.outbox.len());
         // Eight for each channel, and what is being sent.
         assert!(waiting <= 2 * 9, "{waiting} wait after {flip} flips");
         if flip % 120 == 0 {
-            // However long it has been dead, both channels ask again within two hours: the longest pause is one.
+            // However long it has been dead, both channels ask again within two hours: the longest
+            // pause is one.
             asked = dead.wait_for(asked + 2).await.len();
         }
         if flip % quarter == 0 {
@@ -37,7 +53,11 @@ async fn a_day_with_a_dead_receiver_and_a_flapping_check_leaves_no_heap_behind()
     }
     println!("{asked} requests; the file after each quarter of the day: {sizes:?}");
     for channel in [hook, phone].map(|id| site.channel_now(id)) {
-        assert!(channel.health.failing.is_some() && channel.health.disabled.is_none(), "{:?}", channel.health);
+        assert!(
+            channel.health.failing.is_some() && channel.health.disabled.is_none(),
+            "{:?}",
+            channel.health
+        );
     }
     // Nine in the first hour or so, and then one in each.
     assert!(asked <= 2 * 45, "{asked} requests in a day");
@@ -49,7 +69,10 @@ async fn a_day_with_a_dead_receiver_and_a_flapping_check_leaves_no_heap_behind()
 
 /// Pings to checks of these numbers, all at once.
 async fn ping_all(site: &NotifierFixture, uuids: impl IntoIterator<Item = u128>) {
-    let submitted: Vec<_> = uuids.into_iter().map(|uuid| (uuid, site.handle.submit(ping(uuid, PingKind::Success, "")))).collect();
+    let submitted: Vec<_> = uuids
+        .into_iter()
+        .map(|uuid| (uuid, site.handle.submit(ping(uuid, PingKind::Success, ""))))
+        .collect();
     for (uuid, answer) in submitted {
         let answer = match answer {
             Ok(answer) => answer.await.unwrap(),
@@ -62,7 +85,8 @@ async fn ping_all(site: &NotifierFixture, uuids: impl IntoIterator<Item = u128>)
     }
 }
 
-/// A job: how often it reports, and when it does so for the last time before the server is stopped (seconds before that).
+/// A job: how often it reports, and when it does so for the last time before the server is stopped
+/// (seconds before that).
 #[derive(Clone, Copy)]
 struct SimulatedJob {
     uuid: u128,
@@ -79,21 +103,38 @@ async fn ten_minutes_without_a_server_are_one_message_about_those_that_did_not_r
         .map(|number| {
             let periods = [1, 2, 3, 5, 8, 13, 60, 120, 360, 720, 1440];
             let period = periods[number % periods.len()] * MINUTE;
-            SimulatedJob { uuid: 1 + number as u128, period, last: (number as i64 * 7919 * MINUTE) % period }
+            SimulatedJob {
+                uuid: 1 + number as u128,
+                period,
+                last: (number as i64 * 7919 * MINUTE) % period,
+            }
         })
         .collect();
-    let (mut disk, phone) = (Disk::default(), Receiver::start([ResponseAction::status(200)]).await);
+    let mut disk = Disk::default();
+    let phone = Receiver::start([ResponseAction::status(200)]).await;
     let site = NotifierFixture::start_on(disk.medium(), START, |_| ());
-    site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
-    site.create_channel("ntfy", &[("url", &phone.url("")), ("topic", "home")]).await;
+    site.execute(create_project(&Random::seeded(2), "Home", 100))
+        .await;
+    site.create_channel("ntfy", &[("url", &phone.url("")), ("topic", "home")])
+        .await;
     // A check that tells nobody.
-    let edit = CheckEdit { timeout: Seconds::parse(30 * DAY).ok(), ..CheckEdit::default() };
+    let edit = CheckEdit {
+        timeout: Seconds::parse(30 * DAY).ok(),
+        ..CheckEdit::default()
+    };
     site.execute(create_check(MAIN, PACER, edit)).await;
     ping_all(&site, [PACER]).await;
     for job in &jobs {
         let name = Some(Name::parse(&format!("job-{}", job.uuid)).unwrap());
-        let (timeout, grace) = (Seconds::parse(job.period).ok(), Seconds::parse(MINUTE).ok());
-        let edit = CheckEdit { name, timeout, grace, channels: Some(ChannelSelection::All), ..CheckEdit::default() };
+        let timeout = Seconds::parse(job.period).ok();
+        let grace = Seconds::parse(MINUTE).ok();
+        let edit = CheckEdit {
+            name,
+            timeout,
+            grace,
+            channels: Some(ChannelSelection::All),
+            ..CheckEdit::default()
+        };
         site.execute(create_check(MAIN, job.uuid, edit)).await;
     }
     let moments: BTreeSet<_> = jobs.iter().map(|job| DAY - job.last).collect();
@@ -105,15 +146,23 @@ async fn ten_minutes_without_a_server_are_one_message_about_those_that_did_not_r
         ping_all(&site, of_now.iter().map(|job| job.uuid)).await;
     }
     site.clock.advance_secs(DAY - now);
-    assert!(site.handle.with_state(|state| state.checks().all(|check| check.state.status == overdue::domain::status::Status::Up)));
+    assert!(site.handle.with_state(|state| {
+        state
+            .checks()
+            .all(|check| check.state.status == overdue::domain::status::Status::Up)
+    }));
     // It ends without a word; the last it wrote was at that moment.
     disk = disk.copy();
     drop(site);
 
     let site = NotifierFixture::start_on(disk.medium(), START.plus_secs(DAY + AWAY), |_| ());
-    // Everybody goes on as ever. Whoever reports so seldom that it is not expected again soon has not reported since.
-    let mut missing: BTreeSet<_> =
-        jobs.iter().filter(|job| job.period - job.last < AWAY && job.period > 15 * MINUTE).map(|job| format!("job-{}", job.uuid)).collect();
+    // Everybody goes on as ever. Whoever reports so seldom that it is not expected again soon has
+    // not reported since.
+    let mut missing: BTreeSet<_> = jobs
+        .iter()
+        .filter(|job| job.period - job.last < AWAY && job.period > 15 * MINUTE)
+        .map(|job| format!("job-{}", job.uuid))
+        .collect();
     for second in (0..=16 * MINUTE).step_by(15) {
         let is_now = |job: &&SimulatedJob| {
             let next = (AWAY + second + job.last) % job.period;
@@ -125,15 +174,38 @@ async fn ten_minutes_without_a_server_are_one_message_about_those_that_did_not_r
         ping_all(&site, [PACER]).await;
         ping_all(&site, [PACER]).await;
     }
-    site.wait_until(|| site.handle.with_state(|state| state.outbox.is_empty())).await;
+    site.wait_until(|| site.handle.with_state(|state| state.outbox.is_empty()))
+        .await;
     let seen = phone.seen();
-    let messages: Vec<serde_json::Value> = seen.iter().map(|seen| serde_json::from_str(seen.text()).unwrap()).collect();
-    let titles: Vec<_> = messages.iter().map(|message| message["title"].as_str().unwrap()).collect();
-    assert_eq!(titles, [format!("Home: {} checks may have missed their reports", missing.len())]);
+    let messages: Vec<serde_json::Value> = seen
+        .iter()
+        .map(|seen| serde_json::from_str(seen.text()).unwrap())
+        .collect();
+    let titles: Vec<_> = messages
+        .iter()
+        .map(|message| message["title"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        titles,
+        [format!(
+            "Home: {} checks may have missed their reports",
+            missing.len()
+        )]
+    );
     let deliveries = site.deliveries(missing.len()).await;
-    let told = deliveries.iter().filter(|delivery| delivery.result == DeliveryResult::Delivered);
+    let told = deliveries
+        .iter()
+        .filter(|delivery| delivery.result == DeliveryResult::Delivered);
     for delivery in told {
-        let name = site.handle.with_state(|state| state.check(delivery.check).unwrap().settings.name.as_str().to_owned());
+        let name = site.handle.with_state(|state| {
+            state
+                .check(delivery.check)
+                .unwrap()
+                .settings
+                .name
+                .as_str()
+                .to_owned()
+        });
         assert!(missing.remove(&name), "{name} was told");
     }
     assert_eq!(missing, BTreeSet::new());

@@ -1,4 +1,5 @@
-//! Mails to several recipients: one for each, and one who is refused or unsubscribes changes nothing for the others.
+//! Mails to several recipients: one for each, and one who is refused or unsubscribes changes
+//! nothing for the others.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,30 +14,53 @@ use super::*;
 
 const TO: &str = "ann@example.org,bob@example.org,eve@example.org";
 
-async fn site(replies: &[(&'static str, &'static str, usize)]) -> (NotifierFixture, RecordingMailServer) {
-    let server = RecordingMailServer::start(MailScript { replies: replies.to_vec(), ..MailScript::default() }).await;
+async fn site(
+    replies: &[(&'static str, &'static str, usize)],
+) -> (NotifierFixture, RecordingMailServer) {
+    let server = RecordingMailServer::start(MailScript {
+        replies: replies.to_vec(),
+        ..MailScript::default()
+    })
+    .await;
     (site_with_relay(server.address).await, server)
 }
 
 async fn site_with_relay(address: SocketAddr) -> NotifierFixture {
-    let site = NotifierFixture::start_on(Medium::memory(), Timestamp::from_secs(1_800_000_000), |config| {
-        let from = MailFrom::parse("overdue <alerts@example.net>").unwrap();
-        config.relay = Some(MailRelay::new(MailServer::parse(&format!("smtp+plain://{address}")).unwrap(), None, from).unwrap());
-    });
-    site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
+    let site = NotifierFixture::start_on(
+        Medium::memory(),
+        Timestamp::from_secs(1_800_000_000),
+        |config| {
+            let from = MailFrom::parse("overdue <alerts@example.net>").unwrap();
+            config.relay = Some(
+                MailRelay::new(
+                    MailServer::parse(&format!("smtp+plain://{address}")).unwrap(),
+                    None,
+                    from,
+                )
+                .unwrap(),
+            );
+        },
+    );
+    site.execute(create_project(&Random::seeded(2), "Home", 100))
+        .await;
     site
 }
 
 /// The values of a header in the mails that were taken, by recipient, in order.
 fn headers(server: &RecordingMailServer, name: &str) -> BTreeMap<String, Vec<String>> {
-    let (mut to, mut found, mut is_body) = (String::new(), BTreeMap::<_, Vec<_>>::new(), false);
+    let mut to = String::new();
+    let mut found = BTreeMap::<_, Vec<_>>::new();
+    let mut is_body = false;
     for line in server.received_lines() {
         if let Some(address) = line.strip_prefix("RCPT TO:<") {
             to = address.trim_end_matches('>').to_owned();
         }
         is_body = (is_body || line == "DATA") && line != ".";
         if let Some(value) = line.strip_prefix(name).filter(|_| is_body) {
-            found.entry(to.clone()).or_default().push(value.trim().to_owned());
+            found
+                .entry(to.clone())
+                .or_default()
+                .push(value.trim().to_owned());
         }
     }
     found
@@ -44,32 +68,58 @@ fn headers(server: &RecordingMailServer, name: &str) -> BTreeMap<String, Vec<Str
 
 #[tokio::test]
 async fn a_recipient_that_is_refused_for_a_while_is_tried_again_alone() {
-    let (site, server) =
-        site(&[("RCPT TO:<bob", "450 greylisted, come back later", 1), ("RCPT TO:<eve", "550 no such user", usize::MAX)]).await;
+    let (site, server) = site(&[
+        ("RCPT TO:<bob", "450 greylisted, come back later", 1),
+        ("RCPT TO:<eve", "550 no such user", usize::MAX),
+    ])
+    .await;
     let channel = site.create_channel("email", &[("to", TO)]).await;
     site.create_check(7, "backup").await;
     site.ping(7, PingKind::Fail, "").await;
     site.wait_until(|| server.count("RCPT TO:<eve") == 1).await;
     // The other one goes on meanwhile.
     site.wait_until(|| server.count("DATA") == 1).await;
-    let row = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.attempt_started)));
+    let row = || {
+        site.handle.with_state(|state| {
+            state
+                .outbox
+                .rows()
+                .next()
+                .map(|row| (row.attempts, row.attempt_started))
+        })
+    };
     site.wait_until(|| row() == Some((1, None))).await;
-    assert!(site.channel_now(channel).health.failing.is_none(), "it is not the channel that fails");
+    assert!(
+        site.channel_now(channel).health.failing.is_none(),
+        "it is not the channel that fails"
+    );
     site.clock.advance_secs(10);
     let delivery = site.deliveries(1).await.remove(0);
     assert_eq!(delivery.result, DeliveryResult::Delivered);
-    assert_eq!(&*delivery.reason, "not taken for eve@example.org: the mail server said 550: no such user");
+    assert_eq!(
+        &*delivery.reason,
+        "not taken for eve@example.org: the mail server said 550: no such user"
+    );
     let tries = ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}")));
     assert_eq!((tries, server.count("DATA")), ([1, 2, 1], 2));
     // Each has a mail, a thread and a link of its own.
-    let (to, ids, links) = (headers(&server, "To:"), headers(&server, "Message-ID:"), headers(&server, "List-Unsubscribe:"));
+    let to = headers(&server, "To:");
+    let ids = headers(&server, "Message-ID:");
+    let links = headers(&server, "List-Unsubscribe:");
     for name in ["ann@example.org", "bob@example.org"] {
         assert_eq!(to[name], [format!("<{name}>")]);
-        assert_eq!(links[name], [format!("<https://overdue.test/unsubscribe/{name}>")]);
+        assert_eq!(
+            links[name],
+            [format!("<https://overdue.test/unsubscribe/{name}>")]
+        );
     }
     assert_ne!(ids["ann@example.org"], ids["bob@example.org"]);
     assert!(
-        server.count("RCPT") == 4 && !server.received_lines().iter().any(|line| line.contains("This may be a repeat")),
+        server.count("RCPT") == 4
+            && !server
+                .received_lines()
+                .iter()
+                .any(|line| line.contains("This may be a repeat")),
         "{:?}",
         server.received_lines()
     );
@@ -77,64 +127,137 @@ async fn a_recipient_that_is_refused_for_a_while_is_tried_again_alone() {
     site.ping(7, PingKind::Success, "").await;
     site.wait_until(|| server.count("DATA") == 4).await;
     let answers = headers(&server, "In-Reply-To:");
-    assert_eq!([&answers["ann@example.org"], &answers["bob@example.org"]], [&ids["ann@example.org"], &ids["bob@example.org"]]);
+    assert_eq!(
+        [&answers["ann@example.org"], &answers["bob@example.org"]],
+        [&ids["ann@example.org"], &ids["bob@example.org"]]
+    );
 }
 
 #[tokio::test]
 async fn a_refusal_that_comes_before_the_recipient_is_not_about_the_recipient() {
-    let (site, server) = site(&[("RCPT TO:<bob", "450 later", 1), ("RCPT TO:<eve", "450 later", 1)]).await;
+    let (site, server) = site(&[
+        ("RCPT TO:<bob", "450 later", 1),
+        ("RCPT TO:<eve", "450 later", 1),
+    ])
+    .await;
     site.create_channel("email", &[("to", TO)]).await;
     site.create_check(7, "backup").await;
     site.ping(7, PingKind::Fail, "").await;
-    let attempts = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.attempt_started)));
+    let attempts = || {
+        site.handle.with_state(|state| {
+            state
+                .outbox
+                .rows()
+                .next()
+                .map(|row| (row.attempts, row.attempt_started))
+        })
+    };
     site.wait_until(|| attempts() == Some((1, None))).await;
     server.reply_once("MAIL FROM", "550 quota exceeded");
     site.clock.advance_secs(10);
     site.wait_until(|| attempts() == Some((2, None))).await;
     site.clock.advance_secs(60);
     let delivery = site.deliveries(1).await.remove(0);
-    assert_eq!((delivery.result, &*delivery.reason), (DeliveryResult::Delivered, ""));
+    assert_eq!(
+        (delivery.result, &*delivery.reason),
+        (DeliveryResult::Delivered, "")
+    );
     assert_eq!((server.count("RCPT TO:<ann"), server.count("DATA")), (1, 3));
 }
 
 #[tokio::test]
 async fn the_last_recipient_gets_nothing_twice() {
-    let (site, server) = site(&[("RCPT TO:<bob", "450 later", usize::MAX), ("RCPT TO:<eve", "450 later", usize::MAX)]).await;
+    let (site, server) = site(&[
+        ("RCPT TO:<bob", "450 later", usize::MAX),
+        ("RCPT TO:<eve", "450 later", usize::MAX),
+    ])
+    .await;
     let channel = site.create_channel("email", &[("to", TO)]).await;
     site.create_check(7, "backup").await;
     site.ping(7, PingKind::Fail, "").await;
-    let attempts = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.attempt_started)));
+    let attempts = || {
+        site.handle.with_state(|state| {
+            state
+                .outbox
+                .rows()
+                .next()
+                .map(|row| (row.attempts, row.attempt_started))
+        })
+    };
     site.wait_until(|| attempts() == Some((1, None))).await;
     for name in ["bob", "eve"] {
-        site.execute(Command::Unsubscribe { channel, recipient: format!("{name}@example.org").into() }).await;
+        site.execute(Command::Unsubscribe {
+            channel,
+            recipient: format!("{name}@example.org").into(),
+        })
+        .await;
     }
     site.clock.advance_secs(10);
-    assert_eq!(site.deliveries(1).await.remove(0).result, DeliveryResult::Delivered);
+    assert_eq!(
+        site.deliveries(1).await.remove(0).result,
+        DeliveryResult::Delivered
+    );
     assert_eq!(server.count("RCPT TO:<ann"), 1);
 }
 
 #[tokio::test]
 async fn a_test_names_each_recipient_that_was_refused() {
-    let (site, _server) = site(&[("RCPT TO:<eve", "550 no such user", usize::MAX), ("RCPT TO:<bob", "452 full", 1)]).await;
+    let (site, _server) = site(&[
+        ("RCPT TO:<eve", "550 no such user", usize::MAX),
+        ("RCPT TO:<bob", "452 full", 1),
+    ])
+    .await;
     let channel = site.create_channel("email", &[("to", TO)]).await;
-    let ChannelTestResult { error, missed, .. } = site.handle.request_channel_test(channel, false).unwrap().await.unwrap();
-    let refused = "delivered to 1 of 3; not taken for bob@example.org: the mail server said 452: full; \
-                   eve@example.org: the mail server said 550: no such user";
+    let ChannelTestResult { error, missed, .. } = site
+        .handle
+        .request_channel_test(channel, false)
+        .unwrap()
+        .await
+        .unwrap();
+    let refused = "delivered to 1 of 3; not taken for bob@example.org: the mail server said 452: \
+                   full; eve@example.org: the mail server said 550: no such user";
     assert_eq!((error, missed.as_deref()), (None, Some(refused)));
     let delivery = site.deliveries(1).await.remove(0);
-    assert_eq!((delivery.result, &*delivery.reason), (DeliveryResult::Delivered, refused));
+    assert_eq!(
+        (delivery.result, &*delivery.reason),
+        (DeliveryResult::Delivered, refused)
+    );
     // Only what is refused for good is kept.
     let health = site.channel_now(channel).health.clone();
-    assert_eq!((health.proof, refused_of(&site, channel)), (DeliveryProof::Delivered, vec!["eve@example.org".to_owned()]));
-    site.execute(Command::Unsubscribe { channel, recipient: "ann@example.org".into() }).await;
-    site.execute(Command::Unsubscribe { channel, recipient: "bob@example.org".into() }).await;
-    let ChannelTestResult { error, missed, .. } = site.handle.request_channel_test(channel, false).unwrap().await.unwrap();
-    assert_eq!((error.as_deref(), missed), (Some("the mail server said 550: no such user"), None));
+    assert_eq!(
+        (health.proof, refused_of(&site, channel)),
+        (DeliveryProof::Delivered, vec!["eve@example.org".to_owned()])
+    );
+    site.execute(Command::Unsubscribe {
+        channel,
+        recipient: "ann@example.org".into(),
+    })
+    .await;
+    site.execute(Command::Unsubscribe {
+        channel,
+        recipient: "bob@example.org".into(),
+    })
+    .await;
+    let ChannelTestResult { error, missed, .. } = site
+        .handle
+        .request_channel_test(channel, false)
+        .unwrap()
+        .await
+        .unwrap();
+    assert_eq!(
+        (error.as_deref(), missed),
+        (Some("the mail server said 550: no such user"), None)
+    );
 }
 
 /// The recipients that are refused.
 fn refused_of(site: &NotifierFixture, channel: ChannelId) -> Vec<String> {
-    site.channel_now(channel).health.refused.iter().map(|refused| refused.address.to_string()).collect()
+    site.channel_now(channel)
+        .health
+        .refused
+        .iter()
+        .map(|refused| refused.address.to_string())
+        .collect()
 }
 
 #[tokio::test]
@@ -142,26 +265,50 @@ async fn a_recipient_that_is_refused_is_shown_told_after_an_hour_and_not_sent_th
     let (site, server) = site(&[("RCPT TO:<eve", "550 no such user", 1)]).await;
     let phone = Receiver::start([ResponseAction::status(200)]).await;
     let channel = site.create_channel("email", &[("to", TO)]).await;
-    site.create_channel("ntfy", &[("url", &phone.url("")), ("topic", "home"), ("notices", "on"), ("send", "up"), ("every", "on")]).await;
+    site.create_channel(
+        "ntfy",
+        &[
+            ("url", &phone.url("")),
+            ("topic", "home"),
+            ("notices", "on"),
+            ("send", "up"),
+            ("every", "on"),
+        ],
+    )
+    .await;
     site.create_check(7, "backup").await;
     let tries = || ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}")));
     site.ping(7, PingKind::Fail, "").await;
-    site.wait_until(|| refused_of(&site, channel) == ["eve@example.org"]).await;
-    let shown = site.handle.with_state(|state| ChannelStatus::compute(state, state.channel(channel).unwrap(), None));
+    site.wait_until(|| refused_of(&site, channel) == ["eve@example.org"])
+        .await;
+    let shown = site
+        .handle
+        .with_state(|state| ChannelStatus::compute(state, state.channel(channel).unwrap(), None));
     assert_eq!(shown, ChannelStatus::Ok);
     assert_eq!(tries(), [1, 1, 1]);
     // The first message says that it comes after an hour, not earlier.
     site.clock.advance_secs(16);
     site.clock.advance_secs(3601);
-    let message: serde_json::Value = serde_json::from_str(phone.wait_for(1).await[0].text()).unwrap();
-    assert_eq!(message["title"], "The channel email does not reach all of its recipients");
-    let text = "The last mail to eve@example.org was refused; the first refusal was 1 hour ago. The last reason: the mail server said 550.";
+    let message: serde_json::Value =
+        serde_json::from_str(phone.wait_for(1).await[0].text()).unwrap();
+    assert_eq!(
+        message["title"],
+        "The channel email does not reach all of its recipients"
+    );
+    let text = "The last mail to eve@example.org was refused; the first refusal was 1 hour ago. \
+                The last reason: the mail server said 550.";
     // Notices repeat no text of a receiver.
-    assert!(message["message"].as_str().unwrap().contains(text), "{message}");
+    assert!(
+        message["message"].as_str().unwrap().contains(text),
+        "{message}"
+    );
     // She was not told that it was down, so she is not told that it is up.
     let mails_to_all = || {
         let is_mail = |delivery: &DeliveryRecord| delivery.channel == channel;
-        site.handle.deliveries(DeliveryNumber(u64::MAX), 10, is_mail).unwrap().len()
+        site.handle
+            .deliveries(DeliveryNumber(u64::MAX), 10, is_mail)
+            .unwrap()
+            .len()
     };
     site.ping(7, PingKind::Success, "").await;
     site.wait_until(|| mails_to_all() == 2).await;
@@ -171,7 +318,8 @@ async fn a_recipient_that_is_refused_is_shown_told_after_an_hour_and_not_sent_th
     // The next downtime is tried, and its end is sent to all who took it.
     site.clock.advance_secs(60);
     site.ping(7, PingKind::Fail, "").await;
-    site.wait_until(|| refused_of(&site, channel).is_empty()).await;
+    site.wait_until(|| refused_of(&site, channel).is_empty())
+        .await;
     assert_eq!(tries(), [3, 3, 2]);
     site.clock.advance_secs(60);
     site.ping(7, PingKind::Success, "").await;
@@ -191,9 +339,20 @@ async fn a_retry_for_one_recipient_leaves_what_later_mails_showed_of_the_others(
             server.reply_once("RCPT TO:<eve", "550 mailbox full");
         }
         site.ping(7, PingKind::Fail, "").await;
-        let row = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.attempt_started)));
+        let row = || {
+            site.handle.with_state(|state| {
+                state
+                    .outbox
+                    .rows()
+                    .next()
+                    .map(|row| (row.attempts, row.attempt_started))
+            })
+        };
         site.wait_until(|| row() == Some((1, None))).await;
-        assert_eq!(refused_of(&site, channel).len(), usize::from(is_refused_first));
+        assert_eq!(
+            refused_of(&site, channel).len(),
+            usize::from(is_refused_first)
+        );
         site.clock.advance_secs(10);
         site.wait_until(|| row() == Some((2, None))).await;
         // Another mail shows the opposite before bob is tried once more.
@@ -202,12 +361,19 @@ async fn a_retry_for_one_recipient_leaves_what_later_mails_showed_of_the_others(
         }
         site.ping(8, PingKind::Fail, "").await;
         site.deliveries(1).await;
-        let now_refused = if is_refused_first { vec![] } else { vec!["eve@example.org".to_owned()] };
+        let now_refused = if is_refused_first {
+            vec![]
+        } else {
+            vec!["eve@example.org".to_owned()]
+        };
         assert_eq!(refused_of(&site, channel), now_refused);
         site.clock.advance_secs(60);
         site.deliveries(2).await;
         let tries = ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}")));
-        assert_eq!((tries, refused_of(&site, channel)), ([2, 4, 2], now_refused));
+        assert_eq!(
+            (tries, refused_of(&site, channel)),
+            ([2, 4, 2], now_refused)
+        );
     }
 }
 
@@ -220,23 +386,34 @@ async fn the_only_recipient_left_is_no_longer_refused_once_it_takes_a_mail() {
     site.deliveries(1).await;
     assert_eq!(refused_of(&site, channel), ["eve@example.org"]);
     for name in ["ann", "bob"] {
-        site.execute(Command::Unsubscribe { channel, recipient: format!("{name}@example.org").into() }).await;
+        site.execute(Command::Unsubscribe {
+            channel,
+            recipient: format!("{name}@example.org").into(),
+        })
+        .await;
     }
     site.clock.advance_secs(60);
     site.ping(7, PingKind::Success, "").await;
-    assert_eq!(site.deliveries(2).await.remove(1).result, DeliveryResult::Delivered);
+    assert_eq!(
+        site.deliveries(2).await.remove(1).result,
+        DeliveryResult::Delivered
+    );
     assert_eq!(refused_of(&site, channel), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn a_notice_that_a_recipient_takes_shows_that_it_is_no_longer_refused() {
     let (site, server) = site(&[("RCPT TO:<eve", "550 mailbox full", 1)]).await;
-    let channel = site.create_channel("email", &[("to", TO), ("notices", "on")]).await;
+    let channel = site
+        .create_channel("email", &[("to", TO), ("notices", "on")])
+        .await;
     site.create_check(7, "backup").await;
     site.ping(7, PingKind::Fail, "").await;
-    site.wait_until(|| refused_of(&site, channel) == ["eve@example.org"]).await;
+    site.wait_until(|| refused_of(&site, channel) == ["eve@example.org"])
+        .await;
     site.clock.advance_secs(3617);
-    site.wait_until(|| refused_of(&site, channel).is_empty()).await;
+    site.wait_until(|| refused_of(&site, channel).is_empty())
+        .await;
     assert_eq!(server.count("RCPT TO:<eve"), 2);
 }
 
@@ -244,7 +421,11 @@ async fn a_notice_that_a_recipient_takes_shows_that_it_is_no_longer_refused() {
 async fn a_test_shows_nothing_of_recipients_that_are_gone_when_it_ends() {
     for is_unsubscribed in [true, false] {
         let replies = vec![("RCPT TO:<eve", "550 no such user", usize::MAX)];
-        let server = RecordingMailServer::start(MailScript { replies, ..MailScript::default() }).await;
+        let server = RecordingMailServer::start(MailScript {
+            replies,
+            ..MailScript::default()
+        })
+        .await;
         let relay = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let site = site_with_relay(relay.local_addr().unwrap()).await;
         let channel = site.create_channel("email", &[("to", TO)]).await;
@@ -253,10 +434,21 @@ async fn a_test_shows_nothing_of_recipients_that_are_gone_when_it_ends() {
         let (mut client, _) = relay.accept().await.unwrap();
         let address = server.address;
         site.execute(if is_unsubscribed {
-            Command::Unsubscribe { channel, recipient: "eve@example.org".into() }
+            Command::Unsubscribe {
+                channel,
+                recipient: "eve@example.org".into(),
+            }
         } else {
-            let given = SettingsUpdate::merge(vec![("to".into(), "ann@example.org,bob@example.org".into())]);
-            Command::UpdateChannel { channel, name: None, settings: Some(given), maker: SettingsAuthor::Operator }
+            let given = SettingsUpdate::merge(vec![(
+                "to".into(),
+                "ann@example.org,bob@example.org".into(),
+            )]);
+            Command::UpdateChannel {
+                channel,
+                name: None,
+                settings: Some(given),
+                maker: SettingsAuthor::Operator,
+            }
         })
         .await;
         tokio::spawn(async move {
@@ -267,7 +459,10 @@ async fn a_test_shows_nothing_of_recipients_that_are_gone_when_it_ends() {
             }
         });
         let missed = test.await.unwrap().missed.unwrap();
-        assert!(missed.starts_with("delivered to 2 of 3; not taken for eve@example.org"), "{missed}");
+        assert!(
+            missed.starts_with("delivered to 2 of 3; not taken for eve@example.org"),
+            "{missed}"
+        );
         assert_eq!(refused_of(&site, channel), Vec::<String>::new());
     }
 }
@@ -286,7 +481,10 @@ async fn a_recipient_that_is_refused_after_the_alert_is_sent_its_end() {
     server.reply_once("RCPT TO:<eve", "550 mailbox full");
     site.ping(8, PingKind::Fail, "").await;
     site.deliveries(2).await;
-    assert_eq!((refused_of(&site, channel), tries()), (vec!["eve@example.org".to_owned()], 2));
+    assert_eq!(
+        (refused_of(&site, channel), tries()),
+        (vec!["eve@example.org".to_owned()], 2)
+    );
     site.clock.advance_secs(60);
     site.ping(7, PingKind::Success, "").await;
     site.deliveries(3).await;
@@ -298,31 +496,60 @@ async fn whoever_has_unsubscribed_gets_nothing_and_the_others_go_on() {
     let (site, server) = site(&[]).await;
     let channel = site.create_channel("email", &[("to", TO)]).await;
     let unsubscribe = async |name: &str| {
-        site.execute(Command::Unsubscribe { channel, recipient: format!("{name}@example.org").into() }).await;
+        site.execute(Command::Unsubscribe {
+            channel,
+            recipient: format!("{name}@example.org").into(),
+        })
+        .await;
     };
     unsubscribe("ann").await;
     site.create_check(7, "backup").await;
     site.ping(7, PingKind::Fail, "").await;
     site.deliveries(1).await;
-    assert_eq!(["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}"))), [0, 1, 1]);
+    assert_eq!(
+        ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}"))),
+        [0, 1, 1]
+    );
     // The list is given anew: whoever has unsubscribed stays so.
     let given = SettingsUpdate::merge(vec![("to".into(), format!("{TO},kim@example.org"))]);
-    site.execute(Command::UpdateChannel { channel, name: None, settings: Some(given), maker: SettingsAuthor::Operator }).await;
-    assert_eq!(site.channel_now(channel).health.unsubscribed, ["ann@example.org".into()]);
+    site.execute(Command::UpdateChannel {
+        channel,
+        name: None,
+        settings: Some(given),
+        maker: SettingsAuthor::Operator,
+    })
+    .await;
+    assert_eq!(
+        site.channel_now(channel).health.unsubscribed,
+        ["ann@example.org".into()]
+    );
     unsubscribe("bob").await;
     unsubscribe("eve").await;
     assert!(site.channel_now(channel).health.disabled.is_none());
     unsubscribe("kim").await;
     let health = site.channel_now(channel).health.clone();
-    assert_eq!(health.disabled.map(|(_, reason)| reason).as_deref(), Some("every recipient has unsubscribed"));
+    assert_eq!(
+        health.disabled.map(|(_, reason)| reason).as_deref(),
+        Some("every recipient has unsubscribed")
+    );
     site.execute(Command::EnableChannel(channel)).await;
-    assert_eq!(site.channel_now(channel).health.unsubscribed, Vec::<Box<str>>::new());
+    assert_eq!(
+        site.channel_now(channel).health.unsubscribed,
+        Vec::<Box<str>>::new()
+    );
 }
 
 #[tokio::test]
 async fn a_start_knows_which_recipients_have_taken_a_mail() {
-    let replies = [("RCPT TO:<bob", "450 greylisted, come back later", 1), ("RCPT TO:<eve", "550 no such user", usize::MAX)];
-    let server = RecordingMailServer::start(MailScript { replies: replies.to_vec(), ..MailScript::default() }).await;
+    let replies = [
+        ("RCPT TO:<bob", "450 greylisted, come back later", 1),
+        ("RCPT TO:<eve", "550 no such user", usize::MAX),
+    ];
+    let server = RecordingMailServer::start(MailScript {
+        replies: replies.to_vec(),
+        ..MailScript::default()
+    })
+    .await;
     let start = |medium, at: i64| {
         NotifierFixture::start_on(medium, Timestamp::from_secs(at), |config| {
             let from = MailFrom::parse("overdue <alerts@example.net>").unwrap();
@@ -332,21 +559,60 @@ async fn a_start_knows_which_recipients_have_taken_a_mail() {
     };
     let disk = Disk::default();
     let site = start(disk.medium(), 1_800_000_000);
-    site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
+    site.execute(create_project(&Random::seeded(2), "Home", 100))
+        .await;
     site.create_channel("email", &[("to", TO)]).await;
     site.create_check(7, "backup").await;
     site.ping(7, PingKind::Fail, "").await;
-    let row = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.attempt_started)));
+    let row = || {
+        site.handle.with_state(|state| {
+            state
+                .outbox
+                .rows()
+                .next()
+                .map(|row| (row.attempts, row.attempt_started))
+        })
+    };
     site.wait_until(|| row() == Some((1, None))).await;
     let copy = disk.copy();
     drop(site);
     let site = start(copy.medium(), 1_800_000_010);
-    let refused = site.handle.with_state(|state| state.project(MAIN).unwrap().channels.values().next().unwrap().health.refused.clone());
-    assert_eq!(refused.iter().map(|refused| &*refused.address).collect::<Vec<_>>(), ["eve@example.org"]);
+    let refused = site.handle.with_state(|state| {
+        state
+            .project(MAIN)
+            .unwrap()
+            .channels
+            .values()
+            .next()
+            .unwrap()
+            .health
+            .refused
+            .clone()
+    });
+    assert_eq!(
+        refused
+            .iter()
+            .map(|refused| &*refused.address)
+            .collect::<Vec<_>>(),
+        ["eve@example.org"]
+    );
     let delivery = site.deliveries(1).await.remove(0);
-    assert_eq!((delivery.result, delivery.attempts), (DeliveryResult::Delivered, 2));
-    assert_eq!(&*delivery.reason, "not taken for eve@example.org: the mail server said 550: no such user");
+    assert_eq!(
+        (delivery.result, delivery.attempts),
+        (DeliveryResult::Delivered, 2)
+    );
+    assert_eq!(
+        &*delivery.reason,
+        "not taken for eve@example.org: the mail server said 550: no such user"
+    );
     let tries = ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}")));
     assert_eq!((tries, server.count("DATA")), ([1, 2, 1], 2));
-    assert!(!server.received_lines().iter().any(|line| line.contains("This may be a repeat")), "{:?}", server.received_lines());
+    assert!(
+        !server
+            .received_lines()
+            .iter()
+            .any(|line| line.contains("This may be a repeat")),
+        "{:?}",
+        server.received_lines()
+    );
 }

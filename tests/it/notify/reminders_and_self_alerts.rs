@@ -1,4 +1,5 @@
-//! What is told besides flips: what is still down, trouble of our own, and that the server lives; and what a stop leaves.
+//! What is told besides flips: what is still down, trouble of our own, and that the server lives;
+//! and what a stop leaves.
 
 use overdue::backup::{BackupSchedule, BackupScheduler};
 
@@ -6,8 +7,18 @@ use super::*;
 
 #[tokio::test]
 async fn what_is_still_down_is_said_again_to_whoever_wants_it() {
-    let (site, receiver) = (NotifierFixture::start().await, Receiver::start([ResponseAction::status(200)]).await);
-    site.create_channel("ntfy", &[("url", &receiver.url("")), ("topic", "home"), ("repeat", "1h"), ("repeat-most", "2")]).await;
+    let site = NotifierFixture::start().await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
+    site.create_channel(
+        "ntfy",
+        &[
+            ("url", &receiver.url("")),
+            ("topic", "home"),
+            ("repeat", "1h"),
+            ("repeat-most", "2"),
+        ],
+    )
+    .await;
     for (uuid, name) in [(7, "Nightly backup"), (8, "db-dump")] {
         site.create_check(uuid, name).await;
     }
@@ -22,7 +33,10 @@ async fn what_is_still_down_is_said_again_to_whoever_wants_it() {
         let seen = receiver.wait_for(round).await;
         let message: serde_json::Value = serde_json::from_str(seen[round - 1].text()).unwrap();
         let title = message["title"].as_str().unwrap();
-        assert!(title.contains("still down") && !message.to_string().contains("db-dump"), "{message}");
+        assert!(
+            title.contains("still down") && !message.to_string().contains("db-dump"),
+            "{message}"
+        );
         site.deliveries(round).await;
     }
     // Twice was asked for. When it is up, nobody is reminded.
@@ -36,18 +50,30 @@ async fn what_is_still_down_is_said_again_to_whoever_wants_it() {
 
 #[tokio::test]
 async fn a_start_knows_how_often_it_was_reminded_of_what_is_down() {
-    let (mut disk, receiver) = (Disk::default(), Receiver::start([ResponseAction::status(200)]).await);
+    let mut disk = Disk::default();
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let began = Timestamp::from_secs(1_800_000_000);
     let site = NotifierFixture::start_on(disk.medium(), began, |_| ());
-    site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
-    site.create_channel("ntfy", &[("url", &receiver.url("")), ("topic", "home"), ("repeat", "1h"), ("repeat-most", "2")]).await;
+    site.execute(create_project(&Random::seeded(2), "Home", 100))
+        .await;
+    site.create_channel(
+        "ntfy",
+        &[
+            ("url", &receiver.url("")),
+            ("topic", "home"),
+            ("repeat", "1h"),
+            ("repeat-most", "2"),
+        ],
+    )
+    .await;
     site.create_check(7, "Nightly backup").await;
     site.ping(7, PingKind::Fail, "").await;
     receiver.wait_for(1).await;
     site.deliveries(1).await;
     disk = disk.copy();
     drop(site);
-    // It starts anew half an hour before the next reminder, which comes an hour after the one before.
+    // It starts anew half an hour before the next reminder, which comes an hour after the one
+    // before.
     for (round, after) in [(2, 3601), (3, 2 * 3601), (3, 3 * 3601)] {
         let site = NotifierFixture::start_on(disk.medium(), began.plus_secs(after - 1800), |_| ());
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -65,12 +91,26 @@ async fn a_start_knows_how_often_it_was_reminded_of_what_is_down() {
 async fn a_heartbeat_is_sent_as_long_as_pings_are_taken() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let disk = Disk::default();
-    let heartbeat = notify::Heartbeat { url: receiver.url("/ping/watch"), interval: Duration::from_millis(20) };
-    let site = NotifierFixture::start_with(disk.medium(), Timestamp::from_secs(1_800_000_000), |_| (), Some(heartbeat));
+    let heartbeat = notify::Heartbeat {
+        url: receiver.url("/ping/watch"),
+        interval: Duration::from_millis(20),
+    };
+    let site = NotifierFixture::start_with(
+        disk.medium(),
+        Timestamp::from_secs(1_800_000_000),
+        |_| (),
+        Some(heartbeat),
+    );
     let seen = receiver.wait_for(3).await;
-    assert_eq!((seen[0].method.as_str(), seen[0].target.as_str()), ("GET", "/ping/watch"));
+    assert_eq!(
+        (seen[0].method.as_str(), seen[0].target.as_str()),
+        ("GET", "/ping/watch")
+    );
     disk.fail_after(DiskOperation::Write, 0);
-    let failed = site.handle.call(create_project(&Random::seeded(2), "Home", 100)).await;
+    let failed = site
+        .handle
+        .call(create_project(&Random::seeded(2), "Home", 100))
+        .await;
     assert!(failed.is_err());
     // One may be under way.
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -84,12 +124,28 @@ async fn a_heartbeat_is_sent_as_long_as_pings_are_taken() {
 #[tokio::test]
 async fn trouble_of_channels_and_of_the_database_is_told_to_whoever_wants_it() {
     let disk = Disk::default();
-    let site = NotifierFixture::start_on(disk.medium(), Timestamp::from_secs(1_800_000_000), |_| ());
-    site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
-    let refusal = ResponseAction::Answer(Reply { status: 500, body: b"bad token SECRET".into(), ..Reply::default() });
-    let (broken, phone) = (Receiver::start([refusal]).await, Receiver::start([ResponseAction::status(200)]).await);
+    let site =
+        NotifierFixture::start_on(disk.medium(), Timestamp::from_secs(1_800_000_000), |_| ());
+    site.execute(create_project(&Random::seeded(2), "Home", 100))
+        .await;
+    let refusal = ResponseAction::Answer(Reply {
+        status: 500,
+        body: b"bad token SECRET".into(),
+        ..Reply::default()
+    });
+    let broken = Receiver::start([refusal]).await;
+    let phone = Receiver::start([ResponseAction::status(200)]).await;
     let hook = webhook(&site, &broken).await;
-    site.create_channel("ntfy", &[("url", &phone.url("")), ("topic", "home"), ("notices", "on"), ("send", "up")]).await;
+    site.create_channel(
+        "ntfy",
+        &[
+            ("url", &phone.url("")),
+            ("topic", "home"),
+            ("notices", "on"),
+            ("send", "up"),
+        ],
+    )
+    .await;
     site.create_check(7, "a").await;
     site.ping(7, PingKind::Fail, "").await;
     site.wait_for_failure(hook).await;
@@ -101,14 +157,23 @@ async fn trouble_of_channels_and_of_the_database_is_told_to_whoever_wants_it() {
     let told = phone.wait_for(1).await;
     assert_eq!(title(&told[0]), "The channel webhook does not work");
     // Readers of the other channel need not be those who may see what this one answers.
-    assert!(told[0].text().contains("the answer was 500") && !told[0].text().contains("SECRET"), "{}", told[0].text());
+    assert!(
+        told[0].text().contains("the answer was 500") && !told[0].text().contains("SECRET"),
+        "{}",
+        told[0].text()
+    );
     // Once, until it is over.
     for _ in 0..5 {
         site.clock.advance_secs(16);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     disk.fail_after(DiskOperation::Write, 0);
-    assert!(site.handle.call(create_project(&Random::seeded(3), "Other", 100)).await.is_err());
+    assert!(
+        site.handle
+            .call(create_project(&Random::seeded(3), "Other", 100))
+            .await
+            .is_err()
+    );
     // One look finds it, one finds that it has lasted.
     for secs in [16, 61] {
         site.clock.advance_secs(secs);
@@ -118,26 +183,50 @@ async fn trouble_of_channels_and_of_the_database_is_told_to_whoever_wants_it() {
     disk.heal();
     site.wait_until(|| site.handle.is_writable()).await;
     site.clock.advance_secs(16);
-    assert_eq!(title(&phone.wait_for(3).await[2]), "overdue takes pings again");
+    assert_eq!(
+        title(&phone.wait_for(3).await[2]),
+        "overdue takes pings again"
+    );
 }
 
 #[tokio::test]
 async fn backups_that_fail_are_told_until_one_is_made() {
     let disk = Disk::default();
-    let site = NotifierFixture::start_on(disk.medium(), Timestamp::from_secs(1_800_000_000), |_| ());
-    site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
+    let site =
+        NotifierFixture::start_on(disk.medium(), Timestamp::from_secs(1_800_000_000), |_| ());
+    site.execute(create_project(&Random::seeded(2), "Home", 100))
+        .await;
     let phone = Receiver::start([ResponseAction::status(200)]).await;
-    site.create_channel("ntfy", &[("url", &phone.url("")), ("topic", "home"), ("notices", "on")]).await;
+    site.create_channel(
+        "ntfy",
+        &[
+            ("url", &phone.url("")),
+            ("topic", "home"),
+            ("notices", "on"),
+        ],
+    )
+    .await;
     let directory = tempfile::tempdir().unwrap();
     let backups = directory.path().join("backups");
-    let intervals = BackupSchedule { directory: backups.clone(), interval: Duration::from_secs(3600), keep_newest: 2 };
+    let intervals = BackupSchedule {
+        directory: backups.clone(),
+        interval: Duration::from_secs(3600),
+        keep_newest: 2,
+    };
     let _keeper = BackupScheduler::start(site.handle.clone(), intervals).unwrap();
     let status = || site.handle.metrics().backup_status();
-    site.wait_until(|| status().is_some_and(|status| status.failing.is_some())).await;
+    site.wait_until(|| status().is_some_and(|status| status.failing.is_some()))
+        .await;
     site.clock.advance_secs(16);
-    let message = |seen: &crate::support::receiver::ReceivedRequest| serde_json::from_str::<serde_json::Value>(seen.text()).unwrap();
+    let message = |seen: &crate::support::receiver::ReceivedRequest| {
+        serde_json::from_str::<serde_json::Value>(seen.text()).unwrap()
+    };
     let told = message(&phone.wait_for(1).await[0]);
-    assert!(told["title"] == "overdue makes no backups" && told["message"].as_str().unwrap().contains("No such file"), "{told}");
+    assert!(
+        told["title"] == "overdue makes no backups"
+            && told["message"].as_str().unwrap().contains("No such file"),
+        "{told}"
+    );
     // It is known that this one was taken before long time passes.
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -145,17 +234,25 @@ async fn backups_that_fail_are_told_until_one_is_made() {
     }
     std::fs::create_dir(&backups).unwrap();
     site.clock.advance_secs(601);
-    site.wait_until(|| status().is_some_and(|status| status.failing.is_none() && status.newest.is_some())).await;
+    site.wait_until(|| {
+        status().is_some_and(|status| status.failing.is_none() && status.newest.is_some())
+    })
+    .await;
     site.clock.advance_secs(16);
-    assert_eq!(message(&phone.wait_for(2).await[1])["title"], "overdue makes backups again");
+    assert_eq!(
+        message(&phone.wait_for(2).await[1])["title"],
+        "overdue makes backups again"
+    );
 }
 
 #[tokio::test]
 async fn a_stop_lets_go_of_what_is_under_way_and_does_not_count_as_a_crash() {
     let disk = Disk::default();
     let silent = Receiver::start([ResponseAction::Silence]).await;
-    let site = NotifierFixture::start_on(disk.medium(), Timestamp::from_secs(1_800_000_000), |_| ());
-    site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
+    let site =
+        NotifierFixture::start_on(disk.medium(), Timestamp::from_secs(1_800_000_000), |_| ());
+    site.execute(create_project(&Random::seeded(2), "Home", 100))
+        .await;
     let channel = webhook(&site, &silent).await;
     site.create_check(7, "a").await;
     site.ping(7, PingKind::Fail, "").await;
@@ -163,21 +260,48 @@ async fn a_stop_lets_go_of_what_is_under_way_and_does_not_count_as_a_crash() {
     let handle = site.handle.clone();
     let seen = || {
         handle.with_state(|state| {
-            state.outbox.rows().map(|row| (row.attempts, row.attempt_started, row.interruptions, row.may_be_duplicate)).collect::<Vec<_>>()
+            state
+                .outbox
+                .rows()
+                .map(|row| {
+                    (
+                        row.attempts,
+                        row.attempt_started,
+                        row.interruptions,
+                        row.may_be_duplicate,
+                    )
+                })
+                .collect::<Vec<_>>()
         })
     };
-    assert!(matches!(seen()[..], [(1, Some(_), 0, false)]), "{:?}", seen());
+    assert!(
+        matches!(seen()[..], [(1, Some(_), 0, false)]),
+        "{:?}",
+        seen()
+    );
     site.stop_notifier().await;
     assert_eq!(seen(), [(1, None, 0, true)]);
-    assert_eq!(handle.with_state(|state| state.channel(channel).unwrap().health.clone()), Default::default());
+    assert_eq!(
+        handle.with_state(|state| state.channel(channel).unwrap().health.clone()),
+        Default::default()
+    );
     handle.close();
 }
 
 #[tokio::test]
 async fn pings_are_written_while_reminders_look_at_what_is_down() {
     const DOWN: u128 = 300;
-    let (site, receiver) = (NotifierFixture::start().await, Receiver::start([ResponseAction::status(200)]).await);
-    site.create_channel("ntfy", &[("url", &receiver.url("")), ("topic", "home"), ("repeat", "5m")]).await;
+    let site = NotifierFixture::start().await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
+    site.create_channel(
+        "ntfy",
+        &[
+            ("url", &receiver.url("")),
+            ("topic", "home"),
+            ("repeat", "5m"),
+        ],
+    )
+    .await;
     for uuid in 1..=DOWN {
         site.create_check(uuid, "job").await;
         site.ping(uuid, PingKind::Fail, "").await;
@@ -191,17 +315,29 @@ async fn pings_are_written_while_reminders_look_at_what_is_down() {
                 site.ping(DOWN + 1, PingKind::Success, "").await;
             }
         };
-        tokio::time::timeout(WAIT_TIMEOUT, pings).await.unwrap_or_else(|_| panic!("the writer hangs in round {round}"));
+        tokio::time::timeout(WAIT_TIMEOUT, pings)
+            .await
+            .unwrap_or_else(|_| panic!("the writer hangs in round {round}"));
     }
     receiver.wait_for(2).await;
 }
 
 #[tokio::test]
 async fn a_clock_that_is_set_back_silences_neither_reminders_nor_notices() {
-    let (site, receiver) = (NotifierFixture::start().await, Receiver::start([ResponseAction::status(200)]).await);
+    let site = NotifierFixture::start().await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let broken = Receiver::start([ResponseAction::status(503)]).await;
     let hook = webhook(&site, &broken).await;
-    site.create_channel("ntfy", &[("url", &receiver.url("")), ("topic", "home"), ("repeat", "1h"), ("notices", "on")]).await;
+    site.create_channel(
+        "ntfy",
+        &[
+            ("url", &receiver.url("")),
+            ("topic", "home"),
+            ("repeat", "1h"),
+            ("notices", "on"),
+        ],
+    )
+    .await;
     site.create_check(7, "a").await;
     site.ping(7, PingKind::Fail, "").await;
     receiver.wait_for(1).await;
@@ -209,7 +345,8 @@ async fn a_clock_that_is_set_back_silences_neither_reminders_nor_notices() {
     // The first look finds it down and the channel failing.
     site.clock.advance_secs(16);
     tokio::time::sleep(Duration::from_millis(100)).await;
-    site.clock.jump_to(Timestamp::from_secs(1_800_000_000 - 86_400));
+    site.clock
+        .jump_to(Timestamp::from_secs(1_800_000_000 - 86_400));
     tokio::time::sleep(Duration::from_millis(100)).await;
     site.clock.advance_secs(3_700);
     let titles = |seen: &[crate::support::receiver::ReceivedRequest]| {
@@ -220,8 +357,14 @@ async fn a_clock_that_is_set_back_silences_neither_reminders_nor_notices() {
     };
     let mut titles = titles(&receiver.wait_for(3).await);
     titles.sort();
-    assert!(titles.iter().any(|title| title.contains("still down")), "{titles:?}");
-    assert!(titles.iter().any(|title| title.contains("does not work")), "{titles:?}");
+    assert!(
+        titles.iter().any(|title| title.contains("still down")),
+        "{titles:?}"
+    );
+    assert!(
+        titles.iter().any(|title| title.contains("does not work")),
+        "{titles:?}"
+    );
 }
 
 #[tokio::test]
@@ -229,28 +372,47 @@ async fn a_digest_of_which_a_part_began_before_a_crash_is_no_repeat() {
     const CHECKS: u128 = 300;
     let began = Timestamp::from_secs(1_800_000_000);
     for is_whole in [false, true] {
-        let (disk, phone) = (Disk::default(), Receiver::start([ResponseAction::status(200)]).await);
+        let disk = Disk::default();
+        let phone = Receiver::start([ResponseAction::status(200)]).await;
         let clock = ManualClock::at(began);
         let (handle, writer) = open(disk.medium(), &clock, |_| ()).unwrap();
         std::thread::spawn(|| writer.run());
         // Nobody sends.
-        let site = NotifierFixture { handle, clock, stop: watch::channel(false).0, ended: None };
-        site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
-        site.create_channel("ntfy", &[("url", &phone.url("")), ("topic", "home")]).await;
+        let site = NotifierFixture {
+            handle,
+            clock,
+            stop: watch::channel(false).0,
+            ended: None,
+        };
+        site.execute(create_project(&Random::seeded(2), "Home", 100))
+            .await;
+        site.create_channel("ntfy", &[("url", &phone.url("")), ("topic", "home")])
+            .await;
         for uuid in 1..=CHECKS {
             site.create_check(uuid, &format!("job-{uuid}")).await;
             site.ping(uuid, PingKind::Fail, "").await;
         }
-        let rows: Vec<_> = site.handle.with_state(|state| state.outbox.rows().map(|row| row.number).collect());
+        let rows: Vec<_> = site
+            .handle
+            .with_state(|state| state.outbox.rows().map(|row| row.number).collect());
         for some in rows.chunks(256).take(if is_whole { 2 } else { 1 }) {
-            site.execute(Command::BeginDeliveries(some.to_vec(), rows.last().copied())).await;
+            site.execute(Command::BeginDeliveries(
+                some.to_vec(),
+                rows.last().copied(),
+            ))
+            .await;
         }
         let copy = disk.copy();
         drop(site);
         let site = NotifierFixture::start_on(copy.medium(), began.plus_secs(10), |_| ());
         let seen = phone.wait_for(1).await;
         assert!(seen[0].text().contains("300 checks"), "{}", seen[0].text());
-        assert_eq!(seen[0].text().contains("may be a repeat"), is_whole, "{}", seen[0].text());
+        assert_eq!(
+            seen[0].text().contains("may be a repeat"),
+            is_whole,
+            "{}",
+            seen[0].text()
+        );
         site.deliveries(rows.len()).await;
         site.stop().await;
     }
@@ -258,49 +420,106 @@ async fn a_digest_of_which_a_part_began_before_a_crash_is_no_repeat() {
 
 #[tokio::test]
 async fn the_rows_of_a_digest_say_which_of_them_begins_last() {
-    let (site, phone) = (NotifierFixture::start().await, Receiver::start([ResponseAction::Silence]).await);
-    site.create_channel("ntfy", &[("url", &phone.url("")), ("topic", "home")]).await;
+    let site = NotifierFixture::start().await;
+    let phone = Receiver::start([ResponseAction::Silence]).await;
+    site.create_channel("ntfy", &[("url", &phone.url("")), ("topic", "home")])
+        .await;
     for uuid in 1..=300 {
         let failure_kw = Some(Keywords::parse("ERR").unwrap());
-        let edit = CheckEdit { failure_kw, filter_subject: Some(true), channels: Some(ChannelSelection::All), ..CheckEdit::default() };
+        let edit = CheckEdit {
+            failure_kw,
+            filter_subject: Some(true),
+            channels: Some(ChannelSelection::All),
+            ..CheckEdit::default()
+        };
         site.execute(create_check(MAIN, uuid, edit)).await;
     }
-    site.execute(Command::Mail((1..=300).map(|uuid| email_ping(uuid, "ERR", None, "")).collect())).await;
+    site.execute(Command::Mail(
+        (1..=300)
+            .map(|uuid| email_ping(uuid, "ERR", None, ""))
+            .collect(),
+    ))
+    .await;
     site.clock.advance_secs(1);
     phone.wait_for(1).await;
     site.handle.with_state(|state| {
         let last = state.outbox.rows().last().unwrap().number;
-        assert!(
-            state
-                .outbox
-                .rows()
-                .all(|row| row.attempt_started.is_some() && row.part.is_some_and(|part| (part.last_row, part.attempts) == (last, 0)))
-        );
+        assert!(state.outbox.rows().all(|row| {
+            row.attempt_started.is_some()
+                && row
+                    .part
+                    .is_some_and(|part| (part.last_row, part.attempts) == (last, 0))
+        }));
     });
 }
 
 #[tokio::test]
 async fn a_channel_that_has_sent_enough_for_a_day_says_so_once() {
-    let (site, phone, twilio) = (
-        NotifierFixture::start().await,
-        Receiver::start([ResponseAction::status(200)]).await,
-        Receiver::start([ResponseAction::status(201)]).await,
-    );
+    let site = NotifierFixture::start().await;
+    let phone = Receiver::start([ResponseAction::status(200)]).await;
+    let twilio = Receiver::start([ResponseAction::status(201)]).await;
     let number = "+15005550006";
     let url = twilio.url("");
-    let settings = [("api", &*url), ("account", "AC1"), ("token", "t"), ("from", number), ("to", number), ("most-a-day", "1")];
+    let settings = [
+        ("api", &*url),
+        ("account", "AC1"),
+        ("token", "t"),
+        ("from", number),
+        ("to", number),
+        ("most-a-day", "1"),
+    ];
     let sms = site.create_channel("sms", &settings).await;
-    site.create_channel("ntfy", &[("url", &phone.url("")), ("topic", "home"), ("notices", "on"), ("send", "up")]).await;
-    assert_eq!(site.handle.request_channel_test(sms, false).unwrap().await.unwrap().error, None);
-    let ChannelTestResult { error, .. } = site.handle.request_channel_test(sms, false).unwrap().await.unwrap();
-    assert_eq!(error.as_deref(), Some("as much was sent within a day as most-a-day allows"));
+    site.create_channel(
+        "ntfy",
+        &[
+            ("url", &phone.url("")),
+            ("topic", "home"),
+            ("notices", "on"),
+            ("send", "up"),
+        ],
+    )
+    .await;
+    assert_eq!(
+        site.handle
+            .request_channel_test(sms, false)
+            .unwrap()
+            .await
+            .unwrap()
+            .error,
+        None
+    );
+    let ChannelTestResult { error, .. } = site
+        .handle
+        .request_channel_test(sms, false)
+        .unwrap()
+        .await
+        .unwrap();
+    assert_eq!(
+        error.as_deref(),
+        Some("as much was sent within a day as most-a-day allows")
+    );
     site.create_check(7, "a").await;
     site.ping(7, PingKind::Fail, "").await;
-    assert!(site.wait_for_failure(sms).await.starts_with("as much was sent within a day as most-a-day allows; what waits is sent when"));
+    assert!(site.wait_for_failure(sms).await.starts_with(
+        "as much was sent within a day as most-a-day allows; what waits is sent when"
+    ));
     site.clock.advance_secs(3601);
-    let message: serde_json::Value = serde_json::from_str(phone.wait_for(1).await[0].text()).unwrap();
-    assert!(message["title"].as_str().unwrap().ends_with("sends no more today"), "{message}");
-    assert!(message["message"].as_str().unwrap().starts_with("As much was sent within a day"), "{message}");
+    let message: serde_json::Value =
+        serde_json::from_str(phone.wait_for(1).await[0].text()).unwrap();
+    assert!(
+        message["title"]
+            .as_str()
+            .unwrap()
+            .ends_with("sends no more today"),
+        "{message}"
+    );
+    assert!(
+        message["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("As much was sent within a day"),
+        "{message}"
+    );
     for _ in 0..5 {
         site.clock.advance_secs(16);
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -2,35 +2,66 @@
 
 use std::time::Duration;
 
-use overdue::outbound::{Outbound, OutboundConfig, ProcessExit, SendStage, ShellCommand, ShellCommandResult};
+use overdue::outbound::{
+    Outbound, OutboundConfig, ProcessExit, SendStage, ShellCommand, ShellCommandResult,
+};
 use overdue::store::owner::AssumedOwner;
 use tokio::time::{sleep, timeout};
 
 use super::{config, outbound, words};
 
 fn shell(command: impl Into<String>) -> ShellCommand {
-    ShellCommand { command: command.into(), environment: Vec::new(), input: Vec::new(), timeout: Duration::from_secs(10) }
+    ShellCommand {
+        command: command.into(),
+        environment: Vec::new(),
+        input: Vec::new(),
+        timeout: Duration::from_secs(10),
+    }
 }
 
 fn allowed() -> Outbound {
-    outbound(OutboundConfig { allow_shell: Some(env!("CARGO_BIN_EXE_overdue").into()), ..config() })
+    outbound(OutboundConfig {
+        allow_shell: Some(env!("CARGO_BIN_EXE_overdue").into()),
+        ..config()
+    })
 }
 
 async fn run(command: ShellCommand) -> ShellCommandResult {
-    timeout(Duration::from_secs(20), allowed().run_command(command)).await.unwrap().unwrap()
+    timeout(Duration::from_secs(20), allowed().run_command(command))
+        .await
+        .unwrap()
+        .unwrap()
 }
 
 #[tokio::test]
 async fn commands_are_off_at_first() {
-    let error = outbound(config()).run_command(shell("echo secret")).await.unwrap_err();
-    assert_eq!((error.stage, words(&error).as_str()), (SendStage::Setup, "commands are not run; start with --allow-shell"));
+    let error = outbound(config())
+        .run_command(shell("echo secret"))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.stage, words(&error).as_str()),
+        (
+            SendStage::Setup,
+            "commands are not run; start with --allow-shell"
+        )
+    );
 }
 
 #[tokio::test]
 async fn a_command_without_proc_fails_with_the_reason() {
-    let sender = outbound(OutboundConfig { allow_shell: Some("/proc/self/absent".into()), ..config() });
+    let sender = outbound(OutboundConfig {
+        allow_shell: Some("/proc/self/absent".into()),
+        ..config()
+    });
     let error = sender.run_command(shell("true")).await.unwrap_err();
-    assert_eq!((error.stage, words(&error).as_str()), (SendStage::Setup, "the shell cannot be started: /proc is not mounted"));
+    assert_eq!(
+        (error.stage, words(&error).as_str()),
+        (
+            SendStage::Setup,
+            "the shell cannot be started: /proc is not mounted"
+        )
+    );
 }
 
 /// The shell would take the real user, which is root.
@@ -45,7 +76,10 @@ async fn no_command_is_run_while_root_acts_as_another_user() {
     let error = sender.run_command(shell("true")).await.unwrap_err();
     drop(owner);
     assert_eq!(error.stage, SendStage::Setup);
-    assert!(words(&error).contains("with the rights of another"), "{error:?}");
+    assert!(
+        words(&error).contains("with the rights of another"),
+        "{error:?}"
+    );
     assert_eq!(run(shell("true")).await.exit, ProcessExit::Exited(0));
 }
 
@@ -54,20 +88,41 @@ async fn a_command_is_given_its_environment_and_its_input() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");
     let mut command = shell(format!(
-        "{{ cat; echo; env | grep -o '^[A-Z_]*=' | sort | tr -d '\\n'; echo; echo \"$OVERDUE_ALERT_NAME\"; }} > {}",
+        "{{ cat; echo; env | grep -o '^[A-Z_]*=' | sort | tr -d '\\n'; echo; echo \
+         \"$OVERDUE_ALERT_NAME\"; }} > {}",
         out.display()
     ));
-    command.environment =
-        vec![("OVERDUE_ALERT_NAME".into(), "a 'b' $(c)\n".into()), ("BAD=NAME".into(), "x".into()), ("NUL".into(), "a\0b".into())];
+    command.environment = vec![
+        ("OVERDUE_ALERT_NAME".into(), "a 'b' $(c)\n".into()),
+        ("BAD=NAME".into(), "x".into()),
+        ("NUL".into(), "a\0b".into()),
+    ];
     command.input = b"{\"event\":\"down\"}".to_vec();
-    assert_eq!(run(command).await, ShellCommandResult { exit: ProcessExit::Exited(0), stderr: String::new() });
+    assert_eq!(
+        run(command).await,
+        ShellCommandResult {
+            exit: ProcessExit::Exited(0),
+            stderr: String::new()
+        }
+    );
     let out = std::fs::read_to_string(out).unwrap();
     let mut lines = out.lines();
     assert_eq!(lines.next(), Some("{\"event\":\"down\"}"));
     let names: Vec<_> = lines.next().unwrap().split_terminator('=').collect();
     // The shell adds the last three itself.
-    let known = ["PATH", "HOME", "LANG", "OVERDUE_ALERT_NAME", "PWD", "SHLVL", "_"];
-    assert!(names.contains(&"OVERDUE_ALERT_NAME") && names.contains(&"PATH"), "{out}");
+    let known = [
+        "PATH",
+        "HOME",
+        "LANG",
+        "OVERDUE_ALERT_NAME",
+        "PWD",
+        "SHLVL",
+        "_",
+    ];
+    assert!(
+        names.contains(&"OVERDUE_ALERT_NAME") && names.contains(&"PATH"),
+        "{out}"
+    );
     assert!(names.iter().all(|name| known.contains(name)), "{out}");
     assert!(out.ends_with("a 'b' $(c)\n\n"), "{out}");
 }
@@ -76,20 +131,45 @@ async fn a_command_is_given_its_environment_and_its_input() {
 async fn ends_are_told() {
     for (command, how, stderr) in [
         ("exit 75", ProcessExit::Exited(75), ""),
-        ("echo words >&2; echo nothing; exit 3", ProcessExit::Exited(3), "words"),
+        (
+            "echo words >&2; echo nothing; exit 3",
+            ProcessExit::Exited(3),
+            "words",
+        ),
         ("kill -9 $$", ProcessExit::Killed(9), ""),
-        ("printf '%0999d' 7 >&2", ProcessExit::Exited(0), &"0".repeat(200)),
+        (
+            "printf '%0999d' 7 >&2",
+            ProcessExit::Exited(0),
+            &"0".repeat(200),
+        ),
         // It reads no input, and more is given than a pipe holds.
         ("exec 0<&-; exit 4", ProcessExit::Exited(4), ""),
     ] {
         let mut command = shell(command);
         command.input = vec![b'x'; 200_000];
-        assert_eq!(run(command).await, ShellCommandResult { exit: how, stderr: stderr.into() });
+        assert_eq!(
+            run(command).await,
+            ShellCommandResult {
+                exit: how,
+                stderr: stderr.into()
+            }
+        );
     }
     let missing = run(shell("/nowhere/command")).await;
     assert_eq!(missing.exit, ProcessExit::Exited(127));
-    assert!(missing.stderr.contains("/nowhere/command"), "{}", missing.stderr);
-    assert_eq!(allowed().run_command(shell("a\0b")).await.unwrap_err().stage, SendStage::Request);
+    assert!(
+        missing.stderr.contains("/nowhere/command"),
+        "{}",
+        missing.stderr
+    );
+    assert_eq!(
+        allowed()
+            .run_command(shell("a\0b"))
+            .await
+            .unwrap_err()
+            .stage,
+        SendStage::Request
+    );
 }
 
 /// Waits until a process is gone, but for a zombie that nobody has waited for.
@@ -100,17 +180,28 @@ async fn gone(pid: &str) {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(Duration::from_secs(10), gone).await.unwrap_or_else(|_| panic!("{pid} still runs"));
+    timeout(Duration::from_secs(10), gone)
+        .await
+        .unwrap_or_else(|_| panic!("{pid} still runs"));
 }
 
 #[tokio::test]
 async fn what_takes_too_long_is_killed_with_all_that_it_started() {
     let directory = tempfile::tempdir().unwrap();
     let pids = directory.path().join("pids");
-    let mut command =
-        shell(format!("echo began >&2; sleep 1000 & echo $! > {0}; sh -c 'echo $$ >> {0}; sleep 1000; true'; true", pids.display()));
+    let mut command = shell(format!(
+        "echo began >&2; sleep 1000 & echo $! > {0}; sh -c 'echo $$ >> {0}; sleep 1000; true'; \
+         true",
+        pids.display()
+    ));
     command.timeout = Duration::from_secs(2);
-    assert_eq!(run(command).await, ShellCommandResult { exit: ProcessExit::TimedOut, stderr: "began".into() });
+    assert_eq!(
+        run(command).await,
+        ShellCommandResult {
+            exit: ProcessExit::TimedOut,
+            stderr: "began".into()
+        }
+    );
     let pids = std::fs::read_to_string(pids).unwrap();
     assert_eq!(pids.lines().count(), 2);
     for pid in pids.lines() {
@@ -123,10 +214,23 @@ async fn nobody_waits_for_what_a_command_leaves_behind() {
     let directory = tempfile::tempdir().unwrap();
     let pid = directory.path().join("pid");
     // It holds standard error open.
-    let end = run(shell(format!("sleep 3 & echo $! > {}; echo left >&2", pid.display()))).await;
-    assert_eq!(end, ShellCommandResult { exit: ProcessExit::Exited(0), stderr: "left".into() });
+    let end = run(shell(format!(
+        "sleep 3 & echo $! > {}; echo left >&2",
+        pid.display()
+    )))
+    .await;
+    assert_eq!(
+        end,
+        ShellCommandResult {
+            exit: ProcessExit::Exited(0),
+            stderr: "left".into()
+        }
+    );
     let pid = std::fs::read_to_string(pid).unwrap();
-    assert!(std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "it was killed, or waited for");
+    assert!(
+        std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(),
+        "it was killed, or waited for"
+    );
 }
 
 #[tokio::test]
@@ -134,7 +238,10 @@ async fn a_command_that_nobody_waits_for_is_killed() {
     let directory = tempfile::tempdir().unwrap();
     let pid = directory.path().join("pid");
     let outbound = allowed();
-    let command = shell(format!("echo $$ > {0}.new; mv {0}.new {0}; sleep 1000; true", pid.display()));
+    let command = shell(format!(
+        "echo $$ > {0}.new; mv {0}.new {0}; sleep 1000; true",
+        pid.display()
+    ));
     let job = tokio::spawn(async move { outbound.run_command(command).await });
     let written = async {
         while !pid.exists() {
@@ -151,16 +258,25 @@ async fn so_many_commands_run_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().display().to_string();
     // Each waits for a fifth, for a while, and says whether it came.
-    let command =
-        format!("touch {path}/$$; for i in 1 2 3 4 5; do [ $(ls {path} | wc -l) -gt 4 ] && exit 9; sleep 0.05; done; rm {path}/$$");
+    let command = format!(
+        "touch {path}/$$; for i in 1 2 3 4 5; do [ $(ls {path} | wc -l) -gt 4 ] && exit 9; sleep \
+         0.05; done; rm {path}/$$"
+    );
     let outbound = allowed();
     let jobs: Vec<_> = (0..6)
         .map(|_| {
-            let (outbound, command) = (outbound.clone(), shell(command.clone()));
+            let outbound = outbound.clone();
+            let command = shell(command.clone());
             tokio::spawn(async move { outbound.run_command(command).await.unwrap().exit })
         })
         .collect();
     for job in jobs {
-        assert_eq!(timeout(Duration::from_secs(20), job).await.unwrap().unwrap(), ProcessExit::Exited(0));
+        assert_eq!(
+            timeout(Duration::from_secs(20), job)
+                .await
+                .unwrap()
+                .unwrap(),
+            ProcessExit::Exited(0)
+        );
     }
 }

@@ -19,23 +19,47 @@ async fn a_request_arrives_as_it_was_meant() {
     })])
     .await;
     let outbound = outbound(config());
-    let mut request = post(&receiver.url_at("ann:pa%3Ass@localhost", "/a%20b?c=d"), "hello");
-    request.headers =
-        vec![("X-Latin".into(), "½ ä".into()), ("Content-Type".into(), "text/plain".into()), ("Host".into(), "elsewhere".into())];
+    let mut request = post(
+        &receiver.url_at("ann:pa%3Ass@localhost", "/a%20b?c=d"),
+        "hello",
+    );
+    request.headers = vec![
+        ("X-Latin".into(), "½ ä".into()),
+        ("Content-Type".into(), "text/plain".into()),
+        ("Host".into(), "elsewhere".into()),
+    ];
     let answer = outbound.send_http(request, Trust::Operator).await.unwrap();
     assert_eq!(
-        (answer.status, answer.header("x-name"), answer.body.as_slice(), answer.is_complete),
+        (
+            answer.status,
+            answer.header("x-name"),
+            answer.body.as_slice(),
+            answer.is_complete
+        ),
         (202, Some("a b"), &b"fine"[..], true)
     );
     let seen = &receiver.seen()[0];
-    assert_eq!((seen.method.as_str(), seen.target.as_str(), seen.text()), ("POST", "/a%20b?c=d", "hello"));
-    assert_eq!(seen.header("host"), Some(format!("localhost:{}", receiver.address.port()).as_str()));
     assert_eq!(
-        (seen.header("x-latin"), seen.header("content-type"), seen.header("content-length")),
+        (seen.method.as_str(), seen.target.as_str(), seen.text()),
+        ("POST", "/a%20b?c=d", "hello")
+    );
+    assert_eq!(
+        seen.header("host"),
+        Some(format!("localhost:{}", receiver.address.port()).as_str())
+    );
+    assert_eq!(
+        (
+            seen.header("x-latin"),
+            seen.header("content-type"),
+            seen.header("content-length")
+        ),
         (Some("½ ä"), Some("text/plain"), Some("5"))
     );
     assert_eq!(seen.header("authorization"), Some("Basic YW5uOnBhOnNz"));
-    assert_eq!(seen.header("user-agent"), Some(concat!("overdue/", env!("CARGO_PKG_VERSION"))));
+    assert_eq!(
+        seen.header("user-agent"),
+        Some(concat!("overdue/", env!("CARGO_PKG_VERSION")))
+    );
 }
 
 #[tokio::test]
@@ -47,7 +71,10 @@ async fn a_request_without_a_body_says_so_where_one_is_usual() {
         request.method = method.into();
         outbound.send_http(request, Trust::Operator).await.unwrap();
         let seen = receiver.seen().pop().unwrap();
-        assert_eq!((seen.method.as_str(), seen.header("content-length")), (method, length));
+        assert_eq!(
+            (seen.method.as_str(), seen.header("content-length")),
+            (method, length)
+        );
     }
 }
 
@@ -55,14 +82,26 @@ async fn a_request_without_a_body_says_so_where_one_is_usual() {
 async fn what_makes_no_request_is_not_tried() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let outbound = outbound(config());
-    for (method, name, value) in
-        [("PO ST", "x", "y"), ("CONNECT", "x", "y"), ("POST", "x y", "z"), ("POST", "x", "a\r\nb: c"), ("POST", "x", "日本")]
-    {
+    for (method, name, value) in [
+        ("PO ST", "x", "y"),
+        ("CONNECT", "x", "y"),
+        ("POST", "x y", "z"),
+        ("POST", "x", "a\r\nb: c"),
+        ("POST", "x", "日本"),
+    ] {
         let mut request = post(&receiver.url("/secret"), "secret");
         request.method = method.into();
         request.headers = vec![(name.into(), value.into())];
-        let error = outbound.send_http(request, Trust::Operator).await.unwrap_err();
-        assert_eq!((error.stage, error.may_have_arrived), (SendStage::Request, false), "{method} {name}: {}", words(&error));
+        let error = outbound
+            .send_http(request, Trust::Operator)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.stage, error.may_have_arrived),
+            (SendStage::Request, false),
+            "{method} {name}: {}",
+            words(&error)
+        );
     }
     assert!(receiver.seen().is_empty());
 }
@@ -75,8 +114,12 @@ async fn a_connection_is_kept_for_a_while() {
         send(&outbound, &receiver.url("/")).await.unwrap();
         assert_eq!(receiver.seen().pop().unwrap().connection, expected);
     }
-    // Channels made through the API do not ride on a connection of the operator's, which the guard never judged for them.
-    let error = outbound.send_http(post(&receiver.url("/"), ""), Trust::Api).await.unwrap_err();
+    // Channels made through the API do not ride on a connection of the operator's, which the guard
+    // never judged for them.
+    let error = outbound
+        .send_http(post(&receiver.url("/"), ""), Trust::Api)
+        .await
+        .unwrap_err();
     assert_eq!(error.stage, SendStage::Refused);
     clock.advance_secs(21);
     send(&outbound, &receiver.url("/")).await.unwrap();
@@ -105,33 +148,73 @@ async fn without_an_answer_it_is_doubtful_once_it_had_gone_out() {
     .await;
     let outbound = outbound(config());
     let expected = [
-        (SendStage::Exchange, "127.0.0.1 closed the connection without an answer"),
-        (SendStage::Timeout, "127.0.0.1 did not answer within 2 seconds"),
-        (SendStage::Exchange, "127.0.0.1 answered with something that is not HTTP"),
-        (SendStage::Exchange, "127.0.0.1 closed the connection without an answer"),
+        (
+            SendStage::Exchange,
+            "127.0.0.1 closed the connection without an answer",
+        ),
+        (
+            SendStage::Timeout,
+            "127.0.0.1 did not answer within 2 seconds",
+        ),
+        (
+            SendStage::Exchange,
+            "127.0.0.1 answered with something that is not HTTP",
+        ),
+        (
+            SendStage::Exchange,
+            "127.0.0.1 closed the connection without an answer",
+        ),
     ];
     for (body, (stage, text)) in ["a", "", "b", "c"].into_iter().zip(expected) {
         let mut request = post(&receiver.url("/secret?secret"), body);
         request.timeout = Duration::from_secs(2);
-        let error = outbound.send_http(request, Trust::Operator).await.unwrap_err();
-        assert_eq!((error.stage, error.may_have_arrived, words(&error).as_str()), (stage, true, text));
+        let error = outbound
+            .send_http(request, Trust::Operator)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.stage, error.may_have_arrived, words(&error).as_str()),
+            (stage, true, text)
+        );
     }
     // Nothing listens on port 1.
-    let error = send(&outbound, "http://127.0.0.1:1/secret").await.unwrap_err();
+    let error = send(&outbound, "http://127.0.0.1:1/secret")
+        .await
+        .unwrap_err();
     assert_eq!(
         (error.stage, error.may_have_arrived, words(&error).as_str()),
-        (SendStage::Connect, false, "cannot connect to 127.0.0.1:1: nothing listens there")
+        (
+            SendStage::Connect,
+            false,
+            "cannot connect to 127.0.0.1:1: nothing listens there"
+        )
     );
 }
 
 #[tokio::test]
 async fn the_status_counts_however_the_body_ends() {
-    let base = Reply { status: 200, body: vec![b'y'; 10], ..Reply::default() };
-    let slow = Reply { wait_for_body: Duration::from_secs(60), ..base.clone() };
-    let endless = Reply { endless: true, ..base.clone() };
+    let base = Reply {
+        status: 200,
+        body: vec![b'y'; 10],
+        ..Reply::default()
+    };
+    let slow = Reply {
+        wait_for_body: Duration::from_secs(60),
+        ..base.clone()
+    };
+    let endless = Reply {
+        endless: true,
+        ..base.clone()
+    };
     let cut = ResponseAction::Raw(b"HTTP/1.1 201 OK\r\nContent-Length: 9\r\n\r\nyyy");
-    let long = Reply { body: vec![b'y'; 65_537], ..base.clone() };
-    let full = Reply { body: vec![b'y'; 65_536], ..base };
+    let long = Reply {
+        body: vec![b'y'; 65_537],
+        ..base.clone()
+    };
+    let full = Reply {
+        body: vec![b'y'; 65_536],
+        ..base
+    };
     let receiver = Receiver::start([
         ResponseAction::Answer(endless),
         ResponseAction::Answer(slow),
@@ -141,26 +224,66 @@ async fn the_status_counts_however_the_body_ends() {
     ])
     .await;
     let outbound = outbound(config());
-    for (status, length, whole) in [(200, 65_536, false), (200, 0, false), (201, 3, false), (200, 65_536, false), (200, 65_536, true)] {
+    for (status, length, whole) in [
+        (200, 65_536, false),
+        (200, 0, false),
+        (201, 3, false),
+        (200, 65_536, false),
+        (200, 65_536, true),
+    ] {
         let mut request = post(&receiver.url("/"), "x");
         request.timeout = Duration::from_secs(1);
-        let answer = timeout(Duration::from_secs(5), outbound.send_http(request, Trust::Operator)).await.unwrap().unwrap();
-        assert_eq!((answer.status, answer.body.len(), answer.is_complete), (status, length, whole));
+        let answer = timeout(
+            Duration::from_secs(5),
+            outbound.send_http(request, Trust::Operator),
+        )
+        .await
+        .unwrap()
+        .unwrap();
+        assert_eq!(
+            (answer.status, answer.body.len(), answer.is_complete),
+            (status, length, whole)
+        );
     }
 }
 
 #[tokio::test]
 async fn redirects_are_followed_within_an_origin_with_everything() {
-    for (status, method, body) in
-        [(301, "POST", "hello"), (302, "POST", "hello"), (303, "GET", ""), (307, "POST", "hello"), (308, "POST", "hello")]
-    {
-        let receiver = Receiver::start([ResponseAction::redirect(status, "/next?x"), ResponseAction::status(204)]).await;
+    for (status, method, body) in [
+        (301, "POST", "hello"),
+        (302, "POST", "hello"),
+        (303, "GET", ""),
+        (307, "POST", "hello"),
+        (308, "POST", "hello"),
+    ] {
+        let receiver = Receiver::start([
+            ResponseAction::redirect(status, "/next?x"),
+            ResponseAction::status(204),
+        ])
+        .await;
         let mut request = post(&receiver.url("/first"), "hello");
-        request.headers = vec![("Authorization".into(), "Bearer t".into()), ("X-Own".into(), "o".into())];
-        assert_eq!(outbound(config()).send_http(request, Trust::Operator).await.unwrap().status, 204);
+        request.headers = vec![
+            ("Authorization".into(), "Bearer t".into()),
+            ("X-Own".into(), "o".into()),
+        ];
+        assert_eq!(
+            outbound(config())
+                .send_http(request, Trust::Operator)
+                .await
+                .unwrap()
+                .status,
+            204
+        );
         let seen = receiver.seen().pop().unwrap();
-        assert_eq!((seen.method.as_str(), seen.target.as_str(), seen.text()), (method, "/next?x", body), "{status}");
-        assert_eq!((seen.header("authorization"), seen.header("x-own")), (Some("Bearer t"), Some("o")));
+        assert_eq!(
+            (seen.method.as_str(), seen.target.as_str(), seen.text()),
+            (method, "/next?x", body),
+            "{status}"
+        );
+        assert_eq!(
+            (seen.header("authorization"), seen.header("x-own")),
+            (Some("Bearer t"), Some("o"))
+        );
     }
 }
 
@@ -169,30 +292,68 @@ async fn another_origin_is_told_no_secret() {
     let other = Receiver::start([ResponseAction::status(200)]).await;
     let receiver = Receiver::start([ResponseAction::redirect(307, &other.url("/there"))]).await;
     let mut request = post(&receiver.url_at("ann:secret@127.0.0.1", "/"), "hello");
-    request.headers = ["X-Own", "Cookie", "webhook-signature", "webhook-id", "Content-Type", "Idempotency-Key"]
-        .map(|name| (name.into(), "v".into()))
-        .into();
+    request.headers = [
+        "X-Own",
+        "Cookie",
+        "webhook-signature",
+        "webhook-id",
+        "Content-Type",
+        "Idempotency-Key",
+    ]
+    .map(|name| (name.into(), "v".into()))
+    .into();
     let mut config = config();
     config.guard.allow = vec!["127.0.0.0/8".parse().unwrap()];
-    outbound(config).send_http(request, Trust::Operator).await.unwrap();
-    assert_eq!(receiver.seen()[0].header("authorization"), Some("Basic YW5uOnNlY3JldA=="));
+    outbound(config)
+        .send_http(request, Trust::Operator)
+        .await
+        .unwrap();
+    assert_eq!(
+        receiver.seen()[0].header("authorization"),
+        Some("Basic YW5uOnNlY3JldA==")
+    );
     let seen = &other.seen()[0];
     let mut names: Vec<_> = seen.headers.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
-    assert_eq!(names, ["content-length", "content-type", "host", "idempotency-key", "user-agent", "webhook-id"]);
+    assert_eq!(
+        names,
+        [
+            "content-length",
+            "content-type",
+            "host",
+            "idempotency-key",
+            "user-agent",
+            "webhook-id"
+        ]
+    );
     assert_eq!((seen.method.as_str(), seen.text()), ("POST", "hello"));
 }
 
 #[tokio::test]
 async fn another_origin_has_not_the_trust_of_the_operator() {
     let hidden = Receiver::start([ResponseAction::status(200)]).await;
-    let within = Receiver::start([ResponseAction::redirect(307, "/next"), ResponseAction::status(204)]).await;
-    assert_eq!(send(&outbound(config()), &within.url("/")).await.unwrap().status, 204);
+    let within = Receiver::start([
+        ResponseAction::redirect(307, "/next"),
+        ResponseAction::status(204),
+    ])
+    .await;
+    assert_eq!(
+        send(&outbound(config()), &within.url("/"))
+            .await
+            .unwrap()
+            .status,
+        204
+    );
     // Back at the first origin it is still the word of the other one.
     let receiver = Receiver::start([ResponseAction::redirect(307, &hidden.url("/there"))]).await;
-    let error = send(&outbound(config()), &receiver.url("/")).await.unwrap_err();
+    let error = send(&outbound(config()), &receiver.url("/"))
+        .await
+        .unwrap_err();
     assert_eq!(error.stage, SendStage::Refused);
-    assert!(words(&error).starts_with("127.0.0.1 is a loopback address"), "{error}");
+    assert!(
+        words(&error).starts_with("127.0.0.1 is a loopback address"),
+        "{error}"
+    );
     assert!(hidden.seen().is_empty());
 }
 
@@ -200,12 +361,22 @@ async fn another_origin_has_not_the_trust_of_the_operator() {
 async fn redirects_end_somewhere() {
     let receiver = Receiver::start([ResponseAction::redirect(302, "/again")]).await;
     let outbound = outbound(config());
-    assert_eq!(send(&outbound, &receiver.url("/")).await.unwrap().status, 302);
+    assert_eq!(
+        send(&outbound, &receiver.url("/")).await.unwrap().status,
+        302
+    );
     assert_eq!(receiver.seen().len(), 4);
     // Kinds with hosts of their own follow none.
     let mut request = post(&receiver.url("/"), "x");
     request.redirects = RedirectPolicy::None;
-    assert_eq!(outbound.send_http(request, Trust::Operator).await.unwrap().status, 302);
+    assert_eq!(
+        outbound
+            .send_http(request, Trust::Operator)
+            .await
+            .unwrap()
+            .status,
+        302
+    );
     assert_eq!(receiver.seen().len(), 5);
 }
 
@@ -217,22 +388,31 @@ async fn each_hop_is_judged() {
     let receiver = Receiver::start([ResponseAction::redirect(302, &location)]).await;
     let mut config = OutboundConfig { ..config() };
     config.guard.allow = vec!["127.0.0.1/32".parse().unwrap()];
-    let error = outbound(config).send_http(post(&receiver.url("/"), "x"), Trust::Api).await.unwrap_err();
+    let error = outbound(config)
+        .send_http(post(&receiver.url("/"), "x"), Trust::Api)
+        .await
+        .unwrap_err();
     assert_eq!(error.stage, SendStage::Refused);
     assert_eq!(
         words(&error),
-        "127.0.0.2 is a loopback address: a channel made through the API reaches it if the server is started with --outbound-allow 127.0.0.2"
+        "127.0.0.2 is a loopback address: a channel made through the API reaches it if the server \
+         is started with --outbound-allow 127.0.0.2"
     );
     assert!(hidden.seen().is_empty());
 }
 
 #[tokio::test]
 async fn so_much_is_sent_to_one_place_at_once_and_others_are_not_held_up() {
-    let (slow, quick) = (Receiver::start([ResponseAction::Silence]).await, Receiver::start([ResponseAction::status(200)]).await);
-    let outbound = outbound(OutboundConfig { per_host: 3, ..config() });
+    let slow = Receiver::start([ResponseAction::Silence]).await;
+    let quick = Receiver::start([ResponseAction::status(200)]).await;
+    let outbound = outbound(OutboundConfig {
+        per_host: 3,
+        ..config()
+    });
     let jobs: Vec<_> = (0..70)
         .map(|_| {
-            let (outbound, request) = (outbound.clone(), post(&slow.url("/"), "x"));
+            let outbound = outbound.clone();
+            let request = post(&slow.url("/"), "x");
             tokio::spawn(async move { outbound.send_http(request, Trust::Operator).await })
         })
         .collect();
@@ -250,6 +430,9 @@ async fn long_bodies_arrive_whole() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let mut request = post(&receiver.url("/"), "");
     request.body = Bytes::from(vec![b'z'; 1_000_000]);
-    outbound(config()).send_http(request, Trust::Operator).await.unwrap();
+    outbound(config())
+        .send_http(request, Trust::Operator)
+        .await
+        .unwrap();
     assert_eq!(receiver.seen()[0].body.len(), 1_000_000);
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use overdue::outbound::{
-    MailError, MailFrom, MailReceipt, MailRelay, MailServer, MailStep, Outbound, OutboundConfig, OutgoingMail, SendStage,
+    MailError, MailFrom, MailReceipt, MailRelay, MailServer, MailStep, Outbound, OutboundConfig,
+    OutgoingMail, SendStage,
 };
 
 use super::{config, outbound, with_clock, words};
@@ -28,7 +29,10 @@ fn mail() -> OutgoingMail {
 
 fn relay(url: &str, password: Option<std::path::PathBuf>) -> OutboundConfig {
     let from = MailFrom::parse("overdue <alerts@example.net>").unwrap();
-    OutboundConfig { relay: Some(MailRelay::new(MailServer::parse(url).unwrap(), password, from).unwrap()), ..config() }
+    OutboundConfig {
+        relay: Some(MailRelay::new(MailServer::parse(url).unwrap(), password, from).unwrap()),
+        ..config()
+    }
 }
 
 fn plain(server: &RecordingMailServer) -> OutboundConfig {
@@ -40,22 +44,46 @@ async fn send(outbound: &Outbound) -> Result<MailReceipt, MailError> {
 }
 
 fn replies(replies: &[(&'static str, &'static str)]) -> MailScript {
-    MailScript { replies: replies.iter().map(|(start, reply)| (*start, *reply, usize::MAX)).collect(), ..MailScript::default() }
+    MailScript {
+        replies: replies
+            .iter()
+            .map(|(start, reply)| (*start, *reply, usize::MAX))
+            .collect(),
+        ..MailScript::default()
+    }
 }
 
 #[tokio::test]
 async fn a_mail_arrives_and_its_connection_is_kept() {
     let server = RecordingMailServer::start(MailScript::default()).await;
     let (outbound, clock) = with_clock(plain(&server));
-    assert_eq!(send(&outbound).await, Ok(MailReceipt { refused: Vec::new() }));
+    assert_eq!(
+        send(&outbound).await,
+        Ok(MailReceipt {
+            refused: Vec::new()
+        })
+    );
     send(&outbound).await.unwrap();
     let seen = server.received_lines();
-    let expected = ["(connection)", "EHLO [127.0.0.1]", "MAIL FROM:<alerts@example.net>", "RCPT TO:<ann@example.org>", "DATA"];
+    let expected = [
+        "(connection)",
+        "EHLO [127.0.0.1]",
+        "MAIL FROM:<alerts@example.net>",
+        "RCPT TO:<ann@example.org>",
+        "DATA",
+    ];
     assert_eq!(seen[..5], expected);
     // A line that is a dot ends nothing, and what follows is no command.
     let body = seen.iter().position(|line| line == "It is down.").unwrap();
     assert_eq!(seen[body + 1..body + 3], ["..", "QUIT"]);
-    assert_eq!((server.count("(connection)"), server.count("EHLO"), server.count("Subject: DOWN | Nightly backup")), (1, 1, 2));
+    assert_eq!(
+        (
+            server.count("(connection)"),
+            server.count("EHLO"),
+            server.count("Subject: DOWN | Nightly backup")
+        ),
+        (1, 1, 2)
+    );
     clock.advance_secs(11);
     send(&outbound).await.unwrap();
     assert_eq!(server.count("(connection)"), 2);
@@ -68,13 +96,19 @@ async fn so_many_messages_go_over_one_connection() {
     for _ in 0..101 {
         send(&outbound).await.unwrap();
     }
-    assert_eq!((server.count("(connection)"), server.count("DATA")), (2, 101));
+    assert_eq!(
+        (server.count("(connection)"), server.count("DATA")),
+        (2, 101)
+    );
 }
 
 #[tokio::test]
 async fn a_kept_connection_that_is_gone_is_made_anew() {
     for gone in ["", "421 too long idle"] {
-        let script = MailScript { replies: vec![("MAIL", "250 fine", 1), ("MAIL", gone, 1)], ..MailScript::default() };
+        let script = MailScript {
+            replies: vec![("MAIL", "250 fine", 1), ("MAIL", gone, 1)],
+            ..MailScript::default()
+        };
         let server = RecordingMailServer::start(script).await;
         let outbound = outbound(plain(&server));
         send(&outbound).await.unwrap();
@@ -95,32 +129,55 @@ async fn replies_are_told_with_their_step() {
     ] {
         let server = RecordingMailServer::start(replies(&[(start, reply)])).await;
         match send(&outbound(plain(&server))).await {
-            Err(MailError::Refused(told)) => assert_eq!((told.step, told.code), (step, code), "{start}: {told}"),
+            Err(MailError::Refused(told)) => {
+                assert_eq!((told.step, told.code), (step, code), "{start}: {told}")
+            }
             other => panic!("{start}: {other:?}"),
         }
     }
     let server = RecordingMailServer::start(replies(&[("RCPT", "550 5.1.1 no such user")])).await;
     let error = send(&outbound(plain(&server))).await.unwrap_err();
-    assert_eq!(error.to_string(), "the mail server answered 550 to the recipient: no such user");
+    assert_eq!(
+        error.to_string(),
+        "the mail server answered 550 to the recipient: no such user"
+    );
 }
 
 #[tokio::test]
 async fn one_refused_recipient_does_not_cost_the_others_their_mail() {
-    let server = RecordingMailServer::start(replies(&[("RCPT TO:<bob@", "550 no such user")])).await;
+    let server =
+        RecordingMailServer::start(replies(&[("RCPT TO:<bob@", "550 no such user")])).await;
     let mut mail = mail();
-    mail.to = ["ann@example.org", "bob@example.org", "eve@example.org"].map(String::from).into();
+    mail.to = ["ann@example.org", "bob@example.org", "eve@example.org"]
+        .map(String::from)
+        .into();
     let sent = outbound(plain(&server)).send_mail(mail).await.unwrap();
-    assert_eq!(sent.refused.iter().map(|(place, reply)| (*place, reply.code)).collect::<Vec<_>>(), [(1, 550)]);
+    assert_eq!(
+        sent.refused
+            .iter()
+            .map(|(place, reply)| (*place, reply.code))
+            .collect::<Vec<_>>(),
+        [(1, 550)]
+    );
     assert_eq!(server.count("DATA"), 1);
 }
 
 #[tokio::test]
 async fn a_connection_that_breaks_is_doubtful_only_after_the_message() {
-    for (start, doubtful) in [("EHLO", false), ("RCPT", false), ("DATA", false), ("(message)", true)] {
+    for (start, doubtful) in [
+        ("EHLO", false),
+        ("RCPT", false),
+        ("DATA", false),
+        ("(message)", true),
+    ] {
         let server = RecordingMailServer::start(replies(&[(start, "")])).await;
         match send(&outbound(plain(&server))).await {
             Err(MailError::Send(error)) => {
-                assert_eq!((error.stage, error.may_have_arrived), (SendStage::Exchange, doubtful), "{start}");
+                assert_eq!(
+                    (error.stage, error.may_have_arrived),
+                    (SendStage::Exchange, doubtful),
+                    "{start}"
+                );
                 assert!(words(&error).contains("127.0.0.1"), "{error}");
             }
             other => panic!("{start}: {other:?}"),
@@ -134,17 +191,32 @@ async fn a_server_that_is_silent_is_not_waited_for() {
     let server = RecordingMailServer::start(replies(&[("(greeting)", "220-wait")])).await;
     let mut mail = mail();
     mail.timeout = Duration::from_millis(300);
-    let Err(MailError::Send(error)) = outbound(plain(&server)).send_mail(mail).await else { panic!() };
-    assert_eq!((error.stage, error.may_have_arrived), (SendStage::Timeout, false));
+    let Err(MailError::Send(error)) = outbound(plain(&server)).send_mail(mail).await else {
+        panic!()
+    };
+    assert_eq!(
+        (error.stage, error.may_have_arrived),
+        (SendStage::Timeout, false)
+    );
 }
 
 #[tokio::test]
 async fn the_wrong_beginning_of_tls_is_told_with_its_cure() {
     // One that begins without TLS, and is asked for it at once.
     let plain = RecordingMailServer::start(MailScript::default()).await;
-    let error = send(&outbound(relay(&format!("smtps://{}", plain.address), None))).await.unwrap_err();
-    let MailError::Send(error) = error else { panic!("{error:?}") };
-    assert!(words(&error).contains("give smtp:// in place of smtps://"), "{error}");
+    let error = send(&outbound(relay(
+        &format!("smtps://{}", plain.address),
+        None,
+    )))
+    .await
+    .unwrap_err();
+    let MailError::Send(error) = error else {
+        panic!("{error:?}")
+    };
+    assert!(
+        words(&error).contains("give smtp:// in place of smtps://"),
+        "{error}"
+    );
     // One that waits for TLS, and hears nothing.
     let waiting = crate::support::receiver::Receiver::start_tls(
         [crate::support::receiver::ResponseAction::Silence],
@@ -152,25 +224,47 @@ async fn the_wrong_beginning_of_tls_is_told_with_its_cure() {
     )
     .await;
     let outbound = outbound(relay(&format!("smtp+plain://{}", waiting.address), None));
-    let mail = OutgoingMail { timeout: Duration::from_secs(1), ..mail() };
-    let MailError::Send(error) = outbound.send_mail(mail).await.unwrap_err() else { panic!("no error of sending") };
-    assert!(words(&error).contains("give smtps:// in place of smtp://"), "{error}");
+    let mail = OutgoingMail {
+        timeout: Duration::from_secs(1),
+        ..mail()
+    };
+    let MailError::Send(error) = outbound.send_mail(mail).await.unwrap_err() else {
+        panic!("no error of sending")
+    };
+    assert!(
+        words(&error).contains("give smtps:// in place of smtp://"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn without_a_server_there_is_no_mail() {
-    let Err(MailError::Send(error)) = send(&outbound(config())).await else { panic!() };
-    assert_eq!((error.stage, words(&error).as_str()), (SendStage::Setup, "no mail server is set; start with --mail-server"));
+    let Err(MailError::Send(error)) = send(&outbound(config())).await else {
+        panic!()
+    };
+    assert_eq!(
+        (error.stage, words(&error).as_str()),
+        (
+            SendStage::Setup,
+            "no mail server is set; start with --mail-server"
+        )
+    );
 }
 
 #[tokio::test]
 async fn tls_is_demanded_and_passwords_are_told_within_it() {
-    let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
     let password = directory.path().join("password");
     std::fs::write(&password, "pa ss\n").unwrap();
     let acceptor = || Some(authority.issue("localhost").acceptor);
     let start = |script: MailScript| RecordingMailServer::start(script);
-    let with = |url: String| outbound(OutboundConfig { ca_file: Some(authority.file(&directory)), ..relay(&url, Some(password.clone())) });
+    let with = |url: String| {
+        outbound(OutboundConfig {
+            ca_file: Some(authority.file(&directory)),
+            ..relay(&url, Some(password.clone()))
+        })
+    };
 
     // STARTTLS. What is offered in the clear counts for nothing.
     let script = MailScript {
@@ -180,28 +274,74 @@ async fn tls_is_demanded_and_passwords_are_told_within_it() {
         ..MailScript::default()
     };
     let server = start(script).await;
-    send(&with(format!("smtp://me@localhost:{}", server.address.port()))).await.unwrap();
+    send(&with(format!(
+        "smtp://me@localhost:{}",
+        server.address.port()
+    )))
+    .await
+    .unwrap();
     let seen = server.received_lines();
-    assert_eq!(seen[1..4], ["EHLO [127.0.0.1]", "STARTTLS", "EHLO [127.0.0.1]"]);
+    assert_eq!(
+        seen[1..4],
+        ["EHLO [127.0.0.1]", "STARTTLS", "EHLO [127.0.0.1]"]
+    );
     assert_eq!(seen[4], "AUTH PLAIN AG1lAHBhIHNz");
 
     // TLS from the beginning, and LOGIN where PLAIN is not offered.
-    let server = start(MailScript { offers: vec!["AUTH CRAM-MD5 LOGIN"], tls: acceptor(), implicit: true, ..MailScript::default() }).await;
-    send(&with(format!("smtps://me@localhost:{}", server.address.port()))).await.unwrap();
-    assert_eq!(server.received_lines()[2..5], ["AUTH LOGIN", "bWU=", "cGEgc3M="]);
+    let server = start(MailScript {
+        offers: vec!["AUTH CRAM-MD5 LOGIN"],
+        tls: acceptor(),
+        implicit: true,
+        ..MailScript::default()
+    })
+    .await;
+    send(&with(format!(
+        "smtps://me@localhost:{}",
+        server.address.port()
+    )))
+    .await
+    .unwrap();
+    assert_eq!(
+        server.received_lines()[2..5],
+        ["AUTH LOGIN", "bWU=", "cGEgc3M="]
+    );
 
     // A server without STARTTLS is told nothing.
-    let server = start(MailScript { offers: vec!["AUTH PLAIN"], ..MailScript::default() }).await;
-    let Err(MailError::Send(error)) = send(&with(format!("smtp://me@localhost:{}", server.address.port()))).await else { panic!() };
+    let server = start(MailScript {
+        offers: vec!["AUTH PLAIN"],
+        ..MailScript::default()
+    })
+    .await;
+    let Err(MailError::Send(error)) = send(&with(format!(
+        "smtp://me@localhost:{}",
+        server.address.port()
+    )))
+    .await
+    else {
+        panic!()
+    };
     assert_eq!(error.stage, SendStage::Tls);
-    assert!(words(&error).starts_with("the mail server localhost does not offer STARTTLS"), "{error}");
+    assert!(
+        words(&error).starts_with("the mail server localhost does not offer STARTTLS"),
+        "{error}"
+    );
     assert_eq!((server.count("AUTH"), server.count("MAIL")), (0, 0));
 
     // Nor is one whose certificate is another's.
-    let server =
-        start(MailScript { offers: vec!["STARTTLS"], tls: Some(Authority::new().issue("localhost").acceptor), ..MailScript::default() })
-            .await;
-    let Err(MailError::Send(error)) = send(&with(format!("smtp://me@localhost:{}", server.address.port()))).await else { panic!() };
+    let server = start(MailScript {
+        offers: vec!["STARTTLS"],
+        tls: Some(Authority::new().issue("localhost").acceptor),
+        ..MailScript::default()
+    })
+    .await;
+    let Err(MailError::Send(error)) = send(&with(format!(
+        "smtp://me@localhost:{}",
+        server.address.port()
+    )))
+    .await
+    else {
+        panic!()
+    };
     assert_eq!(error.stage, SendStage::Tls);
     assert_eq!(server.count("AUTH"), 0);
 
@@ -213,10 +353,19 @@ async fn tls_is_demanded_and_passwords_are_told_within_it() {
         ..replies(&[("AUTH", "535 5.7.8 wrong: pa ss, AG1lAHBhIHNz or cGEgc3M=")])
     };
     let server = start(script).await;
-    match send(&with(format!("smtps://me@localhost:{}", server.address.port()))).await {
+    match send(&with(format!(
+        "smtps://me@localhost:{}",
+        server.address.port()
+    )))
+    .await
+    {
         Err(MailError::Refused(reply)) => {
             assert_eq!((reply.step, reply.code), (MailStep::Login, 535));
-            assert!(reply.text.ends_with("wrong: ***, *** or ***"), "{}", reply.text);
+            assert!(
+                reply.text.ends_with("wrong: ***, *** or ***"),
+                "{}",
+                reply.text
+            );
         }
         other => panic!("{other:?}"),
     }

@@ -25,12 +25,30 @@ async fn a_name_is_found_whatever_way_the_server_says_it() {
         _ => DnsReply::NoSuchName,
     })
     .await;
-    let outbound = outbound(OutboundConfig { names: server.sources("search home.test\n"), ..config() });
-    for host in ["plain.test", "PLAIN.test.", "many.test", "alias.test", "long.test", "shaky.test", "box"] {
-        send(&outbound, &receiver.url_at(host, "/")).await.unwrap_or_else(|error| panic!("{host}: {error}"));
+    let outbound = outbound(OutboundConfig {
+        names: server.sources("search home.test\n"),
+        ..config()
+    });
+    for host in [
+        "plain.test",
+        "PLAIN.test.",
+        "many.test",
+        "alias.test",
+        "long.test",
+        "shaky.test",
+        "box",
+    ] {
+        send(&outbound, &receiver.url_at(host, "/"))
+            .await
+            .unwrap_or_else(|error| panic!("{host}: {error}"));
     }
-    let error = send(&outbound, &receiver.url_at("nobody.test", "/secret")).await.unwrap_err();
-    assert_eq!((error.stage, words(&error).as_str()), (SendStage::Resolve, "no address is known for nobody.test"));
+    let error = send(&outbound, &receiver.url_at("nobody.test", "/secret"))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.stage, words(&error).as_str()),
+        (SendStage::Resolve, "no address is known for nobody.test")
+    );
 }
 
 #[tokio::test]
@@ -38,9 +56,23 @@ async fn a_server_that_is_silent_is_passed_over() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let silent = NameServer::start(|_, _| DnsReply::NoReply).await;
     let server = NameServer::start(|_, _| addresses(&["127.0.0.1"])).await;
-    let sources = server.sources(&format!("options timeout:1\nnameserver {}\n", silent.address));
-    send(&outbound(OutboundConfig { names: sources, ..config() }), &receiver.url_at("h.test", "/")).await.unwrap();
-    assert_eq!((silent.query_count("h.test"), server.query_count("h.test")), (1, 1));
+    let sources = server.sources(&format!(
+        "options timeout:1\nnameserver {}\n",
+        silent.address
+    ));
+    send(
+        &outbound(OutboundConfig {
+            names: sources,
+            ..config()
+        }),
+        &receiver.url_at("h.test", "/"),
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        (silent.query_count("h.test"), server.query_count("h.test")),
+        (1, 1)
+    );
 }
 
 #[cfg(target_os = "linux")]
@@ -49,16 +81,29 @@ async fn an_address_that_does_not_answer_holds_the_next_one_up_for_a_moment_only
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     // Whoever connects while the queue of a listener is full gets no answer at all.
     let socket = TcpSocket::new_v4().unwrap();
-    socket.bind(([127, 0, 0, 2], receiver.address.port()).into()).unwrap();
+    socket
+        .bind(([127, 0, 0, 2], receiver.address.port()).into())
+        .unwrap();
     let full = socket.listen(1).unwrap();
     let mut queued = Vec::new();
-    while let Ok(stream) = timeout(Duration::from_millis(200), TcpStream::connect(full.local_addr().unwrap())).await {
+    while let Ok(stream) = timeout(
+        Duration::from_millis(200),
+        TcpStream::connect(full.local_addr().unwrap()),
+    )
+    .await
+    {
         queued.push(stream.unwrap());
     }
     let server = NameServer::start(|_, _| addresses(&["127.0.0.2", "127.0.0.1"])).await;
     let mut request = post(&receiver.url_at("h.test", "/"), "x");
     request.timeout = Duration::from_secs(3);
-    outbound(OutboundConfig { names: server.sources(""), ..config() }).send_http(request, Trust::Operator).await.unwrap();
+    outbound(OutboundConfig {
+        names: server.sources(""),
+        ..config()
+    })
+    .send_http(request, Trust::Operator)
+    .await
+    .unwrap();
 }
 
 #[tokio::test]
@@ -71,7 +116,10 @@ async fn an_answer_is_believed_for_its_time_and_serves_longer_when_no_server_ans
         _ => DnsReply::ErrorCode(2),
     })
     .await;
-    let (outbound, clock) = with_clock(OutboundConfig { names: server.sources("options attempts:1\n"), ..config() });
+    let (outbound, clock) = with_clock(OutboundConfig {
+        names: server.sources("options attempts:1\n"),
+        ..config()
+    });
     // Name, after how many seconds, how often the server has been asked in all.
     for (name, after, asked) in [
         ("short.test", 0, 1),
@@ -88,17 +136,28 @@ async fn an_answer_is_believed_for_its_time_and_serves_longer_when_no_server_ans
         clock.advance_secs(after);
         // A kept connection would need no name.
         let other = Receiver::start([ResponseAction::status(200)]).await;
-        send(&outbound, &other.url_at(name, "/")).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        send(&outbound, &other.url_at(name, "/"))
+            .await
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(server.query_count(name), asked, "{name} after {after}");
     }
     clock.advance_secs(20);
-    let error = send(&outbound, &receiver.url_at("lost.test", "/")).await.unwrap_err();
-    assert_eq!((error.stage, words(&error).as_str()), (SendStage::Resolve, "no name server answers that is asked for lost.test"));
+    let error = send(&outbound, &receiver.url_at("lost.test", "/"))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.stage, words(&error).as_str()),
+        (
+            SendStage::Resolve,
+            "no name server answers that is asked for lost.test"
+        )
+    );
 }
 
 #[tokio::test]
 async fn a_name_that_changes_its_address_is_judged_by_the_one_that_is_connected_to() {
-    // 127.0.0.8 stands for a public address. Nothing listens there: that the first request fails to connect shows that it was permitted.
+    // 127.0.0.8 stands for a public address. Nothing listens there: that the first request fails to
+    // connect shows that it was permitted.
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let server = NameServer::start(|name, before| match (name, before) {
         ("rebind.test", 0) => DnsReply::Addresses(ips(&["127.0.0.8"]), 0),
@@ -108,28 +167,56 @@ async fn a_name_that_changes_its_address_is_judged_by_the_one_that_is_connected_
         _ => DnsReply::Addresses(ips(&["127.0.0.1"]), 0),
     })
     .await;
-    let mut config = OutboundConfig { names: server.sources(""), ..config() };
+    let mut config = OutboundConfig {
+        names: server.sources(""),
+        ..config()
+    };
     config.guard.allow = vec!["127.0.0.8/32".parse().unwrap()];
     let (outbound, clock) = with_clock(config);
     let request = |host: &str| post(&receiver.url_at(host, "/"), "x");
-    let first = outbound.send_http(request("rebind.test"), Trust::Api).await.unwrap_err();
+    let first = outbound
+        .send_http(request("rebind.test"), Trust::Api)
+        .await
+        .unwrap_err();
     assert_eq!(first.stage, SendStage::Connect, "{first}");
     clock.advance_secs(6);
-    for host in
-        ["rebind.test", "mixed.test", "alias.test", "mapped.test", "localhost", "a.localhost", "127.0.0.1", "[::1]", "[::ffff:7f00:1]"]
-    {
-        let error = outbound.send_http(request(host), Trust::Api).await.unwrap_err();
+    for host in [
+        "rebind.test",
+        "mixed.test",
+        "alias.test",
+        "mapped.test",
+        "localhost",
+        "a.localhost",
+        "127.0.0.1",
+        "[::1]",
+        "[::ffff:7f00:1]",
+    ] {
+        let error = outbound
+            .send_http(request(host), Trust::Api)
+            .await
+            .unwrap_err();
         assert_eq!(error.stage, SendStage::Refused, "{host}: {error}");
-        assert!(words(&error).contains("--outbound-allow"), "{host}: {error}");
+        assert!(
+            words(&error).contains("--outbound-allow"),
+            "{host}: {error}"
+        );
     }
     assert!(receiver.seen().is_empty());
     assert_eq!(
-        words(&outbound.send_http(request("alias.test"), Trust::Api).await.unwrap_err()),
-        "127.0.0.1, the address of alias.test, is a loopback address: a channel made through the API reaches it if the server is started \
-         with --outbound-allow 127.0.0.1"
+        words(
+            &outbound
+                .send_http(request("alias.test"), Trust::Api)
+                .await
+                .unwrap_err()
+        ),
+        "127.0.0.1, the address of alias.test, is a loopback address: a channel made through the \
+         API reaches it if the server is started with --outbound-allow 127.0.0.1"
     );
     // The same names serve the operator.
-    outbound.send_http(request("rebind.test"), Trust::Operator).await.unwrap();
+    outbound
+        .send_http(request("rebind.test"), Trust::Operator)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -137,13 +224,24 @@ async fn what_servers_do_not_know_the_system_may() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let server = NameServer::start(|_, _| DnsReply::NoSuchName).await;
     let sources = server.sources("");
-    let script =
-        "#!/bin/sh\n[ \"$1 $2\" = 'ahosts box.local' ] && printf '127.0.0.1 STREAM box\\n127.0.0.1 DGRAM\\nfe80::1%%eth0 RAW\\n'\n";
+    let script = "#!/bin/sh\n[ \"$1 $2\" = 'ahosts box.local' ] && printf '127.0.0.1 STREAM \
+                  box\\n127.0.0.1 DGRAM\\nfe80::1%%eth0 RAW\\n'\n";
     std::fs::write(&sources.getent, script).unwrap();
     std::fs::set_permissions(&sources.getent, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let outbound = outbound(OutboundConfig { names: sources, ..config() });
-    send(&outbound, &receiver.url_at("box.local", "/")).await.unwrap();
-    assert_eq!(send(&outbound, &receiver.url_at("other.local", "/")).await.unwrap_err().stage, SendStage::Resolve);
+    let outbound = outbound(OutboundConfig {
+        names: sources,
+        ..config()
+    });
+    send(&outbound, &receiver.url_at("box.local", "/"))
+        .await
+        .unwrap();
+    assert_eq!(
+        send(&outbound, &receiver.url_at("other.local", "/"))
+            .await
+            .unwrap_err()
+            .stage,
+        SendStage::Resolve
+    );
 }
 
 #[tokio::test]
@@ -151,8 +249,12 @@ async fn a_file_of_names_that_changes_counts_at_once() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let server = NameServer::start(|_, _| DnsReply::NoSuchName).await;
     let sources = server.sources("");
-    let (hosts, resolv_conf) = (sources.hosts.clone(), sources.resolv_conf.clone());
-    let (outbound, clock) = with_clock(OutboundConfig { names: sources, ..config() });
+    let hosts = sources.hosts.clone();
+    let resolv_conf = sources.resolv_conf.clone();
+    let (outbound, clock) = with_clock(OutboundConfig {
+        names: sources,
+        ..config()
+    });
     let url = receiver.url_at("box.test", "/");
     assert!(send(&outbound, &url).await.is_err());
     let other = NameServer::start(|_, _| DnsReply::Addresses(ips(&["127.0.0.1"]), 0)).await;
@@ -161,5 +263,8 @@ async fn a_file_of_names_that_changes_counts_at_once() {
     // A name in the file wins over every server.
     std::fs::write(&hosts, "127.0.0.9 box.test\n").unwrap();
     clock.advance_secs(21);
-    assert_eq!(send(&outbound, &url).await.unwrap_err().stage, SendStage::Connect);
+    assert_eq!(
+        send(&outbound, &url).await.unwrap_err().stage,
+        SendStage::Connect
+    );
 }

@@ -12,34 +12,59 @@ async fn show(shown: &ServerCertificate) -> Receiver {
 
 #[tokio::test]
 async fn an_authority_of_ones_own_is_trusted_for_the_names_it_signed() {
-    let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
-    let outbound = outbound(OutboundConfig { ca_file: Some(authority.file(&directory)), ..config() });
-    let (named, addressed) = (show(&authority.issue("localhost")).await, show(&authority.issue("127.0.0.1")).await);
-    assert_eq!(send(&outbound, &named.url_at("localhost", "/")).await.unwrap().status, 200);
-    assert_eq!(send(&outbound, &addressed.url("/")).await.unwrap().status, 200);
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    let outbound = outbound(OutboundConfig {
+        ca_file: Some(authority.file(&directory)),
+        ..config()
+    });
+    let named = show(&authority.issue("localhost")).await;
+    let addressed = show(&authority.issue("127.0.0.1")).await;
+    assert_eq!(
+        send(&outbound, &named.url_at("localhost", "/"))
+            .await
+            .unwrap()
+            .status,
+        200
+    );
+    assert_eq!(
+        send(&outbound, &addressed.url("/")).await.unwrap().status,
+        200
+    );
 
     let refused = async |receiver: &Receiver, host: &str| {
-        let error = send(&outbound, &receiver.url_at(host, "/secret")).await.unwrap_err();
-        assert_eq!((error.stage, error.may_have_arrived), (SendStage::Tls, false));
+        let error = send(&outbound, &receiver.url_at(host, "/secret"))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.stage, error.may_have_arrived),
+            (SendStage::Tls, false)
+        );
         assert!(receiver.seen().is_empty());
         words(&error)
     };
     let other = show(&authority.issue("example.org")).await;
     assert_eq!(
         refused(&other, "localhost").await,
-        "the certificate of localhost is made out for another name: give a URL with that name, or its fingerprint to the channel as tls-pin"
+        "the certificate of localhost is made out for another name: give a URL with that name, or \
+         its fingerprint to the channel as tls-pin"
     );
     let unnamed = show(&authority.issue_without_names("localhost")).await;
     assert_eq!(
         refused(&unnamed, "localhost").await,
-        "the certificate of localhost has no subjectAltName, and the name in its subject does not count: give the server one that has it, \
-         or its fingerprint to the channel as tls-pin"
+        "the certificate of localhost has no subjectAltName, and the name in its subject does not \
+         count: give the server one that has it, or its fingerprint to the channel as tls-pin"
     );
     let expired = show(&authority.issue_expired("localhost")).await;
-    assert_eq!(refused(&expired, "localhost").await, "the certificate of localhost has expired");
+    assert_eq!(
+        refused(&expired, "localhost").await,
+        "the certificate of localhost has expired"
+    );
     let stranger = show(&Authority::new().issue("localhost")).await;
     assert!(
-        refused(&stranger, "localhost").await.starts_with("the certificate of localhost is signed by nobody who is trusted: --ca-file")
+        refused(&stranger, "localhost").await.starts_with(
+            "the certificate of localhost is signed by nobody who is trusted: --ca-file"
+        )
     );
 }
 
@@ -54,51 +79,103 @@ async fn a_pinned_certificate_is_trusted_whatever_is_wrong_with_it_and_no_other(
         outbound.send_http(request, Trust::Operator).await
     };
     assert_eq!(with(&shown).await.unwrap().status, 200);
-    let error = with(&Authority::new().issue("127.0.0.1")).await.unwrap_err();
-    assert_eq!((error.stage, words(&error).as_str()), (SendStage::Tls, "the certificate of 127.0.0.1 is not the one that tls-pin names"));
+    let error = with(&Authority::new().issue("127.0.0.1"))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.stage, words(&error).as_str()),
+        (
+            SendStage::Tls,
+            "the certificate of 127.0.0.1 is not the one that tls-pin names"
+        )
+    );
     // The connection that is kept was trusted for its pin alone.
-    assert_eq!(send(&outbound, &receiver.url("/")).await.unwrap_err().stage, SendStage::Tls);
+    assert_eq!(
+        send(&outbound, &receiver.url("/")).await.unwrap_err().stage,
+        SendStage::Tls
+    );
     assert_eq!(receiver.seen().len(), 1);
 }
 
 #[tokio::test]
 async fn a_certificate_that_signs_itself_is_taken_if_it_is_named_or_pinned() {
-    let ((itself, shown), directory) = (Authority::of_itself("localhost"), tempfile::tempdir().unwrap());
+    let (itself, shown) = Authority::of_itself("localhost");
+    let directory = tempfile::tempdir().unwrap();
     let receiver = show(&shown).await;
     let url = receiver.url_at("localhost", "/");
     let error = send(&outbound(config()), &url).await.unwrap_err();
     let cure = "the certificate of localhost signs itself and is not known: give it to --ca-file";
-    assert!(error.is_permanent && words(&error) == format!("{cure}, or its fingerprint to the channel as tls-pin"), "{error}");
+    assert!(
+        error.is_permanent
+            && words(&error) == format!("{cure}, or its fingerprint to the channel as tls-pin"),
+        "{error}"
+    );
     // Commands have no channels.
-    let error = send(&outbound(OutboundConfig { with_pins: false, ..config() }), &url).await.unwrap_err();
+    let error = send(
+        &outbound(OutboundConfig {
+            with_pins: false,
+            ..config()
+        }),
+        &url,
+    )
+    .await
+    .unwrap_err();
     assert_eq!(words(&error), cure);
     let mut request = post(&url, "x");
     request.pin = Some(CertificatePin::from_bytes(shown.fingerprint));
-    assert_eq!(outbound(config()).send_http(request, Trust::Operator).await.unwrap().status, 200);
-    let with_file = outbound(OutboundConfig { ca_file: Some(itself.file(&directory)), ..config() });
+    assert_eq!(
+        outbound(config())
+            .send_http(request, Trust::Operator)
+            .await
+            .unwrap()
+            .status,
+        200
+    );
+    let with_file = outbound(OutboundConfig {
+        ca_file: Some(itself.file(&directory)),
+        ..config()
+    });
     assert_eq!(send(&with_file, &url).await.unwrap().status, 200);
     // It is good for its own names alone.
     let error = send(&with_file, &receiver.url("/")).await.unwrap_err();
-    assert!(words(&error).starts_with("the certificate of 127.0.0.1 is made out for another name: give a URL with that name"), "{error}");
+    assert!(
+        words(&error).starts_with(
+            "the certificate of 127.0.0.1 is made out for another name: give a URL with that name"
+        ),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn roots_are_read_again_but_not_often() {
-    let (old, new, directory) = (Authority::new(), Authority::new(), tempfile::tempdir().unwrap());
+    let old = Authority::new();
+    let new = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
     roots_that_change(&old, &new, &directory).await;
     // It was made anew, and kept its name.
-    let (old, new, directory) = (Authority::named("home"), Authority::named("home"), tempfile::tempdir().unwrap());
+    let old = Authority::named("home");
+    let new = Authority::named("home");
+    let directory = tempfile::tempdir().unwrap();
     roots_that_change(&old, &new, &directory).await;
 }
 
 async fn roots_that_change(old: &Authority, new: &Authority, directory: &tempfile::TempDir) {
-    let (outbound, clock) = with_clock(OutboundConfig { ca_file: Some(old.file(directory)), ..config() });
+    let (outbound, clock) = with_clock(OutboundConfig {
+        ca_file: Some(old.file(directory)),
+        ..config()
+    });
     let receiver = show(&new.issue("localhost")).await;
     let url = receiver.url_at("localhost", "/");
-    assert_eq!(send(&outbound, &url).await.unwrap_err().stage, SendStage::Tls);
+    assert_eq!(
+        send(&outbound, &url).await.unwrap_err().stage,
+        SendStage::Tls
+    );
     new.file(directory);
     clock.advance_secs(599);
-    assert_eq!(send(&outbound, &url).await.unwrap_err().stage, SendStage::Tls);
+    assert_eq!(
+        send(&outbound, &url).await.unwrap_err().stage,
+        SendStage::Tls
+    );
     clock.advance_secs(2);
     assert_eq!(send(&outbound, &url).await.unwrap().status, 200);
 }
@@ -108,10 +185,21 @@ async fn https_is_not_left_for_http() {
     let authority = Authority::new();
     let shown = authority.issue("127.0.0.1");
     let plain = Receiver::start([ResponseAction::status(200)]).await;
-    let receiver = Receiver::start_tls([ResponseAction::redirect(302, &plain.url("/"))], shown.acceptor.clone()).await;
+    let receiver = Receiver::start_tls(
+        [ResponseAction::redirect(302, &plain.url("/"))],
+        shown.acceptor.clone(),
+    )
+    .await;
     let mut request = post(&receiver.url("/"), "x");
     request.pin = Some(CertificatePin::from_bytes(shown.fingerprint));
-    assert_eq!(outbound(config()).send_http(request, Trust::Operator).await.unwrap().status, 302);
+    assert_eq!(
+        outbound(config())
+            .send_http(request, Trust::Operator)
+            .await
+            .unwrap()
+            .status,
+        302
+    );
     assert!(plain.seen().is_empty());
 }
 
@@ -120,9 +208,25 @@ fn a_file_of_authorities_that_cannot_be_read_is_told_at_start() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("empty.pem");
     std::fs::write(&path, "nothing").unwrap();
-    for (path, part) in [(path, "there is no CERTIFICATE section in it"), ("/nowhere/ca.pem".into(), "/nowhere/ca.pem")] {
-        let config = OutboundConfig { ca_file: Some(path), ..config() };
-        let error = Outbound::new(config, &overdue::clock::Clock::System, overdue::random::Random::System).err().unwrap().to_string();
-        assert!(error.starts_with("cannot read the certificates of ") && error.contains(part), "{error}");
+    for (path, part) in [
+        (path, "there is no CERTIFICATE section in it"),
+        ("/nowhere/ca.pem".into(), "/nowhere/ca.pem"),
+    ] {
+        let config = OutboundConfig {
+            ca_file: Some(path),
+            ..config()
+        };
+        let error = Outbound::new(
+            config,
+            &overdue::clock::Clock::System,
+            overdue::random::Random::System,
+        )
+        .err()
+        .unwrap()
+        .to_string();
+        assert!(
+            error.starts_with("cannot read the certificates of ") && error.contains(part),
+            "{error}"
+        );
     }
 }

@@ -1,6 +1,8 @@
 //! Channels that join or leave the audience of a check while it is down.
 
-use overdue::domain::declared::{ApplyOptions, DeclaredChannel, DeclaredCheck, DeclaredConfig, DeclaredProject, ObjectName};
+use overdue::domain::declared::{
+    ApplyOptions, DeclaredChannel, DeclaredCheck, DeclaredConfig, DeclaredProject, ObjectName,
+};
 use overdue::engine::command::apply_config::ApplyConfigRequest;
 
 use super::*;
@@ -8,16 +10,33 @@ use super::*;
 const PAGER: &[(&str, &str)] = &[("key", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk")];
 
 fn assign(engine: &mut TestEngine, channel: ChannelId, check: CheckId, assigned: bool) {
-    engine.execute(Command::AssignChannel { channel, checks: vec![check], assigned });
+    engine.execute(Command::AssignChannel {
+        channel,
+        checks: vec![check],
+        assigned,
+    });
 }
 
 fn set(engine: &mut TestEngine, channel: ChannelId, pairs: &[(&str, &str)]) {
-    let given = SettingsUpdate::replace_all(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
-    engine.execute(Command::UpdateChannel { channel, name: None, settings: Some(given), maker: SettingsAuthor::Operator });
+    let given = SettingsUpdate::replace_all(
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).into(), (*value).into()))
+            .collect(),
+    );
+    engine.execute(Command::UpdateChannel {
+        channel,
+        name: None,
+        settings: Some(given),
+        maker: SettingsAuthor::Operator,
+    });
 }
 
 fn waiting_events(engine: &TestEngine) -> Vec<(ChannelId, AlertEvent)> {
-    waiting(engine).into_iter().map(|(channel, _, event)| (channel, event)).collect()
+    waiting(engine)
+        .into_iter()
+        .map(|(channel, _, event)| (channel, event))
+        .collect()
 }
 
 #[test]
@@ -26,15 +45,27 @@ fn who_was_not_notified_of_a_downtime_is_not_notified_of_its_end() {
         let disk = Disk::default();
         let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
         engine.create_project(100);
-        let [first, disabled, moved] = [1, 2, 3].map(|uuid| channel(&mut engine, uuid, "webhook", HOOK));
+        let [first, disabled, moved] =
+            [1, 2, 3].map(|uuid| channel(&mut engine, uuid, "webhook", HOOK));
         let id = check(&mut engine, 7);
         let late = channel(&mut engine, 4, "webhook", HOOK);
-        engine.execute(Command::DisableChannel { channel: disabled, reason: "no".into() });
+        engine.execute(Command::DisableChannel {
+            channel: disabled,
+            reason: "no".into(),
+        });
         engine.execute(ping(7, PingKind::Fail, ""));
         engine.execute(Command::EnableChannel(disabled));
         assign(&mut engine, late, id, true);
-        let every = channel(&mut engine, 5, "webhook", &[HOOK, &[("every", "on")]].concat());
-        assert_eq!(waiting_events(&engine), [first, moved].map(|channel| (channel, AlertEvent::Down)));
+        let every = channel(
+            &mut engine,
+            5,
+            "webhook",
+            &[HOOK, &[("every", "on")]].concat(),
+        );
+        assert_eq!(
+            waiting_events(&engine),
+            [first, moved].map(|channel| (channel, AlertEvent::Down))
+        );
         if restarts {
             let now = engine.handle.now();
             drop(engine);
@@ -61,17 +92,28 @@ fn incidents_end_when_their_channel_hears_of_every_check_or_belongs_to_a_group_n
     engine.create_project(100);
     let every = channel(&mut engine, 1, "pd", &[PAGER, &[("every", "on")]].concat());
     let member = channel(&mut engine, 2, "pd", PAGER);
-    let group = channel(&mut engine, 3, "group", &[("channels", "00000000-0000-0000-0000-000000000002")]);
+    let group = channel(
+        &mut engine,
+        3,
+        "group",
+        &[("channels", "00000000-0000-0000-0000-000000000002")],
+    );
     let id = match engine.execute(create_check(MAIN, 7, CheckEdit::default())) {
         CommandOutcome::CheckCreated(check) => check.id,
         outcome => panic!("{outcome:?}"),
     };
     assign(&mut engine, group, id, true);
     engine.execute(ping(7, PingKind::Fail, ""));
-    assert_eq!(waiting_events(&engine), [every, member].map(|channel| (channel, AlertEvent::Down)));
+    assert_eq!(
+        waiting_events(&engine),
+        [every, member].map(|channel| (channel, AlertEvent::Down))
+    );
     set(&mut engine, every, &[PAGER, &[("every", "off")]].concat());
     engine.execute(Command::DeleteChannel(group));
-    assert_eq!(waiting_events(&engine)[2..], [every, member].map(|channel| (channel, AlertEvent::Closed)));
+    assert_eq!(
+        waiting_events(&engine)[2..],
+        [every, member].map(|channel| (channel, AlertEvent::Closed))
+    );
     engine.execute(ping(7, PingKind::Success, ""));
     assert_eq!(waiting_events(&engine).len(), 4, "nobody hears of it now");
 }
@@ -96,7 +138,14 @@ fn restart(engine: TestEngine, disk: &Disk, restarts: bool) -> TestEngine {
 
 #[test]
 fn a_channel_that_keeps_incidents_is_notified_of_the_end_although_it_joined_late() {
-    for (restarts, end) in [(false, 0), (true, 0), (false, 1), (true, 1), (false, 2), (true, 2)] {
+    for (restarts, end) in [
+        (false, 0),
+        (true, 0),
+        (false, 1),
+        (true, 1),
+        (false, 2),
+        (true, 2),
+    ] {
         let disk = Disk::default();
         let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
         engine.create_project(100);
@@ -110,7 +159,11 @@ fn a_channel_that_keeps_incidents_is_notified_of_the_end_although_it_joined_late
         engine.execute(Command::DeleteChannel(first));
         let second = channel(&mut engine, 2, "pd", PAGER);
         assign(&mut engine, second, id, true);
-        let joined = (AlertEvent::Down, DeliveryResult::Skipped, "it was down already when the channel was assigned".to_owned());
+        let joined = (
+            AlertEvent::Down,
+            DeliveryResult::Skipped,
+            "it was down already when the channel was assigned".to_owned(),
+        );
         assert_eq!(outcomes(&engine)[1..], [joined]);
         let mut engine = restart(engine, &disk, restarts);
         match end {
@@ -120,7 +173,14 @@ fn a_channel_that_keeps_incidents_is_notified_of_the_end_although_it_joined_late
         };
         assert_eq!(
             waiting_events(&engine),
-            [(second, if end == 0 { AlertEvent::Up } else { AlertEvent::Closed })],
+            [(
+                second,
+                if end == 0 {
+                    AlertEvent::Up
+                } else {
+                    AlertEvent::Closed
+                }
+            )],
             "{end}, restarts: {restarts}"
         );
     }
@@ -137,10 +197,17 @@ fn an_alertmanager_that_joins_late_begins_to_fire_and_the_log_does_not_deny_it()
         let before = outcomes(&engine);
         let late = channel(&mut engine, 1, "alertmanager", &[("url", "http://a/")]);
         assign(&mut engine, late, id, true);
-        assert_eq!((outcomes(&engine), waiting_events(&engine)), (before, vec![]));
+        assert_eq!(
+            (outcomes(&engine), waiting_events(&engine)),
+            (before, vec![])
+        );
         let mut engine = restart(engine, &disk, restarts);
         engine.execute(ping(7, PingKind::Success, ""));
-        assert_eq!(waiting_events(&engine), [(late, AlertEvent::Up)], "restarts: {restarts}");
+        assert_eq!(
+            waiting_events(&engine),
+            [(late, AlertEvent::Up)],
+            "restarts: {restarts}"
+        );
     }
 }
 
@@ -158,20 +225,41 @@ fn a_channel_that_joins_again_after_its_incident_was_closed_is_notified_again() 
         assign(&mut engine, pager, id, true);
         let mut engine = restart(engine, &disk, restarts);
         engine.execute(ping(7, PingKind::Success, ""));
-        let events = [AlertEvent::Down, AlertEvent::Closed, AlertEvent::Down, AlertEvent::Up];
-        assert_eq!(waiting_events(&engine), events.map(|event| (pager, event)), "restarts: {restarts}");
+        let events = [
+            AlertEvent::Down,
+            AlertEvent::Closed,
+            AlertEvent::Down,
+            AlertEvent::Up,
+        ];
+        assert_eq!(
+            waiting_events(&engine),
+            events.map(|event| (pager, event)),
+            "restarts: {restarts}"
+        );
     }
 }
 
 /// A document with one channel of kind `pd`, and one check that it is assigned to.
 fn document(engine: &TestEngine, every: bool, assigned: bool) -> Command {
-    let (channel, check) = (Uuid::from_u128(1), Uuid::from_u128(7));
+    let channel = Uuid::from_u128(1);
+    let check = Uuid::from_u128(7);
     let settings = [PAGER, &[("every", if every { "on" } else { "off" })]].concat();
     let settings = ChannelSettings::parse(ChannelKind::from_name("pd").unwrap(), settings).unwrap();
     let name = ChannelName::parse("").unwrap();
-    let channels = vec![DeclaredChannel { id: ObjectName::Uuid(channel), uuid: None, name, settings }];
-    let listed = assigned.then(|| channel.to_string().into()).into_iter().collect();
-    let edit = CheckEdit { channels: Some(ChannelSelection::Listed(listed)), ..CheckEdit::default() };
+    let channels = vec![DeclaredChannel {
+        id: ObjectName::Uuid(channel),
+        uuid: None,
+        name,
+        settings,
+    }];
+    let listed = assigned
+        .then(|| channel.to_string().into())
+        .into_iter()
+        .collect();
+    let edit = CheckEdit {
+        channels: Some(ChannelSelection::Listed(listed)),
+        ..CheckEdit::default()
+    };
     let id = ObjectName::Uuid(check);
     let checks = vec![DeclaredCheck {
         id,
@@ -182,13 +270,26 @@ fn document(engine: &TestEngine, every: bool, assigned: bool) -> Command {
         parents: Vec::new(),
         paused: None,
     }];
-    let name = engine.handle.with_state(|state| state.project(MAIN).unwrap().project.name.clone());
-    let project = DeclaredProject { channels, checks, ..DeclaredProject::new(name) };
-    let wanted = DeclaredConfig { source: None, projects: vec![project], users: Vec::new() };
+    let name = engine
+        .handle
+        .with_state(|state| state.project(MAIN).unwrap().project.name.clone());
+    let project = DeclaredProject {
+        channels,
+        checks,
+        ..DeclaredProject::new(name)
+    };
+    let wanted = DeclaredConfig {
+        source: None,
+        projects: vec![project],
+        users: Vec::new(),
+    };
     let names = (0..5).map(|_| engine.handle.random().uuid()).collect();
     Command::ApplyConfig(Box::new(ApplyConfigRequest {
         config: wanted,
-        options: ApplyOptions { prune_limit: None, adopt_unmanaged: true },
+        options: ApplyOptions {
+            prune_limit: None,
+            adopt_unmanaged: true,
+        },
         uuids: names,
     }))
 }
@@ -203,8 +304,15 @@ fn files_that_move_a_channel_from_every_check_to_one_and_back_close_nothing() {
     for (every, assigned) in [(false, true), (true, false), (true, true), (false, true)] {
         let document = document(&engine, every, assigned);
         engine.execute(document);
-        assert_eq!(engine.read_check(id).settings.channels.contains(&pager), assigned);
-        assert_eq!((waiting_events(&engine), outcomes(&engine)), (vec![(pager, AlertEvent::Down)], vec![]), "{every} {assigned}");
+        assert_eq!(
+            engine.read_check(id).settings.channels.contains(&pager),
+            assigned
+        );
+        assert_eq!(
+            (waiting_events(&engine), outcomes(&engine)),
+            (vec![(pager, AlertEvent::Down)], vec![]),
+            "{every} {assigned}"
+        );
     }
     let document = document(&engine, false, false);
     engine.execute(document);
@@ -221,9 +329,18 @@ fn an_incident_is_closed_by_the_edit_that_takes_its_channel_away_and_ends_the_do
     wait(&mut engine, 121);
     assert_eq!(waiting_events(&engine), [(pager, AlertEvent::Down)]);
     let timeout = Some(Seconds::parse(86_400).unwrap());
-    let edit = CheckEdit { channels: Some(ChannelSelection::Listed(Vec::new())), timeout, ..CheckEdit::default() };
+    let edit = CheckEdit {
+        channels: Some(ChannelSelection::Listed(Vec::new())),
+        timeout,
+        ..CheckEdit::default()
+    };
     engine.execute(Command::UpdateCheck(id, Box::new(edit)));
-    assert_eq!(waiting_events(&engine)[1..], [(pager, AlertEvent::Closed)], "{:?}", engine.read_check(id).state.status);
+    assert_eq!(
+        waiting_events(&engine)[1..],
+        [(pager, AlertEvent::Closed)],
+        "{:?}",
+        engine.read_check(id).state.status
+    );
 }
 
 #[test]
@@ -234,17 +351,39 @@ fn a_reminder_makes_a_late_channel_one_that_is_notified_of_the_end() {
         engine.create_project(100);
         let id = unassigned(&mut engine, 7);
         engine.execute(ping(7, PingKind::Fail, ""));
-        let mail = channel(&mut engine, 1, "email", &[("to", "a@example.org"), ("repeat", "1h")]);
+        let mail = channel(
+            &mut engine,
+            1,
+            "email",
+            &[("to", "a@example.org"), ("repeat", "1h")],
+        );
         assign(&mut engine, mail, id, true);
         engine.clock.advance_secs(3600);
         engine.execute(Command::QueueReminder(mail));
         let all = numbers(&engine);
         begin(&mut engine, all.clone());
-        report(&mut engine, mail, all, if sent { SendResult::Delivered } else { SendResult::Failed("no".into()) });
+        report(
+            &mut engine,
+            mail,
+            all,
+            if sent {
+                SendResult::Delivered
+            } else {
+                SendResult::Failed("no".into())
+            },
+        );
         let mut engine = restart(engine, &disk, restarts);
         engine.execute(ping(7, PingKind::Success, ""));
-        let expected = if sent { vec![(mail, AlertEvent::Up)] } else { vec![] };
-        assert_eq!(waiting_events(&engine), expected, "sent: {sent}, restarts: {restarts}");
+        let expected = if sent {
+            vec![(mail, AlertEvent::Up)]
+        } else {
+            vec![]
+        };
+        assert_eq!(
+            waiting_events(&engine),
+            expected,
+            "sent: {sent}, restarts: {restarts}"
+        );
     }
 }
 
@@ -256,7 +395,12 @@ fn a_channel_that_a_reminder_notified_stays_notified_while_it_leaves_and_joins_a
         engine.create_project(100);
         let id = unassigned(&mut engine, 7);
         engine.execute(ping(7, PingKind::Fail, ""));
-        let mail = channel(&mut engine, 1, "email", &[("to", "a@example.org"), ("repeat", "1h")]);
+        let mail = channel(
+            &mut engine,
+            1,
+            "email",
+            &[("to", "a@example.org"), ("repeat", "1h")],
+        );
         assign(&mut engine, mail, id, true);
         engine.clock.advance_secs(3600);
         engine.execute(Command::QueueReminder(mail));
@@ -267,7 +411,11 @@ fn a_channel_that_a_reminder_notified_stays_notified_while_it_leaves_and_joins_a
         let mut engine = restart(engine, &disk, restarts);
         assign(&mut engine, mail, id, true);
         engine.execute(ping(7, PingKind::Success, ""));
-        assert_eq!(waiting_events(&engine), [(mail, AlertEvent::Up)], "restarts: {restarts}");
+        assert_eq!(
+            waiting_events(&engine),
+            [(mail, AlertEvent::Up)],
+            "restarts: {restarts}"
+        );
     }
 }
 
@@ -276,14 +424,25 @@ fn incidents_that_a_command_has_no_rows_for_are_closed_by_the_next_batches_and_a
     const CHECKS: u128 = 35;
     for restarts in [false, true] {
         let disk = Disk::default();
-        let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits { max_alert_rows: 10, ..HousekeepingLimits::default() });
+        let mut engine = TestEngine::open(
+            disk.medium(),
+            HousekeepingLimits {
+                max_alert_rows: 10,
+                ..HousekeepingLimits::default()
+            },
+        );
         engine.create_project(100);
         let pager = channel(&mut engine, 1, "pd", &[PAGER, &[("every", "on")]].concat());
         for uuid in 0..CHECKS {
             unassigned(&mut engine, 100 + uuid);
             engine.execute(ping(100 + uuid, PingKind::Fail, ""));
         }
-        let closed = |engine: &TestEngine| waiting_events(engine).iter().filter(|row| **row == (pager, AlertEvent::Closed)).count();
+        let closed = |engine: &TestEngine| {
+            waiting_events(engine)
+                .iter()
+                .filter(|row| **row == (pager, AlertEvent::Closed))
+                .count()
+        };
         set(&mut engine, pager, &[PAGER, &[("every", "off")]].concat());
         assert_eq!(closed(&engine), 10, "the rows of one command");
         let mut engine = restart(engine, &disk, restarts);
@@ -291,7 +450,11 @@ fn incidents_that_a_command_has_no_rows_for_are_closed_by_the_next_batches_and_a
         for _ in 0..4 {
             assert_eq!(engine.writer.step(false), Ok(true));
             let after = closed(&engine);
-            assert!(restarts || after - before <= 10, "{} rows in one batch", after - before);
+            assert!(
+                restarts || after - before <= 10,
+                "{} rows in one batch",
+                after - before
+            );
             before = after;
         }
         assert_eq!(before, CHECKS as usize, "restarts: {restarts}");
@@ -311,7 +474,10 @@ fn an_incident_is_closed_once_although_its_beginning_is_still_being_sent() {
     let down = numbers(&engine);
     begin(&mut engine, down.clone());
     assign(&mut engine, pager, id, false);
-    let closed: Vec<_> = numbers(&engine).into_iter().filter(|number| !down.contains(number)).collect();
+    let closed: Vec<_> = numbers(&engine)
+        .into_iter()
+        .filter(|number| !down.contains(number))
+        .collect();
     begin(&mut engine, closed.clone());
     report(&mut engine, pager, closed, SendResult::Delivered);
     let engine = restart(engine, &disk, true);
@@ -335,8 +501,20 @@ fn the_end_of_an_incident_whose_check_is_deleted_is_sent_by_nobody_after_a_start
     let mut engine = restart(engine, &disk, true);
     engine.execute(Command::DeleteCheck(id));
     assert_eq!(waiting_events(&engine), [(pager, AlertEvent::Closed)]);
-    assert!(engine.handle.with_state(|state| state.outbox.rows().all(|row| row.attempt_started.is_none() && row.may_be_duplicate)));
-    engine.execute(Command::DisableChannel { channel: pager, reason: "no".into() });
+    assert!(engine.handle.with_state(|state| {
+        state
+            .outbox
+            .rows()
+            .all(|row| row.attempt_started.is_none() && row.may_be_duplicate)
+    }));
+    engine.execute(Command::DisableChannel {
+        channel: pager,
+        reason: "no".into(),
+    });
     engine.writer.step(false).unwrap();
-    assert_eq!(waiting_events(&engine), [], "what nobody sends goes with its channel");
+    assert_eq!(
+        waiting_events(&engine),
+        [],
+        "what nobody sends goes with its channel"
+    );
 }

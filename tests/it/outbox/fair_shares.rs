@@ -5,9 +5,16 @@ use super::*;
 const CHANNELS: usize = 5;
 const CHECKS: u128 = 20;
 
-/// An engine whose batches take about ten rows of alerts, with some channels that hear of every check.
+/// An engine whose batches take about ten rows of alerts, with some channels that hear of every
+/// check.
 fn engine() -> TestEngine {
-    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits { max_alert_rows: 10, ..HousekeepingLimits::default() });
+    let mut engine = TestEngine::open(
+        Medium::memory(),
+        HousekeepingLimits {
+            max_alert_rows: 10,
+            ..HousekeepingLimits::default()
+        },
+    );
     engine.create_project(100);
     for uuid in 1..=CHANNELS as u128 {
         channel(&mut engine, uuid, "webhook", HOOK);
@@ -27,7 +34,11 @@ fn deadlines_that_pass_together_are_told_a_batch_at_a_time() {
     for _ in 0..CHECKS {
         assert_eq!(engine.writer.step(false), Ok(true));
         let count = waiting(&engine).len();
-        assert!(count - before <= 10 + CHANNELS, "{} rows in one batch", count - before);
+        assert!(
+            count - before <= 10 + CHANNELS,
+            "{} rows in one batch",
+            count - before
+        );
         assert!(engine.writer.covers_all_deadlines());
         before = count;
     }
@@ -38,25 +49,61 @@ fn deadlines_that_pass_together_are_told_a_batch_at_a_time() {
 fn a_project_whose_alerts_fill_a_batch_waits_for_the_next_one_and_others_do_not() {
     let mut engine = engine();
     let create = crate::support::commands::create_project(engine.handle.random(), "other", 100);
-    let CommandOutcome::Project(other) = engine.execute(create) else { panic!() };
+    let CommandOutcome::Project(other) = engine.execute(create) else {
+        panic!()
+    };
     engine.execute(create_check(other.id, 900, CheckEdit::default()));
-    let ids: Vec<_> = (0..CHECKS).map(|uuid| check(&mut engine, 100 + uuid)).collect();
-    let fails = (0..CHECKS).map(|uuid| engine.handle.submit(ping(100 + uuid, PingKind::Fail, "")).unwrap());
+    let ids: Vec<_> = (0..CHECKS)
+        .map(|uuid| check(&mut engine, 100 + uuid))
+        .collect();
+    let fails = (0..CHECKS).map(|uuid| {
+        engine
+            .handle
+            .submit(ping(100 + uuid, PingKind::Fail, ""))
+            .unwrap()
+    });
     let mut fails: Vec<_> = fails.collect();
-    let mut others: Vec<_> = (0..3).map(|_| engine.handle.submit(ping(900, PingKind::Success, "")).unwrap()).collect();
+    let mut others: Vec<_> = (0..3)
+        .map(|_| {
+            engine
+                .handle
+                .submit(ping(900, PingKind::Success, ""))
+                .unwrap()
+        })
+        .collect();
     assert_eq!(engine.writer.step(false), Ok(true));
-    assert!(others.iter_mut().all(|answer| answer.try_recv() == Ok(Ok(Ok(CommandOutcome::Pinged)))), "they waited for one batch");
-    assert!(waiting(&engine).len() <= 10 + CHANNELS, "{} rows in one batch", waiting(&engine).len());
+    assert!(
+        others
+            .iter_mut()
+            .all(|answer| answer.try_recv() == Ok(Ok(Ok(CommandOutcome::Pinged)))),
+        "they waited for one batch"
+    );
+    assert!(
+        waiting(&engine).len() <= 10 + CHANNELS,
+        "{} rows in one batch",
+        waiting(&engine).len()
+    );
     let mut steps = 1;
     while engine.handle.queue_depth().0 > 0 {
         assert_eq!(engine.writer.step(false), Ok(true));
         steps += 1;
     }
     assert!(steps >= 10, "{steps}");
-    assert!(fails.iter_mut().all(|answer| answer.try_recv() == Ok(Ok(Ok(CommandOutcome::Pinged)))), "each is answered");
+    assert!(
+        fails
+            .iter_mut()
+            .all(|answer| answer.try_recv() == Ok(Ok(Ok(CommandOutcome::Pinged)))),
+        "each is answered"
+    );
     // In the order in which they came.
-    let told: Vec<_> = waiting(&engine).into_iter().map(|(_, check, _)| check).collect();
-    assert!(told.len() == CHANNELS * ids.len() && told.is_sorted(), "{told:?}");
+    let told: Vec<_> = waiting(&engine)
+        .into_iter()
+        .map(|(_, check, _)| check)
+        .collect();
+    assert!(
+        told.len() == CHANNELS * ids.len() && told.is_sorted(),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -73,7 +120,10 @@ fn a_batch_of_refusals_keeps_no_reader_waiting() {
             });
             is_done.recv_timeout(std::time::Duration::from_secs(60))
         });
-        assert_eq!(refused, Ok(Err(overdue::engine::command::CommandError::NotPaused)));
+        assert_eq!(
+            refused,
+            Ok(Err(overdue::engine::command::CommandError::NotPaused))
+        );
     });
 }
 
@@ -82,10 +132,16 @@ fn a_ping_notices_no_more_children_than_a_batch_has_rows_for() {
     let mut engine = engine();
     let parent = check(&mut engine, 7);
     engine.execute(ping(7, PingKind::Success, ""));
-    let children: Vec<_> = (0..CHECKS).map(|uuid| create_periodic_check(&mut engine, 100 + uuid, 60, 60)).collect();
+    let children: Vec<_> = (0..CHECKS)
+        .map(|uuid| create_periodic_check(&mut engine, 100 + uuid, 60, 60))
+        .collect();
     for child in &children {
         let parents = Some(overdue::domain::parents::Parents::new(vec![parent]).unwrap());
-        engine.execute(Command::SetAlerting { check: *child, after: None, parents });
+        engine.execute(Command::SetAlerting {
+            check: *child,
+            after: None,
+            parents,
+        });
     }
     engine.batch((0..CHECKS).map(|uuid| ping(100 + uuid, PingKind::Success, "")));
     // Sooner than the deadline is noticed by itself.
@@ -93,13 +149,28 @@ fn a_ping_notices_no_more_children_than_a_batch_has_rows_for() {
     engine.clock.set(deadline.plus_micros(3000));
     engine.execute(ping(7, PingKind::Fail, ""));
     let rows = waiting(&engine).len();
-    assert!((10..=10 + 2 * CHANNELS).contains(&rows), "{rows} rows in one batch");
+    assert!(
+        (10..=10 + 2 * CHANNELS).contains(&rows),
+        "{rows} rows in one batch"
+    );
     engine.clock.advance_secs(1);
     assert_eq!(engine.writer.step(false), Ok(true));
     // The others have hidden behind their parent, which is down now.
-    let told: std::collections::BTreeSet<_> = waiting(&engine).into_iter().map(|(_, check, _)| check).collect();
+    let told: std::collections::BTreeSet<_> = waiting(&engine)
+        .into_iter()
+        .map(|(_, check, _)| check)
+        .collect();
     let hidden = children.iter().filter(|id| {
-        matches!(engine.read_check(**id).state.notification, NotificationState::Pending { reason: HoldReason::ParentDown(_), .. })
+        matches!(
+            engine.read_check(**id).state.notification,
+            NotificationState::Pending {
+                reason: HoldReason::ParentDown(_),
+                ..
+            }
+        )
     });
-    assert_eq!((told.len() + hidden.count(), told.contains(&parent)), (CHECKS as usize + 1, true));
+    assert_eq!(
+        (told.len() + hidden.count(), told.contains(&parent)),
+        (CHECKS as usize + 1, true)
+    );
 }

@@ -1,4 +1,5 @@
-//! Every way down, with everything that can hold the telling of it back: what is told, what it waits for, and whether its end is told.
+//! Every way down, with everything that can hold the telling of it back: what is told, what it
+//! waits for, and whether its end is told.
 
 use overdue::domain::maintenance_window::WindowTimesInput;
 use overdue::domain::parents::Parents;
@@ -56,7 +57,10 @@ impl HoldCase {
     }
 
     fn is_silent(self) -> bool {
-        matches!(self.way, DowntimeCause::Late | DowntimeCause::Overrun | DowntimeCause::Edited)
+        matches!(
+            self.way,
+            DowntimeCause::Late | DowntimeCause::Overrun | DowntimeCause::Edited
+        )
     }
 
     /// What it waits for; the rules in their order.
@@ -75,9 +79,16 @@ impl HoldCase {
         }
     }
 
-    /// Makes the check go down. The time without pings is too long to be none, and a ping is expected in it.
+    /// Makes the check go down. The time without pings is too long to be none, and a ping is
+    /// expected in it.
     fn go_down(self, engine: &mut TestEngine, id: CheckId) {
-        let pause = |engine: &mut TestEngine| if self.away { sleep(engine, 50) } else { wait(engine, 50) };
+        let pause = |engine: &mut TestEngine| {
+            if self.away {
+                sleep(engine, 50)
+            } else {
+                wait(engine, 50)
+            }
+        };
         match self.way {
             DowntimeCause::FailsNew => pause(engine),
             DowntimeCause::FailsPaused => {
@@ -106,7 +117,11 @@ impl HoldCase {
                 pause(engine);
                 wait(engine, 100);
                 let shortest = Some(Seconds::parse(60).unwrap());
-                let edit = CheckEdit { timeout: shortest, grace: shortest, ..CheckEdit::default() };
+                let edit = CheckEdit {
+                    timeout: shortest,
+                    grace: shortest,
+                    ..CheckEdit::default()
+                };
                 return drop(engine.execute(Command::UpdateCheck(id, Box::new(edit))));
             }
         }
@@ -119,16 +134,42 @@ fn whatever_takes_a_check_down_is_told_unless_something_holds_it_back() {
     for case in HoldCase::all() {
         let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
         engine.create_project(100);
-        let (hook, parent) = (channel(&mut engine, 1, "webhook", HOOK), create_periodic_check(&mut engine, 6, 86_400, 3600));
+        let hook = channel(&mut engine, 1, "webhook", HOOK);
+        let parent = create_periodic_check(&mut engine, 6, 86_400, 3600);
         let id = create_periodic_check(&mut engine, 7, 300, 60);
         let parents = case.parent.map(|_| Parents::new(vec![parent]).unwrap());
-        engine.execute(Command::SetAlerting { check: id, after: Some(FailureThreshold::parse(case.after).unwrap()), parents });
-        engine.execute(ping(6, if case.parent == Some(true) { PingKind::Fail } else { PingKind::Success }, ""));
+        engine.execute(Command::SetAlerting {
+            check: id,
+            after: Some(FailureThreshold::parse(case.after).unwrap()),
+            parents,
+        });
+        engine.execute(ping(
+            6,
+            if case.parent == Some(true) {
+                PingKind::Fail
+            } else {
+                PingKind::Success
+            },
+            "",
+        ));
         let before = waiting(&engine).len();
         if case.window {
-            let times = WindowTimesInput { minutes: Some(600), ..WindowTimesInput::default() }.parse(engine.handle.now()).unwrap();
-            let (uuid, name, tags) = (engine.handle.random().uuid(), Name::default(), Tags::default());
-            engine.execute(Command::CreateWindow(Box::new(NewWindow { uuid, project: MAIN, name, tags, times })));
+            let times = WindowTimesInput {
+                minutes: Some(600),
+                ..WindowTimesInput::default()
+            }
+            .parse(engine.handle.now())
+            .unwrap();
+            let uuid = engine.handle.random().uuid();
+            let name = Name::default();
+            let tags = Tags::default();
+            engine.execute(Command::CreateWindow(Box::new(NewWindow {
+                uuid,
+                project: MAIN,
+                name,
+                tags,
+                times,
+            })));
         }
         case.go_down(&mut engine, id);
         let check = engine.read_check(id);
@@ -136,18 +177,42 @@ fn whatever_takes_a_check_down_is_told_unless_something_holds_it_back() {
             NotificationState::Pending { reason: held, .. } => Some(held),
             _ => None,
         };
-        assert_eq!((check.state.status, held), (Status::Down, case.expected_hold_reason(parent)), "{case:?}");
+        assert_eq!(
+            (check.state.status, held),
+            (Status::Down, case.expected_hold_reason(parent)),
+            "{case:?}"
+        );
         let told = |engine: &TestEngine| waiting(engine)[before..].to_vec();
-        let mut expected = if held.is_none() { vec![(hook, id, AlertEvent::Down)] } else { Vec::new() };
+        let mut expected = if held.is_none() {
+            vec![(hook, id, AlertEvent::Down)]
+        } else {
+            Vec::new()
+        };
         assert_eq!(told(&engine), expected, "{case:?}");
         // Its end is told to those who know that it was down, and the log says why nobody does.
         engine.execute(ping(7, PingKind::Success, ""));
         if held.is_none() {
             expected.push((hook, id, AlertEvent::Up));
         }
-        assert_eq!((told(&engine), engine.read_check(id).state.notification), (expected, NotificationState::NotNeeded), "{case:?}");
-        let quiet: Vec<_> = finished(&engine).into_iter().map(|delivery| (delivery.result, delivery.reason.to_string())).collect();
-        let reason = |held: HoldReason| (DeliveryResult::Skipped, held.skipped_text(Status::Up).to_owned());
-        assert_eq!(quiet, held.map(reason).into_iter().collect::<Vec<_>>(), "{case:?}");
+        assert_eq!(
+            (told(&engine), engine.read_check(id).state.notification),
+            (expected, NotificationState::NotNeeded),
+            "{case:?}"
+        );
+        let quiet: Vec<_> = finished(&engine)
+            .into_iter()
+            .map(|delivery| (delivery.result, delivery.reason.to_string()))
+            .collect();
+        let reason = |held: HoldReason| {
+            (
+                DeliveryResult::Skipped,
+                held.skipped_text(Status::Up).to_owned(),
+            )
+        };
+        assert_eq!(
+            quiet,
+            held.map(reason).into_iter().collect::<Vec<_>>(),
+            "{case:?}"
+        );
     }
 }

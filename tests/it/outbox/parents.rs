@@ -1,4 +1,5 @@
-//! Behind a check that is down and told, those that depend on it are told only if they report a failure, or stay down when it is up again.
+//! Behind a check that is down and told, those that depend on it are told only if they report a
+//! failure, or stay down when it is up again.
 
 use overdue::domain::parents::{Parents, ParentsError};
 use overdue::engine::command::CommandError;
@@ -10,7 +11,12 @@ const PERIOD: i64 = 60;
 /// A check that is expected every minute, with `grace`, and depends on others.
 fn dependent(engine: &mut TestEngine, uuid: u128, grace: i64, parents: &[CheckId]) -> CheckId {
     let [timeout, grace] = [PERIOD, grace].map(|secs| Some(Seconds::parse(secs).unwrap()));
-    let edit = CheckEdit { channels: Some(ChannelSelection::All), timeout, grace, ..CheckEdit::default() };
+    let edit = CheckEdit {
+        channels: Some(ChannelSelection::All),
+        timeout,
+        grace,
+        ..CheckEdit::default()
+    };
     let id = match engine.execute(create_check(MAIN, uuid, edit)) {
         CommandOutcome::CheckCreated(check) => check.id,
         outcome => panic!("{outcome:?}"),
@@ -19,9 +25,20 @@ fn dependent(engine: &mut TestEngine, uuid: u128, grace: i64, parents: &[CheckId
     id
 }
 
-fn depend(engine: &mut TestEngine, check: CheckId, parents: &[CheckId]) -> Result<CommandOutcome, CommandError> {
+fn depend(
+    engine: &mut TestEngine,
+    check: CheckId,
+    parents: &[CheckId],
+) -> Result<CommandOutcome, CommandError> {
     let parents = Some(Parents::new(parents.to_vec()).unwrap());
-    engine.batch([Command::SetAlerting { check, after: None, parents }]).remove(0).unwrap()
+    engine
+        .batch([Command::SetAlerting {
+            check,
+            after: None,
+            parents,
+        }])
+        .remove(0)
+        .unwrap()
 }
 
 fn advance(engine: &mut TestEngine, secs: i64) {
@@ -38,7 +55,10 @@ fn between_ticks(engine: &mut TestEngine) {
 }
 
 fn waiting_events(engine: &TestEngine) -> Vec<(CheckId, AlertEvent)> {
-    waiting(engine).into_iter().map(|(_, check, event)| (check, event)).collect()
+    waiting(engine)
+        .into_iter()
+        .map(|(_, check, event)| (check, event))
+        .collect()
 }
 
 fn hold_reason(engine: &TestEngine, id: CheckId) -> Option<HoldReason> {
@@ -69,23 +89,42 @@ fn behind_a_parent_that_is_down_and_told_nothing_is_told() {
     assert_eq!(waiting_events(&engine), [(router, AlertEvent::Down)]);
     assert_eq!(
         (hold_reason(&engine, host), hold_reason(&engine, job)),
-        (Some(HoldReason::ParentDown(router)), Some(HoldReason::ParentDown(host)))
+        (
+            Some(HoldReason::ParentDown(router)),
+            Some(HoldReason::ParentDown(host))
+        )
     );
     // It stays so, however long it takes.
     advance(&mut engine, 3 * HoldReason::RECHECK_SECS);
     assert_eq!(waiting_events(&engine), [(router, AlertEvent::Down)]);
     // Whoever is up soon after the parent was never told; whoever is not is told after its grace.
     engine.execute(ping(7, PingKind::Success, ""));
-    assert_eq!((hold_reason(&engine, host), hold_reason(&engine, job)), (Some(HoldReason::ParentPending), Some(HoldReason::ParentPending)));
+    assert_eq!(
+        (hold_reason(&engine, host), hold_reason(&engine, job)),
+        (
+            Some(HoldReason::ParentPending),
+            Some(HoldReason::ParentPending)
+        )
+    );
     engine.execute(ping(8, PingKind::Success, ""));
     for _ in 0..19 {
         advance(&mut engine, 10);
         engine.execute(ping(7, PingKind::Success, ""));
         engine.execute(ping(8, PingKind::Success, ""));
     }
-    assert_eq!(waiting_events(&engine), [(router, AlertEvent::Down), (router, AlertEvent::Up), (job, AlertEvent::Down)]);
+    assert_eq!(
+        waiting_events(&engine),
+        [
+            (router, AlertEvent::Down),
+            (router, AlertEvent::Up),
+            (job, AlertEvent::Down)
+        ]
+    );
     let quiet = "it was up again soon after a parent".to_owned();
-    assert_eq!(outcomes(&engine), [(AlertEvent::Down, DeliveryResult::Skipped, quiet)]);
+    assert_eq!(
+        outcomes(&engine),
+        [(AlertEvent::Down, DeliveryResult::Skipped, quiet)]
+    );
 }
 
 #[test]
@@ -93,7 +132,10 @@ fn a_failure_that_is_reported_is_told_behind_every_parent() {
     let (mut engine, _, [router, host, _]) = dependency_chain();
     advance(&mut engine, 300);
     engine.execute(ping(8, PingKind::Fail, ""));
-    assert_eq!(waiting_events(&engine), [(router, AlertEvent::Down), (host, AlertEvent::Down)]);
+    assert_eq!(
+        waiting_events(&engine),
+        [(router, AlertEvent::Down), (host, AlertEvent::Down)]
+    );
 }
 
 #[test]
@@ -107,11 +149,17 @@ fn a_parent_with_the_longer_period_is_waited_for_once() {
         engine.execute(ping(uuid, PingKind::Success, ""));
     }
     advance(&mut engine, 125);
-    assert_eq!((waiting_events(&engine), hold_reason(&engine, host)), (vec![], Some(HoldReason::ParentPending)));
+    assert_eq!(
+        (waiting_events(&engine), hold_reason(&engine, host)),
+        (vec![], Some(HoldReason::ParentPending))
+    );
     advance(&mut engine, 540);
     assert_eq!(
         (waiting_events(&engine), hold_reason(&engine, host)),
-        (vec![(router, AlertEvent::Down)], Some(HoldReason::ParentDown(router)))
+        (
+            vec![(router, AlertEvent::Down)],
+            Some(HoldReason::ParentDown(router))
+        )
     );
     // This time the parent turns out to be there.
     for uuid in [7, 8] {
@@ -123,7 +171,14 @@ fn a_parent_with_the_longer_period_is_waited_for_once() {
     advance(&mut engine, 530);
     assert_eq!(hold_reason(&engine, host), Some(HoldReason::ParentPending));
     advance(&mut engine, 10);
-    assert_eq!(waiting_events(&engine), [(router, AlertEvent::Down), (router, AlertEvent::Up), (host, AlertEvent::Down)]);
+    assert_eq!(
+        waiting_events(&engine),
+        [
+            (router, AlertEvent::Down),
+            (router, AlertEvent::Up),
+            (host, AlertEvent::Down)
+        ]
+    );
 }
 
 #[test]
@@ -131,22 +186,44 @@ fn nothing_hides_behind_a_parent_of_which_nobody_hears() {
     for change in 0..6 {
         let (mut engine, hook, [router, host, _]) = dependency_chain();
         advance(&mut engine, 300);
-        assert_eq!(hold_reason(&engine, host), Some(HoldReason::ParentDown(router)));
+        assert_eq!(
+            hold_reason(&engine, host),
+            Some(HoldReason::ParentDown(router))
+        );
         match change {
             0 => drop(engine.execute(Command::DeleteCheck(router))),
             1 => drop(engine.execute(Command::PauseCheck(router))),
             2 => drop(depend(&mut engine, host, &[]).unwrap()),
-            3 => drop(engine.execute(Command::AssignChannel { channel: hook, checks: vec![router], assigned: false })),
+            3 => drop(engine.execute(Command::AssignChannel {
+                channel: hook,
+                checks: vec![router],
+                assigned: false,
+            })),
             4 => {
                 let rows = numbers(&engine);
                 begin(&mut engine, rows.clone());
-                report(&mut engine, hook, rows, SendResult::Failed("refused".into()));
-                assert_eq!(engine.read_check(router).state.notification, NotificationState::Undelivered);
+                report(
+                    &mut engine,
+                    hook,
+                    rows,
+                    SendResult::Failed("refused".into()),
+                );
+                assert_eq!(
+                    engine.read_check(router).state.notification,
+                    NotificationState::Undelivered
+                );
             }
             _ => {
                 let second = channel(&mut engine, 2, "webhook", HOOK);
-                engine.execute(Command::AssignChannel { channel: second, checks: vec![host], assigned: true });
-                engine.execute(Command::DisableChannel { channel: hook, reason: "gone".into() });
+                engine.execute(Command::AssignChannel {
+                    channel: second,
+                    checks: vec![host],
+                    assigned: true,
+                });
+                engine.execute(Command::DisableChannel {
+                    channel: hook,
+                    reason: "gone".into(),
+                });
                 advance(&mut engine, HoldReason::RECHECK_SECS);
             }
         }
@@ -171,22 +248,39 @@ fn parents_are_of_the_same_project_and_make_no_circle() {
         (router, vec![CheckId(999)], refused(ParentsError::NotFound)),
         (CheckId(999), vec![router], Err(CommandError::NotFound)),
     ] {
-        assert_eq!(depend(&mut engine, check, &parents).map(drop), expected, "{check:?} {parents:?}");
+        assert_eq!(
+            depend(&mut engine, check, &parents).map(drop),
+            expected,
+            "{check:?} {parents:?}"
+        );
     }
-    assert_eq!(Parents::new((1..=9).map(CheckId).collect()), Err(ParentsError::TooMany));
-    assert_eq!(Parents::new([1; 20].map(CheckId).to_vec()).unwrap().ids(), [CheckId(1)]);
+    assert_eq!(
+        Parents::new((1..=9).map(CheckId).collect()),
+        Err(ParentsError::TooMany)
+    );
+    assert_eq!(
+        Parents::new([1; 20].map(CheckId).to_vec()).unwrap().ids(),
+        [CheckId(1)]
+    );
     // A chain of 32 levels is the longest.
     let mut below = job;
     for level in 3..Parents::MAX_LEVELS {
         below = dependent(&mut engine, 100 + level as u128, 60, &[below]);
     }
     let last = dependent(&mut engine, 500, 60, &[]);
-    depend(&mut engine, last, &[below]).map(drop).unwrap_or_else(|error| panic!("{error:?}"));
+    depend(&mut engine, last, &[below])
+        .map(drop)
+        .unwrap_or_else(|error| panic!("{error:?}"));
     let beyond = dependent(&mut engine, 501, 60, &[]);
-    assert_eq!(depend(&mut engine, beyond, &[last]).map(drop), refused(ParentsError::TooDeep));
+    assert_eq!(
+        depend(&mut engine, beyond, &[last]).map(drop),
+        refused(ParentsError::TooDeep)
+    );
     // Those that are gone are forgotten.
     engine.execute(Command::DeleteCheck(router));
-    let CommandOutcome::Check(changed) = engine.execute(Command::PauseCheck(host)) else { panic!() };
+    let CommandOutcome::Check(changed) = engine.execute(Command::PauseCheck(host)) else {
+        panic!()
+    };
     assert_eq!(changed.settings.parents, Parents::default());
 }
 
@@ -203,7 +297,10 @@ fn who_hides_behind_whom_is_found_again_by_a_start() {
     }
     advance(&mut engine, 300);
     let before = engine.read_check(host);
-    assert_eq!(hold_reason(&engine, host), Some(HoldReason::ParentDown(router)));
+    assert_eq!(
+        hold_reason(&engine, host),
+        Some(HoldReason::ParentDown(router))
+    );
     let now = engine.handle.now();
     drop(engine);
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
@@ -216,19 +313,26 @@ fn who_hides_behind_whom_is_found_again_by_a_start() {
 #[test]
 fn a_parent_that_went_down_first_hides_its_children_whichever_is_looked_at_first() {
     let (mut engine, _, [router, host, _]) = dependency_chain();
-    let grace = CheckEdit { grace: Some(Seconds::parse(60).unwrap()), ..CheckEdit::default() };
+    let grace = CheckEdit {
+        grace: Some(Seconds::parse(60).unwrap()),
+        ..CheckEdit::default()
+    };
     engine.execute(Command::UpdateCheck(host, Box::new(grace)));
     let now = engine.handle.now();
     for (uuid, micros) in [(7, 1000), (8, 2000)] {
         engine.clock.set(now.plus_micros(micros));
         engine.execute(ping(uuid, PingKind::Success, ""));
     }
-    // Both deadlines have passed, and the tick in which the engine notices that by itself has not begun.
+    // Both deadlines have passed, and the tick in which the engine notices that by itself has not
+    // begun.
     engine.clock.set(now.plus_micros(3000).plus_secs(120));
     engine.execute(Command::ExpireChecks(vec![host, router]));
     assert_eq!(
         (waiting_events(&engine), hold_reason(&engine, host)),
-        (vec![(router, AlertEvent::Down)], Some(HoldReason::ParentDown(router)))
+        (
+            vec![(router, AlertEvent::Down)],
+            Some(HoldReason::ParentDown(router))
+        )
     );
 }
 
@@ -245,14 +349,22 @@ fn a_command_that_decides_about_a_child_first_applies_the_deadline_of_its_parent
         engine.execute(ping(uuid, PingKind::Success, ""));
     }
     advance(&mut engine, 125);
-    assert_eq!(hold_reason(&engine, host), Some(HoldReason::MaintenanceWindow));
+    assert_eq!(
+        hold_reason(&engine, host),
+        Some(HoldReason::MaintenanceWindow)
+    );
     // The router has reported since the host went down, so the host does not wait for it.
     engine.execute(ping(7, PingKind::Success, ""));
-    engine.clock.set(engine.handle.now().plus_secs(PERIOD + 600));
+    engine
+        .clock
+        .set(engine.handle.now().plus_secs(PERIOD + 600));
     super::windows::tag(&mut engine, host, "");
     assert_eq!(
         (waiting_events(&engine), hold_reason(&engine, host)),
-        (vec![(router, AlertEvent::Down)], Some(HoldReason::ParentDown(router)))
+        (
+            vec![(router, AlertEvent::Down)],
+            Some(HoldReason::ParentDown(router))
+        )
     );
 }
 
@@ -268,11 +380,17 @@ fn an_edit_that_takes_a_child_down_first_applies_the_deadline_of_its_parent() {
     }
     advance(&mut engine, PERIOD + 119);
     between_ticks(&mut engine);
-    let edit = CheckEdit { grace: Some(Seconds::parse(60).unwrap()), ..CheckEdit::default() };
+    let edit = CheckEdit {
+        grace: Some(Seconds::parse(60).unwrap()),
+        ..CheckEdit::default()
+    };
     engine.execute(Command::UpdateCheck(host, Box::new(edit)));
     assert_eq!(
         (waiting_events(&engine), hold_reason(&engine, host)),
-        (vec![(router, AlertEvent::Down)], Some(HoldReason::ParentDown(router)))
+        (
+            vec![(router, AlertEvent::Down)],
+            Some(HoldReason::ParentDown(router))
+        )
     );
 }
 
@@ -285,7 +403,11 @@ fn a_held_alert_that_gets_a_parent_first_applies_the_deadline_of_that_parent() {
     let host = dependent(&mut engine, 8, 60, &[]);
     let set = |after, parents: &[CheckId]| {
         let parents = Some(Parents::new(parents.to_vec()).unwrap());
-        Command::SetAlerting { check: host, after: Some(FailureThreshold::parse(after).unwrap()), parents }
+        Command::SetAlerting {
+            check: host,
+            after: Some(FailureThreshold::parse(after).unwrap()),
+            parents,
+        }
     };
     engine.execute(set(3, &[]));
     for uuid in [7, 8] {
@@ -298,7 +420,10 @@ fn a_held_alert_that_gets_a_parent_first_applies_the_deadline_of_that_parent() {
     engine.execute(set(1, &[router]));
     assert_eq!(
         (waiting_events(&engine), hold_reason(&engine, host)),
-        (vec![(router, AlertEvent::Down)], Some(HoldReason::ParentDown(router)))
+        (
+            vec![(router, AlertEvent::Down)],
+            Some(HoldReason::ParentDown(router))
+        )
     );
 }
 
@@ -310,10 +435,20 @@ fn each_parent_is_looked_at_once_however_many_paths_lead_to_it() {
     let mut level = Vec::new();
     for number in 0..Parents::MAX_LEVELS as u128 {
         let uuids = (0..Parents::MAX_PARENTS as u128).map(|place| 100 + number * 10 + place);
-        level = uuids.map(|uuid| dependent(&mut engine, uuid, 60, &level)).collect();
+        level = uuids
+            .map(|uuid| dependent(&mut engine, uuid, 60, &level))
+            .collect();
     }
-    let [last, ..] = level[..] else { panic!("the level is empty") };
-    let ping_last = || ping(100 + (Parents::MAX_LEVELS as u128 - 1) * 10, PingKind::Success, "");
+    let [last, ..] = level[..] else {
+        panic!("the level is empty")
+    };
+    let ping_last = || {
+        ping(
+            100 + (Parents::MAX_LEVELS as u128 - 1) * 10,
+            PingKind::Success,
+            "",
+        )
+    };
     engine.execute(ping_last());
     engine.clock.advance_secs(PERIOD + 60);
     // The ping comes when the check is due, so all checks above it are examined first.
@@ -334,7 +469,9 @@ fn a_ping_of_the_parent_comes_after_what_fell_due_of_its_children() {
         for uuid in [7, 8] {
             engine.execute(ping(uuid, PingKind::Success, ""));
         }
-        engine.clock.set(engine.handle.now().plus_secs(120).plus_micros(1));
+        engine
+            .clock
+            .set(engine.handle.now().plus_secs(120).plus_micros(1));
         if is_noticed_first {
             engine.execute(Command::ExpireChecks(vec![host]));
         }
@@ -342,7 +479,13 @@ fn a_ping_of_the_parent_comes_after_what_fell_due_of_its_children() {
         advance(&mut engine, 1);
         (waiting_events(&engine), hold_reason(&engine, host))
     });
-    assert_eq!(notices, [(vec![], Some(HoldReason::ParentPending)), (vec![], Some(HoldReason::ParentPending))]);
+    assert_eq!(
+        notices,
+        [
+            (vec![], Some(HoldReason::ParentPending)),
+            (vec![], Some(HoldReason::ParentPending))
+        ]
+    );
 }
 
 #[test]
@@ -357,14 +500,21 @@ fn nothing_hides_behind_a_parent_whose_alert_has_ended_the_server_too_often() {
         engine.execute(ping(uuid, PingKind::Success, ""));
     }
     advance(&mut engine, 300);
-    let (rows, now) = (numbers(&engine), engine.handle.now());
+    let rows = numbers(&engine);
+    let now = engine.handle.now();
     for _ in 0..3 {
         begin(&mut engine, rows.clone());
         drop(engine);
         engine = reopened(&disk, now);
     }
-    assert_eq!(hold_reason(&engine, host), Some(HoldReason::ParentDown(router)));
+    assert_eq!(
+        hold_reason(&engine, host),
+        Some(HoldReason::ParentDown(router))
+    );
     begin(&mut engine, rows);
-    assert_eq!(engine.read_check(router).state.notification, NotificationState::Undelivered);
+    assert_eq!(
+        engine.read_check(router).state.notification,
+        NotificationState::Undelivered
+    );
     assert_eq!(hold_reason(&engine, host), Some(HoldReason::ParentPending));
 }

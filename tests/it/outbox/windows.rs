@@ -1,4 +1,5 @@
-//! What goes down while a maintenance window is open for it is told when that closes, if it is still down.
+//! What goes down while a maintenance window is open for it is told when that closes, if it is
+//! still down.
 
 use overdue::domain::ids::WindowId;
 use overdue::domain::maintenance_window::WindowTimesInput;
@@ -10,16 +11,35 @@ use super::*;
 /// A window from now on.
 pub(super) fn window(engine: &mut TestEngine, minutes: u64, tags: &str) -> WindowId {
     let now = engine.handle.now();
-    let times = WindowTimesInput { minutes: Some(minutes), ..WindowTimesInput::default() }.parse(now).unwrap();
-    let (uuid, name, tags) = (engine.handle.random().uuid(), Name::parse("move").unwrap(), Tags::parse(tags).unwrap());
-    match engine.execute(Command::CreateWindow(Box::new(NewWindow { uuid, project: MAIN, name, tags, times }))) {
+    let times = WindowTimesInput {
+        minutes: Some(minutes),
+        ..WindowTimesInput::default()
+    }
+    .parse(now)
+    .unwrap();
+    let uuid = engine.handle.random().uuid();
+    let name = Name::parse("move").unwrap();
+    let tags = Tags::parse(tags).unwrap();
+    match engine.execute(Command::CreateWindow(Box::new(NewWindow {
+        uuid,
+        project: MAIN,
+        name,
+        tags,
+        times,
+    }))) {
         CommandOutcome::Window(window) => window.id,
         outcome => panic!("{outcome:?}"),
     }
 }
 
 pub(super) fn tag(engine: &mut TestEngine, id: CheckId, tags: &str) {
-    engine.execute(Command::UpdateCheck(id, Box::new(CheckEdit { tags: Some(Tags::parse(tags).unwrap()), ..CheckEdit::default() })));
+    engine.execute(Command::UpdateCheck(
+        id,
+        Box::new(CheckEdit {
+            tags: Some(Tags::parse(tags).unwrap()),
+            ..CheckEdit::default()
+        }),
+    ));
 }
 
 fn advance(engine: &mut TestEngine, secs: i64) {
@@ -30,11 +50,20 @@ fn advance(engine: &mut TestEngine, secs: i64) {
 }
 
 fn waiting_events(engine: &TestEngine) -> Vec<(CheckId, AlertEvent)> {
-    waiting(engine).into_iter().map(|(_, check, event)| (check, event)).collect()
+    waiting(engine)
+        .into_iter()
+        .map(|(_, check, event)| (check, event))
+        .collect()
 }
 
 fn is_held(engine: &TestEngine, id: CheckId) -> bool {
-    matches!(engine.read_check(id).state.notification, NotificationState::Pending { reason: HoldReason::MaintenanceWindow, .. })
+    matches!(
+        engine.read_check(id).state.notification,
+        NotificationState::Pending {
+            reason: HoldReason::MaintenanceWindow,
+            ..
+        }
+    )
 }
 
 #[test]
@@ -51,17 +80,33 @@ fn what_goes_down_in_a_window_is_told_when_it_closes() {
     for uuid in [8, 9, 10] {
         engine.execute(ping(uuid, PingKind::Fail, ""));
     }
-    assert_eq!(waiting_events(&engine), [(early, AlertEvent::Down), (other, AlertEvent::Down)]);
+    assert_eq!(
+        waiting_events(&engine),
+        [(early, AlertEvent::Down), (other, AlertEvent::Down)]
+    );
     // That it is up again is told, whatever is open.
     engine.execute(ping(7, PingKind::Success, ""));
     engine.execute(ping(10, PingKind::Success, ""));
     advance(&mut engine, 40 * 60 - 1);
     assert!(is_held(&engine, moved) && !is_held(&engine, brief));
-    assert_eq!(waiting_events(&engine), [(early, AlertEvent::Down), (other, AlertEvent::Down), (early, AlertEvent::Up)]);
+    assert_eq!(
+        waiting_events(&engine),
+        [
+            (early, AlertEvent::Down),
+            (other, AlertEvent::Down),
+            (early, AlertEvent::Up)
+        ]
+    );
     advance(&mut engine, 2);
-    assert_eq!(waiting_events(&engine).last(), Some(&(moved, AlertEvent::Down)));
+    assert_eq!(
+        waiting_events(&engine).last(),
+        Some(&(moved, AlertEvent::Down))
+    );
     let within = "it was up again within a maintenance window".to_owned();
-    assert_eq!(outcomes(&engine), [(AlertEvent::Down, DeliveryResult::Skipped, within)]);
+    assert_eq!(
+        outcomes(&engine),
+        [(AlertEvent::Down, DeliveryResult::Skipped, within)]
+    );
 }
 
 #[test]
@@ -76,7 +121,10 @@ fn a_window_that_is_removed_holds_nothing_back_any_more() {
     assert!(is_held(&engine, id), "another one is open");
     engine.execute(Command::DeleteWindow(MAIN, second));
     assert_eq!(waiting_events(&engine), [(id, AlertEvent::Down)]);
-    let again = engine.batch([Command::DeleteWindow(MAIN, second)]).remove(0).unwrap();
+    let again = engine
+        .batch([Command::DeleteWindow(MAIN, second)])
+        .remove(0)
+        .unwrap();
     assert_eq!(again, Err(CommandError::NotFound));
 }
 
@@ -103,9 +151,15 @@ fn windows_are_found_again_by_a_start_and_go_with_their_project() {
     let id = check(&mut engine, 7);
     window(&mut engine, 60, "");
     engine.execute(ping(7, PingKind::Fail, ""));
-    let (before, now) = (engine.read_check(id), engine.handle.now());
-    let windows =
-        |engine: &TestEngine| engine.handle.with_state(|state| state.project(MAIN).map(|project_state| project_state.windows.clone()));
+    let before = engine.read_check(id);
+    let now = engine.handle.now();
+    let windows = |engine: &TestEngine| {
+        engine.handle.with_state(|state| {
+            state
+                .project(MAIN)
+                .map(|project_state| project_state.windows.clone())
+        })
+    };
     let kept = windows(&engine);
     drop(engine);
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
@@ -121,14 +175,34 @@ fn windows_are_found_again_by_a_start_and_go_with_their_project() {
 fn a_project_has_so_many_windows_and_forgets_those_that_are_long_over() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
-    let count = |engine: &TestEngine| engine.handle.with_state(|state| state.project(MAIN).unwrap().windows.len());
+    let count = |engine: &TestEngine| {
+        engine
+            .handle
+            .with_state(|state| state.project(MAIN).unwrap().windows.len())
+    };
     for _ in 0..200 {
         window(&mut engine, 1, "");
     }
-    let times = WindowTimesInput { minutes: Some(1), ..WindowTimesInput::default() }.parse(engine.handle.now()).unwrap();
-    let (uuid, name, tags) = (engine.handle.random().uuid(), Name::default(), Tags::default());
-    let more = Command::CreateWindow(Box::new(NewWindow { uuid, project: MAIN, name, tags, times }));
-    assert_eq!(engine.batch([more.clone()]).remove(0).unwrap(), Err(CommandError::WindowLimitReached));
+    let times = WindowTimesInput {
+        minutes: Some(1),
+        ..WindowTimesInput::default()
+    }
+    .parse(engine.handle.now())
+    .unwrap();
+    let uuid = engine.handle.random().uuid();
+    let name = Name::default();
+    let tags = Tags::default();
+    let more = Command::CreateWindow(Box::new(NewWindow {
+        uuid,
+        project: MAIN,
+        name,
+        tags,
+        times,
+    }));
+    assert_eq!(
+        engine.batch([more.clone()]).remove(0).unwrap(),
+        Err(CommandError::WindowLimitReached)
+    );
     engine.clock.advance_secs(31 * 86_400);
     engine.execute(more);
     assert_eq!(count(&engine), 1);
@@ -144,7 +218,11 @@ fn a_ping_that_finds_its_deadline_passed_in_a_window_notifies_nobody() {
     tag(&mut engine, muted, "db");
     window(&mut engine, 60, "db");
     let parents = Some(overdue::domain::parents::Parents::new(vec![parent]).unwrap());
-    engine.execute(Command::SetAlerting { check: child, after: None, parents });
+    engine.execute(Command::SetAlerting {
+        check: child,
+        after: None,
+        parents,
+    });
     engine.execute(ping(6, PingKind::Fail, ""));
     engine.batch([7, 8].map(|uuid| ping(uuid, PingKind::Success, "")));
     // Sooner than the deadline is noticed by itself.
@@ -153,7 +231,10 @@ fn a_ping_that_finds_its_deadline_passed_in_a_window_notifies_nobody() {
     engine.batch([7, 8].map(|uuid| ping(uuid, PingKind::Success, "")));
     assert_eq!(waiting_events(&engine), [(parent, AlertEvent::Down)]);
     let skipped = |reason: &str| (AlertEvent::Down, DeliveryResult::Skipped, reason.to_owned());
-    let reasons = ["it was up again within a maintenance window", "it was down while a parent was, and up again before that"];
+    let reasons = [
+        "it was up again within a maintenance window",
+        "it was down while a parent was, and up again before that",
+    ];
     assert_eq!(outcomes(&engine), reasons.map(skipped));
 }
 
@@ -162,12 +243,20 @@ fn what_a_removed_window_held_back_is_told_a_batch_at_a_time() {
     const CHECKS: u128 = 40;
     for restarts in [false, true] {
         let disk = Disk::default();
-        let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits { max_alert_rows: 10, ..HousekeepingLimits::default() });
+        let mut engine = TestEngine::open(
+            disk.medium(),
+            HousekeepingLimits {
+                max_alert_rows: 10,
+                ..HousekeepingLimits::default()
+            },
+        );
         engine.create_project(100);
         channel(&mut engine, 1, "webhook", HOOK);
         let other = window(&mut engine, 600, "db");
         let id = window(&mut engine, 600, "");
-        let all: Vec<_> = (0..CHECKS).map(|uuid| check(&mut engine, 100 + uuid)).collect();
+        let all: Vec<_> = (0..CHECKS)
+            .map(|uuid| check(&mut engine, 100 + uuid))
+            .collect();
         tag(&mut engine, all[0], "db");
         for uuid in 0..CHECKS {
             engine.execute(ping(100 + uuid, PingKind::Fail, ""));
@@ -190,7 +279,11 @@ fn what_a_removed_window_held_back_is_told_a_batch_at_a_time() {
             );
             before = waiting_events(&engine).len();
         }
-        assert_eq!(before, CHECKS as usize - 1, "within seconds; restarts: {restarts}");
+        assert_eq!(
+            before,
+            CHECKS as usize - 1,
+            "within seconds; restarts: {restarts}"
+        );
         assert!(is_held(&engine, all[0]), "by the other window");
         engine.execute(Command::DeleteWindow(MAIN, other));
         assert_eq!(waiting_events(&engine).len(), CHECKS as usize);

@@ -1,11 +1,16 @@
-//! Which alerts are to be there: a model of its own says for each flip and each channel what waits or what has become of it.
+//! Which alerts are to be there: a model of its own says for each flip and each channel what waits
+//! or what has become of it.
 //!
-//! - `rules` states who is notified and what holds an alert back, and applies that to the histories that the model of checks keeps.
-//! - `rules::held` and `rules::notified` are parts of that: what holds an alert back, and which channels it is for.
+//! - `rules` states who is notified and what holds an alert back, and applies that to the histories
+//!   that the model of checks keeps.
+//! - `rules::held` and `rules::notified` are parts of that: what holds an alert back, and which
+//!   channels it is for.
 //! - `log` keeps the rows that follow from it, and what those who send report.
-//! - `random_events` makes up what happens: pings at the very moment of a deadline, windows, parents, groups, channels that come and go.
-//! - `scenario` lets time pass without a gap, since what holds an alert back depends on it; the server stops, sleeps and loses power in
-//!   between. After each moment at which something happens, all rows of the engine are compared with the model.
+//! - `random_events` makes up what happens: pings at the very moment of a deadline, windows,
+//!   parents, groups, channels that come and go.
+//! - `scenario` lets time pass without a gap, since what holds an alert back depends on it; the
+//!   server stops, sleeps and loses power in between. After each moment at which something happens,
+//!   all rows of the engine are compared with the model.
 //!
 //! A deadline that has passed may be noticed by whatever comes first: the model notices it at once.
 
@@ -36,8 +41,16 @@ fn run_scenario(seed: u64) -> Result<CaseCounts, String> {
             scenario.step()?;
         }
         let [cuts, in_doubt, missing] = scenario.cuts;
-        let counts = [("rows", scenario.rows()), ("power cuts", cuts), ("batches in doubt", in_doubt), ("batches that were lost", missing)];
-        Ok(scenario.cases().chain(counts.map(|(name, count)| (name.to_owned(), count))).collect())
+        let counts = [
+            ("rows", scenario.rows()),
+            ("power cuts", cuts),
+            ("batches in doubt", in_doubt),
+            ("batches that were lost", missing),
+        ];
+        Ok(scenario
+            .cases()
+            .chain(counts.map(|(name, count)| (name.to_owned(), count)))
+            .collect())
     });
     let result = catch_unwind(run).unwrap_or_else(|_| Err("something panicked".to_owned()));
     result.map_err(|difference| format!("seed {seed}, step {at}: {difference}"))
@@ -85,11 +98,22 @@ fn each_alert_is_there_once_for_whom_it_is() {
     let mut total = CaseCounts::new();
     for seed in seeds.clone() {
         let cases = run_scenario(seed).unwrap_or_else(|failure| {
-            panic!("{failure}\nto see it again: OVERDUE_SEED={seed} cargo test --test it simulation::alerts");
+            panic!(
+                "{failure}\nto see it again: OVERDUE_SEED={seed} cargo test --test it \
+                 simulation::alerts"
+            );
         });
-        cases.into_iter().for_each(|(case, count)| *total.entry(case).or_default() += count);
+        cases
+            .into_iter()
+            .for_each(|(case, count)| *total.entry(case).or_default() += count);
     }
     println!("{total:#?}");
-    let rare: Vec<_> = REQUIRED_CASES.iter().filter(|(case, least)| total.get(*case).is_none_or(|count| count < least)).collect();
-    assert!(rare.is_empty() || !are_default_seeds(&seeds, SCENARIO_COUNT), "too seldom: {rare:?} in {total:#?}");
+    let rare: Vec<_> = REQUIRED_CASES
+        .iter()
+        .filter(|(case, least)| total.get(*case).is_none_or(|count| count < least))
+        .collect();
+    assert!(
+        rare.is_empty() || !are_default_seeds(&seeds, SCENARIO_COUNT),
+        "too seldom: {rare:?} in {total:#?}"
+    );
 }

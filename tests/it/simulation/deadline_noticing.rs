@@ -1,5 +1,6 @@
-//! Whatever notices a deadline, the same channels are notified: each story is played twice. Once every deadline is noticed by `ExpireChecks`
-//! as soon as it has passed, once by the pings and other commands that come within the same tick of the wheel.
+//! Whatever notices a deadline, the same channels are notified: each story is played twice. Once
+//! every deadline is noticed by `ExpireChecks` as soon as it has passed, once by the pings and
+//! other commands that come within the same tick of the wheel.
 
 use overdue::domain::check::Check;
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
@@ -45,28 +46,67 @@ struct FlipNotification {
 fn new_engine(dice: &SeededRng) -> (TestEngine, Vec<CheckId>) {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
-    for (number, kind, pairs) in
-        [(1, "webhook", vec![("down-url", "http://a/"), ("up-url", "http://a/")]), (2, "pd", vec![("key", PD_KEY)])]
-    {
+    for (number, kind, pairs) in [
+        (
+            1,
+            "webhook",
+            vec![("down-url", "http://a/"), ("up-url", "http://a/")],
+        ),
+        (2, "pd", vec![("key", PD_KEY)]),
+    ] {
         crate::outbox::channel(&mut engine, number, kind, &pairs);
     }
     let mut ids: Vec<CheckId> = Vec::new();
     for uuid in 0..CHECKS {
         let seconds = |of: &[i64]| Some(Seconds::parse(dice.pick(of)).unwrap());
         let tags = Some(Tags::parse(dice.pick(&["", "", "a"])).unwrap());
-        let (timeout, grace) = (seconds(&[60, 60, 90, 120]), seconds(&[60, 60, 75]));
-        let edit = CheckEdit { channels: Some(ChannelSelection::All), tags, timeout, grace, ..CheckEdit::default() };
-        let CommandOutcome::CheckCreated(check) = engine.execute(create_check(MAIN, uuid, edit)) else { panic!() };
+        let timeout = seconds(&[60, 60, 90, 120]);
+        let grace = seconds(&[60, 60, 75]);
+        let edit = CheckEdit {
+            channels: Some(ChannelSelection::All),
+            tags,
+            timeout,
+            grace,
+            ..CheckEdit::default()
+        };
+        let CommandOutcome::CheckCreated(check) = engine.execute(create_check(MAIN, uuid, edit))
+        else {
+            panic!()
+        };
         let id = check.id;
-        let parents = ids.iter().copied().filter(|_| dice.chance(25)).take(2).collect();
-        let (after, parents) = (Some(FailureThreshold::parse(dice.pick(&[1, 1, 1, 2, 3])).unwrap()), Some(Parents::new(parents).unwrap()));
-        engine.execute(Command::SetAlerting { check: id, after, parents });
+        let parents = ids
+            .iter()
+            .copied()
+            .filter(|_| dice.chance(25))
+            .take(2)
+            .collect();
+        let after = Some(FailureThreshold::parse(dice.pick(&[1, 1, 1, 2, 3])).unwrap());
+        let parents = Some(Parents::new(parents).unwrap());
+        engine.execute(Command::SetAlerting {
+            check: id,
+            after,
+            parents,
+        });
         ids.push(id);
     }
-    for schedule in ["*/7 * * * *", "*/10 * * * *"].into_iter().take(dice.below(3) as usize) {
-        let (tags, schedule) = (Tags::parse("a").unwrap(), std::sync::Arc::new(Schedule::parse(schedule).unwrap()));
-        let times = WindowTimes::Recurring { schedule, tz: Timezone::utc(), minutes: dice.pick(&[1, 3]) };
-        let window = NewWindow { uuid: dice.random().uuid(), project: MAIN, name: Name::default(), tags, times };
+    for schedule in ["*/7 * * * *", "*/10 * * * *"]
+        .into_iter()
+        .take(dice.below(3) as usize)
+    {
+        let tags = Tags::parse("a").unwrap();
+        let schedule = std::sync::Arc::new(Schedule::parse(schedule).unwrap());
+        let times = WindowTimes::Recurring {
+            schedule,
+            tz: Timezone::utc(),
+            minutes: dice.pick(&[1, 3]),
+        };
+        let window = NewWindow {
+            uuid: dice.random().uuid(),
+            project: MAIN,
+            name: Name::default(),
+            tags,
+            times,
+        };
         engine.execute(Command::CreateWindow(Box::new(window)));
     }
     // Nothing falls due when a window opens or closes.
@@ -76,15 +116,27 @@ fn new_engine(dice: &SeededRng) -> (TestEngine, Vec<CheckId>) {
 
 const PD_KEY: &str = "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk";
 
-/// What is due at a moment or has been: each check with the time at which it fell due, in that order.
+/// What is due at a moment or has been: each check with the time at which it fell due, in that
+/// order.
 fn due(engine: &TestEngine, now: Timestamp) -> Vec<(Timestamp, CheckId)> {
-    let at = |check: &Check| check.state.next_evaluation(&check.settings).filter(|at| *at <= now);
-    let mut due: Vec<_> = engine.handle.with_state(|state| state.checks().filter_map(|check| Some((at(check)?, check.id))).collect());
+    let at = |check: &Check| {
+        check
+            .state
+            .next_evaluation(&check.settings)
+            .filter(|at| *at <= now)
+    };
+    let mut due: Vec<_> = engine.handle.with_state(|state| {
+        state
+            .checks()
+            .filter_map(|check| Some((at(check)?, check.id)))
+            .collect()
+    });
     due.sort_unstable();
     due
 }
 
-/// Has the engine do something at a moment; before that, everything that is due is noticed if it is to `expire`.
+/// Has the engine do something at a moment; before that, everything that is due is noticed if it is
+/// to `expire`.
 fn run_at(engine: &mut TestEngine, at: Timestamp, commands: &[Command], expire: bool) {
     engine.clock.set(at);
     // One may be due because of another.
@@ -112,9 +164,19 @@ fn random_command(dice: &SeededRng, uuid: u128, id: CheckId) -> Command {
         91..94 => Command::ResumeCheck(id),
         94..97 => {
             let tags = Some(Tags::parse(dice.pick(&["", "a"])).unwrap());
-            Command::UpdateCheck(id, Box::new(CheckEdit { tags, ..CheckEdit::default() }))
+            Command::UpdateCheck(
+                id,
+                Box::new(CheckEdit {
+                    tags,
+                    ..CheckEdit::default()
+                }),
+            )
         }
-        _ => Command::SetAlerting { check: id, after: Some(FailureThreshold::parse(dice.pick(&[1, 2])).unwrap()), parents: None },
+        _ => Command::SetAlerting {
+            check: id,
+            after: Some(FailureThreshold::parse(dice.pick(&[1, 2])).unwrap()),
+            parents: None,
+        },
     }
 }
 
@@ -128,16 +190,30 @@ fn record_script(dice: &SeededRng, engine: &mut TestEngine, ids: &[CheckId]) -> 
     for _ in 0..ROUNDS {
         let now = engine.handle.now();
         let deadlines: Vec<_> = engine.handle.with_state(|state| {
-            let deadlines = state.checks().filter_map(|check| check.state.deadline(&check.settings));
-            deadlines.filter(|at| *at > now && *at < now.plus_secs(400)).collect()
+            let deadlines = state
+                .checks()
+                .filter_map(|check| check.state.deadline(&check.settings));
+            deadlines
+                .filter(|at| *at > now && *at < now.plus_secs(400))
+                .collect()
         });
         let later = now.plus_secs(1 + dice.below(50) as i64);
-        let target = if deadlines.is_empty() || dice.chance(20) { later } else { dice.pick(&deadlines) };
+        let target = if deadlines.is_empty() || dice.chance(20) {
+            later
+        } else {
+            dice.pick(&deadlines)
+        };
         // On the way there the engine notices what falls due.
         let mut at = now;
         loop {
-            let looks: Vec<_> = due(engine, Timestamp::from_secs(i64::MAX / MICROS_PER_SEC / 2)).into_iter().map(|(at, _)| at).collect();
-            let next = looks.into_iter().filter(|look| *look > at && *look < target.plus_micros(-2 * TICK)).min();
+            let looks: Vec<_> = due(engine, Timestamp::from_secs(i64::MAX / MICROS_PER_SEC / 2))
+                .into_iter()
+                .map(|(at, _)| at)
+                .collect();
+            let next = looks
+                .into_iter()
+                .filter(|look| *look > at && *look < target.plus_micros(-2 * TICK))
+                .min();
             let second = at.plus_secs(5);
             at = match next {
                 Some(next) if next <= second => next.plus_micros(TICK),
@@ -147,20 +223,27 @@ fn record_script(dice: &SeededRng, engine: &mut TestEngine, ids: &[CheckId]) -> 
             say(engine, at, Vec::new());
         }
         // Decisions that are due are made before somebody pings; deadlines are noticed by pings.
-        let about = due(engine, target.plus_secs(2)).into_iter().filter(|(at, id)| {
-            let check = engine.read_check(*id);
-            check.state.deadline(&check.settings) != Some(*at)
-        });
+        let about = due(engine, target.plus_secs(2))
+            .into_iter()
+            .filter(|(at, id)| {
+                let check = engine.read_check(*id);
+                check.state.deadline(&check.settings) != Some(*at)
+            });
         if let Some((at, _)) = about.last() {
             let at = at.max(engine.handle.now()).plus_secs(2);
             say(engine, at, Vec::new());
             continue;
         }
-        let at = target.max(engine.handle.now()).plus_micros(dice.pick(&[0, 1, 3000, 60_000]));
+        let at = target
+            .max(engine.handle.now())
+            .plus_micros(dice.pick(&[0, 1, 3000, 60_000]));
         let mut commands = Vec::new();
         for (uuid, id) in (0..).zip(ids) {
             let check = engine.read_check(*id);
-            let is_overdue = check.state.deadline(&check.settings).is_some_and(|deadline| deadline <= at);
+            let is_overdue = check
+                .state
+                .deadline(&check.settings)
+                .is_some_and(|deadline| deadline <= at);
             if dice.chance(if is_overdue { 70 } else { 25 }) {
                 commands.push(random_command(dice, uuid, *id));
             }
@@ -181,24 +264,57 @@ fn record_script(dice: &SeededRng, engine: &mut TestEngine, ids: &[CheckId]) -> 
 
 /// What was told of all flips, in order.
 fn notifications(engine: &TestEngine) -> Vec<FlipNotification> {
-    let at = |flip: FlipNumber| engine.handle.flip(flip).unwrap().map_or(0, |logged| logged.flip.at.micros());
-    let waiting: Vec<_> = engine
-        .handle
-        .with_state(|state| state.outbox.rows().map(|row| (row.flip, row.check, row.channel, row.event, "waits", String::new())).collect());
-    let over = engine.handle.deliveries(DeliveryNumber(u64::MAX), usize::MAX, |_| true).unwrap().into_iter().map(|delivery| {
-        (delivery.flip, delivery.check, delivery.channel, delivery.event, delivery.result.name(), delivery.reason.to_string())
+    let at = |flip: FlipNumber| {
+        engine
+            .handle
+            .flip(flip)
+            .unwrap()
+            .map_or(0, |logged| logged.flip.at.micros())
+    };
+    let waiting: Vec<_> = engine.handle.with_state(|state| {
+        state
+            .outbox
+            .rows()
+            .map(|row| {
+                (
+                    row.flip,
+                    row.check,
+                    row.channel,
+                    row.event,
+                    "waits",
+                    String::new(),
+                )
+            })
+            .collect()
     });
+    let over = engine
+        .handle
+        .deliveries(DeliveryNumber(u64::MAX), usize::MAX, |_| true)
+        .unwrap()
+        .into_iter()
+        .map(|delivery| {
+            (
+                delivery.flip,
+                delivery.check,
+                delivery.channel,
+                delivery.event,
+                delivery.result.name(),
+                delivery.reason.to_string(),
+            )
+        });
     let mut told: Vec<_> = waiting
         .into_iter()
         .chain(over)
-        .map(|(flip, check, channel, event, outcome, reason)| FlipNotification {
-            at: at(flip),
-            check: check.0,
-            channel: channel.0,
-            event: event.name(),
-            outcome,
-            reason,
-        })
+        .map(
+            |(flip, check, channel, event, outcome, reason)| FlipNotification {
+                at: at(flip),
+                check: check.0,
+                channel: channel.0,
+                event: event.name(),
+                outcome,
+                reason,
+            },
+        )
         .collect();
     told.sort();
     told
@@ -207,7 +323,8 @@ fn notifications(engine: &TestEngine) -> Vec<FlipNotification> {
 #[test]
 fn whatever_notices_a_deadline_the_same_channels_are_notified() {
     let seeds = seeds(SCENARIO_COUNT);
-    let (mut count, mut skipped) = (0, 0);
+    let mut count = 0;
+    let mut skipped = 0;
     for seed in seeds.clone() {
         let (mut first, ids) = new_engine(&SeededRng::seeded(seed));
         let script = record_script(&SeededRng::seeded(seed), &mut first, &ids);
@@ -216,7 +333,10 @@ fn whatever_notices_a_deadline_the_same_channels_are_notified() {
             run_at(&mut second, *at, commands, false);
         }
         let [expected, found] = [&first, &second].map(notifications);
-        let difference = expected.iter().zip(&found).find(|(expected, found)| expected != found);
+        let difference = expected
+            .iter()
+            .zip(&found)
+            .find(|(expected, found)| expected != found);
         assert!(
             expected == found,
             "seed {seed}: noticed at once {:?}, by commands {:?}",
@@ -224,8 +344,14 @@ fn whatever_notices_a_deadline_the_same_channels_are_notified() {
             difference.map(|pair| pair.1)
         );
         count += expected.len();
-        skipped += expected.iter().filter(|told| told.outcome == "skipped").count();
+        skipped += expected
+            .iter()
+            .filter(|told| told.outcome == "skipped")
+            .count();
     }
     println!("{count} alerts, {skipped} of them skipped");
-    assert!(!are_default_seeds(&seeds, SCENARIO_COUNT) || (count > 1000 && skipped > 100), "too little has happened: {count}, {skipped}");
+    assert!(
+        !are_default_seeds(&seeds, SCENARIO_COUNT) || (count > 1000 && skipped > 100),
+        "too little has happened: {count}, {skipped}"
+    );
 }

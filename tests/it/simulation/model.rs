@@ -1,4 +1,5 @@
-//! What commands are to come to: every check with its whole history, and of the rest no more than its own plain tables.
+//! What commands are to come to: every check with its whole history, and of the rest no more than
+//! its own plain tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,7 +13,8 @@ use overdue::domain::project::{self, BadgeSecret, ChannelName, KeySecret};
 use overdue::domain::status::Status;
 use overdue::domain::text::{Description, FailureThreshold, Tags};
 use overdue::engine::command::{
-    CheckUuids, Command, CommandError, CommandOutcome, CreateCheckRequest, DeliveryReport, PingRequest, PingSignal, PingTarget,
+    CheckUuids, Command, CommandError, CommandOutcome, CreateCheckRequest, DeliveryReport,
+    PingRequest, PingSignal, PingTarget,
 };
 use overdue::engine::state::State;
 use uuid::Uuid;
@@ -44,12 +46,19 @@ pub(crate) struct ModelChannel {
 impl ModelChannel {
     /// What is given for a key, whatever its kind has.
     pub(crate) fn setting(&self, key: &str) -> Option<&str> {
-        self.settings.pairs().find(|(other, _)| *other == key).map(|(_, value)| value)
+        self.settings
+            .pairs()
+            .find(|(other, _)| *other == key)
+            .map(|(_, value)| value)
     }
 
     /// Whether it is a group of which that channel is a member.
     pub(crate) fn has_member(&self, uuid: Uuid) -> bool {
-        self.setting("channels").is_some_and(|members| members.split(',').any(|member| member.trim() == uuid.to_string()))
+        self.setting("channels").is_some_and(|members| {
+            members
+                .split(',')
+                .any(|member| member.trim() == uuid.to_string())
+        })
     }
 }
 
@@ -65,15 +74,25 @@ impl ModelWindow {
     pub(crate) fn closes_at(&self, now: i64) -> Option<i64> {
         const MINUTE: i64 = 60_000_000;
         match &self.times {
-            WindowTimes::Once { from, to } => (from.micros() <= now && now < to.micros()).then_some(to.micros()),
-            WindowTimes::Recurring { schedule, minutes, .. } => {
-                let (of_hour, of_day) = (|minute: i64| minute % 60, |minute: i64| minute % (24 * 60));
-                let every = schedule.text().strip_prefix("*/").and_then(|text| text.split(' ').next()?.parse::<i64>().ok());
+            WindowTimes::Once { from, to } => {
+                (from.micros() <= now && now < to.micros()).then_some(to.micros())
+            }
+            WindowTimes::Recurring {
+                schedule, minutes, ..
+            } => {
+                let of_hour = |minute: i64| minute % 60;
+                let of_day = |minute: i64| minute % (24 * 60);
+                let every = schedule
+                    .text()
+                    .strip_prefix("*/")
+                    .and_then(|text| text.split(' ').next()?.parse::<i64>().ok());
                 let opens = |minute: &i64| match every {
                     Some(every) => of_hour(*minute) % every == 0,
                     None => schedule.text() == "0 3 * * *" && of_day(*minute) == 3 * 60,
                 };
-                let last = (0..i64::from(*minutes)).map(|before| now / MINUTE - before).find(opens)?;
+                let last = (0..i64::from(*minutes))
+                    .map(|before| now / MINUTE - before)
+                    .find(opens)?;
                 Some((last + i64::from(*minutes)) * MINUTE).filter(|end| now < *end)
             }
         }
@@ -103,7 +122,8 @@ pub(crate) struct ModelCheck {
     /// What was logged before it came here.
     imported: Vec<LoggedPing>,
     history: Vec<(i64, HistoryEvent)>,
-    /// It once had to fail more than once until that was told: further pings that are missing count as failures then.
+    /// It once had to fail more than once until that was told: further pings that are missing
+    /// count as failures then.
     pub(crate) patient: bool,
     /// How often it has to fail until that is told.
     pub(crate) failure_threshold: FailureThreshold,
@@ -116,7 +136,12 @@ pub(crate) struct ModelCheck {
 impl ModelCheck {
     /// What has been noticed of it so far.
     pub(crate) fn replay(&self) -> ReplayedCheck {
-        ReplayedCheck::replay(self.created, self.first_rules, &self.imported, &self.history)
+        ReplayedCheck::replay(
+            self.created,
+            self.first_rules,
+            &self.imported,
+            &self.history,
+        )
     }
 
     pub(crate) fn settle(&mut self, now: i64) {
@@ -134,7 +159,11 @@ impl ModelCheck {
 
     fn resume_after_clock_jump(&mut self, now: i64) {
         let ReplayedCheck { last_ping, run, .. } = self.replay();
-        if last_ping.into_iter().chain(run.map(|(start, _)| start)).any(|at| at - now >= CLOCK_JUMP) {
+        if last_ping
+            .into_iter()
+            .chain(run.map(|(start, _)| start))
+            .any(|at| at - now >= CLOCK_JUMP)
+        {
             self.history.push((now, HistoryEvent::ResumeAfterClockJump));
         }
     }
@@ -144,11 +173,21 @@ impl ModelCheck {
     }
 
     pub(crate) fn pings(&self) -> u64 {
-        self.imported.len() as u64 + self.history.iter().filter(|(_, event)| matches!(event, HistoryEvent::Ping { .. })).count() as u64
+        self.imported.len() as u64
+            + self
+                .history
+                .iter()
+                .filter(|(_, event)| matches!(event, HistoryEvent::Ping { .. }))
+                .count() as u64
     }
 
     /// One without settings, which nothing has happened to but pings.
-    pub(crate) fn imported(names: CheckUuids, project: u64, created: i64, imported: Vec<LoggedPing>) -> Self {
+    pub(crate) fn imported(
+        names: CheckUuids,
+        project: u64,
+        created: i64,
+        imported: Vec<LoggedPing>,
+    ) -> Self {
         let rules = FIRST_RULES;
         Self {
             names,
@@ -234,8 +273,15 @@ pub(crate) struct ModelKey {
 impl ModelKey {
     pub(crate) fn of(key: &project::ProjectKey) -> Self {
         let used = key.last_use.map(|used| (hour(used.at.micros()), used.from));
-        let (label, hint) = (key.label.as_str().into(), key.hint.as_ref().into());
-        Self { project: key.project.0, secret: key.secret.clone(), label, hint, used }
+        let label = key.label.as_str().into();
+        let hint = key.hint.as_ref().into();
+        Self {
+            project: key.project.0,
+            secret: key.secret.clone(),
+            label,
+            hint,
+            used,
+        }
     }
 
     /// The first use of an hour counts; one of another hour replaces it.
@@ -276,7 +322,10 @@ impl Model {
             Command::Mail(pings) => {
                 let mut told = BTreeSet::new();
                 for ping in pings {
-                    if self.addressee(&ping.target).is_some_and(|check| told.insert(check)) {
+                    if self
+                        .addressee(&ping.target)
+                        .is_some_and(|check| told.insert(check))
+                    {
                         self.ping(ping, now)?;
                     }
                 }
@@ -306,8 +355,14 @@ impl Model {
             }
             Command::ExpireChecks(ids) | Command::RearmChecks(ids) => {
                 for id in ids {
-                    let Some(check) = self.checks.get_mut(&id.0) else { continue };
-                    if let Command::ExpireChecks(_) = command { check.settle(now) } else { check.resume_after_clock_jump(now) }
+                    let Some(check) = self.checks.get_mut(&id.0) else {
+                        continue;
+                    };
+                    if let Command::ExpireChecks(_) = command {
+                        check.settle(now)
+                    } else {
+                        check.resume_after_clock_jump(now)
+                    }
                 }
                 Ok(ExpectedAnswer::Done)
             }
@@ -315,14 +370,29 @@ impl Model {
             Command::CreateProject(request) => {
                 self.expect_free_name(request.name.as_str())?;
                 let log_limit = u64::from(request.ping_log_limit);
-                let (name, check_limit) = (request.name.as_str().into(), request.check_limit);
-                let project = ModelProject { name, check_limit, log_limit, source: None };
+                let name = request.name.as_str().into();
+                let check_limit = request.check_limit;
+                let project = ModelProject {
+                    name,
+                    check_limit,
+                    log_limit,
+                    source: None,
+                };
                 let id = self.next_number();
                 self.projects.insert(id, project);
                 Ok(ExpectedAnswer::Project(id))
             }
-            Command::UpdateProject { project, name, check_limit, ping_log_limit } => {
-                let mut changed = self.projects.get(&project.0).ok_or(CommandError::NotFound)?.clone();
+            Command::UpdateProject {
+                project,
+                name,
+                check_limit,
+                ping_log_limit,
+            } => {
+                let mut changed = self
+                    .projects
+                    .get(&project.0)
+                    .ok_or(CommandError::NotFound)?
+                    .clone();
                 if let Some(name) = name.as_ref().filter(|name| name.as_str() != changed.name) {
                     self.expect_free_name(name.as_str())?;
                     changed.name = name.as_str().into();
@@ -330,7 +400,11 @@ impl Model {
                 let old_limit = changed.log_limit;
                 changed.check_limit = check_limit.unwrap_or(changed.check_limit);
                 changed.log_limit = ping_log_limit.map_or(old_limit, u64::from);
-                for check in self.checks.values_mut().filter(|check| check.project == project.0) {
+                for check in self
+                    .checks
+                    .values_mut()
+                    .filter(|check| check.project == project.0)
+                {
                     check.drop_oldest_pings(old_limit.min(changed.log_limit));
                 }
                 self.projects.insert(project.0, changed);
@@ -347,9 +421,20 @@ impl Model {
             Command::CreateKey(request) => {
                 let project = request.project.0;
                 self.projects.get(&project).ok_or(CommandError::NotFound)?;
-                let (secret, label, hint) = (request.secret.clone(), request.label.as_str().into(), request.hint.as_ref().into());
+                let secret = request.secret.clone();
+                let label = request.label.as_str().into();
+                let hint = request.hint.as_ref().into();
                 let id = self.next_number();
-                self.keys.insert(id, ModelKey { project, secret, label, hint, used: None });
+                self.keys.insert(
+                    id,
+                    ModelKey {
+                        project,
+                        secret,
+                        label,
+                        hint,
+                        used: None,
+                    },
+                );
                 Ok(ExpectedAnswer::Key(id))
             }
             Command::RecordKeyUses(uses) => {
@@ -369,50 +454,106 @@ impl Model {
             // Nobody asks for it but the writer itself.
             Command::SetInstance(_) => Ok(ExpectedAnswer::Done),
             Command::RenameKey(id, label) => {
-                self.keys.get_mut(&id.0).ok_or(CommandError::NotFound)?.label = label.as_str().into();
+                self.keys
+                    .get_mut(&id.0)
+                    .ok_or(CommandError::NotFound)?
+                    .label = label.as_str().into();
                 Ok(ExpectedAnswer::Key(id.0))
             }
             Command::User(command) => {
                 let projects = self.projects.keys().copied().collect();
-                self.users.apply(command, now, &projects, &mut self.last_number)
+                self.users
+                    .apply(command, now, &projects, &mut self.last_number)
             }
-            Command::RevokeKey(id) => self.keys.remove(&id.0).map(|_| ExpectedAnswer::Done).ok_or(CommandError::NotFound),
+            Command::RevokeKey(id) => self
+                .keys
+                .remove(&id.0)
+                .map(|_| ExpectedAnswer::Done)
+                .ok_or(CommandError::NotFound),
             Command::CreateChannel(request) => {
-                self.projects.get(&request.project.0).ok_or(CommandError::NotFound)?;
-                let (project, uuid, settings) = (request.project.0, request.uuid, request.settings.clone());
-                let channel = ModelChannel { project, uuid, name: request.name.clone(), settings };
+                self.projects
+                    .get(&request.project.0)
+                    .ok_or(CommandError::NotFound)?;
+                let project = request.project.0;
+                let uuid = request.uuid;
+                let settings = request.settings.clone();
+                let channel = ModelChannel {
+                    project,
+                    uuid,
+                    name: request.name.clone(),
+                    settings,
+                };
                 let id = self.next_number();
                 self.channels.insert(id, channel);
                 Ok(ExpectedAnswer::Channel(id))
             }
-            Command::UpdateChannel { channel: id, name, settings, .. } => {
+            Command::UpdateChannel {
+                channel: id,
+                name,
+                settings,
+                ..
+            } => {
                 let channel = self.channels.get_mut(&id.0).ok_or(CommandError::NotFound)?;
                 if let Some(given) = settings {
-                    channel.settings = channel.settings.replace_with(given.pairs()).map_err(CommandError::InvalidSettings)?;
+                    channel.settings = channel
+                        .settings
+                        .replace_with(given.pairs())
+                        .map_err(CommandError::InvalidSettings)?;
                 }
                 if let Some(name) = name {
                     channel.name.clone_from(name);
                 }
                 Ok(ExpectedAnswer::Channel(id.0))
             }
-            Command::EnableChannel(id) | Command::DisableChannel { channel: id, .. } => {
-                self.channels.get(&id.0).map(|_| ExpectedAnswer::Channel(id.0)).ok_or(CommandError::NotFound)
-            }
-            Command::Unsubscribe { channel: id, recipient } => {
+            Command::EnableChannel(id) | Command::DisableChannel { channel: id, .. } => self
+                .channels
+                .get(&id.0)
+                .map(|_| ExpectedAnswer::Channel(id.0))
+                .ok_or(CommandError::NotFound),
+            Command::Unsubscribe {
+                channel: id,
+                recipient,
+            } => {
                 let channel = self.channels.get(&id.0).ok_or(CommandError::NotFound)?;
-                let is_recipient = channel.settings.recipients().any(|other| *other == **recipient);
-                is_recipient.then_some(ExpectedAnswer::Channel(id.0)).ok_or(CommandError::NotFound)
+                let is_recipient = channel
+                    .settings
+                    .recipients()
+                    .any(|other| *other == **recipient);
+                is_recipient
+                    .then_some(ExpectedAnswer::Channel(id.0))
+                    .ok_or(CommandError::NotFound)
             }
-            Command::QueueReminder(channel) | Command::RecordChannelTest(DeliveryReport { channel, .. }) => {
-                self.channels.get(&channel.0).map(|_| ExpectedAnswer::Done).ok_or(CommandError::NotFound)
-            }
-            Command::AssignChannel { channel, checks, assigned } => {
-                let project = self.channels.get(&channel.0).ok_or(CommandError::NotFound)?.project;
+            Command::QueueReminder(channel)
+            | Command::RecordChannelTest(DeliveryReport { channel, .. }) => self
+                .channels
+                .get(&channel.0)
+                .map(|_| ExpectedAnswer::Done)
+                .ok_or(CommandError::NotFound),
+            Command::AssignChannel {
+                channel,
+                checks,
+                assigned,
+            } => {
+                let project = self
+                    .channels
+                    .get(&channel.0)
+                    .ok_or(CommandError::NotFound)?
+                    .project;
                 let mut count = 0;
                 for id in checks {
-                    let Some(check) = self.checks.get_mut(&id.0).filter(|check| check.project == project) else { continue };
+                    let Some(check) = self
+                        .checks
+                        .get_mut(&id.0)
+                        .filter(|check| check.project == project)
+                    else {
+                        continue;
+                    };
                     let channels = &mut check.labels.channels;
-                    if if *assigned { channels.insert(channel.0) } else { channels.remove(&channel.0) } {
+                    if if *assigned {
+                        channels.insert(channel.0)
+                    } else {
+                        channels.remove(&channel.0)
+                    } {
                         check.settle(now);
                         count += 1;
                     }
@@ -427,16 +568,26 @@ impl Model {
             | Command::RetryDelivery { .. }
             | Command::RecordOutage(_)
             | Command::DropFutureOutages => Ok(ExpectedAnswer::Done),
-            Command::SetAlerting { check: id, after, parents } => {
+            Command::SetAlerting {
+                check: id,
+                after,
+                parents,
+            } => {
                 let project = self.check(id.0)?.project;
                 if let Some(parents) = parents {
                     let mut above = BTreeSet::new();
                     let mut next: Vec<_> = parents.ids().iter().map(|parent| parent.0).collect();
-                    if next.iter().any(|parent| self.checks.get(parent).is_none_or(|parent| parent.project != project)) {
+                    if next.iter().any(|parent| {
+                        self.checks
+                            .get(parent)
+                            .is_none_or(|parent| parent.project != project)
+                    }) {
                         return Err(CommandError::InvalidParents(ParentsError::NotFound));
                     }
                     while let Some(parent) = next.pop() {
-                        if let Some(check) = self.checks.get(&parent).filter(|_| above.insert(parent)) {
+                        if let Some(check) =
+                            self.checks.get(&parent).filter(|_| above.insert(parent))
+                        {
                             next.extend(&check.parents);
                         }
                     }
@@ -454,9 +605,17 @@ impl Model {
                 Ok(ExpectedAnswer::Check(id.0))
             }
             Command::CreateWindow(request) => {
-                self.projects.get(&request.project.0).ok_or(CommandError::NotFound)?;
+                self.projects
+                    .get(&request.project.0)
+                    .ok_or(CommandError::NotFound)?;
                 let id = self.next_number();
-                self.windows.insert((request.project.0, id), ModelWindow { tags: request.tags.clone(), times: request.times.clone() });
+                self.windows.insert(
+                    (request.project.0, id),
+                    ModelWindow {
+                        tags: request.tags.clone(),
+                        times: request.times.clone(),
+                    },
+                );
                 Ok(ExpectedAnswer::Done)
             }
             Command::DeleteWindow(project, id) => {
@@ -468,8 +627,15 @@ impl Model {
             }
             Command::DeleteChannel(id) => {
                 let gone = self.channels.remove(&id.0).ok_or(CommandError::NotFound)?;
-                for group in self.channels.values_mut().filter(|group| group.has_member(gone.uuid)) {
-                    group.settings = group.settings.with_retained_members(|member| member != gone.uuid).into_owned();
+                for group in self
+                    .channels
+                    .values_mut()
+                    .filter(|group| group.has_member(gone.uuid))
+                {
+                    group.settings = group
+                        .settings
+                        .with_retained_members(|member| member != gone.uuid)
+                        .into_owned();
                 }
                 for check in self.checks.values_mut() {
                     check.labels.channels.remove(&id.0);
@@ -479,7 +645,8 @@ impl Model {
         }
     }
 
-    /// What the engine does by itself, before anything else: it looks for deadlines, and may bring checks back.
+    /// What the engine does by itself, before anything else: it looks for deadlines, and may bring
+    /// checks back.
     pub(crate) fn look_at_clock(&mut self, now: i64, brings_back: bool) {
         self.users.look(now);
         self.stagings.abandon_idle(now);
@@ -491,16 +658,31 @@ impl Model {
         }
     }
 
-    /// Of a deadline that had passed less than a tick before a look, the engine alone says whether it was noticed. Before the latest look the
-    /// clock may have been set back since another one.
+    /// Of a deadline that had passed less than a tick before a look, the engine alone says whether
+    /// it was noticed. Before the latest look the clock may have been set back since another
+    /// one.
     pub(crate) fn accept_noticed_deadlines(&mut self, state: &State) {
         for check in self.checks.values_mut() {
-            let Some(found) = state.check_by_uuid(check.names.uuid).map(|found| found.state) else { continue };
-            let looks = check.history.iter().enumerate().rev().filter(|(_, (_, event))| matches!(event, HistoryEvent::CheckDeadlines));
+            let Some(found) = state
+                .check_by_uuid(check.names.uuid)
+                .map(|found| found.state)
+            else {
+                continue;
+            };
+            let looks = check
+                .history
+                .iter()
+                .enumerate()
+                .rev()
+                .filter(|(_, (_, event))| matches!(event, HistoryEvent::CheckDeadlines));
             let looks: Vec<_> = looks.map(|(place, _)| place).take(2).collect();
             let variants = (0..1 << looks.len()).map(|noticed| {
                 let mut variant = check.clone();
-                for (_, place) in looks.iter().enumerate().filter(|(bit, _)| noticed >> bit & 1 == 1) {
+                for (_, place) in looks
+                    .iter()
+                    .enumerate()
+                    .filter(|(bit, _)| noticed >> bit & 1 == 1)
+                {
                     variant.history[*place].1 = HistoryEvent::Settle;
                 }
                 variant
@@ -515,10 +697,15 @@ impl Model {
         }
     }
 
-    /// The latest of the newest ping and the last changes of checks, apart from those that lie ahead of a clock that shows `now`.
+    /// The latest of the newest ping and the last changes of checks, apart from those that lie
+    /// ahead of a clock that shows `now`.
     pub(crate) fn latest(&self, now: i64) -> i64 {
         let changes = self.checks.values().map(|check| check.replay().changed);
-        changes.chain([self.newest_ping]).filter(|at| at - now < CLOCK_JUMP).max().unwrap_or_default()
+        changes
+            .chain([self.newest_ping])
+            .filter(|at| at - now < CLOCK_JUMP)
+            .max()
+            .unwrap_or_default()
     }
 
     pub(super) fn next_number(&mut self) -> u64 {
@@ -531,12 +718,22 @@ impl Model {
     }
 
     fn expect_free_name(&self, name: &str) -> Result<(), CommandError> {
-        if self.projects.values().any(|project| project.name == name) { Err(CommandError::ProjectNameTaken) } else { Ok(()) }
+        if self.projects.values().any(|project| project.name == name) {
+            Err(CommandError::ProjectNameTaken)
+        } else {
+            Ok(())
+        }
     }
 
     fn is_full(&self, project: u64, factor: usize) -> bool {
-        let count = self.checks.values().filter(|check| check.project == project).count();
-        self.projects[&project].check_limit.is_some_and(|limit| count >= factor * limit as usize)
+        let count = self
+            .checks
+            .values()
+            .filter(|check| check.project == project)
+            .count();
+        self.projects[&project]
+            .check_limit
+            .is_some_and(|limit| count >= factor * limit as usize)
     }
 
     /// The one check that a mail's ping is for.
@@ -544,11 +741,19 @@ impl Model {
         let is_meant = |check: &ModelCheck| match target {
             PingTarget::Uuid(uuid) => check.names.uuid == *uuid,
             PingTarget::Slug { key, slug, .. } => {
-                let owner = self.keys.values().find(|own| own.secret == KeySecret::Ping(key.clone()));
-                owner.is_some_and(|key| key.project == check.project) && check.labels.slug == slug.as_str()
+                let owner = self
+                    .keys
+                    .values()
+                    .find(|own| own.secret == KeySecret::Ping(key.clone()));
+                owner.is_some_and(|key| key.project == check.project)
+                    && check.labels.slug == slug.as_str()
             }
         };
-        let mut meant = self.checks.iter().filter(|(_, check)| is_meant(check)).map(|(id, _)| *id);
+        let mut meant = self
+            .checks
+            .iter()
+            .filter(|(_, check)| is_meant(check))
+            .map(|(id, _)| *id);
         meant.next().filter(|_| meant.next().is_none())
     }
 
@@ -556,19 +761,40 @@ impl Model {
         let mut used = None;
         let (id, answered) = match &request.target {
             PingTarget::Uuid(uuid) => {
-                let found = self.checks.iter().find(|(_, check)| check.names.uuid == *uuid);
-                (*found.ok_or(CommandError::NotFound)?.0, ExpectedAnswer::Pinged)
+                let found = self
+                    .checks
+                    .iter()
+                    .find(|(_, check)| check.names.uuid == *uuid);
+                (
+                    *found.ok_or(CommandError::NotFound)?.0,
+                    ExpectedAnswer::Pinged,
+                )
             }
             PingTarget::Slug { key, slug, create } => {
-                let owner = self.keys.iter().find(|(_, own)| own.secret == KeySecret::Ping(key.clone()));
-                let (key, project) = owner.map(|(id, key)| (*id, key.project)).ok_or(CommandError::NotFound)?;
+                let owner = self
+                    .keys
+                    .iter()
+                    .find(|(_, own)| own.secret == KeySecret::Ping(key.clone()));
+                let (key, project) = owner
+                    .map(|(id, key)| (*id, key.project))
+                    .ok_or(CommandError::NotFound)?;
                 used = Some(key);
-                let named = |check: &ModelCheck| check.project == project && check.labels.slug == slug.as_str();
-                let found: Vec<_> = self.checks.iter().filter(|(_, check)| named(check)).map(|(id, _)| *id).collect();
+                let named = |check: &ModelCheck| {
+                    check.project == project && check.labels.slug == slug.as_str()
+                };
+                let found: Vec<_> = self
+                    .checks
+                    .iter()
+                    .filter(|(_, check)| named(check))
+                    .map(|(id, _)| *id)
+                    .collect();
                 match (found.as_slice(), create) {
                     ([id], _) => (*id, ExpectedAnswer::Pinged),
                     ([], Some(names)) if !self.is_full(project, 2) => {
-                        let edit = CheckEdit { channels: Some(ChannelSelection::All), ..CheckEdit::default() };
+                        let edit = CheckEdit {
+                            channels: Some(ChannelSelection::All),
+                            ..CheckEdit::default()
+                        };
                         let id = self.insert(project, *names, &edit, now)?;
                         let labels = &mut self.check(id)?.labels;
                         (labels.name, labels.slug) = (slug.as_str().into(), slug.as_str().into());
@@ -580,15 +806,34 @@ impl Model {
             }
         };
         let stored = match &request.signal {
-            PingSignal::Http(_) | PingSignal::Exit(_) => request.body.slice(..request.body.len().min(BODY_LIMIT)),
+            PingSignal::Http(_) | PingSignal::Exit(_) => {
+                request.body.slice(..request.body.len().min(BODY_LIMIT))
+            }
             PingSignal::Email { .. } => request.body.clone(),
         };
-        let PingRequest { signal, origin, rid, .. } = request.clone();
+        let PingRequest {
+            signal,
+            origin,
+            rid,
+            ..
+        } = request.clone();
         let sent = Bytes::clone(&request.body);
-        if let (Some(key), Some(from)) = (used.and_then(|key| self.keys.get_mut(&key)), origin.remote_addr) {
+        if let (Some(key), Some(from)) = (
+            used.and_then(|key| self.keys.get_mut(&key)),
+            origin.remote_addr,
+        ) {
             key.note_use(now, from);
         }
-        self.check(id)?.history.push((now, HistoryEvent::Ping { signal, method: origin.method, rid, sent, stored }));
+        self.check(id)?.history.push((
+            now,
+            HistoryEvent::Ping {
+                signal,
+                method: origin.method,
+                rid,
+                sent,
+                stored,
+            },
+        ));
         self.newest_ping = now;
         Ok(answered)
     }
@@ -601,24 +846,47 @@ impl Model {
             let edit = &request.edit;
             check.project == project
                 && request.unique.iter().all(|field| match field {
-                    UniqueField::Name => edit.name.as_ref().is_some_and(|name| name.as_str() == labels.name),
-                    UniqueField::Slug => edit.slug.as_ref().is_some_and(|slug| slug.as_str() == labels.slug),
-                    UniqueField::Tags => edit.tags.as_ref().is_some_and(|tags| tags.as_str() == labels.tags),
-                    UniqueField::Timeout => edit.timeout.is_some_and(|timeout| timeout.get() == check.timeout),
-                    UniqueField::Grace => edit.grace.is_some_and(|grace| grace.get() == check.rules.grace),
+                    UniqueField::Name => edit
+                        .name
+                        .as_ref()
+                        .is_some_and(|name| name.as_str() == labels.name),
+                    UniqueField::Slug => edit
+                        .slug
+                        .as_ref()
+                        .is_some_and(|slug| slug.as_str() == labels.slug),
+                    UniqueField::Tags => edit
+                        .tags
+                        .as_ref()
+                        .is_some_and(|tags| tags.as_str() == labels.tags),
+                    UniqueField::Timeout => edit
+                        .timeout
+                        .is_some_and(|timeout| timeout.get() == check.timeout),
+                    UniqueField::Grace => edit
+                        .grace
+                        .is_some_and(|grace| grace.get() == check.rules.grace),
                 })
         };
-        let oldest = self.checks.iter().find(|(_, check)| !request.unique.is_empty() && matches(check));
+        let oldest = self
+            .checks
+            .iter()
+            .find(|(_, check)| !request.unique.is_empty() && matches(check));
         if let Some((id, _)) = oldest {
             return self.update(*id, &request.edit, now);
         }
         if self.is_full(project, 1) {
             return Err(CommandError::CheckLimitReached);
         }
-        self.insert(project, request.uuids, &request.edit, now).map(ExpectedAnswer::Created)
+        self.insert(project, request.uuids, &request.edit, now)
+            .map(ExpectedAnswer::Created)
     }
 
-    fn insert(&mut self, project: u64, names: CheckUuids, edit: &CheckEdit, now: i64) -> Result<u64, CommandError> {
+    fn insert(
+        &mut self,
+        project: u64,
+        names: CheckUuids,
+        edit: &CheckEdit,
+        now: i64,
+    ) -> Result<u64, CommandError> {
         let mut check = ModelCheck::imported(names, project, now, Vec::new());
         self.edit(&mut check, edit)?;
         check.first_rules = check.rules;
@@ -630,25 +898,50 @@ impl Model {
     fn update(&mut self, id: u64, edit: &CheckEdit, now: i64) -> ModelResult {
         let mut check = self.check(id)?.clone();
         self.edit(&mut check, edit)?;
-        check.history.push((now, HistoryEvent::NewRules(check.rules)));
+        check
+            .history
+            .push((now, HistoryEvent::NewRules(check.rules)));
         self.checks.insert(id, check);
         Ok(ExpectedAnswer::Check(id))
     }
 
-    pub(super) fn edit(&self, check: &mut ModelCheck, edit: &CheckEdit) -> Result<(), CommandError> {
-        let ModelCheck { labels, rules, project, timeout, .. } = check;
-        let own: Vec<_> = self.channels.iter().filter(|(_, channel)| channel.project == *project).collect();
+    pub(super) fn edit(
+        &self,
+        check: &mut ModelCheck,
+        edit: &CheckEdit,
+    ) -> Result<(), CommandError> {
+        let ModelCheck {
+            labels,
+            rules,
+            project,
+            timeout,
+            ..
+        } = check;
+        let own: Vec<_> = self
+            .channels
+            .iter()
+            .filter(|(_, channel)| channel.project == *project)
+            .collect();
         match &edit.channels {
             None => {}
-            Some(ChannelSelection::All) => labels.channels = own.iter().map(|(id, _)| **id).collect(),
+            Some(ChannelSelection::All) => {
+                labels.channels = own.iter().map(|(id, _)| **id).collect()
+            }
             Some(ChannelSelection::Listed(items)) => {
                 let mut chosen = BTreeSet::new();
                 for item in items {
                     if item.is_empty() {
                         return Err(CommandError::EmptyChannel);
                     }
-                    let names = |channel: &ModelChannel| channel.name.as_str() == &**item || channel.uuid.to_string() == **item;
-                    match own.iter().filter(|(_, channel)| names(channel)).collect::<Vec<_>>().as_slice() {
+                    let names = |channel: &ModelChannel| {
+                        channel.name.as_str() == &**item || channel.uuid.to_string() == **item
+                    };
+                    match own
+                        .iter()
+                        .filter(|(_, channel)| names(channel))
+                        .collect::<Vec<_>>()
+                        .as_slice()
+                    {
                         [] => return Err(CommandError::InvalidChannel(item.clone())),
                         [(id, _)] => chosen.insert(**id),
                         _ => return Err(CommandError::AmbiguousChannel(item.clone())),
@@ -658,10 +951,22 @@ impl Model {
             }
         }
         let texts = [
-            (edit.name.as_ref().map(|name| name.as_str()), &mut labels.name),
-            (edit.slug.as_ref().map(|slug| slug.as_str()), &mut labels.slug),
-            (edit.tags.as_ref().map(|tags| tags.as_str()), &mut labels.tags),
-            (edit.desc.as_ref().map(Description::as_str), &mut labels.desc),
+            (
+                edit.name.as_ref().map(|name| name.as_str()),
+                &mut labels.name,
+            ),
+            (
+                edit.slug.as_ref().map(|slug| slug.as_str()),
+                &mut labels.slug,
+            ),
+            (
+                edit.tags.as_ref().map(|tags| tags.as_str()),
+                &mut labels.tags,
+            ),
+            (
+                edit.desc.as_ref().map(Description::as_str),
+                &mut labels.desc,
+            ),
         ];
         for (new, old) in texts {
             if let Some(new) = new {

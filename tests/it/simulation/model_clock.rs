@@ -24,21 +24,32 @@ pub(crate) struct ModelClock {
 impl ModelClock {
     /// Nothing has happened before this time.
     pub(crate) fn new(beginning: i64) -> Self {
-        Self { stamp: beginning, pruned_at: beginning, ..Self::default() }
+        Self {
+            stamp: beginning,
+            pruned_at: beginning,
+            ..Self::default()
+        }
     }
 
     /// The engine was opened; the newest ping in the file is one of these.
     pub(crate) fn open(&mut self, clock: i64, uptime: i64, newest: impl Iterator<Item = i64>) {
         (self.offset, self.steady_from, self.brought_back) = (clock - uptime, uptime, false);
-        self.went_on = newest.into_iter().any(|newest| clock - newest < HOUR && newest - clock < CLOCK_JUMP);
+        self.went_on = newest
+            .into_iter()
+            .any(|newest| clock - newest < HOUR && newest - clock < CLOCK_JUMP);
     }
 
     /// The time at which a command would be stamped.
     pub(crate) fn now(&self, clock: i64) -> i64 {
-        if self.stamp - clock < CLOCK_JUMP { self.stamp.max(clock) } else { clock }
+        if self.stamp - clock < CLOCK_JUMP {
+            self.stamp.max(clock)
+        } else {
+            clock
+        }
     }
 
-    /// The engine looks at the clock, which it does in each step of its writer; whether it brings checks back in this one.
+    /// The engine looks at the clock, which it does in each step of its writer; whether it brings
+    /// checks back in this one.
     pub(crate) fn look_at_clock(&mut self, clock: i64, uptime: i64) -> bool {
         self.stamp = self.now(clock);
         if (clock - uptime - self.offset).abs() >= CLOCK_JUMP {

@@ -1,5 +1,5 @@
-//! What the history of a check comes to, told from its first event every time it is asked for: no state is carried from one question to
-//! the next, and no code is shared with the engine.
+//! What the history of a check comes to, told from its first event every time it is asked for: no
+//! state is carried from one question to the next, and no code is shared with the engine.
 
 use std::num::NonZeroU8;
 
@@ -92,7 +92,12 @@ pub(crate) struct ReplayedCheck {
 }
 
 impl ReplayedCheck {
-    pub(crate) fn replay(created: i64, rules: ModelRules, imported: &[LoggedPing], history: &[(i64, HistoryEvent)]) -> Self {
+    pub(crate) fn replay(
+        created: i64,
+        rules: ModelRules,
+        imported: &[LoggedPing],
+        history: &[(i64, HistoryEvent)],
+    ) -> Self {
         let mut story = Self {
             rules,
             status: Status::New,
@@ -105,10 +110,15 @@ impl ReplayedCheck {
             changed: created,
         };
         for (at, event) in history {
-            story.wait_until(if matches!(event, HistoryEvent::CheckDeadlines) { at / TICK * TICK } else { *at });
+            story.wait_until(if matches!(event, HistoryEvent::CheckDeadlines) {
+                at / TICK * TICK
+            } else {
+                *at
+            });
             story.apply(event, *at);
             if let HistoryEvent::NewRules(_) | HistoryEvent::Ping { .. } = event {
-                let edited = matches!(event, HistoryEvent::NewRules(_)).then_some(FlipCause::SettingsChanged);
+                let edited = matches!(event, HistoryEvent::NewRules(_))
+                    .then_some(FlipCause::SettingsChanged);
                 // A change that lies ahead is of another clock.
                 let not_before = Some(story.changed).filter(|changed| changed <= at);
                 story.go_down_if_due(*at, edited, not_before);
@@ -129,10 +139,20 @@ impl ReplayedCheck {
 
     fn go_down_if_due(&mut self, now: i64, cause: Option<FlipCause>, not_before: Option<i64>) {
         if let Some(deadline) = self.deadline().filter(|deadline| *deadline <= now) {
-            let is_run = self.run.is_some_and(|(start, _)| self.grace_start().is_none_or(|expected| start < expected));
-            let cause = cause.unwrap_or(if is_run { FlipCause::Overrun } else { FlipCause::Late });
+            let is_run = self.run.is_some_and(|(start, _)| {
+                self.grace_start().is_none_or(|expected| start < expected)
+            });
+            let cause = cause.unwrap_or(if is_run {
+                FlipCause::Overrun
+            } else {
+                FlipCause::Late
+            });
             self.outcomes.push(RunOutcome::Missed);
-            self.change_status(Status::Down, not_before.map_or(deadline, |at| deadline.max(at)), cause);
+            self.change_status(
+                Status::Down,
+                not_before.map_or(deadline, |at| deadline.max(at)),
+                cause,
+            );
         }
     }
 
@@ -152,13 +172,33 @@ impl ReplayedCheck {
             HistoryEvent::ResumeAfterClockJump => {
                 let ahead = |at: &i64| at - now >= CLOCK_JUMP;
                 self.last_ping = self.last_ping.map(|at| if ahead(&at) { now } else { at });
-                self.run = self.run.map(|(start, rid)| (if ahead(&start) { now } else { start }, rid));
+                self.run = self
+                    .run
+                    .map(|(start, rid)| (if ahead(&start) { now } else { start }, rid));
             }
-            HistoryEvent::Ping { signal, method, rid, sent, stored } => {
+            HistoryEvent::Ping {
+                signal,
+                method,
+                rid,
+                sent,
+                stored,
+            } => {
                 let (kind, cause) = self.classify(signal, *method, sent);
-                let exit = if let PingSignal::Exit(status) = signal { Some(*status) } else { None };
+                let exit = if let PingSignal::Exit(status) = signal {
+                    Some(*status)
+                } else {
+                    None
+                };
                 let n = self.log.len() as u64 + 1;
-                self.log.push(LoggedPing { n, at: now, kind, method: *method, rid: *rid, exit, body: stored.clone() });
+                self.log.push(LoggedPing {
+                    n,
+                    at: now,
+                    kind,
+                    method: *method,
+                    rid: *rid,
+                    exit,
+                    body: stored.clone(),
+                });
                 match kind {
                     PingKind::Start => self.run = Some((now, *rid)),
                     PingKind::Success | PingKind::Fail => self.finish(kind, cause, *rid, now),
@@ -173,36 +213,66 @@ impl ReplayedCheck {
         let run = self.run;
         let (duration, goes_on) = match (run, rid, kind) {
             (None, _, _) => (None, false),
-            (Some((start, started_by)), rid, _) if started_by == rid => (Some(now - start).filter(|_| start <= now), false),
+            (Some((start, started_by)), rid, _) if started_by == rid => {
+                (Some(now - start).filter(|_| start <= now), false)
+            }
             (Some(_), Some(_), PingKind::Success) => (None, true),
             (Some(_), _, _) => (None, false),
         };
         self.last_duration = duration;
         self.run = run.filter(|_| goes_on);
-        let (to, outcome) = if kind == PingKind::Success { (Status::Up, RunOutcome::Success) } else { (Status::Down, RunOutcome::Fail) };
+        let (to, outcome) = if kind == PingKind::Success {
+            (Status::Up, RunOutcome::Success)
+        } else {
+            (Status::Down, RunOutcome::Fail)
+        };
         self.outcomes.push(outcome);
         self.change_status(to, now, cause);
     }
 
     /// What a signal means, and what a flip that it makes is caused by.
-    fn classify(&self, signal: &PingSignal, method: PingMethod, sent: &Bytes) -> (PingKind, FlipCause) {
+    fn classify(
+        &self,
+        signal: &PingSignal,
+        method: PingMethod,
+        sent: &Bytes,
+    ) -> (PingKind, FlipCause) {
         let rules = &self.rules;
         let ignored = (PingKind::Ignored, FlipCause::Unknown);
         if self.status == Status::Paused && rules.manual_resume {
             return ignored;
         }
         match signal {
-            PingSignal::Http(_) | PingSignal::Exit(_) if rules.post_only && method != PingMethod::Post => ignored,
+            PingSignal::Http(_) | PingSignal::Exit(_)
+                if rules.post_only && method != PingMethod::Post =>
+            {
+                ignored
+            }
             PingSignal::Http(_) | PingSignal::Exit(_) if rules.filter_http_body => {
                 self.classify_by_keywords(&String::from_utf8_lossy(&sent[..sent.len().min(10_000)]))
             }
-            PingSignal::Http(kind) => (*kind, if *kind == PingKind::Fail { FlipCause::Fail } else { FlipCause::Success }),
+            PingSignal::Http(kind) => (
+                *kind,
+                if *kind == PingKind::Fail {
+                    FlipCause::Fail
+                } else {
+                    FlipCause::Success
+                },
+            ),
             PingSignal::Exit(status) => NonZeroU8::new(*status)
-                .map_or((PingKind::Success, FlipCause::Success), |status| (PingKind::Fail, FlipCause::ExitStatus(status))),
-            PingSignal::Email { .. } if !rules.filter_subject && !rules.filter_body => (PingKind::Success, FlipCause::Success),
+                .map_or((PingKind::Success, FlipCause::Success), |status| {
+                    (PingKind::Fail, FlipCause::ExitStatus(status))
+                }),
+            PingSignal::Email { .. } if !rules.filter_subject && !rules.filter_body => {
+                (PingKind::Success, FlipCause::Success)
+            }
             PingSignal::Email { subject, text, .. } => {
                 let searched = [(rules.filter_subject, subject), (rules.filter_body, text)];
-                let searched: Vec<_> = searched.iter().filter(|(on, _)| *on).map(|(_, text)| text.as_ref()).collect();
+                let searched: Vec<_> = searched
+                    .iter()
+                    .filter(|(on, _)| *on)
+                    .map(|(_, text)| text.as_ref())
+                    .collect();
                 self.classify_by_keywords(&searched.join("\n"))
             }
         }
@@ -214,9 +284,14 @@ impl ReplayedCheck {
             ("OK", PingKind::Success, FlipCause::Success),
             ("GO", PingKind::Start, FlipCause::Unknown),
         ];
-        let found = words.into_iter().find(|(word, ..)| self.rules.keywords && text.contains(word));
-        let without =
-            if self.rules.default_fail { (PingKind::Fail, FlipCause::NoKeyword) } else { (PingKind::Ignored, FlipCause::Unknown) };
+        let found = words
+            .into_iter()
+            .find(|(word, ..)| self.rules.keywords && text.contains(word));
+        let without = if self.rules.default_fail {
+            (PingKind::Fail, FlipCause::NoKeyword)
+        } else {
+            (PingKind::Ignored, FlipCause::Unknown)
+        };
         found.map_or(without, |(_, kind, cause)| (kind, cause))
     }
 
@@ -236,7 +311,11 @@ impl ReplayedCheck {
             ModelPeriod::EveryFiveMinutes => Some((last_ping / (300 * SECOND) + 1) * 300 * SECOND),
             ModelPeriod::AtThree => {
                 let three = last_ping / day * day + 3 * 3600 * SECOND;
-                Some(if three > last_ping { three } else { three + day })
+                Some(if three > last_ping {
+                    three
+                } else {
+                    three + day
+                })
             }
             ModelPeriod::Ended => None,
         }
@@ -245,11 +324,16 @@ impl ReplayedCheck {
     /// What is waited for: the expected ping, or the end of the run counted from its start.
     pub(crate) fn next_ping(&self) -> Option<i64> {
         let start = self.run.map(|(start, _)| start);
-        [self.grace_start(), start].into_iter().flatten().min().filter(|_| self.status != Status::Down)
+        [self.grace_start(), start]
+            .into_iter()
+            .flatten()
+            .min()
+            .filter(|_| self.status != Status::Down)
     }
 
     pub(crate) fn deadline(&self) -> Option<i64> {
-        self.next_ping().map(|from| from + self.rules.grace * SECOND)
+        self.next_ping()
+            .map(|from| from + self.rules.grace * SECOND)
     }
 
     pub(crate) fn shown(&self, now: i64) -> VisibleStatus {

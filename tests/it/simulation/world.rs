@@ -1,4 +1,5 @@
-//! A world with a clock, a disk and an engine in it, to which everything happens that can happen; beside it the model of what it is to be.
+//! A world with a clock, a disk and an engine in it, to which everything happens that can happen;
+//! beside it the model of what it is to be.
 
 use std::sync::Arc;
 
@@ -49,11 +50,13 @@ pub(crate) struct SimulationCounts {
     /// Batches of which no answer said whether they are there, and how many were not.
     pub(crate) in_doubt: u32,
     pub(crate) missing: u32,
-    /// Restarts that found a checkpoint, a log with its old end swept away, and entries that the sweep had kept.
+    /// Restarts that found a checkpoint, a log with its old end swept away, and entries that the
+    /// sweep had kept.
     pub(crate) checkpoints: u32,
     pub(crate) swept: u32,
     pub(crate) kept_entries: u32,
-    /// Commands that took several commits, and those of them that a failure or a power cut ended after the first.
+    /// Commands that took several commits, and those of them that a failure or a power cut ended
+    /// after the first.
     pub(crate) multi_commit: u32,
     pub(crate) interrupted: u32,
     /// Flips that a channel was to be told of.
@@ -121,7 +124,10 @@ struct CommandBatch {
     commands: Vec<Command>,
     /// Commits that they may take.
     max_commits: usize,
-    answers: Vec<(Result<ExpectedAnswer, CommandError>, Option<model::ModelCheck>)>,
+    answers: Vec<(
+        Result<ExpectedAnswer, CommandError>,
+        Option<model::ModelCheck>,
+    )>,
     /// What is there before them.
     model_before: Model,
     model_after: Model,
@@ -129,11 +135,17 @@ struct CommandBatch {
 
 impl CommandBatch {
     fn add(&mut self, command: Command) {
-        let mut deleted = if let Command::DeleteCheck(id) = &command { self.model_after.checks.get(&id.0).cloned() } else { None };
+        let mut deleted = if let Command::DeleteCheck(id) = &command {
+            self.model_after.checks.get(&id.0).cloned()
+        } else {
+            None
+        };
         deleted.iter_mut().for_each(|check| check.settle(self.now));
         let answer = self.model_after.apply(&command, self.now);
         let check = match &answer {
-            Ok(ExpectedAnswer::Check(id) | ExpectedAnswer::Created(id)) => self.model_after.checks.get(id).cloned().or(deleted),
+            Ok(ExpectedAnswer::Check(id) | ExpectedAnswer::Created(id)) => {
+                self.model_after.checks.get(id).cloned().or(deleted)
+            }
             _ => None,
         };
         self.commands.push(command);
@@ -145,7 +157,9 @@ impl SimulatedWorld {
     pub(crate) fn new(seed: u64, disk: Disk) -> Result<Self, String> {
         let dice = SeededRng::seeded(seed);
         let clock = ManualClock::at(Timestamp::from_secs(BEGINNING));
-        let (model, in_doubt, tally) = (Model::default(), None, SimulationCounts::default());
+        let model = Model::default();
+        let in_doubt = None;
+        let tally = SimulationCounts::default();
         let thresholds = HousekeepingLimits {
             slice_rows: dice.pick(&[1, 4, 64]),
             min_tail: dice.pick(&[3, 20, 100]),
@@ -159,7 +173,9 @@ impl SimulatedWorld {
             chunk_bytes: dice.pick(&[700, 2000, 10_000]),
             ..HousekeepingLimits::default()
         };
-        let (engine, followed, steps) = (None, DeliveryTracker::default(), ModelClock::new(BEGINNING * SECOND));
+        let engine = None;
+        let followed = DeliveryTracker::default();
+        let steps = ModelClock::new(BEGINNING * SECOND);
         let latest = BEGINNING * SECOND;
         let mut world = Self {
             dice,
@@ -177,7 +193,9 @@ impl SimulatedWorld {
         };
         world.open()?;
         let mut plan = world.empty_batch();
-        commands::create_witness(&world.dice).into_iter().for_each(|command| plan.add(command));
+        commands::create_witness(&world.dice)
+            .into_iter()
+            .for_each(|command| plan.add(command));
         world.carry_out(plan)?;
         Ok(world)
     }
@@ -211,12 +229,21 @@ impl SimulatedWorld {
         for _ in 0..6 {
             self.clock.advance_secs(3 * 365 * DAY as i64);
             for _ in 0..3 {
-                same!(self.engine().1.step(false), Ok(true), "a step in a quiet time");
+                same!(
+                    self.engine().1.step(false),
+                    Ok(true),
+                    "a step in a quiet time"
+                );
             }
         }
         self.engine().0.with_state(|state| {
-            let down = state.checks().filter(|check| check.state.status == Status::Down);
-            let untold: Vec<_> = down.filter(|check| !is_downtime_known(state, check)).map(|check| (check.id, check.state)).collect();
+            let down = state
+                .checks()
+                .filter(|check| check.state.status == Status::Down);
+            let untold: Vec<_> = down
+                .filter(|check| !is_downtime_known(state, check))
+                .map(|check| (check.id, check.state))
+                .collect();
             same!(untold, [], "checks that are down and not told");
             Ok::<(), String>(())
         })?;
@@ -239,7 +266,10 @@ impl SimulatedWorld {
 
     /// Lets those who send do something, and sometimes the power go meanwhile.
     fn simulate_sending(&mut self) -> WorldResult {
-        let commands = self.deliveries.commands(&self.dice, &self.engine.as_ref().expect("the engine is open").0);
+        let commands = self.deliveries.commands(
+            &self.dice,
+            &self.engine.as_ref().expect("the engine is open").0,
+        );
         let fails = self.dice.chance(15);
         if fails {
             self.disk.lose_power_after(self.dice.below(16) as u32);
@@ -258,7 +288,8 @@ impl SimulatedWorld {
     }
 
     fn note_flips(&mut self, sure: bool) -> WorldResult {
-        self.deliveries.track_flips(&self.engine.as_ref().expect("the engine is open").0, sure)
+        self.deliveries
+            .track_flips(&self.engine.as_ref().expect("the engine is open").0, sure)
     }
 
     fn engine(&mut self) -> &mut (Handle, Writer) {
@@ -280,7 +311,8 @@ impl SimulatedWorld {
 
     /// See [`Steps::look_at_clock`].
     fn look_at_clock(&mut self) -> bool {
-        self.model_clock.look_at_clock(self.clock_micros(), self.uptime_micros())
+        self.model_clock
+            .look_at_clock(self.clock_micros(), self.uptime_micros())
     }
 
     /// Moves the clock, mostly forward, while time passes or not; whether it was set back.
@@ -299,8 +331,12 @@ impl SimulatedWorld {
             // A deadline, to the microsecond or about so.
             _ => {
                 let stories = self.model.checks.values().map(model::ModelCheck::replay);
-                let deadlines: Vec<_> = stories.filter_map(|story| story.deadline()).chain([self.clock_micros()]).collect();
-                dice.pick(&deadlines) - self.clock_micros() + dice.pick(&[-1, 0, 0, 1, 1000, 70_000])
+                let deadlines: Vec<_> = stories
+                    .filter_map(|story| story.deadline())
+                    .chain([self.clock_micros()])
+                    .collect();
+                dice.pick(&deadlines) - self.clock_micros()
+                    + dice.pick(&[-1, 0, 0, 1, 1000, 70_000])
             }
         };
         let now = self.clock_micros() + micros;
@@ -316,22 +352,33 @@ impl SimulatedWorld {
     fn open(&mut self) -> WorldResult {
         let random = Random::seeded(self.dice.below(u64::MAX));
         let opened = engine::open(self.disk.medium(), &self.clock, |config| {
-            (config.random, config.ping_body_limit, config.housekeeping) = (random, BODY_LIMIT, self.thresholds);
+            (config.random, config.ping_body_limit, config.housekeeping) =
+                (random, BODY_LIMIT, self.thresholds);
         });
-        self.engine = Some(opened.map_err(|error| format!("the database cannot be opened: {error}"))?);
+        self.engine =
+            Some(opened.map_err(|error| format!("the database cannot be opened: {error}"))?);
         self.forget_imports();
-        let newest = self.in_doubt.iter().chain([&self.model]).map(|model| model.newest_ping);
-        self.model_clock.open(self.clock_micros(), self.uptime_micros(), newest);
+        let newest = self
+            .in_doubt
+            .iter()
+            .chain([&self.model])
+            .map(|model| model.newest_ping);
+        self.model_clock
+            .open(self.clock_micros(), self.uptime_micros(), newest);
         Ok(())
     }
 
     /// What is in memory alone does not outlive it.
     fn forget_imports(&mut self) {
-        self.in_doubt.iter_mut().chain([&mut self.model]).for_each(|model| model.stagings = ModelImports::default());
+        self.in_doubt
+            .iter_mut()
+            .chain([&mut self.model])
+            .for_each(|model| model.stagings = ModelImports::default());
     }
 
     fn empty_batch(&mut self) -> CommandBatch {
-        let (brings_back, mut looked) = (self.look_at_clock(), self.model.clone());
+        let brings_back = self.look_at_clock();
+        let mut looked = self.model.clone();
         looked.look_at_clock(self.model_clock.stamp, brings_back);
         CommandBatch {
             now: self.model_clock.stamp,
@@ -362,7 +409,8 @@ impl SimulatedWorld {
             if pieces == 1 {
                 plan.add(command);
             } else if plan.commands.is_empty() {
-                // Those that come with a large command are carried out before it: it has a plan of its own.
+                // Those that come with a large command are carried out before it: it has a plan of
+                // its own.
                 plan.max_commits = pieces;
                 plan.add(command);
                 return plan;
@@ -374,17 +422,25 @@ impl SimulatedWorld {
         plan
     }
 
-    /// Submits commands together, and returns their answers; none at all when the disk does not take what they come to.
-    fn submit_commands(&mut self, commands: &[Command]) -> Result<Vec<Result<CommandOutcome, CommandError>>, String> {
+    /// Submits commands together, and returns their answers; none at all when the disk does not
+    /// take what they come to.
+    fn submit_commands(
+        &mut self,
+        commands: &[Command],
+    ) -> Result<Vec<Result<CommandOutcome, CommandError>>, String> {
         self.tally.batches += 1;
         self.tally.commands += commands.len() as u32;
         let (handle, writer) = self.engine();
-        let replies: Vec<_> = commands.iter().map(|command| handle.submit(command.clone())).collect();
+        let replies: Vec<_> = commands
+            .iter()
+            .map(|command| handle.submit(command.clone()))
+            .collect();
         same!(writer.step(false), Ok(true), "a step of the writer");
         let mut answers = Vec::new();
         let mut steps = 1;
         for (reply, command) in replies.into_iter().zip(commands) {
-            let mut reply = reply.map_err(|unavailable| format!("{command:?} was not taken: {unavailable:?}"))?;
+            let mut reply = reply
+                .map_err(|unavailable| format!("{command:?} was not taken: {unavailable:?}"))?;
             let mut found = reply.try_recv();
             while found == Err(TryRecvError::Empty) && steps < 50 {
                 // The next piece of what is written ahead of it.
@@ -392,10 +448,14 @@ impl SimulatedWorld {
                 steps += 1;
                 found = reply.try_recv();
             }
-            match found.map_err(|error| format!("{command:?} was left without an answer: {error}"))? {
+            match found
+                .map_err(|error| format!("{command:?} was left without an answer: {error}"))?
+            {
                 Ok(answer) => answers.push(answer),
                 Err(Unavailable::StorageFailed) => {}
-                Err(unavailable) => return Err(format!("{command:?} was not carried out: {unavailable:?}")),
+                Err(unavailable) => {
+                    return Err(format!("{command:?} was not carried out: {unavailable:?}"));
+                }
             }
         }
         if !answers.is_empty() {
@@ -409,10 +469,24 @@ impl SimulatedWorld {
     /// Submits what is planned; whether it was carried out, and was what the model says.
     fn submit_batch(&mut self, plan: &CommandBatch) -> Result<bool, String> {
         let answers = self.submit_commands(&plan.commands)?;
-        for ((answer, (expected, check)), command) in answers.iter().zip(&plan.answers).zip(&plan.commands) {
-            same!(answer.as_ref().map(ExpectedAnswer::from).map_err(CommandError::clone), *expected, "answer to {command:?}");
-            if let (Ok(CommandOutcome::Check(found) | CommandOutcome::CheckCreated(found)), Some(expected)) = (answer, check) {
-                verify::check(found, expected, plan.now).map_err(|difference| format!("answer to {command:?}: {difference}"))?;
+        for ((answer, (expected, check)), command) in
+            answers.iter().zip(&plan.answers).zip(&plan.commands)
+        {
+            same!(
+                answer
+                    .as_ref()
+                    .map(ExpectedAnswer::from)
+                    .map_err(CommandError::clone),
+                *expected,
+                "answer to {command:?}"
+            );
+            if let (
+                Ok(CommandOutcome::Check(found) | CommandOutcome::CheckCreated(found)),
+                Some(expected),
+            ) = (answer, check)
+            {
+                verify::check(found, expected, plan.now)
+                    .map_err(|difference| format!("answer to {command:?}: {difference}"))?;
             }
         }
         if answers.is_empty() {
@@ -427,28 +501,46 @@ impl SimulatedWorld {
     }
 
     fn carry_out(&mut self, plan: CommandBatch) -> WorldResult {
-        same!(self.submit_batch(&plan)?, true, "whether a sound disk takes what is written");
+        same!(
+            self.submit_batch(&plan)?,
+            true,
+            "whether a sound disk takes what is written"
+        );
         // Who is told of a flip depends on channels and on what a check is assigned to.
-        let sure =
-            plan.commands.iter().all(|command| matches!(command, Command::Ping(_) | Command::PauseCheck(_) | Command::ResumeCheck(_)));
+        let sure = plan.commands.iter().all(|command| {
+            matches!(
+                command,
+                Command::Ping(_) | Command::PauseCheck(_) | Command::ResumeCheck(_)
+            )
+        });
         self.model = plan.model_after;
         self.note_flips(sure)
     }
 
     fn idle(&mut self) -> WorldResult {
         let brings_back = self.look_at_clock();
-        self.model.look_at_clock(self.model_clock.stamp, brings_back);
+        self.model
+            .look_at_clock(self.model_clock.stamp, brings_back);
         for _ in 0..2 {
-            same!(self.engine().1.step(false), Ok(true), "an idle step of the writer");
+            same!(
+                self.engine().1.step(false),
+                Ok(true),
+                "an idle step of the writer"
+            );
         }
         Ok(())
     }
 
     /// Compares everything.
     fn verify(&mut self) -> WorldResult {
-        let (now, pruned_at) = (self.now(), self.model_clock.pruned_at);
+        let now = self.now();
+        let pruned_at = self.model_clock.pruned_at;
         let (handle, writer) = self.engine.as_ref().expect("the engine is open");
-        same!(writer.covers_all_deadlines(), true, "whether every deadline is in the wheel");
+        same!(
+            writer.covers_all_deadlines(),
+            true,
+            "whether every deadline is in the wheel"
+        );
         same!(handle.is_writable(), true, "whether the engine can write");
         handle.with_state(|state| self.model.accept_noticed_deadlines(state));
         verify::everything(&self.model, handle, now, pruned_at)?;
@@ -458,31 +550,60 @@ impl SimulatedWorld {
         self.deliveries.verify(handle, pruned_at)
     }
 
-    /// Finds out by a ping what time it is for the engine, by a key which number comes next, and so whether what is in doubt is there. An
-    /// engine that was `opened` may have forgotten the time of what left no trace.
+    /// Finds out by a ping what time it is for the engine, by a key which number comes next, and so
+    /// whether what is in doubt is there. An engine that was `opened` may have forgotten the
+    /// time of what left no trace.
     fn resolve_doubt(&mut self, opened: bool) -> WorldResult {
         let brings_back = self.look_at_clock();
         let secret = KeySecret::ReadOnly(KeyHash(self.dice.random().bytes()));
-        let key = NewKey { project: ProjectId(1), secret, label: KeyLabel::default(), hint: "".into() };
-        let commands = [commands::witness_ping(&self.model), Command::CreateKey(Box::new(key))];
+        let key = NewKey {
+            project: ProjectId(1),
+            secret,
+            label: KeyLabel::default(),
+            hint: "".into(),
+        };
+        let commands = [
+            commands::witness_ping(&self.model),
+            Command::CreateKey(Box::new(key)),
+        ];
         let answers: Vec<_> = self
             .submit_commands(&commands)?
             .iter()
-            .map(|answer| answer.as_ref().map(ExpectedAnswer::from).map_err(CommandError::clone))
+            .map(|answer| {
+                answer
+                    .as_ref()
+                    .map(ExpectedAnswer::from)
+                    .map_err(CommandError::clone)
+            })
             .collect();
         let uuid = self.model.checks[&commands::WITNESS_CHECK].names.uuid;
         let handle = &self.engine().0;
         let check = handle.with_state(|state| state.check_by_uuid(uuid).cloned());
-        let pings = check.as_ref().map(|check| handle.pings(check)).transpose().map_err(|error| error.to_string())?;
-        let stamp = pings.iter().flatten().next().ok_or("the ping just logged is not listed")?.at.micros();
+        let pings = check
+            .as_ref()
+            .map(|check| handle.pings(check))
+            .transpose()
+            .map_err(|error| error.to_string())?;
+        let stamp = pings
+            .iter()
+            .flatten()
+            .next()
+            .ok_or("the ping just logged is not listed")?
+            .at
+            .micros();
         let clock = self.clock_micros();
         if !opened {
-            same!(stamp, self.model_clock.stamp, "the time of a command at {clock}");
+            same!(
+                stamp,
+                self.model_clock.stamp,
+                "the time of a command at {clock}"
+            );
         } else if stamp < clock || stamp - clock >= CLOCK_JUMP {
             return Err(format!("a command is stamped {stamp} at {clock}"));
         }
         self.model_clock.stamp = stamp;
-        let (in_doubt, before) = (self.in_doubt.take(), self.model.clone());
+        let in_doubt = self.in_doubt.take();
+        let before = self.model.clone();
         self.tally.in_doubt += u32::from(in_doubt.is_some());
         let mut differences = Vec::new();
         for model in in_doubt.into_iter().chain([before]) {
@@ -508,10 +629,17 @@ impl SimulatedWorld {
         let earlier = model.latest(self.clock_micros());
         self.model = model;
         if opened && self.model_clock.stamp < earlier {
-            return Err(format!("a command is stamped {}, earlier than {earlier}", self.model_clock.stamp));
+            return Err(format!(
+                "a command is stamped {}, earlier than {earlier}",
+                self.model_clock.stamp
+            ));
         }
-        self.model.look_at_clock(self.model_clock.stamp, brings_back);
-        let expected: Vec<_> = commands.iter().map(|command| self.model.apply(command, self.model_clock.stamp)).collect();
+        self.model
+            .look_at_clock(self.model_clock.stamp, brings_back);
+        let expected: Vec<_> = commands
+            .iter()
+            .map(|command| self.model.apply(command, self.model_clock.stamp))
+            .collect();
         same!(answers, expected.as_slice(), "answers to {commands:?}");
         self.verify()
     }
@@ -520,7 +648,11 @@ impl SimulatedWorld {
         self.tally.clean_stops += 1;
         let (handle, mut writer) = self.engine.take().expect("the engine is open");
         handle.close();
-        same!(handle.submit(commands::witness_ping(&self.model)).err(), Some(Unavailable::Stopping), "a command to one who stops");
+        same!(
+            handle.submit(commands::witness_ping(&self.model)).err(),
+            Some(Unavailable::Stopping),
+            "a command to one who stops"
+        );
         let mut steps = 0;
         while writer.step(false).map_err(|ended| format!("{ended:?}"))? {
             steps += 1;
@@ -535,9 +667,15 @@ impl SimulatedWorld {
         let left = || {
             let snapshot = store.snapshot()?;
             let checkpoint = Arrival(snapshot.meta_value(MetaKey::CheckpointArrival)?);
-            Ok((checkpoint, snapshot.pings_after(checkpoint)?.count(), snapshot.log_len()?, snapshot.kept_len()?))
+            Ok((
+                checkpoint,
+                snapshot.pings_after(checkpoint)?.count(),
+                snapshot.log_len()?,
+                snapshot.kept_len()?,
+            ))
         };
-        let (checkpoint, tail, log_len, kept_len) = left().map_err(|error: StoreError| error.to_string())?;
+        let (checkpoint, tail, log_len, kept_len) =
+            left().map_err(|error: StoreError| error.to_string())?;
         same!(tail, 0, "pings beyond the checkpoint of a clean stop");
         self.tally.checkpoints += u32::from(checkpoint.0 > 0);
         self.tally.swept += u32::from(log_len < checkpoint.0);
@@ -545,7 +683,11 @@ impl SimulatedWorld {
         drop(store);
         self.move_clock();
         self.open()?;
-        same!(verify::RestartSnapshot::of(&self.engine().0), kept, "what a start after a clean stop finds");
+        same!(
+            verify::RestartSnapshot::of(&self.engine().0),
+            kept,
+            "what a start after a clean stop finds"
+        );
         self.resolve_doubt(true)
     }
 
@@ -553,12 +695,19 @@ impl SimulatedWorld {
     fn fail_for_a_while(&mut self) -> WorldResult {
         let operation = self.dice.pick(&DiskOperation::ALL);
         let plan = self.make_batch();
-        self.disk.fail_after(operation, self.dice.below(8 * plan.max_commits as u64) as u32);
+        self.disk.fail_after(
+            operation,
+            self.dice.below(8 * plan.max_commits as u64) as u32,
+        );
         if self.submit_batch(&plan)? {
             self.disk.heal();
             self.model = plan.model_after;
             self.note_flips(false)?;
-            return if operation == DiskOperation::Read { self.read_again() } else { Ok(()) };
+            return if operation == DiskOperation::Read {
+                self.read_again()
+            } else {
+                Ok(())
+            };
         }
         self.tally.failures += 1;
         for _ in 0..=self.dice.below(3) {
@@ -566,7 +715,8 @@ impl SimulatedWorld {
             if handle.is_writable() {
                 break;
             }
-            // Nothing that can be read is ahead of what was answered, except for what the engine has done by itself.
+            // Nothing that can be read is ahead of what was answered, except for what the engine
+            // has done by itself.
             let verdict = [&self.model, &plan.model_before].map(|model| {
                 let mut model = model.clone();
                 handle.with_state(|state| model.accept_noticed_deadlines(state));
@@ -574,7 +724,9 @@ impl SimulatedWorld {
             });
             // The state before the batch has to be there, or what the engine alone has made of it.
             let [before, looked] = verdict;
-            before.or_else(|before| looked.map_err(|looked| format!("while writes fail: {before}, or rather {looked}")))?;
+            before.or_else(|before| {
+                looked.map_err(|looked| format!("while writes fail: {before}, or rather {looked}"))
+            })?;
             same!(writer.step(false), Ok(true), "a step while writes fail");
         }
         self.disk.heal();
@@ -588,12 +740,17 @@ impl SimulatedWorld {
                 same!(writer.step(false), Ok(true), "a step that recovers");
             }
         }
-        same!(handle.is_writable(), true, "whether the service recovers with its disk");
+        same!(
+            handle.is_writable(),
+            true,
+            "whether the service recovers with its disk"
+        );
         self.forget_imports();
         self.resolve_doubt(false)
     }
 
-    /// Lets the watch of the writer find that pages can be read again, and the writer open the database anew.
+    /// Lets the watch of the writer find that pages can be read again, and the writer open the
+    /// database anew.
     fn read_again(&mut self) -> WorldResult {
         self.watch_writer();
         self.idle()
@@ -606,11 +763,13 @@ impl SimulatedWorld {
         self.engine().0.check_writer();
     }
 
-    /// Lets the power go, now or during a batch, or again while the database is being opened; then opens it.
+    /// Lets the power go, now or during a batch, or again while the database is being opened; then
+    /// opens it.
     fn cut_power(&mut self) -> WorldResult {
         if self.dice.chance(80) {
             let plan = self.make_batch();
-            self.disk.lose_power_after(self.dice.below(16 * plan.max_commits as u64) as u32);
+            self.disk
+                .lose_power_after(self.dice.below(16 * plan.max_commits as u64) as u32);
             if self.submit_batch(&plan)? {
                 self.model = plan.model_after;
             } else {
@@ -623,7 +782,11 @@ impl SimulatedWorld {
     /// Lets the power go for a moment, and sometimes again.
     fn power_on(&mut self) -> WorldResult {
         // What was answered is what is found, unless something was not answered.
-        let kept = self.engine.as_ref().filter(|_| self.in_doubt.is_none()).map(|(handle, _)| verify::RestartSnapshot::of(handle));
+        let kept = self
+            .engine
+            .as_ref()
+            .filter(|_| self.in_doubt.is_none())
+            .map(|(handle, _)| verify::RestartSnapshot::of(handle));
         loop {
             self.tally.cuts += 1;
             self.disk.power_off();
@@ -638,23 +801,34 @@ impl SimulatedWorld {
         }
         self.open()?;
         if let Some(kept) = kept {
-            same!(verify::RestartSnapshot::of(&self.engine().0), kept, "what a start after a power cut finds");
+            same!(
+                verify::RestartSnapshot::of(&self.engine().0),
+                kept,
+                "what a start after a power cut finds"
+            );
         }
         self.resolve_doubt(true)
     }
 }
 
-/// Whether it was told that a check is down, or that one is behind which it hides, or a window is open for it.
+/// Whether it was told that a check is down, or that one is behind which it hides, or a window is
+/// open for it.
 fn is_downtime_known(state: &State, check: &Check) -> bool {
     match check.state.notification {
         // Parents make no circle.
-        NotificationState::Pending { reason: HoldReason::ParentDown(parent), .. } => {
-            state.check(parent).is_some_and(|parent| is_downtime_known(state, parent))
-        }
+        NotificationState::Pending {
+            reason: HoldReason::ParentDown(parent),
+            ..
+        } => state
+            .check(parent)
+            .is_some_and(|parent| is_downtime_known(state, parent)),
         // One that opens again before it closes is never over.
-        NotificationState::Pending { reason: HoldReason::MaintenanceWindow, .. } => {
-            state.project(check.project).is_some_and(|project_state| !project_state.windows.is_empty())
-        }
+        NotificationState::Pending {
+            reason: HoldReason::MaintenanceWindow,
+            ..
+        } => state
+            .project(check.project)
+            .is_some_and(|project_state| !project_state.windows.is_empty()),
         telling => check.state.status == Status::Down && telling.is_notified(),
     }
 }

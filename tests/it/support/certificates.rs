@@ -38,7 +38,10 @@ impl Authority {
     /// An authority of a name that no other has.
     pub fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
-        Self::named(&format!("authority {}", COUNT.fetch_add(1, Ordering::Relaxed)))
+        Self::named(&format!(
+            "authority {}",
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        ))
     }
 
     pub fn named(name: &str) -> Self {
@@ -47,17 +50,27 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let pem = params.self_signed(&key).unwrap().pem();
-        Self { issuer: Issuer::new(params, key), pem }
+        Self {
+            issuer: Issuer::new(params, key),
+            pem,
+        }
     }
 
-    /// A certificate like those of `openssl req -x509`, which signs itself and says that it is an authority.
+    /// A certificate like those of `openssl req -x509`, which signs itself and says that it is an
+    /// authority.
     pub fn of_itself(name: &str) -> (Self, ServerCertificate) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let certificate = params.self_signed(&key).unwrap();
         let shown = ServerCertificate::of(certificate.der(), &key);
-        (Self { pem: certificate.pem(), issuer: Issuer::new(params, key) }, shown)
+        (
+            Self {
+                pem: certificate.pem(),
+                issuer: Issuer::new(params, key),
+            },
+            shown,
+        )
     }
 
     /// A file for `--ca-file`.
@@ -67,25 +80,39 @@ impl Authority {
         path
     }
 
-    /// Files with a certificate for a name or an address and its private key, in place of those that are there.
+    /// Files with a certificate for a name or an address and its private key, in place of those
+    /// that are there.
     pub fn write(&self, name: &str, directory: &Path) -> [PathBuf; 2] {
         let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
-        [("server.pem", certificate.pem()), ("server.key", key.serialize_pem())].map(|(file, text)| put(&directory.join(file), &text))
+        let certificate = CertificateParams::new(vec![name.to_owned()])
+            .unwrap()
+            .signed_by(&key, &self.issuer)
+            .unwrap();
+        [
+            ("server.pem", certificate.pem()),
+            ("server.key", key.serialize_pem()),
+        ]
+        .map(|(file, text)| put(&directory.join(file), &text))
     }
 
     /// A client that trusts this authority alone.
     pub fn client(&self, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider())).with_protocol_versions(versions).unwrap();
+        roots
+            .add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap())
+            .unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(versions)
+            .unwrap();
         config.with_root_certificates(roots).with_no_client_auth()
     }
 
     /// One as old appliances have it: its name stands in its subject alone.
     pub fn issue_without_names(&self, common_name: &str) -> ServerCertificate {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, common_name);
+        params
+            .distinguished_name
+            .push(DnType::CommonName, common_name);
         self.sign(&params)
     }
 
@@ -97,13 +124,15 @@ impl Authority {
     /// One that was good until 2020.
     pub fn issue_expired(&self, name: &str) -> ServerCertificate {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        (params.not_before, params.not_after) = (date_time_ymd(2019, 1, 1), date_time_ymd(2020, 1, 1));
+        (params.not_before, params.not_after) =
+            (date_time_ymd(2019, 1, 1), date_time_ymd(2020, 1, 1));
         self.sign(&params)
     }
 
     fn sign(&self, params: &CertificateParams) -> ServerCertificate {
         let key = KeyPair::generate().unwrap();
-        let certificate: CertificateDer<'static> = params.signed_by(&key, &self.issuer).unwrap().der().clone();
+        let certificate: CertificateDer<'static> =
+            params.signed_by(&key, &self.issuer).unwrap().der().clone();
         ServerCertificate::of(&certificate, &key)
     }
 }
@@ -114,8 +143,15 @@ impl ServerCertificate {
         let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .and_then(|config| config.with_no_client_auth().with_single_cert(vec![certificate.clone()], private))
+            .and_then(|config| {
+                config
+                    .with_no_client_auth()
+                    .with_single_cert(vec![certificate.clone()], private)
+            })
             .unwrap();
-        Self { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint }
+        Self {
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            fingerprint,
+        }
     }
 }

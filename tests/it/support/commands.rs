@@ -6,7 +6,8 @@ use overdue::domain::ids::ProjectId;
 use overdue::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme};
 use overdue::domain::project::ProjectName;
 use overdue::engine::command::{
-    CheckUuids, Command, CreateCheckRequest, NewProject, PingRequest, PingSignal, PingTarget, PrecomputedMeaning,
+    CheckUuids, Command, CreateCheckRequest, NewProject, PingRequest, PingSignal, PingTarget,
+    PrecomputedMeaning,
 };
 use overdue::random::Random;
 use uuid::Uuid;
@@ -24,8 +25,16 @@ pub(crate) fn create_project(random: &Random, name: &str, ping_log_limit: u32) -
 
 /// Makes a check whose UUID is this number.
 pub(crate) fn create_check(project: ProjectId, uuid: u128, edit: CheckEdit) -> Command {
-    let names = CheckUuids { uuid: Uuid::from_u128(uuid), badge: Uuid::from_u128(uuid + (1 << 64)) };
-    Command::CreateCheck(Box::new(CreateCheckRequest { project, edit, unique: Vec::new(), uuids: names }))
+    let names = CheckUuids {
+        uuid: Uuid::from_u128(uuid),
+        badge: Uuid::from_u128(uuid + (1 << 64)),
+    };
+    Command::CreateCheck(Box::new(CreateCheckRequest {
+        project,
+        edit,
+        unique: Vec::new(),
+        uuids: names,
+    }))
 }
 
 /// A ping by POST to the check whose UUID is this number.
@@ -36,18 +45,40 @@ pub(crate) fn ping(uuid: u128, kind: PingKind, body: impl Into<Bytes>) -> Comman
         remote_addr: Some([127, 0, 0, 1].into()),
         user_agent: "test".into(),
     };
-    let (target, signal) = (PingTarget::Uuid(Uuid::from_u128(uuid)), PingSignal::Http(kind));
-    Command::Ping(Box::new(PingRequest { target, signal, origin, rid: None, body: body.into() }))
+    let target = PingTarget::Uuid(Uuid::from_u128(uuid));
+    let signal = PingSignal::Http(kind);
+    Command::Ping(Box::new(PingRequest {
+        target,
+        signal,
+        origin,
+        rid: None,
+        body: body.into(),
+    }))
 }
 
 /// What a mail to the check whose UUID is this number asks for.
-pub(crate) fn email_ping(uuid: u128, subject: &str, said: Option<PrecomputedMeaning>, body: impl Into<Bytes>) -> PingRequest {
+pub(crate) fn email_ping(
+    uuid: u128,
+    subject: &str,
+    said: Option<PrecomputedMeaning>,
+    body: impl Into<Bytes>,
+) -> PingRequest {
     let origin = PingOrigin {
         scheme: PingScheme::Email,
         method: PingMethod::None,
         remote_addr: Some([127, 0, 0, 1].into()),
         user_agent: "test".into(),
     };
-    let signal = PingSignal::Email { subject: subject.into(), text: "".into(), precomputed: said };
-    PingRequest { target: PingTarget::Uuid(Uuid::from_u128(uuid)), signal, origin, rid: None, body: body.into() }
+    let signal = PingSignal::Email {
+        subject: subject.into(),
+        text: "".into(),
+        precomputed: said,
+    };
+    PingRequest {
+        target: PingTarget::Uuid(Uuid::from_u128(uuid)),
+        signal,
+        origin,
+        rid: None,
+        body: body.into(),
+    }
 }

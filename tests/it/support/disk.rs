@@ -1,7 +1,8 @@
 //! A disk that loses power, fails on demand and fills up, for tests of what survives.
 //!
-//! It keeps apart what reads see and what is there after a power cut: the state at the last sync, with any subset of the later writes,
-//! each of them whole, torn between sectors, or not there at all.
+//! It keeps apart what reads see and what is there after a power cut: the state at the last sync,
+//! with any subset of the later writes, each of them whole, torn between sectors, or not there at
+//! all.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,13 +34,17 @@ pub(crate) enum SyncMode {
     Durable,
     /// Nothing: what a power cut leaves is any of all that was ever written.
     Ignored,
-    /// What was to be done at the sync before: a power cut leaves a whole database that has forgotten the end.
+    /// What was to be done at the sync before: a power cut leaves a whole database that has
+    /// forgotten the end.
     Delayed,
 }
 
 /// Two handles of a disk are one disk.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk(Arc<Mutex<DiskState>>, Arc<Mutex<Option<std::sync::mpsc::Receiver<()>>>>);
+pub(crate) struct Disk(
+    Arc<Mutex<DiskState>>,
+    Arc<Mutex<Option<std::sync::mpsc::Receiver<()>>>>,
+);
 
 /// Syncs hang as long as this is there.
 pub(crate) struct HangingSyncs {
@@ -105,7 +110,9 @@ impl UnsyncedWrite {
             Self::SetLen(len) => vec![Self::SetLen(*len)],
             Self::Write(at, data) => {
                 let sectors = data.chunks(SECTOR).enumerate().filter(|_| dice.chance(50));
-                sectors.map(|(number, sector)| Self::Write(at + number * SECTOR, sector.to_vec())).collect()
+                sectors
+                    .map(|(number, sector)| Self::Write(at + number * SECTOR, sector.to_vec()))
+                    .collect()
             }
         }
     }
@@ -159,12 +166,18 @@ impl Disk {
 
     /// Another disk with what this one holds now.
     pub(crate) fn copy(&self) -> Self {
-        let (copy, bytes) = (Self::default(), self.bytes());
-        *copy.locked() = DiskState { durable: bytes.clone(), visible: bytes, ..DiskState::default() };
+        let copy = Self::default();
+        let bytes = self.bytes();
+        *copy.locked() = DiskState {
+            durable: bytes.clone(),
+            visible: bytes,
+            ..DiskState::default()
+        };
         copy
     }
 
-    /// Lets reads of these bytes fail until they are healed, or read as they were again if there are none.
+    /// Lets reads of these bytes fail until they are healed, or read as they were again if there
+    /// are none.
     pub(crate) fn make_unreadable(&self, bad: Vec<std::ops::Range<usize>>) {
         self.locked().unreadable = bad;
     }
@@ -181,13 +194,18 @@ impl Disk {
 
     /// Turns bits over, as a disk does that does not notice.
     pub(crate) fn flip_bits(&self, bytes: std::ops::Range<usize>) {
-        self.locked().visible[bytes].iter_mut().for_each(|byte| *byte ^= 0xff);
+        self.locked().visible[bytes]
+            .iter_mut()
+            .for_each(|byte| *byte ^= 0xff);
     }
 
     /// Lets every sync hang until [`HangingSyncs`] is dropped.
     pub(crate) fn hang_syncs(&self) -> HangingSyncs {
         let (hold, held) = std::sync::mpsc::channel();
-        self.1.lock().unwrap_or_else(PoisonError::into_inner).replace(held);
+        self.1
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .replace(held);
         HangingSyncs { _hold: hold }
     }
 
@@ -213,13 +231,19 @@ impl Disk {
     pub(crate) fn power_on(&self, dice: &SeededRng) {
         let platter = &mut *self.locked();
         let share = || dice.pick(&[0, 100, dice.below(101)]);
-        let (whole, torn) = if platter.syncs == SyncMode::Delayed { (0, 0) } else { (share(), share()) };
+        let (whole, torn) = if platter.syncs == SyncMode::Delayed {
+            (0, 0)
+        } else {
+            (share(), share())
+        };
         platter.delayed.clear();
         for step in platter.unsynced.drain(..) {
             if dice.chance(whole) {
                 step.apply(&mut platter.durable);
             } else if dice.chance(torn) {
-                step.torn(dice).iter().for_each(|step| step.apply(&mut platter.durable));
+                step.torn(dice)
+                    .iter()
+                    .for_each(|step| step.apply(&mut platter.durable));
             }
         }
         platter.visible.clone_from(&platter.durable);
@@ -236,17 +260,21 @@ impl DiskState {
     fn check_fault(&mut self, operation: DiskOperation) -> io::Result<()> {
         let failure = |what: &str| Err(io::Error::other(what));
         match &mut self.fault {
-            Some(DiskFault::FailsAfter(failing, after)) if *failing == operation => match after.checked_sub(1) {
-                Some(left) => *after = left,
-                None => return failure("input/output error"),
-            },
-            Some(DiskFault::PowerLossAfter(after)) if operation != DiskOperation::Read => match after.checked_sub(1) {
-                Some(left) => *after = left,
-                None => {
-                    self.fault = Some(DiskFault::PoweredOff);
-                    return failure("the power went");
+            Some(DiskFault::FailsAfter(failing, after)) if *failing == operation => {
+                match after.checked_sub(1) {
+                    Some(left) => *after = left,
+                    None => return failure("input/output error"),
                 }
-            },
+            }
+            Some(DiskFault::PowerLossAfter(after)) if operation != DiskOperation::Read => {
+                match after.checked_sub(1) {
+                    Some(left) => *after = left,
+                    None => {
+                        self.fault = Some(DiskFault::PoweredOff);
+                        return failure("the power went");
+                    }
+                }
+            }
             Some(DiskFault::PoweredOff) => return failure("there is no power"),
             _ => {}
         }
@@ -270,11 +298,18 @@ impl redb::StorageBackend for Disk {
         let mut platter = self.locked();
         platter.check_fault(DiskOperation::Read)?;
         let from = offset as usize;
-        if platter.unreadable.iter().any(|bad| bad.start < from + out.len() && from < bad.end) {
+        if platter
+            .unreadable
+            .iter()
+            .any(|bad| bad.start < from + out.len() && from < bad.end)
+        {
             platter.failed_reads += 1;
             return Err(io::Error::other("input/output error"));
         }
-        let bytes = platter.visible.get(from..from + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let bytes = platter
+            .visible
+            .get(from..from + out.len())
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
         out.copy_from_slice(bytes);
         platter.read += out.len() as u64;
         Ok(())
@@ -298,7 +333,8 @@ impl redb::StorageBackend for Disk {
         }
         let platter = &mut *self.locked();
         if let Err(error) = platter.check_fault(DiskOperation::Sync) {
-            // What the system could not write it takes for written: reads see it, no later sync writes it (fsyncgate).
+            // What the system could not write it takes for written: reads see it, no later sync
+            // writes it (fsyncgate).
             if matches!(platter.fault, Some(DiskFault::FailsAfter(..))) {
                 platter.unsynced.clear();
             }
@@ -307,17 +343,21 @@ impl redb::StorageBackend for Disk {
         platter.synced += 1;
         let done = match platter.syncs {
             SyncMode::Durable => std::mem::take(&mut platter.unsynced),
-            SyncMode::Delayed => std::mem::replace(&mut platter.delayed, std::mem::take(&mut platter.unsynced)),
+            SyncMode::Delayed => {
+                std::mem::replace(&mut platter.delayed, std::mem::take(&mut platter.unsynced))
+            }
             SyncMode::Ignored => Vec::new(),
         };
-        done.iter().for_each(|step| step.apply(&mut platter.durable));
+        done.iter()
+            .for_each(|step| step.apply(&mut platter.durable));
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut platter = self.locked();
         platter.written += data.len() as u64;
-        // A write that fails may have been done all the same, and so may the one at which the power goes.
+        // A write that fails may have been done all the same, and so may the one at which the power
+        // goes.
         if !matches!(platter.fault, Some(DiskFault::PoweredOff)) {
             platter.record(UnsyncedWrite::Write(offset as usize, data.to_vec()));
         }

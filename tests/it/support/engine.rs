@@ -1,4 +1,5 @@
-//! The one way in which these tests open an engine, and an engine without doors that is stepped by hand.
+//! The one way in which these tests open an engine, and an engine without doors that is stepped by
+//! hand.
 
 use std::sync::Arc;
 
@@ -16,14 +17,20 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::commands;
 
-/// Opens an engine whose clock moves only when told and whose randomness follows from a seed; `change` sets what else a test needs.
+/// Opens an engine whose clock moves only when told and whose randomness follows from a seed;
+/// `change` sets what else a test needs.
 pub(crate) fn open(
     medium: Medium,
     clock: &Arc<ManualClock>,
     change: impl FnOnce(&mut EngineConfig),
 ) -> Result<(Handle, Writer), StoreError> {
-    let (clock, random) = (Clock::Manual(Arc::clone(clock)), Random::seeded(1));
-    let mut config = EngineConfig { clock, random, ..EngineConfig::new(medium, 100_000) };
+    let clock = Clock::Manual(Arc::clone(clock));
+    let random = Random::seeded(1);
+    let mut config = EngineConfig {
+        clock,
+        random,
+        ..EngineConfig::new(medium, 100_000)
+    };
     change(&mut config);
     engine::open(config)
 }
@@ -38,13 +45,25 @@ pub(crate) struct TestEngine {
 impl TestEngine {
     pub(crate) fn open(medium: Medium, thresholds: HousekeepingLimits) -> Self {
         let clock = ManualClock::at(Timestamp::from_secs(1_800_000_000));
-        let (handle, writer) = open(medium, &clock, |config| config.housekeeping = thresholds).expect("the database opens");
-        Self { handle, writer, clock }
+        let (handle, writer) = open(medium, &clock, |config| config.housekeeping = thresholds)
+            .expect("the database opens");
+        Self {
+            handle,
+            writer,
+            clock,
+        }
     }
 
-    /// Submits commands together, lets the writer make one step, or as many as it takes to write large ones, and returns the answers.
-    pub(crate) fn batch(&mut self, commands: impl IntoIterator<Item = Command>) -> Vec<CommandReply> {
-        let replies: Vec<_> = commands.into_iter().map(|command| self.handle.submit(command).expect("there is room")).collect();
+    /// Submits commands together, lets the writer make one step, or as many as it takes to write
+    /// large ones, and returns the answers.
+    pub(crate) fn batch(
+        &mut self,
+        commands: impl IntoIterator<Item = Command>,
+    ) -> Vec<CommandReply> {
+        let replies: Vec<_> = commands
+            .into_iter()
+            .map(|command| self.handle.submit(command).expect("there is room"))
+            .collect();
         assert_eq!(self.writer.step(false), Ok(true));
         let answer = |mut reply: Receiver<CommandReply>| {
             for _ in 0..200 {
@@ -60,7 +79,10 @@ impl TestEngine {
 
     /// Has a command carried out.
     pub(crate) fn execute(&mut self, command: Command) -> CommandOutcome {
-        self.batch([command]).remove(0).expect("the disk is sound").expect("nothing is wrong with the command")
+        self.batch([command])
+            .remove(0)
+            .expect("the disk is sound")
+            .expect("nothing is wrong with the command")
     }
 
     /// Makes a project, which in a new database has the number 1.
@@ -79,7 +101,8 @@ impl TestEngine {
 
     /// The check as doors see it.
     pub(crate) fn read_check(&self, id: CheckId) -> Check {
-        self.handle.with_state(|state| state.check(id).expect("the check").clone())
+        self.handle
+            .with_state(|state| state.check(id).expect("the check").clone())
     }
 }
 
@@ -91,8 +114,15 @@ pub(crate) fn create_check_command(uuid: u128) -> Command {
 /// The lines with this word in them that are logged meanwhile, in this thread.
 pub(crate) fn log_lines_with(word: &str, of: impl FnOnce()) -> Vec<String> {
     let log = tempfile::NamedTempFile::new().unwrap();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).without_time().with_writer(Arc::new(log.reopen().unwrap())).finish();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .without_time()
+        .with_writer(Arc::new(log.reopen().unwrap()))
+        .finish();
     tracing::subscriber::with_default(subscriber, of);
     let text = std::fs::read_to_string(log.path()).unwrap();
-    text.lines().filter(|line| line.contains(word)).map(str::to_owned).collect()
+    text.lines()
+        .filter(|line| line.contains(word))
+        .map(str::to_owned)
+        .collect()
 }

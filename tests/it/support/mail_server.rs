@@ -16,7 +16,8 @@ pub struct MailScript {
     pub tls: Option<TlsAcceptor>,
     /// TLS from the beginning.
     pub implicit: bool,
-    /// Replies to lines that begin like this, in place of the usual ones, so many times. An empty reply ends the connection.
+    /// Replies to lines that begin like this, in place of the usual ones, so many times. An empty
+    /// reply ends the connection.
     pub replies: Vec<(&'static str, &'static str, usize)>,
 }
 
@@ -34,8 +35,14 @@ struct ScriptedSession {
 impl RecordingMailServer {
     pub async fn start(script: MailScript) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let play = Arc::new(ScriptedSession { script: Mutex::new(script), received: Mutex::default() });
-        let server = Self { address: listener.local_addr().unwrap(), play: Arc::clone(&play) };
+        let play = Arc::new(ScriptedSession {
+            script: Mutex::new(script),
+            received: Mutex::default(),
+        });
+        let server = Self {
+            address: listener.local_addr().unwrap(),
+            play: Arc::clone(&play),
+        };
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
@@ -44,7 +51,10 @@ impl RecordingMailServer {
                     play.record("(connection)");
                     let (tls, implicit) = play.tls();
                     match (tls, implicit) {
-                        (Some(tls), true) => play.serve_session(tls.accept(stream).await.ok()?, true, true).await.map(drop),
+                        (Some(tls), true) => play
+                            .serve_session(tls.accept(stream).await.ok()?, true, true)
+                            .await
+                            .map(drop),
                         _ => play.serve(stream).await,
                     }
                 });
@@ -60,11 +70,19 @@ impl RecordingMailServer {
 
     /// Adds a reply to the next line that begins like this.
     pub fn reply_once(&self, start: &'static str, reply: &'static str) {
-        self.play.script.lock().unwrap().replies.push((start, reply, 1));
+        self.play
+            .script
+            .lock()
+            .unwrap()
+            .replies
+            .push((start, reply, 1));
     }
 
     pub fn count(&self, start: &str) -> usize {
-        self.received_lines().iter().filter(|line| line.starts_with(start)).count()
+        self.received_lines()
+            .iter()
+            .filter(|line| line.starts_with(start))
+            .count()
     }
 }
 
@@ -81,7 +99,8 @@ impl ScriptedSession {
     async fn serve(&self, stream: tokio::net::TcpStream) -> Option<()> {
         if let Some(stream) = self.serve_session(stream, false, true).await? {
             let tls = self.tls().0?;
-            self.serve_session(tls.accept(stream).await.ok()?, true, false).await?;
+            self.serve_session(tls.accept(stream).await.ok()?, true, false)
+                .await?;
         }
         Some(())
     }
@@ -89,20 +108,32 @@ impl ScriptedSession {
     /// The words of the script to such a line, if it still has any.
     fn scripted_reply(&self, line: &str) -> Option<&'static str> {
         let mut script = self.script.lock().unwrap();
-        let reply = script.replies.iter_mut().find(|(start, _, times)| *times > 0 && line.starts_with(start))?;
+        let reply = script
+            .replies
+            .iter_mut()
+            .find(|(start, _, times)| *times > 0 && line.starts_with(start))?;
         reply.2 -= 1;
         Some(reply.1)
     }
 
     /// Serves a connection to its end, or to STARTTLS: then the connection is returned.
-    async fn serve_session<T: AsyncRead + AsyncWrite + Unpin>(&self, stream: T, tls: bool, greet: bool) -> Option<Option<T>> {
+    async fn serve_session<T: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: T,
+        tls: bool,
+        greet: bool,
+    ) -> Option<Option<T>> {
         let mut stream = BufReader::new(stream);
         if greet {
             let greeting = self.scripted_reply("(greeting)").unwrap_or("220 test");
-            stream.write_all(format!("{greeting}\r\n").as_bytes()).await.ok()?;
+            stream
+                .write_all(format!("{greeting}\r\n").as_bytes())
+                .await
+                .ok()?;
             stream.flush().await.ok()?;
         }
-        let (mut data, mut login) = (false, 0);
+        let mut data = false;
+        let mut login = 0;
         loop {
             let mut line = Vec::new();
             if stream.read_until(b'\n', &mut line).await.ok()? == 0 {
@@ -119,12 +150,23 @@ impl ScriptedSession {
                 "." if data => "250 2.0.0 taken".to_owned(),
                 _ if login > 0 => {
                     login -= 1;
-                    if login == 0 { "235 welcome".to_owned() } else { "334 UGFzc3dvcmQ6".to_owned() }
+                    if login == 0 {
+                        "235 welcome".to_owned()
+                    } else {
+                        "334 UGFzc3dvcmQ6".to_owned()
+                    }
                 }
                 "EHLO" => {
                     let script = self.script.lock().unwrap();
-                    let offers = if tls && !script.implicit { &script.offers_after_tls } else { &script.offers };
-                    let lines: String = offers.iter().map(|offer| format!("250-{offer}\r\n")).collect();
+                    let offers = if tls && !script.implicit {
+                        &script.offers_after_tls
+                    } else {
+                        &script.offers
+                    };
+                    let lines: String = offers
+                        .iter()
+                        .map(|offer| format!("250-{offer}\r\n"))
+                        .collect();
                     format!("250-test\r\n{lines}250 HELP")
                 }
                 "STARTTLS" => "220 go on".to_owned(),
@@ -141,7 +183,10 @@ impl ScriptedSession {
             if reply.is_empty() {
                 return None;
             }
-            stream.write_all(format!("{reply}\r\n").as_bytes()).await.ok()?;
+            stream
+                .write_all(format!("{reply}\r\n").as_bytes())
+                .await
+                .ok()?;
             stream.flush().await.ok()?;
             if line == "STARTTLS" && reply.starts_with("220") {
                 return Some(Some(stream.into_inner()));

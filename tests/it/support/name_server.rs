@@ -40,7 +40,8 @@ pub struct NameServer {
 }
 
 impl NameServer {
-    /// `says` is asked about each name, in lower case, and with how often it has been asked about before, by either protocol.
+    /// `says` is asked about each name, in lower case, and with how often it has been asked about
+    /// before, by either protocol.
     pub async fn start(says: impl Fn(&str, usize) -> DnsReply + Send + Sync + 'static) -> Self {
         let (udp, tcp) = loop {
             let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -48,13 +49,20 @@ impl NameServer {
                 break (udp, tcp);
             }
         };
-        let server = Self { address: udp.local_addr().unwrap(), queries: Arc::default(), directory: tempfile::tempdir().unwrap() };
+        let server = Self {
+            address: udp.local_addr().unwrap(),
+            queries: Arc::default(),
+            directory: tempfile::tempdir().unwrap(),
+        };
         let asked = Arc::clone(&server.queries);
         let answer = Arc::new(move |query: &[u8], tcp: bool| {
             let (name, kind) = parse_question(query);
             let mut asked = asked.lock().unwrap();
             // A name is asked about for both kinds of address: that is once.
-            let before = asked.iter().filter(|(own, is_v4)| *own == name && *is_v4 == (kind == 1)).count();
+            let before = asked
+                .iter()
+                .filter(|(own, is_v4)| *own == name && *is_v4 == (kind == 1))
+                .count();
             asked.push((name.clone(), kind == 1));
             encode_answer(query, kind, &says(&name, before), tcp)
         });
@@ -78,24 +86,41 @@ impl NameServer {
                 let mut query = vec![0; stream.read_u16().await.unwrap().into()];
                 stream.read_exact(&mut query).await.unwrap();
                 let answer = by_tcp(&query, true).unwrap();
-                stream.write_u16(answer.len().try_into().unwrap()).await.unwrap();
+                stream
+                    .write_u16(answer.len().try_into().unwrap())
+                    .await
+                    .unwrap();
                 stream.write_all(&answer).await.unwrap();
             }
         });
         server
     }
 
-    /// Sources that name this server, behind others that may be named first, and a hosts file that is empty.
+    /// Sources that name this server, behind others that may be named first, and a hosts file that
+    /// is empty.
     pub fn sources(&self, resolv_conf: &str) -> NameSources {
         let path = |name: &str| -> PathBuf { self.directory.path().join(name) };
         std::fs::write(path("hosts"), "").unwrap();
-        std::fs::write(path("resolv.conf"), format!("{resolv_conf}nameserver {}\n", self.address)).unwrap();
-        NameSources { hosts: path("hosts"), resolv_conf: path("resolv.conf"), getent: path("getent").into() }
+        std::fs::write(
+            path("resolv.conf"),
+            format!("{resolv_conf}nameserver {}\n", self.address),
+        )
+        .unwrap();
+        NameSources {
+            hosts: path("hosts"),
+            resolv_conf: path("resolv.conf"),
+            getent: path("getent").into(),
+        }
     }
 
     /// How often the name was asked about, for its IPv4 addresses.
     pub fn query_count(&self, name: &str) -> usize {
-        self.queries.lock().unwrap().iter().filter(|(own, is_v4)| own == name && *is_v4).count()
+        self.queries
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|(own, is_v4)| own == name && *is_v4)
+            .count()
     }
 }
 
@@ -108,20 +133,37 @@ fn parse_question(query: &[u8]) -> (String, u16) {
         labels.push(String::from_utf8(query[at + 1..end].to_ascii_lowercase()).unwrap());
         at = end;
     }
-    (labels.join("."), u16::from_be_bytes([query[at + 1], query[at + 2]]))
+    (
+        labels.join("."),
+        u16::from_be_bytes([query[at + 1], query[at + 2]]),
+    )
 }
 
 /// An answer as bytes (RFC 1035).
 fn encode_answer(query: &[u8], kind: u16, says: &DnsReply, tcp: bool) -> Option<Vec<u8>> {
     let (records, code, cut) = match says {
-        DnsReply::Addresses(addresses, ttl) => (records_of_type(kind, addresses, *ttl, &[0xc0, 12]), 0, false),
+        DnsReply::Addresses(addresses, ttl) => (
+            records_of_type(kind, addresses, *ttl, &[0xc0, 12]),
+            0,
+            false,
+        ),
         DnsReply::Alias(name, addresses) => {
-            let name: Vec<u8> = name.split('.').chain([""]).flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat()).collect();
+            let name: Vec<u8> = name
+                .split('.')
+                .chain([""])
+                .flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat())
+                .collect();
             let alias = encode_record(&[0xc0, 12], 5, 60, &name);
-            ([vec![alias], records_of_type(kind, addresses, 60, &name)].concat(), 0, false)
+            (
+                [vec![alias], records_of_type(kind, addresses, 60, &name)].concat(),
+                0,
+                false,
+            )
         }
         DnsReply::TcpOnly(_) if !tcp => (Vec::new(), 0, true),
-        DnsReply::TcpOnly(addresses) => (records_of_type(kind, addresses, 60, &[0xc0, 12]), 0, false),
+        DnsReply::TcpOnly(addresses) => {
+            (records_of_type(kind, addresses, 60, &[0xc0, 12]), 0, false)
+        }
         DnsReply::NoSuchName => (Vec::new(), 3, false),
         DnsReply::ErrorCode(code) => (Vec::new(), *code, false),
         DnsReply::NoReply => return None,
@@ -141,8 +183,12 @@ fn records_of_type(kind: u16, addresses: &[IpAddr], ttl: u32, name: &[u8]) -> Ve
     let mut records = Vec::new();
     for address in addresses {
         match address {
-            IpAddr::V4(address) if kind == 1 => records.push(encode_record(name, kind, ttl, &address.octets())),
-            IpAddr::V6(address) if kind == 28 => records.push(encode_record(name, kind, ttl, &address.octets())),
+            IpAddr::V4(address) if kind == 1 => {
+                records.push(encode_record(name, kind, ttl, &address.octets()))
+            }
+            IpAddr::V6(address) if kind == 28 => {
+                records.push(encode_record(name, kind, ttl, &address.octets()))
+            }
             _ => {}
         }
     }

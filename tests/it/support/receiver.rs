@@ -1,4 +1,5 @@
-//! An HTTP server that records what it is sent and answers as a script says, also in ways that no server should.
+//! An HTTP server that records what it is sent and answers as a script says, also in ways that no
+//! server should.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -28,7 +29,10 @@ pub struct ReceivedRequest {
 impl ReceivedRequest {
     /// A header; its name is given in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(own, _)| own == name)
+            .map(|(_, value)| value.as_str())
     }
 
     pub fn text(&self) -> &str {
@@ -63,11 +67,18 @@ pub struct Reply {
 
 impl ResponseAction {
     pub fn status(status: u16) -> Self {
-        Self::Answer(Reply { status, ..Reply::default() })
+        Self::Answer(Reply {
+            status,
+            ..Reply::default()
+        })
     }
 
     pub fn redirect(status: u16, location: &str) -> Self {
-        Self::Answer(Reply { status, headers: vec![("Location", location.to_owned())], ..Reply::default() })
+        Self::Answer(Reply {
+            status,
+            headers: vec![("Location", location.to_owned())],
+            ..Reply::default()
+        })
     }
 }
 
@@ -99,7 +110,9 @@ impl Receiver {
     }
 
     /// Answers each request as the function says.
-    pub async fn answering(route: impl Fn(&ReceivedRequest) -> ResponseAction + Send + Sync + 'static) -> Self {
+    pub async fn answering(
+        route: impl Fn(&ReceivedRequest) -> ResponseAction + Send + Sync + 'static,
+    ) -> Self {
         Self::begin(Vec::new(), Some(Box::new(route)), None).await
     }
 
@@ -107,7 +120,11 @@ impl Receiver {
         Self::begin(acts.into(), None, Some(tls)).await
     }
 
-    async fn begin(acts: Vec<ResponseAction>, route: Option<Box<Route>>, tls: Option<TlsAcceptor>) -> Self {
+    async fn begin(
+        acts: Vec<ResponseAction>,
+        route: Option<Box<Route>>,
+        tls: Option<TlsAcceptor>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let receiver = Self {
             address: listener.local_addr().unwrap(),
@@ -170,13 +187,19 @@ impl Receiver {
                 arrived.await;
             }
         };
-        timeout(PATIENCE, all).await.unwrap_or_else(|_| panic!("{count} requests were expected: {:?}", self.seen()))
+        timeout(PATIENCE, all)
+            .await
+            .unwrap_or_else(|_| panic!("{count} requests were expected: {:?}", self.seen()))
     }
 }
 
 impl Script {
     /// Serves a connection to its end.
-    async fn play(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin, connection: usize) -> Option<()> {
+    async fn play(
+        &self,
+        mut stream: impl AsyncRead + AsyncWrite + Unpin,
+        connection: usize,
+    ) -> Option<()> {
         loop {
             let seen = read(&mut stream, connection).await?;
             let act = {
@@ -207,11 +230,16 @@ impl Reply {
     async fn write(&self, stream: &mut (impl AsyncWrite + Unpin)) -> Option<()> {
         sleep(self.wait).await;
         let mut head = format!("HTTP/1.1 {} whatever\r\n", self.status);
-        self.headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
+        self.headers
+            .iter()
+            .for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
         if !self.endless && self.status != 204 {
             head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
         }
-        stream.write_all(format!("{head}\r\n").as_bytes()).await.ok()?;
+        stream
+            .write_all(format!("{head}\r\n").as_bytes())
+            .await
+            .ok()?;
         sleep(self.wait_for_body).await;
         stream.write_all(&self.body).await.ok()?;
         if self.endless {
@@ -237,11 +265,22 @@ async fn read(stream: &mut (impl AsyncRead + Unpin), connection: usize) -> Optio
     let text: String = bytes[..head].iter().map(|byte| char::from(*byte)).collect();
     let mut lines = text.lines();
     let mut words = lines.next()?.split(' ').map(str::to_owned);
-    let (method, target) = (words.next()?, words.next()?);
-    let headers: Vec<_> =
-        lines.filter_map(|line| line.split_once(':')).map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect();
-    let mut seen = ReceivedRequest { method, target, headers, body: bytes.split_off(head), connection };
-    let length = seen.header("content-length").map_or(0, |length| length.parse().unwrap());
+    let method = words.next()?;
+    let target = words.next()?;
+    let headers: Vec<_> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let mut seen = ReceivedRequest {
+        method,
+        target,
+        headers,
+        body: bytes.split_off(head),
+        connection,
+    };
+    let length = seen
+        .header("content-length")
+        .map_or(0, |length| length.parse().unwrap());
     while seen.body.len() < length {
         if stream.read_buf(&mut seen.body).await.ok()? == 0 {
             return None;

@@ -1,4 +1,5 @@
-//! A real server on port 0 whose database lies in memory and whose clock moves only when told, and a client for it.
+//! A real server on port 0 whose database lies in memory and whose clock moves only when told, and
+//! a client for it.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -52,7 +53,10 @@ pub struct TestResponse {
 
 impl TestResponse {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(own, _)| own.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     pub fn text(&self) -> &str {
@@ -86,8 +90,18 @@ impl TestServer {
     }
 
     /// A server that speaks TLS, agreed on by this.
-    pub async fn start_encrypted(tls: http::HttpTls, change: impl FnOnce(&mut http::HttpConfig)) -> Self {
-        Self::start_listening(Medium::memory(), START, 1_000_000, Some(Arc::new(tls)), change).await
+    pub async fn start_encrypted(
+        tls: http::HttpTls,
+        change: impl FnOnce(&mut http::HttpConfig),
+    ) -> Self {
+        Self::start_listening(
+            Medium::memory(),
+            START,
+            1_000_000,
+            Some(Arc::new(tls)),
+            change,
+        )
+        .await
     }
 
     /// A server whose clock shows this at first.
@@ -95,7 +109,11 @@ impl TestServer {
         Self::start_listening(medium, now, 1_000_000, None, |_| {}).await
     }
 
-    async fn start_engine(medium: Medium, ping_body_limit: usize, change: impl FnOnce(&mut http::HttpConfig)) -> Self {
+    async fn start_engine(
+        medium: Medium,
+        ping_body_limit: usize,
+        change: impl FnOnce(&mut http::HttpConfig),
+    ) -> Self {
         Self::start_listening(medium, START, ping_body_limit, None, change).await
     }
 
@@ -107,7 +125,10 @@ impl TestServer {
         change: impl FnOnce(&mut http::HttpConfig),
     ) -> Self {
         let clock = ManualClock::at(now);
-        let (handle, writer) = open(medium, &clock, |config| config.ping_body_limit = ping_body_limit).unwrap();
+        let (handle, writer) = open(medium, &clock, |config| {
+            config.ping_body_limit = ping_body_limit
+        })
+        .unwrap();
         let writer = std::thread::spawn(|| writer.run());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -116,20 +137,39 @@ impl TestServer {
         change(&mut config);
         let base = config.base_url.as_str().to_owned();
         let (stop, stopped) = watch::channel(false);
-        let door = tokio::spawn(http::HttpServer::new(handle.clone(), blocking_threads(), config).serve(
-            listener,
-            tls,
-            Default::default(),
-            stopped,
-        ));
+        let door = tokio::spawn(
+            http::HttpServer::new(handle.clone(), blocking_threads(), config).serve(
+                listener,
+                tls,
+                Default::default(),
+                stopped,
+            ),
+        );
         let main = new_project(&handle, "main").await;
-        Self { clock, handle, base, main, address, stop, door, writer: Some(writer) }
+        Self {
+            clock,
+            handle,
+            base,
+            main,
+            address,
+            stop,
+            door,
+            writer: Some(writer),
+        }
     }
 
     /// Sends a request and reads the answer; the connection is closed after it.
-    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TestResponse {
+    pub async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> TestResponse {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
-        headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
+        headers
+            .iter()
+            .for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
         if !body.is_empty() || ["POST", "PUT"].contains(&method) {
             head.push_str(&format!("Content-Length: {}\r\n", body.len()));
         }
@@ -145,7 +185,10 @@ impl TestServer {
         let answer = read_response(stream).await;
         // What hyper answers to what is no request has no content.
         let sniffed = answer.header("X-Content-Type-Options") != Some("nosniff");
-        assert!(!sniffed || answer.body.is_empty() && matches!(answer.status, 400 | 431), "{answer:?}");
+        assert!(
+            !sniffed || answer.body.is_empty() && matches!(answer.status, 400 | 431),
+            "{answer:?}"
+        );
         answer
     }
 
@@ -160,12 +203,24 @@ impl TestServer {
 
     /// A request to the API with the main project's read-write key; `body` is JSON text, or empty.
     pub async fn api(&self, method: &str, path: &str, body: &str) -> TestResponse {
-        self.send(method, &format!("/api/v3{path}"), &[("X-Api-Key", &self.main.read_write_key)], body.as_bytes()).await
+        self.send(
+            method,
+            &format!("/api/v3{path}"),
+            &[("X-Api-Key", &self.main.read_write_key)],
+            body.as_bytes(),
+        )
+        .await
     }
 
     /// The same for an address below `/api/overdue/v1`.
     pub async fn extension_api(&self, method: &str, path: &str, body: &str) -> TestResponse {
-        self.send(method, &format!("/api/overdue/v1{path}"), &[("X-Api-Key", &self.main.read_write_key)], body.as_bytes()).await
+        self.send(
+            method,
+            &format!("/api/overdue/v1{path}"),
+            &[("X-Api-Key", &self.main.read_write_key)],
+            body.as_bytes(),
+        )
+        .await
     }
 
     /// Answers every test of a channel with this, in place of one who sends.
@@ -194,7 +249,12 @@ impl TestServer {
         (&mut self.door).await.unwrap();
         self.handle.close();
         let writer = self.writer.take().unwrap();
-        assert_eq!(tokio::task::spawn_blocking(|| writer.join().unwrap()).await.unwrap(), engine::WriterExit::Closed);
+        assert_eq!(
+            tokio::task::spawn_blocking(|| writer.join().unwrap())
+                .await
+                .unwrap(),
+            engine::WriterExit::Closed
+        );
     }
 }
 
@@ -213,7 +273,8 @@ pub fn blocking_threads() -> Arc<BlockingThreads> {
 /// A door without a limit for requests, which believes whatever proxy there is.
 pub fn http_config(base_url: &str) -> http::HttpConfig {
     let trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
-    let (api_rate, connections_per_address) = (http::ApiRate::UNLIMITED, usize::MAX);
+    let api_rate = http::ApiRate::UNLIMITED;
+    let connections_per_address = usize::MAX;
     let web = web::DashboardConfig::new(web::AuthMode::None);
     http::HttpConfig {
         base_url: base_url.parse().unwrap(),
@@ -230,16 +291,41 @@ pub fn http_config(base_url: &str) -> http::HttpConfig {
 /// Makes a project with one key of each access.
 pub async fn new_project(handle: &Handle, name: &str) -> TestProject {
     let random = handle.random();
-    let CommandOutcome::Project(project) = handle.call(create_project(random, name, 100)).await.unwrap().unwrap() else {
+    let CommandOutcome::Project(project) = handle
+        .call(create_project(random, name, 100))
+        .await
+        .unwrap()
+        .unwrap()
+    else {
         panic!("no project");
     };
-    let (rw, ro, ping) = (random.url_safe::<32>(), random.url_safe::<32>(), random.url_safe::<22>());
+    let rw = random.url_safe::<32>();
+    let ro = random.url_safe::<32>();
+    let ping = random.url_safe::<22>();
     let hash = |key: &str| KeyHash::of_key(key.as_bytes());
-    for secret in [KeySecret::ReadWrite(hash(&rw)), KeySecret::ReadOnly(hash(&ro)), KeySecret::Ping(PingKey::parse(&ping).unwrap())] {
-        let key = NewKey { project: project.id, secret, label: KeyLabel::default(), hint: "".into() };
-        handle.call(Command::CreateKey(Box::new(key))).await.unwrap().unwrap();
+    for secret in [
+        KeySecret::ReadWrite(hash(&rw)),
+        KeySecret::ReadOnly(hash(&ro)),
+        KeySecret::Ping(PingKey::parse(&ping).unwrap()),
+    ] {
+        let key = NewKey {
+            project: project.id,
+            secret,
+            label: KeyLabel::default(),
+            hint: "".into(),
+        };
+        handle
+            .call(Command::CreateKey(Box::new(key)))
+            .await
+            .unwrap()
+            .unwrap();
     }
-    TestProject { id: project.id, read_write_key: rw, read_only_key: ro, ping_key: ping }
+    TestProject {
+        id: project.id,
+        read_write_key: rw,
+        read_only_key: ro,
+        ping_key: ping,
+    }
 }
 
 /// Reads one answer up to the end of the connection.
@@ -254,9 +340,26 @@ fn parse_response(answer: &[u8]) -> TestResponse {
     let end = end.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(answer)));
     let head = std::str::from_utf8(&answer[..end]).unwrap();
     let mut lines = head.split("\r\n");
-    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
-    let headers = lines.map(|line| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned())).unwrap()).collect();
-    let mut answer = TestResponse { status, headers, body: answer[end + 4..].to_vec() };
+    let status = lines
+        .next()
+        .unwrap()
+        .split(' ')
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    let headers = lines
+        .map(|line| {
+            line.split_once(": ")
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .unwrap()
+        })
+        .collect();
+    let mut answer = TestResponse {
+        status,
+        headers,
+        body: answer[end + 4..].to_vec(),
+    };
     if answer.header("transfer-encoding") == Some("chunked") {
         answer.body = decode_chunks(&answer.body);
     }
@@ -267,8 +370,12 @@ fn parse_response(answer: &[u8]) -> TestResponse {
 fn decode_chunks(mut chunks: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();
     loop {
-        let end = chunks.windows(2).position(|window| window == b"\r\n").expect("a line");
-        let length = usize::from_str_radix(std::str::from_utf8(&chunks[..end]).unwrap(), 16).unwrap();
+        let end = chunks
+            .windows(2)
+            .position(|window| window == b"\r\n")
+            .expect("a line");
+        let length =
+            usize::from_str_radix(std::str::from_utf8(&chunks[..end]).unwrap(), 16).unwrap();
         let rest = &chunks[end + 2..];
         if length == 0 && !rest.is_empty() {
             return content;

@@ -1,4 +1,5 @@
-//! A browser, as far as pages notice: it keeps its cookie and says where its forms come from. And the people who use it.
+//! A browser, as far as pages notice: it keeps its cookie and says where its forms come from. And
+//! the people who use it.
 
 use std::sync::LazyLock;
 
@@ -23,14 +24,33 @@ pub(super) struct Browser<'a> {
 
 impl<'a> Browser<'a> {
     pub(super) fn new(server: &'a TestServer) -> Self {
-        Self { server, cookie: None, mark: None, headers: Vec::new() }
+        Self {
+            server,
+            cookie: None,
+            mark: None,
+            headers: Vec::new(),
+        }
     }
 
-    pub(super) async fn send(&mut self, method: &str, path: &str, form: &[(&str, &str)]) -> TestResponse {
-        let encode = |text: &str| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string();
-        let body: Vec<_> = form.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
+    pub(super) async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        form: &[(&str, &str)],
+    ) -> TestResponse {
+        let encode = |text: &str| {
+            percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC)
+                .to_string()
+        };
+        let body: Vec<_> = form
+            .iter()
+            .map(|(name, value)| format!("{}={}", encode(name), encode(value)))
+            .collect();
         let body = body.join("&");
-        let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nAccept: text/html\r\nUser-Agent: Browser\r\n");
+        let mut head = format!(
+            "{method} {path} HTTP/1.1\r\nConnection: close\r\nAccept: text/html\r\nUser-Agent: \
+             Browser\r\n"
+        );
         if !self.headers.iter().any(|(name, _)| name == "Host") {
             head.push_str("Host: localhost\r\n");
         }
@@ -41,12 +61,26 @@ impl<'a> Browser<'a> {
             head.push_str(&format!("Cookie: {cookie}\r\n"));
         }
         if method == "POST" {
-            head.push_str("Sec-Fetch-Site: same-origin\r\nContent-Type: application/x-www-form-urlencoded\r\n");
+            head.push_str(
+                "Sec-Fetch-Site: same-origin\r\nContent-Type: \
+                 application/x-www-form-urlencoded\r\n",
+            );
         }
-        let answer = self.server.raw(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await;
-        for (_, cookie) in answer.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")) {
+        let answer = self
+            .server
+            .raw(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes())
+            .await;
+        for (_, cookie) in answer
+            .headers
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"))
+        {
             let pair = cookie.split(';').next().unwrap().to_owned();
-            let kept = if pair.contains("overdue-known=") { &mut self.mark } else { &mut self.cookie };
+            let kept = if pair.contains("overdue-known=") {
+                &mut self.mark
+            } else {
+                &mut self.cookie
+            };
             *kept = (!pair.ends_with('=')).then_some(pair);
         }
         answer
@@ -57,7 +91,8 @@ impl<'a> Browser<'a> {
     }
 
     pub(super) async fn sign_in(&mut self, name: &str, password: &str) -> TestResponse {
-        self.send("POST", "/login/", &[("name", name), ("password", password)]).await
+        self.send("POST", "/login/", &[("name", name), ("password", password)])
+            .await
     }
 }
 
@@ -80,7 +115,14 @@ pub(super) async fn make(server: &TestServer, name: &str, grant: Grant) -> Box<U
         let password = Password::parse(PASSWORD, &UserName::parse("somebody").unwrap()).unwrap();
         password::hash(&password, [7; password::SALT_LENGTH]).unwrap()
     });
-    user::create(&server.handle, UserName::parse(name).unwrap(), Some(HASH.clone()), grant).await.unwrap()
+    user::create(
+        &server.handle,
+        UserName::parse(name).unwrap(),
+        Some(HASH.clone()),
+        grant,
+    )
+    .await
+    .unwrap()
 }
 
 /// An owner with the password of everybody.

@@ -19,16 +19,35 @@ impl ListFixture {
             server.create_check(json!({ "name": format!("job {number}"), "tags": if number % 2 == 0 { "even" } else { "odd" } })).await;
         }
         let project = project_uuid(&server);
-        let ids = server.handle.with_state(|state| state.checks_of(server.main.id).map(|check| check.id.0.to_string()).collect());
-        Self { server, project, ids }
+        let ids = server.handle.with_state(|state| {
+            state
+                .checks_of(server.main.id)
+                .map(|check| check.id.0.to_string())
+                .collect()
+        });
+        Self {
+            server,
+            project,
+            ids,
+        }
     }
 
     /// Presses a button for some of the checks.
-    async fn act(&self, action: &str, checks: std::ops::Range<usize>, more: &[(&str, &str)]) -> TestResponse {
+    async fn act(
+        &self,
+        action: &str,
+        checks: std::ops::Range<usize>,
+        more: &[(&str, &str)],
+    ) -> TestResponse {
         let mut fields = vec![("action", action)];
         fields.extend(self.ids[checks].iter().map(|id| ("check", id.as_str())));
         fields.extend(more);
-        post(&self.server, &format!("/projects/{}/checks/bulk/", self.project), &fields).await
+        post(
+            &self.server,
+            &format!("/projects/{}/checks/bulk/", self.project),
+            &fields,
+        )
+        .await
     }
 
     /// What the list says after that.
@@ -39,7 +58,10 @@ impl ListFixture {
     }
 
     async fn checks(&self) -> Vec<serde_json::Value> {
-        self.server.api("GET", "/checks/", "").await.json()["checks"].as_array().unwrap().clone()
+        self.server.api("GET", "/checks/", "").await.json()["checks"]
+            .as_array()
+            .unwrap()
+            .clone()
     }
 }
 
@@ -47,25 +69,72 @@ impl ListFixture {
 async fn many_are_changed_by_one_press_of_a_button() {
     let list = ListFixture::of(12).await;
     let count = |checks: &[serde_json::Value], field: &str, value: &str| {
-        checks.iter().filter(|check| check[field].as_str().is_some_and(|own| own.split([' ', ',']).any(|one| one == value))).count()
+        checks
+            .iter()
+            .filter(|check| {
+                check[field]
+                    .as_str()
+                    .is_some_and(|own| own.split([' ', ',']).any(|one| one == value))
+            })
+            .count()
     };
-    assert!(list.flash_message(&list.act("pause", 0..11, &[]).await).await.contains("11 changed."));
+    assert!(
+        list.flash_message(&list.act("pause", 0..11, &[]).await)
+            .await
+            .contains("11 changed.")
+    );
     assert_eq!(count(&list.checks().await, "status", "paused"), 11);
-    assert!(list.flash_message(&list.act("pause", 8..12, &[]).await).await.contains("1 changed, 3 were so already."));
-    assert!(list.flash_message(&list.act("resume", 0..12, &[]).await).await.contains("12 changed."));
-    assert!(list.flash_message(&list.act("resume", 0..1, &[]).await).await.contains("0 changed, 1 was so already."));
-    assert!(list.flash_message(&list.act("add-tag", 0..3, &[("new_tag", "nas")]).await).await.contains("3 changed."));
+    assert!(
+        list.flash_message(&list.act("pause", 8..12, &[]).await)
+            .await
+            .contains("1 changed, 3 were so already.")
+    );
+    assert!(
+        list.flash_message(&list.act("resume", 0..12, &[]).await)
+            .await
+            .contains("12 changed.")
+    );
+    assert!(
+        list.flash_message(&list.act("resume", 0..1, &[]).await)
+            .await
+            .contains("0 changed, 1 was so already.")
+    );
+    assert!(
+        list.flash_message(&list.act("add-tag", 0..3, &[("new_tag", "nas")]).await)
+            .await
+            .contains("3 changed.")
+    );
     assert_eq!(count(&list.checks().await, "tags", "nas"), 3);
     assert!(
-        list.flash_message(&list.act("remove-tag", 0..12, &[("new_tag", "nas")]).await).await.contains("3 changed, 9 were so already.")
+        list.flash_message(&list.act("remove-tag", 0..12, &[("new_tag", "nas")]).await)
+            .await
+            .contains("3 changed, 9 were so already.")
     );
-    assert_eq!((count(&list.checks().await, "tags", "nas"), count(&list.checks().await, "tags", "even")), (0, 6));
+    assert_eq!(
+        (
+            count(&list.checks().await, "tags", "nas"),
+            count(&list.checks().await, "tags", "even")
+        ),
+        (0, 6)
+    );
     let channel = channel(&list.server).await;
-    assert!(list.flash_message(&list.act("assign", 0..5, &[("channel", &channel)]).await).await.contains("5 changed."));
+    assert!(
+        list.flash_message(&list.act("assign", 0..5, &[("channel", &channel)]).await)
+            .await
+            .contains("5 changed.")
+    );
     assert_eq!(count(&list.checks().await, "channels", &channel), 5);
     // All that match, and the filter stays.
-    let filtered = list.act("pause", 0..0, &[("all", "1"), ("tag", "odd")]).await;
-    assert!(filtered.header("Location").unwrap().contains("?tag=odd&m=bulk&changed=6"), "{filtered:?}");
+    let filtered = list
+        .act("pause", 0..0, &[("all", "1"), ("tag", "odd")])
+        .await;
+    assert!(
+        filtered
+            .header("Location")
+            .unwrap()
+            .contains("?tag=odd&m=bulk&changed=6"),
+        "{filtered:?}"
+    );
     list.server.stop().await;
 }
 
@@ -75,26 +144,70 @@ async fn where_something_is_missing_the_list_keeps_what_was_ticked_and_typed() {
     let channel = channel(&list.server).await;
     let cases = [
         ("fly", &[][..], "Press one of the buttons"),
-        ("add-tag", &[("new_tag", "two words"), ("channel", &channel)], "Type one tag"),
+        (
+            "add-tag",
+            &[("new_tag", "two words"), ("channel", &channel)],
+            "Type one tag",
+        ),
         ("assign", &[("channel", "none")], "Choose an integration"),
     ];
     for (action, more, said) in cases {
-        let answer = list.act(action, 1..3, &[more, &[("tag", "odd")]].concat()).await;
+        let answer = list
+            .act(action, 1..3, &[more, &[("tag", "odd")]].concat())
+            .await;
         assert_eq!(answer.status, 422, "{action}: {answer:?}");
         let page = answer.text();
         assert!(visible_text(page).contains(said), "{action}: {page}");
-        let ticked = |nth: usize| page.contains(&format!(r#"value="{}" form="bulk" checked"#, list.ids[nth]));
-        assert_eq!((ticked(1), ticked(3), page.contains("job 2")), (true, false, false), "{action}: {page}");
-        let address = page.split("data-at=\"").nth(1).and_then(|after| after.split('"').next());
-        assert!(address.is_some_and(|address| address.ends_with(&format!("/projects/{}/checks/?tag=odd", list.project))), "{address:?}");
+        let ticked = |nth: usize| {
+            page.contains(&format!(r#"value="{}" form="bulk" checked"#, list.ids[nth]))
+        };
+        assert_eq!(
+            (ticked(1), ticked(3), page.contains("job 2")),
+            (true, false, false),
+            "{action}: {page}"
+        );
+        let address = page
+            .split("data-at=\"")
+            .nth(1)
+            .and_then(|after| after.split('"').next());
+        assert!(
+            address
+                .is_some_and(|address| address
+                    .ends_with(&format!("/projects/{}/checks/?tag=odd", list.project))),
+            "{address:?}"
+        );
     }
     let typed = list.act("add-tag", 1..3, cases[1].1).await;
-    assert!(typed.text().contains(r#"name="new_tag" value="two words""#), "{typed:?}");
-    assert!(typed.text().contains(&format!(r#"<option value="{channel}" selected>"#)), "{typed:?}");
+    assert!(
+        typed.text().contains(r#"name="new_tag" value="two words""#),
+        "{typed:?}"
+    );
+    assert!(
+        typed
+            .text()
+            .contains(&format!(r#"<option value="{channel}" selected>"#)),
+        "{typed:?}"
+    );
     let none = list.act("pause", 0..0, &[]).await;
-    assert_eq!((none.status, visible_text(none.text()).contains("Choose some checks first")), (422, true), "{none:?}");
-    let usual = browse(&list.server, "GET", &format!("/projects/{}/checks/", list.project), &[]).await;
-    assert!(!usual.text().contains("data-at") && !usual.text().contains(r#"form="bulk" checked"#), "{usual:?}");
+    assert_eq!(
+        (
+            none.status,
+            visible_text(none.text()).contains("Choose some checks first")
+        ),
+        (422, true),
+        "{none:?}"
+    );
+    let usual = browse(
+        &list.server,
+        "GET",
+        &format!("/projects/{}/checks/", list.project),
+        &[],
+    )
+    .await;
+    assert!(
+        !usual.text().contains("data-at") && !usual.text().contains(r#"form="bulk" checked"#),
+        "{usual:?}"
+    );
     list.server.stop().await;
 }
 
@@ -103,13 +216,27 @@ async fn many_are_deleted_only_if_their_number_is_typed() {
     let list = ListFixture::of(4).await;
     let asked = list.act("delete", 0..3, &[]).await;
     assert_eq!(asked.status, 200, "{asked:?}");
-    assert!(visible_text(asked.text()).contains("Delete 3 checks?") && asked.text().contains("<bdi>job 2</bdi>"), "{}", asked.text());
-    assert_eq!(list.act("delete", 0..3, &[("confirm", "delete 4")]).await.status, 422);
+    assert!(
+        visible_text(asked.text()).contains("Delete 3 checks?")
+            && asked.text().contains("<bdi>job 2</bdi>"),
+        "{}",
+        asked.text()
+    );
+    assert_eq!(
+        list.act("delete", 0..3, &[("confirm", "delete 4")])
+            .await
+            .status,
+        422
+    );
     assert_eq!(list.checks().await.len(), 4);
     let done = list.act("delete", 0..3, &[("confirm", "delete 3")]).await;
     assert!(list.flash_message(&done).await.contains("3 changed."));
     assert_eq!(list.checks().await.len(), 1);
-    assert!(list.flash_message(&list.act("pause", 0..4, &[]).await).await.contains("1 changed, 3 were deleted meanwhile."));
+    assert!(
+        list.flash_message(&list.act("pause", 0..4, &[]).await)
+            .await
+            .contains("1 changed, 3 were deleted meanwhile.")
+    );
     list.server.stop().await;
 }
 
@@ -117,12 +244,39 @@ async fn many_are_deleted_only_if_their_number_is_typed() {
 async fn checks_of_another_project_are_left_alone() {
     let list = ListFixture::of(1).await;
     let other = crate::support::server::new_project(&list.server.handle, "other").await;
-    let made = list.server.send("POST", "/api/v3/checks/", &[("X-Api-Key", &other.read_write_key)], b"{}").await;
+    let made = list
+        .server
+        .send(
+            "POST",
+            "/api/v3/checks/",
+            &[("X-Api-Key", &other.read_write_key)],
+            b"{}",
+        )
+        .await;
     assert_eq!(made.status, 201);
-    let foreign = list.server.handle.with_state(|state| state.checks_of(other.id).map(|check| check.id.0.to_string()).next().unwrap());
+    let foreign = list.server.handle.with_state(|state| {
+        state
+            .checks_of(other.id)
+            .map(|check| check.id.0.to_string())
+            .next()
+            .unwrap()
+    });
     let answer = list.act("pause", 0..0, &[("check", &foreign)]).await;
-    assert!(list.flash_message(&answer).await.contains("0 changed, 1 was deleted meanwhile."));
-    let after = list.server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &other.read_write_key)], b"").await.json();
+    assert!(
+        list.flash_message(&answer)
+            .await
+            .contains("0 changed, 1 was deleted meanwhile.")
+    );
+    let after = list
+        .server
+        .send(
+            "GET",
+            "/api/v3/checks/",
+            &[("X-Api-Key", &other.read_write_key)],
+            b"",
+        )
+        .await
+        .json();
     assert_eq!(after["checks"][0]["status"], "new");
     list.server.stop().await;
 }

@@ -1,4 +1,5 @@
-//! The pages of a check: what they say as time passes, what their forms do, and what they make of what strangers send.
+//! The pages of a check: what they say as time passes, what their forms do, and what they make of
+//! what strangers send.
 
 use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::ids::UniqueKey;
@@ -20,7 +21,10 @@ struct CheckPageFixture {
 impl CheckPageFixture {
     async fn with(check: Value) -> Self {
         let server = TestServer::start().await;
-        let uuid = server.create_check(check).await["uuid"].as_str().unwrap().to_owned();
+        let uuid = server.create_check(check).await["uuid"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         Self { server, uuid }
     }
 
@@ -40,51 +44,93 @@ impl CheckPageFixture {
     }
 
     async fn ping(&self, rest: &str, body: &[u8]) {
-        let answer = self.server.send("POST", &format!("/ping/{}{rest}", self.uuid), &[], body).await;
+        let answer = self
+            .server
+            .send("POST", &format!("/ping/{}{rest}", self.uuid), &[], body)
+            .await;
         assert_eq!(answer.status, 200, "{answer:?}");
     }
 
     async fn api(&self) -> Value {
-        self.server.api("GET", &format!("/checks/{}", self.uuid), "").await.json()
+        self.server
+            .api("GET", &format!("/checks/{}", self.uuid), "")
+            .await
+            .json()
     }
 
     fn at(&self, time: &str) {
         let time: jiff::Timestamp = time.parse().unwrap();
-        self.server.clock.advance_secs(time.as_second() - self.server.handle.now().secs());
+        self.server
+            .clock
+            .advance_secs(time.as_second() - self.server.handle.now().secs());
     }
 }
 
 fn hidden(html: &str, name: &str) -> String {
     let field = format!("name=\"{name}\" value=\"");
-    html.split(&field).nth(1).unwrap_or_else(|| panic!("no {name} in {html}")).split('"').next().unwrap().to_owned()
+    html.split(&field)
+        .nth(1)
+        .unwrap_or_else(|| panic!("no {name} in {html}"))
+        .split('"')
+        .next()
+        .unwrap()
+        .to_owned()
 }
 
 #[tokio::test]
 async fn the_page_says_what_happens_as_it_happens() {
     let page =
         CheckPageFixture::with(json!({ "name": "Nightly backup", "schedule": "30 3 * * *", "tz": "Europe/Riga", "grace": 900 })).await;
-    assert!(visible_text(&page.see("details/").await).contains("New. Waiting for the first ping. Until then nothing can be overdue."));
+    assert!(
+        visible_text(&page.see("details/").await)
+            .contains("New. Waiting for the first ping. Until then nothing can be overdue.")
+    );
     page.ping("/start", b"").await;
     page.at("2026-11-20T10:10:00Z");
-    assert!(visible_text(&page.see("details/").await).contains("A run began at 12:00:00 (10 min ago)."));
+    assert!(
+        visible_text(&page.see("details/").await).contains("A run began at 12:00:00 (10 min ago).")
+    );
     page.ping("", b"").await;
     let up = visible_text(&page.see("details/").await);
-    assert!(up.contains("Up. Last ping just now, next expected tomorrow 03:30 (in 15 h)."), "{up}");
-    assert!(up.contains("every day at 03:30 in Europe/Riga, 15 minutes of grace"), "{up}");
-    assert!(up.contains("Sat 21 Nov 03:30 +02 in 15 h yours: tomorrow 01:30"), "{up}");
-    assert!(up.contains("Clocks go forward on 28 Mar 2027: the run of 03:30 comes at 04:00."), "{up}");
+    assert!(
+        up.contains("Up. Last ping just now, next expected tomorrow 03:30 (in 15 h)."),
+        "{up}"
+    );
+    assert!(
+        up.contains("every day at 03:30 in Europe/Riga, 15 minutes of grace"),
+        "{up}"
+    );
+    assert!(
+        up.contains("Sat 21 Nov 03:30 +02 in 15 h yours: tomorrow 01:30"),
+        "{up}"
+    );
+    assert!(
+        up.contains("Clocks go forward on 28 Mar 2027: the run of 03:30 comes at 04:00."),
+        "{up}"
+    );
     page.at("2026-11-21T01:36:00Z");
     let late = visible_text(&page.see("details/").await);
-    assert!(late.contains("Late. It was expected at 03:30. Unless it reports, it goes down at 03:45 (in 9 min)."), "{late}");
+    assert!(
+        late.contains(
+            "Late. It was expected at 03:30. Unless it reports, it goes down at 03:45 (in 9 min)."
+        ),
+        "{late}"
+    );
     page.at("2026-11-21T02:00:00Z");
     let down = page.see("details/").await;
     assert!(down.contains("favicon-down.svg"));
     let down = visible_text(&down);
     assert!(
-        down.contains("Down since 03:45 (15 minutes). It was expected at 03:30 and had until 03:45 to report (Europe/Riga)."),
+        down.contains(
+            "Down since 03:45 (15 minutes). It was expected at 03:30 and had until 03:45 to \
+             report (Europe/Riga)."
+        ),
         "{down}"
     );
-    assert!(down.contains("Next run: tomorrow 03:30 (in 23 h)."), "{down}");
+    assert!(
+        down.contains("Next run: tomorrow 03:30 (in 23 h)."),
+        "{down}"
+    );
     page.ping("/3", b"").await;
     let failed = visible_text(&page.see("details/").await);
     assert!(failed.contains("exit 3"), "{failed}");
@@ -93,7 +139,10 @@ async fn the_page_says_what_happens_as_it_happens() {
 
 #[tokio::test]
 async fn buttons_do_what_they_say() {
-    let page = CheckPageFixture::with(json!({ "name": "job", "slug": "job", "schedule": "0 0 * * *", "tags": "a b" })).await;
+    let page = CheckPageFixture::with(
+        json!({ "name": "job", "slug": "job", "schedule": "0 0 * * *", "tags": "a b" }),
+    )
+    .await;
     let here = page.path("details/");
     for (button, fields, notice, status) in [
         ("pause/", &[][..], "paused", "paused"),
@@ -103,24 +152,57 @@ async fn buttons_do_what_they_say() {
         ("zone/", &[("tz", "Asia/Tokyo")], "saved", "down"),
     ] {
         let answer = page.send(button, fields).await;
-        assert_eq!((answer.status, answer.header("Location")), (303, Some(format!("{here}?m={notice}").as_str())), "{button} {answer:?}");
+        assert_eq!(
+            (answer.status, answer.header("Location")),
+            (303, Some(format!("{here}?m={notice}").as_str())),
+            "{button} {answer:?}"
+        );
         assert_eq!(page.api().await["status"], status, "{button}");
     }
     assert_eq!(page.api().await["tz"], "Asia/Tokyo");
     assert!(visible_text(&page.see("log/").await).contains("overdue dashboard"));
-    for (button, fields, status) in [("resume/", &[][..], 409), ("ping/", &[("kind", "log")], 400), ("zone/", &[("tz", "Mars")], 400)] {
+    for (button, fields, status) in [
+        ("resume/", &[][..], 409),
+        ("ping/", &[("kind", "log")], 400),
+        ("zone/", &[("tz", "Mars")], 400),
+    ] {
         assert_eq!(page.send(button, fields).await.status, status, "{button}");
     }
     let copied = page.send("copy/", &[]).await;
-    let copy = copied.header("Location").unwrap().strip_suffix("details/?m=copied-check").unwrap().to_owned();
-    let copy = page.server.api("GET", copy.trim_end_matches('/'), "").await.json();
-    for (field, value) in [("name", "job (copy)"), ("slug", "job-copy"), ("tags", "a b"), ("schedule", "0 0 * * *"), ("tz", "Asia/Tokyo")] {
+    let copy = copied
+        .header("Location")
+        .unwrap()
+        .strip_suffix("details/?m=copied-check")
+        .unwrap()
+        .to_owned();
+    let copy = page
+        .server
+        .api("GET", copy.trim_end_matches('/'), "")
+        .await
+        .json();
+    for (field, value) in [
+        ("name", "job (copy)"),
+        ("slug", "job-copy"),
+        ("tags", "a b"),
+        ("schedule", "0 0 * * *"),
+        ("tz", "Asia/Tokyo"),
+    ] {
         assert_eq!(copy[field], value);
     }
-    assert!(visible_text(&page.see("remove/").await).contains("Delete this check? job goes with its log, 2 pings so far."));
-    assert_eq!(page.api().await["status"], "down", "the page that asks removes nothing");
+    assert!(
+        visible_text(&page.see("remove/").await)
+            .contains("Delete this check? job goes with its log, 2 pings so far.")
+    );
+    assert_eq!(
+        page.api().await["status"],
+        "down",
+        "the page that asks removes nothing"
+    );
     let list = format!("/projects/{}/checks/?m=deleted", project_uuid(&page.server));
-    assert_eq!(page.send("remove/", &[]).await.header("Location"), Some(list.as_str()));
+    assert_eq!(
+        page.send("remove/", &[]).await.header("Location"),
+        Some(list.as_str())
+    );
     assert_eq!(page.send("remove/", &[]).await.status, 404);
     page.server.stop().await;
 }
@@ -130,7 +212,10 @@ const GOOD: [(&str, &str); 11] = [
     ("name", "Nightly <backup>"),
     ("slug", "nightly"),
     ("tags", "nas"),
-    ("desc", "see https://example.org/\r\n<script>alert(1)</script>"),
+    (
+        "desc",
+        "see https://example.org/\r\n<script>alert(1)</script>",
+    ),
     ("expects", "cron"),
     ("cron", "30 3 * * *"),
     ("tz", "Europe/Riga"),
@@ -145,13 +230,27 @@ async fn checks_are_added_and_edited_by_forms() {
     let server = TestServer::start().await;
     let add = format!("/projects/{}/checks/add/", project_uuid(&server));
     let form = browse(&server, "GET", &add, &[]).await;
-    assert!(form.text().contains("name=\"tz\"") && visible_text(form.text()).contains("every day"), "{form:?}");
+    assert!(
+        form.text().contains("name=\"tz\"") && visible_text(form.text()).contains("every day"),
+        "{form:?}"
+    );
     let made = post(&server, &add, &GOOD).await;
     assert_eq!(made.status, 303, "{made:?}");
-    let uuid = made.header("Location").unwrap().split('/').nth(2).unwrap().to_owned();
+    let uuid = made
+        .header("Location")
+        .unwrap()
+        .split('/')
+        .nth(2)
+        .unwrap()
+        .to_owned();
     let page = CheckPageFixture { server, uuid };
     let shown = page.see("details/?m=made").await;
-    assert!(shown.contains("<a href=\"https://example.org/\" rel=\"noopener noreferrer\">https://example.org/</a>"), "{shown}");
+    assert!(
+        shown.contains(
+            r#"<a href="https://example.org/" rel="noopener noreferrer">https://example.org/</a>"#
+        ),
+        "{shown}"
+    );
     assert!(
         !shown.contains("<script>")
             && visible_text(&shown).contains("Check added.")
@@ -159,33 +258,78 @@ async fn checks_are_added_and_edited_by_forms() {
     );
     let form = page.see("edit/").await;
     let was = hidden(&form, "was");
-    for (name, value) in [("slug", "nightly"), ("cron", "30 3 * * *"), ("tz", "Europe/Riga"), ("grace", "15"), ("after", "2")] {
+    for (name, value) in [
+        ("slug", "nightly"),
+        ("cron", "30 3 * * *"),
+        ("tz", "Europe/Riga"),
+        ("grace", "15"),
+        ("after", "2"),
+    ] {
         assert_eq!(hidden(&form, name), value);
     }
     // What is wrong is told beside its field, and what was typed stays.
     let mut wrong = GOOD.to_vec();
-    wrong.extend([("was", was.as_str()), ("cron", "61 3 * * *"), ("name", "typed name"), ("slug", "Bad Slug")]);
+    wrong.extend([
+        ("was", was.as_str()),
+        ("cron", "61 3 * * *"),
+        ("name", "typed name"),
+        ("slug", "Bad Slug"),
+    ]);
     let refused = page.send("edit/", &wrong).await;
     assert_eq!(refused.status, 422, "{refused:?}");
     let text = visible_text(refused.text());
-    assert!(text.contains("2 fields are not right.") && text.contains("Only a to z, 0 to 9, hyphens and underscores."), "{text}");
-    assert!(refused.text().contains("value=\"typed name\"") && refused.text().contains("value=\"61 3 * * *\""));
+    assert!(
+        text.contains("2 fields are not right.")
+            && text.contains("Only a to z, 0 to 9, hyphens and underscores."),
+        "{text}"
+    );
+    assert!(
+        refused.text().contains("value=\"typed name\"")
+            && refused.text().contains("value=\"61 3 * * *\"")
+    );
     assert_eq!(page.api().await["name"], "Nightly <backup>");
     // A preview saves nothing.
-    let preview: Vec<_> = GOOD.into_iter().chain([("was", was.as_str()), ("cron", "0 5 * * *"), ("preview", "1")]).collect();
+    let preview: Vec<_> = GOOD
+        .into_iter()
+        .chain([
+            ("was", was.as_str()),
+            ("cron", "0 5 * * *"),
+            ("preview", "1"),
+        ])
+        .collect();
     let previewed = page.send("edit/", &preview).await;
-    assert!(previewed.status == 200 && visible_text(previewed.text()).contains("every day at 05:00 in Europe/Riga"), "{previewed:?}");
-    let saved: Vec<_> = GOOD.into_iter().chain([("was", was.as_str()), ("cron", "0 5 * * *")]).collect();
+    assert!(
+        previewed.status == 200
+            && visible_text(previewed.text()).contains("every day at 05:00 in Europe/Riga"),
+        "{previewed:?}"
+    );
+    let saved: Vec<_> = GOOD
+        .into_iter()
+        .chain([("was", was.as_str()), ("cron", "0 5 * * *")])
+        .collect();
     assert_eq!(page.send("edit/", &saved).await.status, 303);
     let check = page.api().await;
-    assert_eq!((&check["schedule"], &check["grace"], &check["manual_resume"]), (&json!("0 5 * * *"), &json!(900), &json!(true)));
+    assert_eq!(
+        (&check["schedule"], &check["grace"], &check["manual_resume"]),
+        (&json!("0 5 * * *"), &json!(900), &json!(true))
+    );
     // The form is outdated by now: both are shown, and the next try saves.
-    let typed: Vec<_> = GOOD.into_iter().chain([("was", was.as_str()), ("cron", "0 6 * * *")]).collect();
+    let typed: Vec<_> = GOOD
+        .into_iter()
+        .chain([("was", was.as_str()), ("cron", "0 6 * * *")])
+        .collect();
     let outdated = page.send("edit/", &typed).await;
     assert_eq!(outdated.status, 409, "{outdated:?}");
-    assert!(visible_text(outdated.text()).contains("Expected 0 5 * * * 0 6 * * *"), "{}", visible_text(outdated.text()));
+    assert!(
+        visible_text(outdated.text()).contains("Expected 0 5 * * * 0 6 * * *"),
+        "{}",
+        visible_text(outdated.text())
+    );
     let was = hidden(outdated.text(), "was");
-    let again: Vec<_> = GOOD.into_iter().chain([("was", was.as_str()), ("cron", "0 6 * * *")]).collect();
+    let again: Vec<_> = GOOD
+        .into_iter()
+        .chain([("was", was.as_str()), ("cron", "0 6 * * *")])
+        .collect();
     assert_eq!(page.send("edit/", &again).await.status, 303);
     assert_eq!(page.api().await["schedule"], "0 6 * * *");
     page.server.stop().await;
@@ -196,11 +340,21 @@ async fn who_is_told_is_chosen_by_boxes() {
     let page = CheckPageFixture::with(json!({})).await;
     let channel = channel(&page.server).await;
     assert!(visible_text(&page.see("details/").await).contains("hook &#60;1&#62; Webhook"));
-    assert_eq!(page.send("channels/", &[("channel", &channel)]).await.status, 303);
+    assert_eq!(
+        page.send("channels/", &[("channel", &channel)])
+            .await
+            .status,
+        303
+    );
     assert_eq!(page.api().await["channels"], channel);
     assert_eq!(page.send("channels/", &[]).await.status, 303);
     assert_eq!(page.api().await["channels"], "");
-    assert_eq!(page.send("channels/", &[("channel", "nobody")]).await.status, 400);
+    assert_eq!(
+        page.send("channels/", &[("channel", "nobody")])
+            .await
+            .status,
+        400
+    );
     page.server.stop().await;
 }
 
@@ -215,13 +369,19 @@ async fn the_log_is_read_in_parts_by_kind_and_by_run() {
     }
     // The project keeps 100.
     let log = page.see("log/").await;
-    assert!(visible_text(&log).contains("The last 100 of 150 pings are here."), "{}", visible_text(&log));
+    assert!(
+        visible_text(&log).contains("The last 100 of 150 pings are here."),
+        "{}",
+        visible_text(&log)
+    );
     assert_eq!(log.matches("id=\"ping-").count(), 100);
     let runs = page.see("log/?group=run").await;
     assert_eq!(runs.matches(", 1 minute, 1 note").count(), 33);
     let starts = page.see("log/?kind=start&kind=flip").await;
     assert_eq!(starts.matches("id=\"ping-").count(), 33);
-    assert!(visible_text(&page.see("log/?kind=fail").await).contains("Nothing of this is in the log."));
+    assert!(
+        visible_text(&page.see("log/?kind=fail").await).contains("Nothing of this is in the log.")
+    );
     assert!(page.see("log/?before=60").await.contains("id=\"ping-59\""));
     assert!(visible_text(&page.see("details/").await).contains("median 1 minute"));
     page.server.stop().await;
@@ -229,10 +389,20 @@ async fn the_log_is_read_in_parts_by_kind_and_by_run() {
 
 #[tokio::test]
 async fn what_strangers_send_is_shown_as_text() {
-    let page = CheckPageFixture::with(json!({ "name": "\u{202e}<img src=x onerror=alert(1)>" })).await;
-    let body = "\u{1b}[31mred\u{1b}[0m <script>alert(1)</script>\r\n\u{202e}x\0".to_owned() + &"y".repeat(900);
+    let page =
+        CheckPageFixture::with(json!({ "name": "\u{202e}<img src=x onerror=alert(1)>" })).await;
+    let body = "\u{1b}[31mred\u{1b}[0m <script>alert(1)</script>\r\n\u{202e}x\0".to_owned()
+        + &"y".repeat(900);
     let agent = "<svg/onload=alert(1)>";
-    let sent = page.server.send("POST", &format!("/ping/{}", page.uuid), &[("User-Agent", agent)], body.as_bytes()).await;
+    let sent = page
+        .server
+        .send(
+            "POST",
+            &format!("/ping/{}", page.uuid),
+            &[("User-Agent", agent)],
+            body.as_bytes(),
+        )
+        .await;
     assert_eq!(sent.status, 200);
     for rest in ["details/", "log/", "pings/1/", "edit/", "remove/"] {
         let html = page.see(rest).await;
@@ -241,15 +411,44 @@ async fn what_strangers_send_is_shown_as_text() {
         }
     }
     let ping = page.see("pings/1/").await;
-    assert!(ping.contains("red &#60;script&#62;alert(1)&#60;/script&#62;\n[U+202E]x␀yyy"), "{ping}");
-    assert!(ping.contains("?escapes=1") && page.see("pings/1/?escapes=1").await.contains("␛[31mred␛[0m"));
+    assert!(
+        ping.contains("red &#60;script&#62;alert(1)&#60;/script&#62;\n[U+202E]x␀yyy"),
+        "{ping}"
+    );
+    assert!(
+        ping.contains("?escapes=1")
+            && page
+                .see("pings/1/?escapes=1")
+                .await
+                .contains("␛[31mred␛[0m")
+    );
     let file = browse(&page.server, "GET", &page.path("pings/1/body/"), &[]).await;
     assert_eq!(file.body, body.as_bytes());
-    assert_eq!(file.header("Content-Type"), Some("application/octet-stream"));
-    assert_eq!(file.header("Content-Disposition"), Some("attachment; filename=\"ping-1.txt\""));
-    assert_eq!(file.header("Content-Security-Policy"), Some("sandbox; default-src 'none'"));
-    for gone in ["pings/0/", "pings/2/", "pings/99999999999999999999/", "pings/2/body/"] {
-        assert_eq!(browse(&page.server, "GET", &page.path(gone), &[]).await.status, 404, "{gone}");
+    assert_eq!(
+        file.header("Content-Type"),
+        Some("application/octet-stream")
+    );
+    assert_eq!(
+        file.header("Content-Disposition"),
+        Some("attachment; filename=\"ping-1.txt\"")
+    );
+    assert_eq!(
+        file.header("Content-Security-Policy"),
+        Some("sandbox; default-src 'none'")
+    );
+    for gone in [
+        "pings/0/",
+        "pings/2/",
+        "pings/99999999999999999999/",
+        "pings/2/body/",
+    ] {
+        assert_eq!(
+            browse(&page.server, "GET", &page.path(gone), &[])
+                .await
+                .status,
+            404,
+            "{gone}"
+        );
     }
     page.server.stop().await;
 }
@@ -257,15 +456,26 @@ async fn what_strangers_send_is_shown_as_text() {
 #[tokio::test]
 async fn addresses_of_bookmarks_and_messages_lead_to_the_page() {
     let page = CheckPageFixture::with(json!({})).await;
-    for (old, new) in
-        [("name/", "edit/"), ("timeout/", "edit/"), ("filtering_rules/", "edit/"), ("last_ping/", "log/"), ("details", "details/")]
-    {
+    for (old, new) in [
+        ("name/", "edit/"),
+        ("timeout/", "edit/"),
+        ("filtering_rules/", "edit/"),
+        ("last_ping/", "log/"),
+        ("details", "details/"),
+    ] {
         let answer = browse(&page.server, "GET", &page.path(old), &[]).await;
-        assert_eq!((answer.status, answer.header("Location")), (301, Some(page.path(new).as_str())), "{old}");
+        assert_eq!(
+            (answer.status, answer.header("Location")),
+            (301, Some(page.path(new).as_str())),
+            "{old}"
+        );
     }
     let key = UniqueKey::of_check(page.uuid.parse().unwrap());
     let answer = browse(&page.server, "GET", &format!("/cloaked/{key}/"), &[]).await;
-    assert_eq!((answer.status, answer.header("Location")), (303, Some(page.path("details/").as_str())));
+    assert_eq!(
+        (answer.status, answer.header("Location")),
+        (303, Some(page.path("details/").as_str()))
+    );
     let other = format!("/cloaked/{}/", UniqueKey::NONE);
     assert_eq!(browse(&page.server, "GET", &other, &[]).await.status, 404);
     page.server.stop().await;
@@ -276,14 +486,26 @@ async fn a_check_depends_on_those_that_its_form_names() {
     let page = CheckPageFixture::with(json!({ "name": "router", "slug": "router" })).await;
     let mut uuids = vec![page.uuid.clone()];
     for name in ["<b>switch</b>", "twin", "twin", "job"] {
-        uuids.push(page.server.create_check(json!({ "name": name })).await["uuid"].as_str().unwrap().to_owned());
+        uuids.push(
+            page.server.create_check(json!({ "name": name })).await["uuid"]
+                .as_str()
+                .unwrap()
+                .to_owned(),
+        );
     }
-    let job = CheckPageFixture { uuid: uuids.pop().unwrap(), server: page.server };
+    let job = CheckPageFixture {
+        uuid: uuids.pop().unwrap(),
+        server: page.server,
+    };
     let form = job.see("edit/").await;
     assert!(
-        form.contains("<option value=\"&#60;b&#62;switch&#60;/b&#62;\">") && form.contains(&format!("<option value=\"{}\">", uuids[2]))
+        form.contains(r#"<option value="&#60;b&#62;switch&#60;/b&#62;">"#)
+            && form.contains(&format!("<option value=\"{}\">", uuids[2]))
     );
-    assert!(!form.contains("<option value=\"job\">"), "nothing depends on itself");
+    assert!(
+        !form.contains("<option value=\"job\">"),
+        "nothing depends on itself"
+    );
     let send = async |parents: &[&str]| {
         let mut fields = vec![
             ("name", "job"),
@@ -299,33 +521,78 @@ async fn a_check_depends_on_those_that_its_form_names() {
         fields.extend(parents.iter().map(|parent| ("parent", *parent)));
         job.send("edit/", &fields).await
     };
-    let parents =
-        || job.server.handle.with_state(|state| state.check_by_uuid(job.uuid.parse().unwrap()).unwrap().settings.parents.ids().len());
+    let parents = || {
+        job.server.handle.with_state(|state| {
+            state
+                .check_by_uuid(job.uuid.parse().unwrap())
+                .unwrap()
+                .settings
+                .parents
+                .ids()
+                .len()
+        })
+    };
     for (typed, text) in [
-        (&["nobody"][..], "There is no check “nobody” in this project."),
-        (&["twin"], "Several checks are called “twin”; give the UUID of one."),
+        (
+            &["nobody"][..],
+            "There is no check “nobody” in this project.",
+        ),
+        (
+            &["twin"],
+            "Several checks are called “twin”; give the UUID of one.",
+        ),
         (&["job"], "The check would be a parent of itself."),
     ] {
         let refused = send(typed).await;
-        assert!(refused.status == 422 && visible_text(refused.text()).contains(text), "{typed:?}: {refused:?}");
-        assert!(refused.text().contains(&format!("name=\"parent\" value=\"{}\"", typed[0])) && parents() == 0);
+        assert!(
+            refused.status == 422 && visible_text(refused.text()).contains(text),
+            "{typed:?}: {refused:?}"
+        );
+        assert!(
+            refused
+                .text()
+                .contains(&format!("name=\"parent\" value=\"{}\"", typed[0]))
+                && parents() == 0
+        );
     }
-    assert_eq!(send(&["router", "<b>switch</b>", " ", &uuids[2]]).await.status, 303);
+    assert_eq!(
+        send(&["router", "<b>switch</b>", " ", &uuids[2]])
+            .await
+            .status,
+        303
+    );
     assert_eq!(parents(), 3);
     let shown = visible_text(&job.see("details/").await);
-    assert!(shown.contains("Depends on router , &#60;b&#62;switch&#60;/b&#62; , twin ."), "{shown}");
+    assert!(
+        shown.contains("Depends on router , &#60;b&#62;switch&#60;/b&#62; , twin ."),
+        "{shown}"
+    );
     // Saving the form as it comes changes nothing.
     let form = job.see("edit/").await;
-    let typed: Vec<_> = form.split("name=\"parent\" value=\"").skip(1).map(|part| part.split('"').next().unwrap()).collect();
-    assert_eq!(typed, ["router", "&#60;b&#62;switch&#60;/b&#62;", &uuids[2], ""]);
+    let typed: Vec<_> = form
+        .split("name=\"parent\" value=\"")
+        .skip(1)
+        .map(|part| part.split('"').next().unwrap())
+        .collect();
+    assert_eq!(
+        typed,
+        ["router", "&#60;b&#62;switch&#60;/b&#62;", &uuids[2], ""]
+    );
     assert_eq!(send(&["router"]).await.status, 303);
     assert_eq!((parents(), send(&[]).await.status, parents()), (1, 303, 0));
     // A new one, too.
     let add = format!("/projects/{}/checks/add/", project_uuid(&job.server));
-    let fields: Vec<_> = GOOD.into_iter().filter(|(name, _)| *name != "slug").chain([("parent", "router")]).collect();
+    let fields: Vec<_> = GOOD
+        .into_iter()
+        .filter(|(name, _)| *name != "slug")
+        .chain([("parent", "router")])
+        .collect();
     let made = post(&job.server, &add, &fields).await;
     let made = browse(&job.server, "GET", made.header("Location").unwrap(), &[]).await;
-    assert!(visible_text(made.text()).contains("Depends on router ."), "{made:?}");
+    assert!(
+        visible_text(made.text()).contains("Depends on router ."),
+        "{made:?}"
+    );
     job.server.stop().await;
 }
 
@@ -333,45 +600,146 @@ async fn a_check_depends_on_those_that_its_form_names() {
 async fn what_was_told_last_stands_beside_who_is_told() {
     let page = CheckPageFixture::with(json!({ "name": "job" })).await;
     let hook = json!({ "kind": "webhook", "name": "hook <1>", "settings": { "down-url": "http://127.0.0.1:1/", "up-url": "http://127.0.0.1:1/" } });
-    let channel = page.server.extension_api("POST", "/channels", &hook.to_string()).await.json()["id"].as_str().unwrap().to_owned();
+    let channel = page
+        .server
+        .extension_api("POST", "/channels", &hook.to_string())
+        .await
+        .json()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     page.send("channels/", &[("channel", &channel)]).await;
-    let other = page.server.create_check(json!({ "name": "other", "channels": "*" })).await["uuid"].as_str().unwrap().to_owned();
+    let other = page
+        .server
+        .create_check(json!({ "name": "other", "channels": "*" }))
+        .await["uuid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert!(!page.see("details/").await.contains("Told last"));
     page.ping("/fail", b"").await;
-    assert_eq!(page.server.get(&format!("/ping/{other}/fail")).await.status, 200);
+    assert_eq!(
+        page.server.get(&format!("/ping/{other}/fail")).await.status,
+        200
+    );
     let handle = &page.server.handle;
-    let channel = handle.with_state(|state| state.project(page.server.main.id).unwrap().channels.keys().copied().next().unwrap());
-    let rows: Vec<_> = handle.with_state(|state| state.outbox.rows_of_channel(channel).map(|row| row.number).collect());
+    let channel = handle.with_state(|state| {
+        state
+            .project(page.server.main.id)
+            .unwrap()
+            .channels
+            .keys()
+            .copied()
+            .next()
+            .unwrap()
+    });
+    let rows: Vec<_> = handle.with_state(|state| {
+        state
+            .outbox
+            .rows_of_channel(channel)
+            .map(|row| row.number)
+            .collect()
+    });
     assert_eq!(rows.len(), 2);
-    assert!(visible_text(&page.see("details/").await).contains("Told last waiting hook &#60;1&#62; went down just now"));
-    handle.call(Command::BeginDeliveries(rows.clone(), None)).await.unwrap().unwrap();
+    assert!(
+        visible_text(&page.see("details/").await)
+            .contains("Told last waiting hook &#60;1&#62; went down just now")
+    );
+    handle
+        .call(Command::BeginDeliveries(rows.clone(), None))
+        .await
+        .unwrap()
+        .unwrap();
     page.server.clock.advance_secs(60);
     let sent = SendResult::Failed("it answered <b>500".into());
-    let report =
-        DeliveryReport { recipients: Default::default(), channel, sent_to: None, merged_into: None, rows, result: sent, status: 500 };
-    handle.call(Command::RecordDeliveryReports(vec![report])).await.unwrap().unwrap();
+    let report = DeliveryReport {
+        recipients: Default::default(),
+        channel,
+        sent_to: None,
+        merged_into: None,
+        rows,
+        result: sent,
+        status: 500,
+    };
+    handle
+        .call(Command::RecordDeliveryReports(vec![report]))
+        .await
+        .unwrap()
+        .unwrap();
     let html = page.see("details/").await;
     let shown = visible_text(&html);
-    assert!(shown.contains("Told last not delivered hook &#60;1&#62; went down just now it answered &#60;b&#62;500"), "{shown}");
-    let listed = html.split("class=\"sent\"").nth(1).unwrap().split("</ul>").next().unwrap();
-    assert_eq!(listed.matches("<li>").count(), 1, "of this check alone: {listed}");
-    // A channel that took that the check is down, and not that it is up again: both are listed, and what waits before them.
+    assert!(
+        shown.contains(
+            "Told last not delivered hook &#60;1&#62; went down just now it answered \
+             &#60;b&#62;500"
+        ),
+        "{shown}"
+    );
+    let listed = html
+        .split("class=\"sent\"")
+        .nth(1)
+        .unwrap()
+        .split("</ul>")
+        .next()
+        .unwrap();
+    assert_eq!(
+        listed.matches("<li>").count(),
+        1,
+        "of this check alone: {listed}"
+    );
+    // A channel that took that the check is down, and not that it is up again: both are listed, and
+    // what waits before them.
     for (ping, sent, told) in [
         ("", None, None),
-        ("/fail", Some(SendResult::Delivered), Some("delivered hook &#60;1&#62; went down")),
-        ("", Some(SendResult::Failed("no answer".into())), Some("not delivered hook &#60;1&#62; is up again just now no answer")),
+        (
+            "/fail",
+            Some(SendResult::Delivered),
+            Some("delivered hook &#60;1&#62; went down"),
+        ),
+        (
+            "",
+            Some(SendResult::Failed("no answer".into())),
+            Some("not delivered hook &#60;1&#62; is up again just now no answer"),
+        ),
     ] {
         page.ping(ping, b"").await;
         let Some(sent) = sent else { continue };
         let shown = visible_text(&page.see("details/").await);
-        assert!(shown.contains("Told last waiting hook &#60;1&#62; "), "{shown}");
-        let rows: Vec<_> = handle.with_state(|state| state.outbox.rows_of_channel(channel).map(|row| row.number).collect());
-        handle.call(Command::BeginDeliveries(rows.clone(), None)).await.unwrap().unwrap();
+        assert!(
+            shown.contains("Told last waiting hook &#60;1&#62; "),
+            "{shown}"
+        );
+        let rows: Vec<_> = handle.with_state(|state| {
+            state
+                .outbox
+                .rows_of_channel(channel)
+                .map(|row| row.number)
+                .collect()
+        });
+        handle
+            .call(Command::BeginDeliveries(rows.clone(), None))
+            .await
+            .unwrap()
+            .unwrap();
         let shown = visible_text(&page.see("details/").await);
-        assert!(shown.contains("Told last being sent hook &#60;1&#62; "), "{shown}");
-        let report =
-            DeliveryReport { recipients: Default::default(), channel, sent_to: None, merged_into: None, rows, result: sent, status: 0 };
-        handle.call(Command::RecordDeliveryReports(vec![report])).await.unwrap().unwrap();
+        assert!(
+            shown.contains("Told last being sent hook &#60;1&#62; "),
+            "{shown}"
+        );
+        let report = DeliveryReport {
+            recipients: Default::default(),
+            channel,
+            sent_to: None,
+            merged_into: None,
+            rows,
+            result: sent,
+            status: 0,
+        };
+        handle
+            .call(Command::RecordDeliveryReports(vec![report]))
+            .await
+            .unwrap()
+            .unwrap();
         let shown = visible_text(&page.see("details/").await);
         assert!(told.is_some_and(|told| shown.contains(told)), "{shown}");
     }
@@ -385,42 +753,77 @@ async fn words_are_tried_on_the_last_pings_while_they_are_typed() {
         page.ping("", body).await;
     }
     let said = async |fields: &str| {
-        let typed = format!("/checks/preview/?check={}&expects=period&period=1&period_unit=d&{fields}", page.uuid);
+        let typed = format!(
+            "/checks/preview/?check={}&expects=period&period=1&period_unit=d&{fields}",
+            page.uuid
+        );
         let answer = browse(&page.server, "GET", &typed, &[("X-Fragment", "preview")]).await;
-        visible_text(&format!("<p{}", answer.text().split("id=\"matches\"").nth(1).unwrap()))
+        visible_text(&format!(
+            "<p{}",
+            answer.text().split("id=\"matches\"").nth(1).unwrap()
+        ))
     };
     for (fields, wanted) in [
         ("", ""),
-        ("success_kw=OK", "These words are searched for in nothing: tick below what is to be searched."),
+        (
+            "success_kw=OK",
+            "These words are searched for in nothing: tick below what is to be searched.",
+        ),
         (
             "success_kw=OK&failure_kw=FAILED&filter_http_body=1",
             "Of the last 4 pings that they are searched for in: 2 success, 1 failure, 1 ignored.",
         ),
-        ("start_kw=far&filter_http_body=1&default_fail=1", "Of the last 4 pings that they are searched for in: 3 failure, 1 start."),
-        ("success_kw=OK&filter_subject=1", "No ping has come yet on which these words could be tried."),
+        (
+            "start_kw=far&filter_http_body=1&default_fail=1",
+            "Of the last 4 pings that they are searched for in: 3 failure, 1 start.",
+        ),
+        (
+            "success_kw=OK&filter_subject=1",
+            "No ping has come yet on which these words could be tried.",
+        ),
     ] {
         assert_eq!(said(fields).await, wanted, "{fields}");
     }
     // Without script, too.
-    page.server.api("POST", &format!("/checks/{}", page.uuid), r#"{"success_kw":"OK","filter_http_body":true}"#).await;
-    assert!(visible_text(&page.see("edit/").await).contains("Of the last 4 pings that they are searched for in: 2 success, 2 ignored."));
+    page.server
+        .api(
+            "POST",
+            &format!("/checks/{}", page.uuid),
+            r#"{"success_kw":"OK","filter_http_body":true}"#,
+        )
+        .await;
+    assert!(
+        visible_text(&page.see("edit/").await)
+            .contains("Of the last 4 pings that they are searched for in: 2 success, 2 ignored.")
+    );
     page.server.stop().await;
 }
 
 #[tokio::test]
 async fn of_a_long_body_a_page_shows_the_beginning_and_the_file_has_all() {
     let server = TestServer::start_storing(2 << 20).await;
-    let uuid = server.create_check(json!({ "name": "long" })).await["uuid"].as_str().unwrap().to_owned();
+    let uuid = server.create_check(json!({ "name": "long" })).await["uuid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let page = CheckPageFixture { server, uuid };
     let long = "\u{ad}".repeat(600_000);
     page.ping("", long.as_bytes()).await;
     let html = page.see("pings/1/").await;
-    assert!(html.contains("?all=1\">Show the first 1.0 MB</a>"), "{html}");
+    assert!(
+        html.contains("?all=1\">Show the first 1.0 MB</a>"),
+        "{html}"
+    );
     // Two bytes each, and eight when they are written out.
     let html = page.see("pings/1/?all=1&escapes=1").await;
     assert_eq!(html.matches("[U+00AD]").count(), 1 << 19);
     assert!(!html.contains(">Show ") && html.contains("The download has all of it."));
-    assert_eq!(browse(&page.server, "GET", &page.path("pings/1/body/"), &[]).await.body, long.as_bytes());
+    assert_eq!(
+        browse(&page.server, "GET", &page.path("pings/1/body/"), &[])
+            .await
+            .body,
+        long.as_bytes()
+    );
     page.ping("", "x".repeat(30_000).as_bytes()).await;
     assert!(page.see("pings/2/").await.contains("?all=1\">Show all</a>"));
     let html = page.see("pings/2/?all=1").await;
@@ -432,13 +835,44 @@ async fn of_a_long_body_a_page_shows_the_beginning_and_the_file_has_all() {
 async fn a_slug_that_no_url_can_hold_is_not_shown_in_one() {
     let server = TestServer::start().await;
     let long = "x".repeat(120);
-    for (number, slug, is_shown) in [(1, "job", true), (2, "BackUp", false), (3, "back up", false), (4, &long, true)] {
-        let edit = CheckEdit { slug: Some(Slug::from_stored(slug)), ..CheckEdit::default() };
-        server.handle.call(create_check(server.main.id, number, edit)).await.unwrap().unwrap();
-        let page = browse(&server, "GET", &format!("/checks/{}/details/?by=slug", Uuid::from_u128(number)), &[]).await;
+    for (number, slug, is_shown) in [
+        (1, "job", true),
+        (2, "BackUp", false),
+        (3, "back up", false),
+        (4, &long, true),
+    ] {
+        let edit = CheckEdit {
+            slug: Some(Slug::from_stored(slug)),
+            ..CheckEdit::default()
+        };
+        server
+            .handle
+            .call(create_check(server.main.id, number, edit))
+            .await
+            .unwrap()
+            .unwrap();
+        let page = browse(
+            &server,
+            "GET",
+            &format!("/checks/{}/details/?by=slug", Uuid::from_u128(number)),
+            &[],
+        )
+        .await;
         let path = format!("/ping/{}/{slug}", server.main.ping_key);
-        assert_eq!((page.status, page.text().contains(&path)), (200, is_shown), "{slug}");
-        assert_eq!(server.send("POST", &path.replace(' ', "%20"), &[], b"").await.status == 200, is_shown, "{slug}");
+        assert_eq!(
+            (page.status, page.text().contains(&path)),
+            (200, is_shown),
+            "{slug}"
+        );
+        assert_eq!(
+            server
+                .send("POST", &path.replace(' ', "%20"), &[], b"")
+                .await
+                .status
+                == 200,
+            is_shown,
+            "{slug}"
+        );
     }
     server.stop().await;
 }

@@ -8,18 +8,38 @@ use crate::support::server::TestServer;
 /// The names in the rows of a list, in order.
 fn names(page: &str) -> Vec<String> {
     let rows = page.split("class=\"name\"").skip(1);
-    rows.map(|row| row.split("<bdi>").nth(1).unwrap().split("</bdi>").next().unwrap().to_owned()).collect()
+    rows.map(|row| {
+        row.split("<bdi>")
+            .nth(1)
+            .unwrap()
+            .split("</bdi>")
+            .next()
+            .unwrap()
+            .to_owned()
+    })
+    .collect()
 }
 
 async fn list(server: &TestServer, query: &str) -> String {
-    let answer = browse(server, "GET", &format!("/projects/{}/checks/{query}", project_uuid(server)), &[]).await;
+    let answer = browse(
+        server,
+        "GET",
+        &format!("/projects/{}/checks/{query}", project_uuid(server)),
+        &[],
+    )
+    .await;
     assert_eq!(answer.status, 200, "{query}: {answer:?}");
     answer.text().to_owned()
 }
 
 async fn make(server: &TestServer, name: &str, tags: &str, ends: &[&str]) {
-    let check = server.create_check(json!({ "name": name, "tags": tags, "timeout": 3600, "grace": 600 })).await;
-    let url = check["ping_url"].as_str().unwrap().replace(&server.base, "");
+    let check = server
+        .create_check(json!({ "name": name, "tags": tags, "timeout": 3600, "grace": 600 }))
+        .await;
+    let url = check["ping_url"]
+        .as_str()
+        .unwrap()
+        .replace(&server.base, "");
     for end in ends {
         assert_eq!(server.get(&format!("{url}{end}")).await.status, 200);
     }
@@ -39,22 +59,40 @@ async fn the_most_urgent_come_first_and_tiles_count_them() {
     }
     let page = list(&server, "").await;
     assert_eq!(names(&page), ["failed 9", "failed 10", "runs", "up", "new"]);
-    assert!(page.contains("<title>2 down – Checks – main – overdue</title>") && page.contains("favicon-down.svg"), "{page}");
+    assert!(
+        page.contains("<title>2 down – Checks – main – overdue</title>")
+            && page.contains("favicon-down.svg"),
+        "{page}"
+    );
     for (query, found) in [
         ("?status=down", &["failed 9", "failed 10"][..]),
         ("?status=down&tag=prod", &["failed 9"]),
         ("?status=up", &["runs", "up"]),
         ("?q=FAIL+prod", &["failed 9"]),
-        ("?sort=-name", &["up", "runs", "new", "failed 10", "failed 9"]),
-        ("?sort=created", &["up", "new", "failed 10", "failed 9", "runs"]),
+        (
+            "?sort=-name",
+            &["up", "runs", "new", "failed 10", "failed 9"],
+        ),
+        (
+            "?sort=created",
+            &["up", "new", "failed 10", "failed 9", "runs"],
+        ),
         ("?q=nothing", &[]),
     ] {
         assert_eq!(names(&list(&server, query).await), found, "{query}");
     }
-    assert!(list(&server, "?q=nothing").await.contains("Nothing matches."));
+    assert!(
+        list(&server, "?q=nothing")
+            .await
+            .contains("Nothing matches.")
+    );
     // An hour later what was up is late, then down.
     server.clock.advance_secs(3601);
-    assert!(list(&server, "?q=up").await.contains("data-status=\"late\"><span class=\"word\">Late"));
+    assert!(
+        list(&server, "?q=up")
+            .await
+            .contains(r#"data-status="late"><span class="word">Late"#)
+    );
     server.stop().await;
 }
 
@@ -65,15 +103,24 @@ async fn long_lists_have_pages_and_scripts_get_rows_alone() {
         make(&server, &format!("job {number}"), "", &[]).await;
     }
     let first = list(&server, "?rows=100").await;
-    assert!(first.contains("1–100 of 101") && first.contains("?rows=100&#38;page=2"), "{first}");
+    assert!(
+        first.contains("1–100 of 101") && first.contains("?rows=100&#38;page=2"),
+        "{first}"
+    );
     // Beyond the last page there is the last page.
     for page in [2, 3] {
-        assert_eq!(names(&list(&server, &format!("?rows=100&page={page}")).await), ["job 100"]);
+        assert_eq!(
+            names(&list(&server, &format!("?rows=100&page={page}")).await),
+            ["job 100"]
+        );
     }
     let path = format!("/projects/{}/checks/?q=job+7", project_uuid(&server));
     let rows = browse(&server, "GET", &path, &[("X-Fragment", "list")]).await;
     assert!(rows.header("Vary").unwrap().contains("X-Fragment"));
-    assert!(!rows.text().contains("<html") && names(rows.text()).len() == 19, "{rows:?}");
+    assert!(
+        !rows.text().contains("<html") && names(rows.text()).len() == 19,
+        "{rows:?}"
+    );
     server.stop().await;
 }
 
@@ -81,7 +128,11 @@ async fn long_lists_have_pages_and_scripts_get_rows_alone() {
 async fn who_has_no_check_is_shown_how_to_make_one() {
     let server = TestServer::start().await;
     let page = list(&server, "").await;
-    let url = page.split('"').find(|part| part.contains("create=1")).unwrap().replace(&server.base, "");
+    let url = page
+        .split('"')
+        .find(|part| part.contains("create=1"))
+        .unwrap()
+        .replace(&server.base, "");
     assert_eq!(server.get(&url).await.status, 201, "{url}");
     assert_eq!(names(&list(&server, "").await), ["my-first-check"]);
     server.stop().await;
@@ -92,12 +143,22 @@ async fn it_says_that_nobody_is_told() {
     let server = TestServer::start().await;
     server.create_check(json!({ "name": "one" })).await;
     assert!(list(&server, "").await.contains("No alerts are sent."));
-    let channel =
-        server.extension_api("POST", "/channels", r#"{ "kind": "webhook", "name": "hook", "settings": { "down-url": "http://a" } }"#).await;
+    let channel = server
+        .extension_api(
+            "POST",
+            "/channels",
+            r#"{ "kind": "webhook", "name": "hook", "settings": { "down-url": "http://a" } }"#,
+        )
+        .await;
     assert_eq!(channel.status, 201, "{channel:?}");
-    server.create_check(json!({ "name": "two", "channels": "*" })).await;
+    server
+        .create_check(json!({ "name": "two", "channels": "*" }))
+        .await;
     let page = list(&server, "").await;
-    assert!(page.contains("1 check tells nobody when down.") && page.contains("alerts=none"), "{page}");
+    assert!(
+        page.contains("1 check tells nobody when down.") && page.contains("alerts=none"),
+        "{page}"
+    );
     assert_eq!(names(&list(&server, "?alerts=none").await), ["one"]);
     server.stop().await;
 }

@@ -13,35 +13,84 @@ use crate::support::commands::email_ping;
 #[tokio::test]
 async fn people_who_may_only_read_see_no_address_that_pings() {
     let server = browser::server().await;
-    let of_project = |membership| Grant::Projects(ProjectMemberships::new([(server.main.id, membership)]));
+    let of_project =
+        |membership| Grant::Projects(ProjectMemberships::new([(server.main.id, membership)]));
     make(&server, "bob", of_project(Membership::Member)).await;
     make(&server, "carol", of_project(Membership::ReadOnly)).await;
-    let (_, ping_key) = key::create(&server.handle, server.main.id, KeyAccess::Ping, KeyLabel::default()).await.unwrap();
-    let uuid: Uuid = server.create_check(json!({ "name": "mailed" })).await["uuid"].as_str().unwrap().parse().unwrap();
+    let (_, ping_key) = key::create(
+        &server.handle,
+        server.main.id,
+        KeyAccess::Ping,
+        KeyLabel::default(),
+    )
+    .await
+    .unwrap();
+    let uuid: Uuid = server.create_check(json!({ "name": "mailed" })).await["uuid"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
     let address = format!("{ping_key}+mailed@hc.test");
-    let mail = format!("Delivered-To: {address}\r\nTo: {address}\r\nSubject: Backup {address}\r\n\r\ndisk full\r\nsent to {address}\r\n");
-    server.handle.call(Command::Mail(vec![email_ping(uuid.as_u128(), "Backup", None, mail.clone())])).await.unwrap().unwrap();
+    let mail = format!(
+        "Delivered-To: {address}\r\nTo: {address}\r\nSubject: Backup {address}\r\n\r\ndisk \
+         full\r\nsent to {address}\r\n"
+    );
+    server
+        .handle
+        .call(Command::Mail(vec![email_ping(
+            uuid.as_u128(),
+            "Backup",
+            None,
+            mail.clone(),
+        )]))
+        .await
+        .unwrap()
+        .unwrap();
     let page = format!("/checks/{uuid}/pings/1/");
 
     let mut bob = signed_in(&server, "bob").await;
     let shown = bob.get(&page).await;
-    assert!(shown.text().contains("Show the source") && shown.text().contains(&*ping_key), "{shown:?}");
-    assert!(bob.get(&format!("{page}?source=1")).await.text().contains("Delivered-To"));
+    assert!(
+        shown.text().contains("Show the source") && shown.text().contains(&*ping_key),
+        "{shown:?}"
+    );
+    assert!(
+        bob.get(&format!("{page}?source=1"))
+            .await
+            .text()
+            .contains("Delivered-To")
+    );
     let file = bob.get(&format!("{page}body/")).await;
-    assert_eq!((file.text(), file.header("Content-Disposition")), (mail.as_str(), Some("attachment; filename=\"ping-1.eml\"")));
+    assert_eq!(
+        (file.text(), file.header("Content-Disposition")),
+        (mail.as_str(), Some("attachment; filename=\"ping-1.eml\""))
+    );
 
     let mut carol = signed_in(&server, "carol").await;
-    for path in [page.clone(), format!("{page}?source=1"), format!("{page}?all=1&escapes=1&source=1"), format!("{page}body/")] {
+    for path in [
+        page.clone(),
+        format!("{page}?source=1"),
+        format!("{page}?all=1&escapes=1&source=1"),
+        format!("{page}body/"),
+    ] {
         let shown = carol.get(&path).await;
         assert!(
-            shown.status == 200 && shown.text().contains("disk full") && shown.text().contains("sent to ***+mailed@"),
+            shown.status == 200
+                && shown.text().contains("disk full")
+                && shown.text().contains("sent to ***+mailed@"),
             "{path}: {shown:?}"
         );
-        assert!(!shown.text().contains(&*ping_key) && !shown.text().contains("Delivered-To"), "{path}: {shown:?}");
+        assert!(
+            !shown.text().contains(&*ping_key) && !shown.text().contains("Delivered-To"),
+            "{path}: {shown:?}"
+        );
         assert!(!shown.text().contains("Show the source"));
     }
     let file = carol.get(&format!("{page}body/")).await;
-    assert_eq!(file.header("Content-Disposition"), Some("attachment; filename=\"ping-1.txt\""));
+    assert_eq!(
+        file.header("Content-Disposition"),
+        Some("attachment; filename=\"ping-1.txt\"")
+    );
 
     // A job that prints its own URL, as `set -x` does.
     server.get(&format!("/ping/{uuid}")).await;
@@ -49,7 +98,8 @@ async fn people_who_may_only_read_see_no_address_that_pings() {
     server
         .raw(
             format!(
-                "POST /ping/{uuid} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{printed}",
+                "POST /ping/{uuid} HTTP/1.1\r\nHost: localhost\r\nConnection: \
+                 close\r\nContent-Length: {}\r\n\r\n{printed}",
                 printed.len()
             )
             .as_bytes(),
@@ -58,6 +108,9 @@ async fn people_who_may_only_read_see_no_address_that_pings() {
     let last = format!("/checks/{uuid}/pings/3/");
     assert!(bob.get(&last).await.text().contains(&*ping_key));
     let shown = carol.get(&last).await;
-    assert!(shown.text().contains("/ping/***/mailed") && !shown.text().contains(&*ping_key), "{shown:?}");
+    assert!(
+        shown.text().contains("/ping/***/mailed") && !shown.text().contains(&*ping_key),
+        "{shown:?}"
+    );
     server.stop().await;
 }

@@ -13,7 +13,9 @@ async fn zipped(server: &TestServer, path: &str) -> TestResponse {
 
 /// The URLs of the files that a page loads.
 fn files(page: &str) -> Vec<&str> {
-    let urls = page.split(['"']).filter(|part| part.starts_with("/static/") && !part.ends_with(".webmanifest"));
+    let urls = page
+        .split(['"'])
+        .filter(|part| part.starts_with("/static/") && !part.ends_with(".webmanifest"));
     let mut urls: Vec<_> = urls.collect();
     urls.sort_unstable();
     urls.dedup();
@@ -25,7 +27,10 @@ async fn a_first_visit_is_small_and_a_second_smaller() {
     let server = TestServer::start().await;
     for number in 0..50 {
         let check = server.create_check(json!({ "name": format!("Nightly backup {number}"), "tags": "nas prod", "timeout": 3600 })).await;
-        let url = check["ping_url"].as_str().unwrap().replace(&server.base, "");
+        let url = check["ping_url"]
+            .as_str()
+            .unwrap()
+            .replace(&server.base, "");
         for end in ["", "/fail", "/start", ""] {
             server.get(&format!("{url}{end}")).await;
         }
@@ -33,7 +38,9 @@ async fn a_first_visit_is_small_and_a_second_smaller() {
     let path = format!("/projects/{}/checks/", project_uuid(&server));
     let page = browse(&server, "GET", &path, &[]).await;
     let second = zipped(&server, &path).await.body.len();
-    let (mut styles, mut scripts, mut others) = (0, 0, 0);
+    let mut styles = 0;
+    let mut scripts = 0;
+    let mut others = 0;
     let files = files(page.text());
     for url in &files {
         let bytes = zipped(&server, url).await.body.len();
@@ -44,17 +51,26 @@ async fn a_first_visit_is_small_and_a_second_smaller() {
         }
     }
     let first = second + styles + scripts + others;
-    let said = format!("page {second}, styles {styles}, scripts {scripts}, pictures {others}: {files:?}");
-    // Rows that change where they stand take a thousand bytes more than was meant for scripts; the whole visit has room for them.
+    let said =
+        format!("page {second}, styles {styles}, scripts {scripts}, pictures {others}: {files:?}");
+    // Rows that change where they stand take a thousand bytes more than was meant for scripts; the
+    // whole visit has room for them.
     assert!(styles <= 7 << 10 && scripts <= 9 << 10, "{said}");
     assert!(first <= 35 << 10 && second <= 8 << 10, "{said}");
     assert!(files.len() < 9, "{said}");
     // Every module that another imports is named by the page, so that all come at once.
     for url in files.iter().filter(|url| url.ends_with(".js")) {
         let module = browse(&server, "GET", url, &[]).await;
-        for import in module.text().lines().filter_map(|line| line.strip_prefix("import ")?.split("'./").nth(1)) {
+        for import in module
+            .text()
+            .lines()
+            .filter_map(|line| line.strip_prefix("import ")?.split("'./").nth(1))
+        {
             let name = import.split('\'').next().unwrap();
-            assert!(files.iter().any(|file| file.ends_with(&format!("/{name}"))), "{url} imports {name}, which the page does not name");
+            assert!(
+                files.iter().any(|file| file.ends_with(&format!("/{name}"))),
+                "{url} imports {name}, which the page does not name"
+            );
         }
     }
     server.stop().await;
@@ -63,16 +79,31 @@ async fn a_first_visit_is_small_and_a_second_smaller() {
 #[tokio::test]
 async fn all_that_pages_load_is_small() {
     let server = TestServer::start().await;
-    let page = browse(&server, "GET", &format!("/projects/{}/checks/", project_uuid(&server)), &[]).await;
+    let page = browse(
+        &server,
+        "GET",
+        &format!("/projects/{}/checks/", project_uuid(&server)),
+        &[],
+    )
+    .await;
     let directory = files(page.text())[0].rsplit_once('/').unwrap().0.to_owned();
     let mut sizes = std::collections::BTreeMap::new();
-    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/web/static")).unwrap() {
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/web/static")).unwrap()
+    {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        let bytes = zipped(&server, &format!("{directory}/{name}")).await.body.len();
-        *sizes.entry(name.rsplit('.').next().unwrap().to_owned()).or_insert(0) += bytes;
+        let bytes = zipped(&server, &format!("{directory}/{name}"))
+            .await
+            .body
+            .len();
+        *sizes
+            .entry(name.rsplit('.').next().unwrap().to_owned())
+            .or_insert(0) += bytes;
     }
     // No page loads all of them.
-    assert!(sizes["js"] <= 13 << 10 && sizes["css"] <= 10 << 10, "{sizes:?}");
+    assert!(
+        sizes["js"] <= 13 << 10 && sizes["css"] <= 10 << 10,
+        "{sizes:?}"
+    );
     assert!(sizes.values().sum::<usize>() <= 30 << 10, "{sizes:?}");
     server.stop().await;
 }

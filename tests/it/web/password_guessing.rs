@@ -17,7 +17,9 @@ use crate::support::server::TestServer;
 /// A browser behind this address.
 fn from<'a>(server: &'a TestServer, address: &str) -> Browser<'a> {
     let mut browser = Browser::new(server);
-    browser.headers.push(("X-Forwarded-For".into(), address.into()));
+    browser
+        .headers
+        .push(("X-Forwarded-For".into(), address.into()));
     browser
 }
 
@@ -34,10 +36,16 @@ async fn wrong_passwords_for_other_names_keep_nobody_out() {
     // Ann signed in elsewhere, and out again.
     let mut known = from(&server, "198.51.100.7");
     let entered = known.sign_in("ann", PASSWORD).await;
-    let marks =
-        entered.headers.iter().filter(|(name, value)| name.eq_ignore_ascii_case("set-cookie") && value.starts_with("overdue-known="));
-    let attributes: Vec<_> = marks.map(|(_, value)| value.split_once(';').unwrap().1).collect();
-    assert_eq!(attributes, [" Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax"]);
+    let marks = entered.headers.iter().filter(|(name, value)| {
+        name.eq_ignore_ascii_case("set-cookie") && value.starts_with("overdue-known=")
+    });
+    let attributes: Vec<_> = marks
+        .map(|(_, value)| value.split_once(';').unwrap().1)
+        .collect();
+    assert_eq!(
+        attributes,
+        [" Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax"]
+    );
     known.send("POST", "/logout/", &[]).await;
     assert!(known.cookie.is_none() && known.mark.is_some());
     known.headers = vec![("X-Forwarded-For".into(), SHARED.into())];
@@ -46,7 +54,9 @@ async fn wrong_passwords_for_other_names_keep_nobody_out() {
     let mut guesser = from(&server, SHARED);
     let names = ["ann", "bob", "c", "d", "e", "f", "g"];
     for number in 0..60 {
-        let refused = guesser.sign_in(names[number % names.len()], "correct donkey").await;
+        let refused = guesser
+            .sign_in(names[number % names.len()], "correct donkey")
+            .await;
         assert_eq!(refused.status, 422, "{number}: {refused:?}");
     }
     for name in names {
@@ -54,10 +64,20 @@ async fn wrong_passwords_for_other_names_keep_nobody_out() {
     }
     // The question of a session, the browser that is known, and a user whom nobody attacks.
     for (password, status) in [("wrong one!", 422), (PASSWORD, 200)] {
-        assert_eq!(session.send("POST", "/system/backup/", &[("password", password)]).await.status, status, "{password}");
+        assert_eq!(
+            session
+                .send("POST", "/system/backup/", &[("password", password)])
+                .await
+                .status,
+            status,
+            "{password}"
+        );
     }
     assert_eq!(known.sign_in("ann", PASSWORD).await.status, 303);
-    assert_eq!(from(&server, SHARED).sign_in("cara", PASSWORD).await.status, 303);
+    assert_eq!(
+        from(&server, SHARED).sign_in("cara", PASSWORD).await.status,
+        303
+    );
     // The mark of one user is none of another, nor is one that somebody makes up.
     known.cookie = None;
     assert_eq!(known.sign_in("bob", PASSWORD).await.status, 429);
@@ -67,18 +87,32 @@ async fn wrong_passwords_for_other_names_keep_nobody_out() {
 }
 
 #[tokio::test]
-async fn a_browser_is_recognised_until_the_password_or_the_second_factor_changes_or_all_sessions_end() {
+async fn a_browser_is_recognised_until_the_password_or_the_second_factor_changes_or_all_sessions_end()
+ {
     let server = server().await;
     let ann = owner(&server, "ann").await;
     let set = |changes| user::update(&server.handle, ann.id, changes, None);
-    let hash = || server.handle.with_state(|state| state.users.get(ann.id).unwrap().password.clone());
-    // A stranger has used up what is tried by her name, so that only a browser that is recognised gets in.
+    let hash = || {
+        server
+            .handle
+            .with_state(|state| state.users.get(ann.id).unwrap().password.clone())
+    };
+    // A stranger has used up what is tried by her name, so that only a browser that is recognised
+    // gets in.
     let is_known = async |browser: &mut Browser<'_>| {
         browser.cookie = None;
         for number in 0..100 {
-            from(&server, &format!("192.0.2.{number}")).sign_in("ann", "correct donkey").await;
+            from(&server, &format!("192.0.2.{number}"))
+                .sign_in("ann", "correct donkey")
+                .await;
         }
-        assert_eq!(from(&server, "203.0.113.1").sign_in("ann", PASSWORD).await.status, 429);
+        assert_eq!(
+            from(&server, "203.0.113.1")
+                .sign_in("ann", PASSWORD)
+                .await
+                .status,
+            429
+        );
         let status = browser.sign_in("ann", PASSWORD).await.status;
         server.clock.advance_secs(3601);
         status != 429
@@ -86,42 +120,87 @@ async fn a_browser_is_recognised_until_the_password_or_the_second_factor_changes
     let mut browser = from(&server, "198.51.100.7");
     assert_eq!(browser.sign_in("ann", PASSWORD).await.status, 303);
     assert!(is_known(&mut browser).await);
-    set(UserChanges { password: hash(), ..UserChanges::default() }).await.unwrap();
+    set(UserChanges {
+        password: hash(),
+        ..UserChanges::default()
+    })
+    .await
+    .unwrap();
     assert!(!is_known(&mut browser).await, "the password was changed");
-    for (second, what) in [(true, "the second factor is new"), (false, "the second factor was reset")] {
+    for (second, what) in [
+        (true, "the second factor is new"),
+        (false, "the second factor was reset"),
+    ] {
         browser.sign_in("ann", PASSWORD).await;
         if second {
             with_second_factor(&server, &ann).await;
         } else {
-            set(UserChanges { second_factor: Some(None), ..UserChanges::default() }).await.unwrap();
+            set(UserChanges {
+                second_factor: Some(None),
+                ..UserChanges::default()
+            })
+            .await
+            .unwrap();
         }
         assert!(!is_known(&mut browser).await, "{what}");
     }
-    for which in [SessionSelection::All, SessionSelection::AllBut(SessionId(1))] {
+    for which in [
+        SessionSelection::All,
+        SessionSelection::AllBut(SessionId(1)),
+    ] {
         browser.sign_in("ann", PASSWORD).await;
-        user::end_sessions(&server.handle, ann.id, which).await.unwrap();
+        user::end_sessions(&server.handle, ann.id, which)
+            .await
+            .unwrap();
         assert!(!is_known(&mut browser).await, "{which:?}");
     }
-    // Whoever changes the password, or ends the other sessions, stays known there, and nowhere else.
+    // Whoever changes the password, or ends the other sessions, stays known there, and nowhere
+    // else.
     let mut other = from(&server, "198.51.100.8");
-    for (path, fields) in
-        [("/account/password/", &[("new", PASSWORD), ("password", PASSWORD)][..]), ("/account/sessions/", &[("session", "others")])]
-    {
+    for (path, fields) in [
+        (
+            "/account/password/",
+            &[("new", PASSWORD), ("password", PASSWORD)][..],
+        ),
+        ("/account/sessions/", &[("session", "others")]),
+    ] {
         for browser in [&mut browser, &mut other] {
             browser.cookie = None;
             assert_eq!(browser.sign_in("ann", PASSWORD).await.status, 303);
         }
-        assert_eq!(browser.send("POST", path, fields).await.status, 303, "{path}");
-        assert!(is_known(&mut browser).await && !is_known(&mut other).await, "{path}");
+        assert_eq!(
+            browser.send("POST", path, fields).await.status,
+            303,
+            "{path}"
+        );
+        assert!(
+            is_known(&mut browser).await && !is_known(&mut other).await,
+            "{path}"
+        );
     }
     server.stop().await;
 }
 
 /// Gives somebody a second factor; its secret and a code for a lost app.
 async fn with_second_factor(server: &TestServer, user: &User) -> (TotpSecret, LinkCode) {
-    let (secret, code) = (TotpSecret::new([7; TotpSecret::LENGTH]), LinkCode::from_random([9; LinkCode::LENGTH]));
-    let second = Some(Some(SecondFactor { secret: secret.clone(), last_used_step: 0, recovery_hashes: [code.hash()].into() }));
-    user::update(&server.handle, user.id, UserChanges { second_factor: second, ..UserChanges::default() }, None).await.unwrap();
+    let secret = TotpSecret::new([7; TotpSecret::LENGTH]);
+    let code = LinkCode::from_random([9; LinkCode::LENGTH]);
+    let second = Some(Some(SecondFactor {
+        secret: secret.clone(),
+        last_used_step: 0,
+        recovery_hashes: [code.hash()].into(),
+    }));
+    user::update(
+        &server.handle,
+        user.id,
+        UserChanges {
+            second_factor: second,
+            ..UserChanges::default()
+        },
+        None,
+    )
+    .await
+    .unwrap();
     (secret, code)
 }
 
@@ -130,7 +209,14 @@ async fn enter(browser: &mut Browser<'_>, code: &str) -> u16 {
     let page = browser.sign_in("ann", PASSWORD).await;
     assert_eq!(page.status, 200, "{page:?}");
     let attempt = hidden(&page, "attempt");
-    browser.send("POST", "/login/code/", &[("attempt", &attempt), ("code", code)]).await.status
+    browser
+        .send(
+            "POST",
+            "/login/code/",
+            &[("attempt", &attempt), ("code", code)],
+        )
+        .await
+        .status
 }
 
 #[tokio::test]
@@ -143,7 +229,11 @@ async fn ten_wrong_codes_wait_for_an_hour_and_are_told_of() {
     assert_eq!(enter(&mut known, &now()).await, 303);
     server.clock.advance_secs(30);
     for number in 0..10 {
-        assert_eq!(enter(&mut from(&server, &format!("192.0.2.{number}")), "nonsense").await, 422, "{number}");
+        assert_eq!(
+            enter(&mut from(&server, &format!("192.0.2.{number}")), "nonsense").await,
+            422,
+            "{number}"
+        );
     }
     // The right code is refused from anywhere, and lets in the browser that is known.
     server.clock.advance_secs(3599);
@@ -152,11 +242,21 @@ async fn ten_wrong_codes_wait_for_an_hour_and_are_told_of() {
     assert_eq!(enter(&mut known, &now()).await, 303);
     let list = format!("/projects/{}/checks/", super::project_uuid(&server));
     let told = known.get(&list).await;
-    assert!(visible_text(told.text()).contains("10 wrong codes of your second factor since"), "{told:?}");
-    assert!(!known.get(&list).await.text().contains("wrong codes"), "it is told once");
+    assert!(
+        visible_text(told.text()).contains("10 wrong codes of your second factor since"),
+        "{told:?}"
+    );
+    assert!(
+        !known.get(&list).await.text().contains("wrong codes"),
+        "it is told once"
+    );
     // A code for a lost app is no guess, so it counts at any time.
     for number in 0..10 {
-        assert_eq!(enter(&mut from(&server, &format!("192.0.2.{number}")), "nonsense").await, 422, "{number}");
+        assert_eq!(
+            enter(&mut from(&server, &format!("192.0.2.{number}")), "nonsense").await,
+            422,
+            "{number}"
+        );
     }
     let mut lost = from(&server, "192.0.2.21");
     assert_eq!(enter(&mut lost, &now()).await, 429);
@@ -170,19 +270,49 @@ async fn ten_wrong_codes_wait_for_an_hour_and_are_told_of() {
 async fn a_second_factor_ends_the_sessions_from_before() {
     let server = server().await;
     let ann = owner(&server, "ann").await;
-    let (mut own, mut other) = (from(&server, SHARED), from(&server, SHARED));
+    let mut own = from(&server, SHARED);
+    let mut other = from(&server, SHARED);
     for browser in [&mut own, &mut other] {
         assert_eq!(browser.sign_in("ann", PASSWORD).await.status, 303);
     }
     let page = own.get("/account/totp/").await;
     let secret = TotpSecret::parse(&hidden(&page, "secret")).unwrap();
     let code = secret.code_at(server.handle.now()).unwrap();
-    let on = own.send("POST", "/account/totp/", &[("do", "on"), ("secret", &secret.to_base32()), ("code", &code)]).await;
-    assert_eq!(on.header("Location"), Some("/account/totp/?m=totp-on"), "{on:?}");
-    assert_eq!((own.get("/account/").await.status, other.get("/account/").await.status), (200, 303));
+    let on = own
+        .send(
+            "POST",
+            "/account/totp/",
+            &[
+                ("do", "on"),
+                ("secret", &secret.to_base32()),
+                ("code", &code),
+            ],
+        )
+        .await;
+    assert_eq!(
+        on.header("Location"),
+        Some("/account/totp/?m=totp-on"),
+        "{on:?}"
+    );
+    assert_eq!(
+        (
+            own.get("/account/").await.status,
+            other.get("/account/").await.status
+        ),
+        (200, 303)
+    );
     // Other codes for a lost app end none.
-    let sessions = || server.handle.with_state(|state| state.users.sessions_of(ann.id, server.handle.now()).count());
-    own.send("POST", "/account/totp/", &[("do", "codes"), ("password", PASSWORD)]).await;
+    let sessions = || {
+        server
+            .handle
+            .with_state(|state| state.users.sessions_of(ann.id, server.handle.now()).count())
+    };
+    own.send(
+        "POST",
+        "/account/totp/",
+        &[("do", "codes"), ("password", PASSWORD)],
+    )
+    .await;
     assert_eq!(sessions(), 1);
     server.stop().await;
 }
@@ -196,10 +326,16 @@ async fn one_address_for_everybody_is_told_to_owners() {
     let says = "The sessions of all people come from 172.17.0.1";
     let mut ann = from(&server, "172.17.0.1");
     ann.sign_in("ann", PASSWORD).await;
-    assert!(!ann.get("/system/").await.text().contains(says), "there is one session");
+    assert!(
+        !ann.get("/system/").await.text().contains(says),
+        "there is one session"
+    );
     from(&server, "172.17.0.1").sign_in("bob", PASSWORD).await;
     let page = ann.get("/system/").await;
-    assert!(page.text().contains(says) && page.text().contains("--trusted-proxy 172.17.0.1"), "{page:?}");
+    assert!(
+        page.text().contains(says) && page.text().contains("--trusted-proxy 172.17.0.1"),
+        "{page:?}"
+    );
     from(&server, "172.17.0.9").sign_in("bob", PASSWORD).await;
     assert!(!ann.get("/system/").await.text().contains(says));
     server.stop().await;
@@ -211,7 +347,8 @@ async fn pages_for_strangers_hold_up_nobody_who_has_signed_in() {
     owner(&server, "ann").await;
     let mut browser = from(&server, SHARED);
     browser.sign_in("ann", PASSWORD).await;
-    let (all, done) = (60, Cell::new(0));
+    let all = 60;
+    let done = Cell::new(0);
     let strangers = futures((0..all).map(|_| async {
         assert_eq!(server.get("/docs/limits/").await.status, 200);
         done.set(done.get() + 1);

@@ -1,4 +1,5 @@
-//! What somebody has typed or chosen is not lost: the list that they came from, a form of a session that is over, fields beside a wrong one.
+//! What somebody has typed or chosen is not lost: the list that they came from, a form of a session
+//! that is over, fields beside a wrong one.
 
 use overdue::domain::user::{Grant, Membership, ProjectMemberships};
 use overdue::manage::user;
@@ -11,13 +12,27 @@ use crate::support::server::TestServer;
 #[tokio::test]
 async fn whatever_is_done_with_a_check_leads_back_to_the_list_as_it_was() {
     let server = TestServer::start().await;
-    let uuid = server.create_check(json!({ "name": "one", "tags": "nas" })).await["uuid"].as_str().unwrap().to_owned();
+    let uuid = server
+        .create_check(json!({ "name": "one", "tags": "nas" }))
+        .await["uuid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let list = format!("/projects/{}/checks/", project_uuid(&server));
     let filtered = browse(&server, "GET", &format!("{list}?tag=nas&sort=-name"), &[]).await;
-    let check = format!("/checks/{uuid}/details/?back=tag%3Dnas%26sort%3D%2Dname").replace("%2D", "-");
-    assert!(filtered.text().contains(&format!("<a href=\"{check}\"")), "{filtered:?}");
+    let check =
+        format!("/checks/{uuid}/details/?back=tag%3Dnas%26sort%3D%2Dname").replace("%2D", "-");
+    assert!(
+        filtered.text().contains(&format!("<a href=\"{check}\"")),
+        "{filtered:?}"
+    );
     let plain = browse(&server, "GET", &list, &[]).await;
-    assert!(plain.text().contains(&format!("<a href=\"/checks/{uuid}/details/\"")), "nothing goes along of a list as it is");
+    assert!(
+        plain
+            .text()
+            .contains(&format!("<a href=\"/checks/{uuid}/details/\"")),
+        "nothing goes along of a list as it is"
+    );
 
     let page = browse(&server, "GET", &check, &[]).await;
     let back = format!("href=\"{list}?tag=nas&#38;sort=-name\"");
@@ -27,17 +42,35 @@ async fn whatever_is_done_with_a_check_leads_back_to_the_list_as_it_was() {
     for (action, notice) in [("pause", "paused"), ("resume", "resumed")] {
         assert!(page.text().contains(&format!("\"{}\"", form("pause"))));
         let done = post(&server, &form(action), &[]).await;
-        assert_eq!(done.header("Location"), Some(format!("{check}&m={notice}").as_str()));
+        assert_eq!(
+            done.header("Location"),
+            Some(format!("{check}&m={notice}").as_str())
+        );
     }
     for page in ["edit", "remove", "log"] {
         let shown = browse(&server, "GET", &form(page), &[]).await;
-        assert!(shown.status == 200 && shown.text().contains(&back), "{page}: {shown:?}");
+        assert!(
+            shown.status == 200 && shown.text().contains(&back),
+            "{page}: {shown:?}"
+        );
     }
     // What is no query of a list leads nowhere.
-    let strange = browse(&server, "GET", &format!("/checks/{uuid}/details/?back=https%3A%2F%2Fevil.example%2F"), &[]).await;
-    assert!(strange.text().contains(&format!("href=\"{list}\"")) && !strange.text().contains("evil"), "{strange:?}");
+    let strange = browse(
+        &server,
+        "GET",
+        &format!("/checks/{uuid}/details/?back=https%3A%2F%2Fevil.example%2F"),
+        &[],
+    )
+    .await;
+    assert!(
+        strange.text().contains(&format!("href=\"{list}\"")) && !strange.text().contains("evil"),
+        "{strange:?}"
+    );
     let removed = post(&server, &form("remove"), &[]).await;
-    assert_eq!(removed.header("Location"), Some(format!("{list}?tag=nas&sort=-name&m=deleted").as_str()));
+    assert_eq!(
+        removed.header("Location"),
+        Some(format!("{list}?tag=nas&sort=-name&m=deleted").as_str())
+    );
     server.stop().await;
 }
 
@@ -45,9 +78,17 @@ async fn whatever_is_done_with_a_check_leads_back_to_the_list_as_it_was() {
 async fn the_page_before_is_shown_of_a_list_that_has_become_shorter() {
     let server = TestServer::start().await;
     for number in 0..3 {
-        server.create_check(json!({ "name": format!("job {number}") })).await;
+        server
+            .create_check(json!({ "name": format!("job {number}") }))
+            .await;
     }
-    let last = browse(&server, "GET", &format!("/projects/{}/checks/?page=7", project_uuid(&server)), &[]).await;
+    let last = browse(
+        &server,
+        "GET",
+        &format!("/projects/{}/checks/?page=7", project_uuid(&server)),
+        &[],
+    )
+    .await;
     assert!(visible_text(last.text()).contains("1–3 of 3"), "{last:?}");
     server.stop().await;
 }
@@ -59,11 +100,23 @@ async fn a_form_of_a_session_that_is_over_waits_until_somebody_has_signed_in_aga
     let mut browser = signed_in(&server, "ann").await;
     browser.cookie = None;
     let add = format!("/projects/{}/checks/add/", project_uuid(&server));
-    let typed = [("name", "<b>one</b>"), ("desc", "first\r\nsecond"), ("password", PASSWORD), ("new", PASSWORD)];
+    let typed = [
+        ("name", "<b>one</b>"),
+        ("desc", "first\r\nsecond"),
+        ("password", PASSWORD),
+        ("new", PASSWORD),
+    ];
     let kept = browser.send("POST", &add, &typed).await;
-    assert!(kept.status == 401 && kept.header("Cache-Control").unwrap().starts_with("no-store"), "{kept:?}");
+    assert!(
+        kept.status == 401
+            && kept
+                .header("Cache-Control")
+                .unwrap()
+                .starts_with("no-store"),
+        "{kept:?}"
+    );
     for part in [
-        "name=\"name\" value=\"&#60;b&#62;one&#60;/b&#62;\"",
+        r#"name="name" value="&#60;b&#62;one&#60;/b&#62;""#,
         "name=\"desc\" value=\"first\r\nsecond\"",
         &format!("action=\"{add}\""),
         "href=\"/login/\" target=\"_blank\"",
@@ -75,7 +128,13 @@ async fn a_form_of_a_session_that_is_over_waits_until_somebody_has_signed_in_aga
     // From elsewhere it is refused before anything of it is read.
     let elsewhere = browse(&server, "POST", &add, &[("Sec-Fetch-Site", "cross-site")]).await;
     assert_eq!(elsewhere.status, 403);
-    assert_eq!(browser.send("POST", "/logout/", &[]).await.header("Location"), Some("/login/"));
+    assert_eq!(
+        browser
+            .send("POST", "/logout/", &[])
+            .await
+            .header("Location"),
+        Some("/login/")
+    );
     server.stop().await;
 }
 
@@ -83,62 +142,152 @@ async fn a_form_of_a_session_that_is_over_waits_until_somebody_has_signed_in_aga
 async fn a_name_that_is_taken_is_told_beside_it_and_the_rest_stays_as_it_was_typed() {
     let server = browser::server().await;
     owner(&server, "ann").await;
-    make(&server, "bob", Grant::Projects(ProjectMemberships::default())).await;
+    make(
+        &server,
+        "bob",
+        Grant::Projects(ProjectMemberships::default()),
+    )
+    .await;
     let mut ann = signed_in(&server, "ann").await;
     let taken = "there is a user of that name already";
-    let account = [("zone", "Europe/Ryga"), ("theme", "dark"), ("rows", "1000"), ("sort", "name")];
+    let account = [
+        ("zone", "Europe/Ryga"),
+        ("theme", "dark"),
+        ("rows", "1000"),
+        ("sort", "name"),
+    ];
     let refused = ann.send("POST", "/account/", &account).await;
     assert_eq!(refused.status, 422);
-    for part in ["aria-describedby=\"zone-wrong\"", "value=\"Europe/Ryga\"", "<option selected>1000", "value=\"dark\" selected"] {
+    for part in [
+        "aria-describedby=\"zone-wrong\"",
+        "value=\"Europe/Ryga\"",
+        "<option selected>1000",
+        "value=\"dark\" selected",
+    ] {
         assert!(refused.text().contains(part), "{part}: {}", refused.text());
     }
     assert!(!refused.text().contains("name=\"shortcuts\" checked"));
     // A user, with what they are to be allowed.
-    let (bob, project) = (user::find(&server.handle, "bob").unwrap(), project_uuid(&server));
+    let bob = user::find(&server.handle, "bob").unwrap();
+    let project = project_uuid(&server);
     let path = format!("/users/{}/", bob.uuid);
-    let typed = [("do", "save"), ("name", "ANN"), ("role", "projects"), (project.as_str(), "member")];
+    let typed = [
+        ("do", "save"),
+        ("name", "ANN"),
+        ("role", "projects"),
+        (project.as_str(), "member"),
+    ];
     let refused = ann.send("POST", &path, &typed).await;
-    assert!(refused.status == 422 && refused.text().contains(taken) && refused.text().contains("value=\"ANN\""), "{refused:?}");
-    assert!(refused.text().contains("value=\"member\" selected"), "{}", refused.text());
-    assert_eq!(user::find(&server.handle, "bob").unwrap().grant.membership_in(server.main.id), None::<Membership>);
+    assert!(
+        refused.status == 422
+            && refused.text().contains(taken)
+            && refused.text().contains("value=\"ANN\""),
+        "{refused:?}"
+    );
+    assert!(
+        refused.text().contains("value=\"member\" selected"),
+        "{}",
+        refused.text()
+    );
+    assert_eq!(
+        user::find(&server.handle, "bob")
+            .unwrap()
+            .grant
+            .membership_in(server.main.id),
+        None::<Membership>
+    );
     // An integration, with its checks.
     let add = format!("/projects/{project}/integrations/add/ntfy/");
-    let refused = ann.send("POST", &add, &[("name", "phone"), ("topic", "alerts"), ("url", "nowhere"), ("checks", "none")]).await;
+    let refused = ann
+        .send(
+            "POST",
+            &add,
+            &[
+                ("name", "phone"),
+                ("topic", "alerts"),
+                ("url", "nowhere"),
+                ("checks", "none"),
+            ],
+        )
+        .await;
     assert_eq!(refused.status, 422);
-    for part in ["href=\"#f-", "aria-invalid=\"true\"", "value=\"phone\"", "value=\"nowhere\"", "value=\"none\" checked"] {
+    for part in [
+        "href=\"#f-",
+        "aria-invalid=\"true\"",
+        "value=\"phone\"",
+        "value=\"nowhere\"",
+        "value=\"none\" checked",
+    ] {
         assert!(refused.text().contains(part), "{part}: {}", refused.text());
     }
     // A label that is too long, in the form that it was typed into.
     let keys = format!("/projects/{project}/settings/keys/");
     let long = "x".repeat(101);
-    let refused = ann.send("POST", &keys, &[("access", "ping"), ("label", &long)]).await;
-    assert!(refused.status == 422 && refused.text().contains("id=\"ping-label-wrong\"") && !refused.text().contains("id=\"label-wrong\""));
-    let key = server.handle.with_state(|state| state.keys().next().unwrap().id.0);
-    let refused = ann.send("POST", &format!("{keys}{key}/"), &[("label", &long)]).await;
-    assert!(refused.status == 422 && refused.text().contains("id=\"label-wrong\""), "{refused:?}");
+    let refused = ann
+        .send("POST", &keys, &[("access", "ping"), ("label", &long)])
+        .await;
+    assert!(
+        refused.status == 422
+            && refused.text().contains("id=\"ping-label-wrong\"")
+            && !refused.text().contains("id=\"label-wrong\"")
+    );
+    let key = server
+        .handle
+        .with_state(|state| state.keys().next().unwrap().id.0);
+    let refused = ann
+        .send("POST", &format!("{keys}{key}/"), &[("label", &long)])
+        .await;
+    assert!(
+        refused.status == 422 && refused.text().contains("id=\"label-wrong\""),
+        "{refused:?}"
+    );
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_project_is_exported_by_whoever_may_change_it_without_secrets() {
     let server = browser::server().await;
-    let of_project = |membership| Grant::Projects(ProjectMemberships::new([(server.main.id, membership)]));
+    let of_project =
+        |membership| Grant::Projects(ProjectMemberships::new([(server.main.id, membership)]));
     make(&server, "bob", of_project(Membership::Member)).await;
     make(&server, "carol", of_project(Membership::ReadOnly)).await;
     super::channel(&server).await;
-    server.create_check(json!({ "name": "Nightly backup", "slug": "nightly" })).await;
+    server
+        .create_check(json!({ "name": "Nightly backup", "slug": "nightly" }))
+        .await;
     let path = format!("/projects/{}/export.toml", project_uuid(&server));
     let mut bob = signed_in(&server, "bob").await;
     let settings = bob.get(&path.replace("export.toml", "settings/")).await;
-    assert!(settings.text().contains(&format!("href=\"{path}\"")), "{settings:?}");
+    assert!(
+        settings.text().contains(&format!("href=\"{path}\"")),
+        "{settings:?}"
+    );
     let file = bob.get(&path).await;
     let objects = overdue::declare::export_config(&server.handle, Some(server.main.id), false);
-    assert_eq!((file.status, file.text()), (200, overdue::declare::to_toml(&objects, overdue::declare::HEADER_COMMENTS).as_str()));
-    assert!(file.text().contains("Nightly backup") && !file.text().contains("abc-hidden"), "{file:?}");
-    assert_eq!(file.header("Content-Disposition"), Some("attachment; filename=\"overdue-main.toml\""));
+    assert_eq!(
+        (file.status, file.text()),
+        (
+            200,
+            overdue::declare::to_toml(&objects, overdue::declare::HEADER_COMMENTS).as_str()
+        )
+    );
+    assert!(
+        file.text().contains("Nightly backup") && !file.text().contains("abc-hidden"),
+        "{file:?}"
+    );
+    assert_eq!(
+        file.header("Content-Disposition"),
+        Some(r#"attachment; filename="overdue-main.toml""#)
+    );
     let mut carol = signed_in(&server, "carol").await;
     let settings = carol.get(&path.replace("export.toml", "settings/")).await;
     assert!(settings.status == 200 && !settings.text().contains("export.toml"));
-    assert_eq!((carol.get(&path).await.status, Browser::new(&server).get(&path).await.status), (403, 303));
+    assert_eq!(
+        (
+            carol.get(&path).await.status,
+            Browser::new(&server).get(&path).await.status
+        ),
+        (403, 303)
+    );
     server.stop().await;
 }

@@ -1,4 +1,5 @@
-//! Names are identities: who changes them, and how a proxy's word for somebody is compared with them.
+//! Names are identities: who changes them, and how a proxy's word for somebody is compared with
+//! them.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -26,12 +27,18 @@ async fn behind_a_proxy(new_users: Option<Membership>) -> TestServer {
 /// A browser whose requests the proxy passes on with these headers.
 fn proxied_browser<'a>(server: &'a TestServer, headers: &[(&str, &str)]) -> Browser<'a> {
     let mut browser = Browser::new(server);
-    browser.headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    browser.headers = headers
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
     browser
 }
 
 fn names(server: &TestServer) -> Vec<String> {
-    user::list(&server.handle).iter().map(|user| user.name.as_str().to_owned()).collect()
+    user::list(&server.handle)
+        .iter()
+        .map(|user| user.name.as_str().to_owned())
+        .collect()
 }
 
 /// Collects what this thread logs until it is dropped.
@@ -44,13 +51,24 @@ impl CapturedLog {
     fn begin() -> Self {
         let file = tempfile::NamedTempFile::new().unwrap();
         let writer = Arc::new(file.reopen().unwrap());
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).without_time().with_writer(writer).finish();
-        Self { file, _guard: tracing::subscriber::set_default(subscriber) }
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .without_time()
+            .with_writer(writer)
+            .finish();
+        Self {
+            file,
+            _guard: tracing::subscriber::set_default(subscriber),
+        }
     }
 
     fn text(&self) -> String {
         let mut text = String::new();
-        self.file.reopen().unwrap().read_to_string(&mut text).unwrap();
+        self.file
+            .reopen()
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
         text
     }
 }
@@ -59,15 +77,34 @@ impl CapturedLog {
 async fn nobody_renames_themselves_out_of_what_an_owner_allows_them() {
     let server = behind_a_proxy(Some(Membership::Member)).await;
     owner(&server, "ann").await;
-    let bob = make(&server, "bob", Grant::Projects(ProjectMemberships::default())).await;
+    let bob = make(
+        &server,
+        "bob",
+        Grant::Projects(ProjectMemberships::default()),
+    )
+    .await;
     let mut browser = proxied_browser(&server, &[("Remote-User", "bob")]);
     let account = browser.get("/account/").await;
     assert!(
-        !account.text().contains("name=\"name\"") && visible_text(account.text()).contains("Name bob Owners of this server change names.")
+        !account.text().contains("name=\"name\"")
+            && visible_text(account.text())
+                .contains("Name bob Owners of this server change names.")
     );
-    let saved = browser.send("POST", "/account/", &[("name", "bob-old"), ("zone", "UTC")]).await;
-    assert_eq!(saved.header("Location"), Some("/account/?m=saved"), "{saved:?}");
-    assert!(browser.get("/").await.text().contains("You see no project yet"));
+    let saved = browser
+        .send("POST", "/account/", &[("name", "bob-old"), ("zone", "UTC")])
+        .await;
+    assert_eq!(
+        saved.header("Location"),
+        Some("/account/?m=saved"),
+        "{saved:?}"
+    );
+    assert!(
+        browser
+            .get("/")
+            .await
+            .text()
+            .contains("You see no project yet")
+    );
     assert_eq!(names(&server), ["ann", "bob"]);
     assert_eq!(user::find(&server.handle, "bob").unwrap().grant, bob.grant);
     server.stop().await;
@@ -77,27 +114,63 @@ async fn nobody_renames_themselves_out_of_what_an_owner_allows_them() {
 async fn owners_rename_and_the_log_says_so() {
     let server = server().await;
     let ann = owner(&server, "ann").await;
-    make(&server, "bob", Grant::Projects(ProjectMemberships::default())).await;
+    make(
+        &server,
+        "bob",
+        Grant::Projects(ProjectMemberships::default()),
+    )
+    .await;
     let mut browser = signed_in(&server, "ann").await;
-    assert!(browser.get("/account/").await.text().contains(&format!("href=\"/users/{}/\"", ann.uuid)));
+    assert!(
+        browser
+            .get("/account/")
+            .await
+            .text()
+            .contains(&format!("href=\"/users/{}/\"", ann.uuid))
+    );
     let bob = user::find(&server.handle, "bob").unwrap();
     let log = CapturedLog::begin();
     let page = format!("/users/{}/", bob.uuid);
-    let renamed = browser.send("POST", &page, &[("do", "save"), ("name", "rob"), ("role", "projects")]).await;
-    assert_eq!((renamed.status, names(&server)), (303, vec!["ann".to_owned(), "rob".to_owned()]));
+    let renamed = browser
+        .send(
+            "POST",
+            &page,
+            &[("do", "save"), ("name", "rob"), ("role", "projects")],
+        )
+        .await;
+    assert_eq!(
+        (renamed.status, names(&server)),
+        (303, vec!["ann".to_owned(), "rob".to_owned()])
+    );
     let text = log.text();
-    assert!(text.contains("a user was renamed before=\"bob\" now=\"rob\"") && text.contains("changed a user"), "{text}");
+    assert!(
+        text.contains(r#"a user was renamed before="bob" now="rob""#)
+            && text.contains("changed a user"),
+        "{text}"
+    );
     // As the command line does it.
-    let changes = UserChanges { name: Some(UserName::parse("robert").unwrap()), ..UserChanges::default() };
-    user::update(&server.handle, bob.id, changes, None).await.unwrap();
-    let changes = project::ProjectChanges { name: Some(ProjectName::parse("house").unwrap()), ..project::ProjectChanges::default() };
-    project::update(&server.handle, server.main.id, changes).await.unwrap();
-    browser.send("POST", "/account/sessions/", &[("session", "others")]).await;
+    let changes = UserChanges {
+        name: Some(UserName::parse("robert").unwrap()),
+        ..UserChanges::default()
+    };
+    user::update(&server.handle, bob.id, changes, None)
+        .await
+        .unwrap();
+    let changes = project::ProjectChanges {
+        name: Some(ProjectName::parse("house").unwrap()),
+        ..project::ProjectChanges::default()
+    };
+    project::update(&server.handle, server.main.id, changes)
+        .await
+        .unwrap();
+    browser
+        .send("POST", "/account/sessions/", &[("session", "others")])
+        .await;
     let text = log.text();
     for line in [
-        "a user was renamed before=\"rob\" now=\"robert\"",
-        "a project was renamed before=\"main\" now=\"house\"",
-        "ended all their other sessions user=\"ann\" address=127.0.0.1",
+        r#"a user was renamed before="rob" now="robert""#,
+        r#"a project was renamed before="main" now="house""#,
+        r#"ended all their other sessions user="ann" address=127.0.0.1"#,
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
@@ -110,7 +183,12 @@ async fn no_user_is_made_of_a_name_that_looks_like_another() {
     let server = behind_a_proxy(Some(Membership::Member)).await;
     owner(&server, "ann").await;
     for name in ["sam", "scope", "bill"] {
-        make(&server, name, Grant::Projects(ProjectMemberships::default())).await;
+        make(
+            &server,
+            name,
+            Grant::Projects(ProjectMemberships::default()),
+        )
+        .await;
     }
     for (said, reason) in [
         ("ann\u{200b}", "it holds the character U+200B"),
@@ -123,15 +201,40 @@ async fn no_user_is_made_of_a_name_that_looks_like_another() {
         ("sarn", "it looks like the name of another user"),
         ("ѕсоре", "it looks like the name of another user"),
     ] {
-        let refused = proxied_browser(&server, &[("Remote-User", said)]).get("/").await;
-        assert!(refused.status == 403 && visible_text(refused.text()).contains(reason), "{said:?}: {refused:?}");
+        let refused = proxied_browser(&server, &[("Remote-User", said)])
+            .get("/")
+            .await;
+        assert!(
+            refused.status == 403 && visible_text(refused.text()).contains(reason),
+            "{said:?}: {refused:?}"
+        );
     }
     assert_eq!(names(&server), ["ann", "sam", "scope", "bill"]);
     // What an owner has made counts as it is spelt.
-    make(&server, "sarn", Grant::Projects(ProjectMemberships::default())).await;
-    assert_eq!(proxied_browser(&server, &[("Remote-User", "sarn")]).get("/account/").await.status, 200);
-    assert_eq!(proxied_browser(&server, &[("Remote-User", "žofie@example.org")]).get("/account/").await.status, 200);
-    assert_eq!(names(&server), ["ann", "sam", "scope", "bill", "sarn", "žofie@example.org"]);
+    make(
+        &server,
+        "sarn",
+        Grant::Projects(ProjectMemberships::default()),
+    )
+    .await;
+    assert_eq!(
+        proxied_browser(&server, &[("Remote-User", "sarn")])
+            .get("/account/")
+            .await
+            .status,
+        200
+    );
+    assert_eq!(
+        proxied_browser(&server, &[("Remote-User", "žofie@example.org")])
+            .get("/account/")
+            .await
+            .status,
+        200
+    );
+    assert_eq!(
+        names(&server),
+        ["ann", "sam", "scope", "bill", "sarn", "žofie@example.org"]
+    );
     server.stop().await;
 }
 
@@ -141,13 +244,29 @@ async fn what_a_proxy_says_is_a_name_byte_for_byte() {
         let server = behind_a_proxy(new_users).await;
         owner(&server, "ann").await;
         for said in ["ANN", "Ann", "ａnn", "ⓐnn", "ann\u{a0}", "\u{3000}ann"] {
-            let refused = proxied_browser(&server, &[("Remote-User", said)]).get("/users/").await;
-            assert!(refused.status == 403 && refused.text().contains("Nobody here is called"), "{said:?}: {refused:?}");
+            let refused = proxied_browser(&server, &[("Remote-User", said)])
+                .get("/users/")
+                .await;
+            assert!(
+                refused.status == 403 && refused.text().contains("Nobody here is called"),
+                "{said:?}: {refused:?}"
+            );
         }
         // White space that belongs to no name is none that a new user could have.
-        let spaced = proxied_browser(&server, &[("Remote-User", "carol\u{a0}")]).get("/").await;
-        assert_eq!((spaced.status, names(&server)), (403, vec!["ann".to_owned()]));
-        assert_eq!(proxied_browser(&server, &[("Remote-User", "ann")]).get("/users/").await.status, 200);
+        let spaced = proxied_browser(&server, &[("Remote-User", "carol\u{a0}")])
+            .get("/")
+            .await;
+        assert_eq!(
+            (spaced.status, names(&server)),
+            (403, vec!["ann".to_owned()])
+        );
+        assert_eq!(
+            proxied_browser(&server, &[("Remote-User", "ann")])
+                .get("/users/")
+                .await
+                .status,
+            200
+        );
         server.stop().await;
     }
 }
@@ -167,10 +286,16 @@ async fn a_proxy_counts_under_a_known_host_alone() {
         ("nas.example", Some("nas.example, evil.example"), 403),
     ] {
         let forwarded = forwarded.map(|forwarded| ("X-Forwarded-Host", forwarded));
-        let headers: Vec<_> = [("Remote-User", "ann"), ("Host", host)].into_iter().chain(forwarded).collect();
+        let headers: Vec<_> = [("Remote-User", "ann"), ("Host", host)]
+            .into_iter()
+            .chain(forwarded)
+            .collect();
         let answer = proxied_browser(&server, &headers).get("/users/").await;
         assert_eq!(answer.status, status, "{headers:?}: {answer:?}");
-        assert!(status == 200 || visible_text(answer.text()).contains("You came by"), "{answer:?}");
+        assert!(
+            status == 200 || visible_text(answer.text()).contains("You came by"),
+            "{answer:?}"
+        );
     }
     server.stop().await;
 }
@@ -180,12 +305,34 @@ async fn a_name_in_the_form_of_a_uuid_hides_nobody() {
     let server = server().await;
     let ann = owner(&server, "ann").await;
     let shadow = owner(&server, &ann.uuid.to_string()).await;
-    assert_eq!(user::find(&server.handle, &ann.uuid.to_string()).unwrap().id, ann.id);
-    assert_eq!(user::find(&server.handle, &shadow.uuid.to_string()).unwrap().id, shadow.id);
-    let main = server.handle.with_state(|state| state.project(server.main.id).unwrap().project.uuid.to_string());
+    assert_eq!(
+        user::find(&server.handle, &ann.uuid.to_string())
+            .unwrap()
+            .id,
+        ann.id
+    );
+    assert_eq!(
+        user::find(&server.handle, &shadow.uuid.to_string())
+            .unwrap()
+            .id,
+        shadow.id
+    );
+    let main = server.handle.with_state(|state| {
+        state
+            .project(server.main.id)
+            .unwrap()
+            .project
+            .uuid
+            .to_string()
+    });
     let other = crate::support::server::new_project(&server.handle, &main).await;
-    assert_eq!(project::find(&server.handle, &main).unwrap().id, server.main.id);
-    let uuid = server.handle.with_state(|state| state.project(other.id).unwrap().project.uuid.to_string());
+    assert_eq!(
+        project::find(&server.handle, &main).unwrap().id,
+        server.main.id
+    );
+    let uuid = server
+        .handle
+        .with_state(|state| state.project(other.id).unwrap().project.uuid.to_string());
     assert_eq!(project::find(&server.handle, &uuid).unwrap().id, other.id);
     server.stop().await;
 }

@@ -18,34 +18,72 @@ fn path(page: &Page, project: &str, check: &str, channel: &str) -> String {
         Scope::Server => "",
     };
     let path = page.to_string().replace("/pings/0/", "/pings/1/");
-    if own.is_empty() { path } else { path.replace("00000000-0000-0000-0000-000000000000", own) }
+    if own.is_empty() {
+        path
+    } else {
+        path.replace("00000000-0000-0000-0000-000000000000", own)
+    }
 }
 
 #[tokio::test]
 async fn every_page_says_the_same_to_browsers_and_changes_nothing_when_it_is_read() {
     let server = TestServer::start().await;
-    let check = server.create_check(serde_json::json!({ "name": "<b>one</b>" })).await["uuid"].as_str().unwrap().to_owned();
-    assert_eq!(server.send("POST", &format!("/ping/{check}"), &[], b"<b>one</b>").await.status, 200);
-    let (project, channel) = (project_uuid(&server), channel(&server).await);
-    let version = |server: &TestServer| server.handle.with_state(|state| state.project(server.main.id).unwrap().version);
+    let check = server
+        .create_check(serde_json::json!({ "name": "<b>one</b>" }))
+        .await["uuid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(
+        server
+            .send("POST", &format!("/ping/{check}"), &[], b"<b>one</b>")
+            .await
+            .status,
+        200
+    );
+    let project = project_uuid(&server);
+    let channel = channel(&server).await;
+    let version = |server: &TestServer| {
+        server
+            .handle
+            .with_state(|state| state.project(server.main.id).unwrap().version)
+    };
     let before = version(&server);
     for page in Page::examples() {
         let path = path(&page, &project, &check, &channel);
         for method in ["GET", "HEAD"] {
             let answer = browse(&server, method, &path, &[]).await;
             // An example names no user, key or link, and nobody has an account here.
-            let names_nothing = path.contains("/0000") || path.ends_with("/0/") || path.starts_with("/account/");
+            let names_nothing =
+                path.contains("/0000") || path.ends_with("/0/") || path.starts_with("/account/");
             let wanted = match page.get() {
                 Some(_) if names_nothing => &[404, 303][..],
                 Some(_) => &[200, 303],
                 None => &[405],
             };
-            assert!(wanted.contains(&answer.status), "{method} {path}: {answer:?}");
+            assert!(
+                wanted.contains(&answer.status),
+                "{method} {path}: {answer:?}"
+            );
             // What a stranger sent is sent on as a file in which nothing runs.
             let is_file = answer.header("Content-Disposition").is_some();
-            assert_eq!(is_file, matches!(page, Page::Body(..) | Page::Export(_)) && answer.status == 200, "{path}");
-            let policy = if is_file { "sandbox; default-src 'none'" } else { "default-src 'none'; script-src 'self';" };
-            assert!(answer.header("Content-Security-Policy").unwrap().starts_with(policy), "{path}");
+            assert_eq!(
+                is_file,
+                matches!(page, Page::Body(..) | Page::Export(_)) && answer.status == 200,
+                "{path}"
+            );
+            let policy = if is_file {
+                "sandbox; default-src 'none'"
+            } else {
+                "default-src 'none'; script-src 'self';"
+            };
+            assert!(
+                answer
+                    .header("Content-Security-Policy")
+                    .unwrap()
+                    .starts_with(policy),
+                "{path}"
+            );
             for (name, value) in [
                 ("X-Frame-Options", "DENY"),
                 ("Referrer-Policy", "same-origin"),
@@ -54,10 +92,19 @@ async fn every_page_says_the_same_to_browsers_and_changes_nothing_when_it_is_rea
             ] {
                 assert_eq!(answer.header(name), Some(value), "{method} {path}");
             }
-            assert!(answer.header("Cache-Control").unwrap().contains("no-"), "{path}: {answer:?}");
+            assert!(
+                answer.header("Cache-Control").unwrap().contains("no-"),
+                "{path}: {answer:?}"
+            );
             assert_eq!(answer.header("Access-Control-Allow-Origin"), None, "{path}");
             let text = String::from_utf8_lossy(&answer.body);
-            assert!(is_file || !text.contains("<b>one</b>") && !text.contains(" style=") && !text.contains("<script>"), "{path}: {text}");
+            assert!(
+                is_file
+                    || !text.contains("<b>one</b>")
+                        && !text.contains(" style=")
+                        && !text.contains("<script>"),
+                "{path}: {text}"
+            );
         }
     }
     assert_eq!(version(&server), before);
@@ -67,11 +114,17 @@ async fn every_page_says_the_same_to_browsers_and_changes_nothing_when_it_is_rea
 #[tokio::test]
 async fn who_has_not_signed_in_sees_nothing_that_needs_it() {
     let server = TestServer::start_with(|config| config.web.auth = AuthMode::Password).await;
-    let (project, check) = (project_uuid(&server), server.create_check(serde_json::json!({})).await["uuid"].as_str().unwrap().to_owned());
+    let project = project_uuid(&server);
+    let check = server.create_check(serde_json::json!({})).await["uuid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let channel = channel(&server).await;
     for page in Page::examples() {
         for (method, need) in [("GET", page.get()), ("POST", page.post())] {
-            let Some(need) = need.filter(|need| *need != Need::Nothing) else { continue };
+            let Some(need) = need.filter(|need| *need != Need::Nothing) else {
+                continue;
+            };
             let path = path(&page, &project, &check, &channel);
             let answer = browse(&server, method, &path, &[("Sec-Fetch-Site", "same-origin")]).await;
             // Forms wait for whoever signs in again, and who listens for events is told by one.
@@ -81,7 +134,10 @@ async fn who_has_not_signed_in_sees_nothing_that_needs_it() {
                 _ if method == "POST" => 401,
                 _ => 303,
             };
-            assert_eq!(answer.status, wanted, "{method} {path} ({need:?}): {answer:?}");
+            assert_eq!(
+                answer.status, wanted,
+                "{method} {path} ({need:?}): {answer:?}"
+            );
         }
     }
     server.stop().await;
@@ -90,22 +146,41 @@ async fn who_has_not_signed_in_sees_nothing_that_needs_it() {
 #[tokio::test]
 async fn a_form_from_elsewhere_is_refused_at_every_page() {
     let server = TestServer::start().await;
-    let (project, check) = (project_uuid(&server), server.create_check(serde_json::json!({})).await["uuid"].as_str().unwrap().to_owned());
+    let project = project_uuid(&server);
+    let check = server.create_check(serde_json::json!({})).await["uuid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let channel = channel(&server).await;
     for page in Page::examples() {
         let path = path(&page, &project, &check, &channel);
-        for headers in [&[][..], &[("Sec-Fetch-Site", "same-site")], &[("Origin", "null")], &[("Origin", "http://localhost:1")]] {
+        for headers in [
+            &[][..],
+            &[("Sec-Fetch-Site", "same-site")],
+            &[("Origin", "null")],
+            &[("Origin", "http://localhost:1")],
+        ] {
             let answer = browse(&server, "POST", &path, headers).await;
-            assert_eq!(answer.status, if page.post().is_some() { 403 } else { 405 }, "{path} {headers:?}: {answer:?}");
+            assert_eq!(
+                answer.status,
+                if page.post().is_some() { 403 } else { 405 },
+                "{path} {headers:?}: {answer:?}"
+            );
         }
-        assert_eq!(browse(&server, "DELETE", &path, &[]).await.status, 405, "{path}");
+        assert_eq!(
+            browse(&server, "DELETE", &path, &[]).await.status,
+            405,
+            "{path}"
+        );
     }
     server.stop().await;
 }
 
 #[tokio::test]
 async fn without_sign_in_only_names_that_are_ours_are_answered() {
-    let server = TestServer::start_with(|config| config.base_url = "http://nas.lan:8000".parse().unwrap()).await;
+    let server =
+        TestServer::start_with(|config| config.base_url = "http://nas.lan:8000".parse().unwrap())
+            .await;
     for (host, status) in [
         ("localhost", 303),
         ("LOCALHOST:9", 303),
@@ -124,18 +199,51 @@ async fn without_sign_in_only_names_that_are_ours_are_answered() {
 
 #[tokio::test]
 async fn pages_lie_below_the_path_of_the_base_url_and_at_the_root() {
-    let server = TestServer::start_with(|config| config.base_url = "http://localhost/checks".parse().unwrap()).await;
+    let server = TestServer::start_with(|config| {
+        config.base_url = "http://localhost/checks".parse().unwrap()
+    })
+    .await;
     let project = project_uuid(&server);
     for prefix in ["", "/checks"] {
         let root = browse(&server, "GET", &format!("{prefix}/"), &[]).await;
-        assert_eq!(root.header("Location"), Some(format!("/checks/projects/{project}/checks/").as_str()), "{root:?}");
-        let list = browse(&server, "GET", &format!("{prefix}/projects/{project}/checks/"), &[]).await;
+        assert_eq!(
+            root.header("Location"),
+            Some(format!("/checks/projects/{project}/checks/").as_str()),
+            "{root:?}"
+        );
+        let list = browse(
+            &server,
+            "GET",
+            &format!("{prefix}/projects/{project}/checks/"),
+            &[],
+        )
+        .await;
         assert!(list.text().contains("href=\"/checks/static/"), "{list:?}");
-        let style = list.text().split("href=\"").find(|part| part.contains("app.css")).unwrap().split('"').next().unwrap();
-        assert_eq!(browse(&server, "GET", style, &[]).await.status, 200, "{style}");
-        let moved = browse(&server, "GET", &format!("{prefix}/projects/{project}/checks?q=a%20b"), &[]).await;
+        let style = list
+            .text()
+            .split("href=\"")
+            .find(|part| part.contains("app.css"))
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap();
+        assert_eq!(
+            browse(&server, "GET", style, &[]).await.status,
+            200,
+            "{style}"
+        );
+        let moved = browse(
+            &server,
+            "GET",
+            &format!("{prefix}/projects/{project}/checks?q=a%20b"),
+            &[],
+        )
+        .await;
         let wanted = format!("/checks/projects/{project}/checks/?q=a%20b");
-        assert_eq!((moved.status, moved.header("Location")), (301, Some(wanted.as_str())));
+        assert_eq!(
+            (moved.status, moved.header("Location")),
+            (301, Some(wanted.as_str()))
+        );
     }
     server.stop().await;
 }
@@ -158,7 +266,11 @@ async fn browsers_are_told_of_openers_where_they_believe_it() {
     ] {
         for path in ["/login/", "/nothing/"] {
             let told = browse(&server, "GET", path, headers).await;
-            assert_eq!(told.header("Cross-Origin-Opener-Policy"), is_told.then_some("same-origin"), "{path} {headers:?}: {told:?}");
+            assert_eq!(
+                told.header("Cross-Origin-Opener-Policy"),
+                is_told.then_some("same-origin"),
+                "{path} {headers:?}: {told:?}"
+            );
         }
     }
     server.stop().await;
@@ -168,16 +280,36 @@ async fn browsers_are_told_of_openers_where_they_believe_it() {
 async fn files_are_kept_for_good_and_pages_asked_for_again() {
     let server = TestServer::start().await;
     let page = browse(&server, "GET", "/nothing/", &[]).await;
-    assert_eq!((page.status, page.header("Content-Type")), (404, Some("text/html; charset=utf-8")));
-    let style = page.text().split("href=\"").find(|part| part.contains("app.css")).unwrap().split('"').next().unwrap();
-    let plain = browse(&server, "GET", style, &[]).await;
-    assert_eq!(plain.header("Cache-Control"), Some("public, max-age=31536000, immutable"));
     assert_eq!(
-        (plain.status, plain.header("Content-Type"), plain.header("Content-Encoding")),
+        (page.status, page.header("Content-Type")),
+        (404, Some("text/html; charset=utf-8"))
+    );
+    let style = page
+        .text()
+        .split("href=\"")
+        .find(|part| part.contains("app.css"))
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let plain = browse(&server, "GET", style, &[]).await;
+    assert_eq!(
+        plain.header("Cache-Control"),
+        Some("public, max-age=31536000, immutable")
+    );
+    assert_eq!(
+        (
+            plain.status,
+            plain.header("Content-Type"),
+            plain.header("Content-Encoding")
+        ),
         (200, Some("text/css; charset=utf-8"), None)
     );
     let zipped = browse(&server, "GET", style, &[("Accept-Encoding", "br, gzip")]).await;
-    assert_eq!((zipped.header("Content-Encoding"), zipped.header("Vary")), (Some("gzip"), Some("Accept-Encoding")));
+    assert_eq!(
+        (zipped.header("Content-Encoding"), zipped.header("Vary")),
+        (Some("gzip"), Some("Accept-Encoding"))
+    );
     assert!(zipped.body.len() * 2 < plain.body.len());
     assert_eq!(browse(&server, "POST", style, &[]).await.status, 405);
     // Programs are told as before.
@@ -189,14 +321,36 @@ async fn files_are_kept_for_good_and_pages_asked_for_again() {
 async fn long_pages_are_compressed_but_not_for_what_another_site_embeds() {
     let server = TestServer::start().await;
     for _ in 0..50 {
-        server.create_check(serde_json::json!({ "name": "Nightly backup" })).await;
+        server
+            .create_check(serde_json::json!({ "name": "Nightly backup" }))
+            .await;
     }
     let path = format!("/projects/{}/checks/", project_uuid(&server));
-    for (site, zipped) in [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)] {
-        let answer = browse(&server, "GET", &path, &[("Accept-Encoding", "gzip"), ("Sec-Fetch-Site", site)]).await;
-        assert_eq!(answer.header("Content-Encoding").is_some(), zipped, "{site}");
+    for (site, zipped) in [
+        ("same-origin", true),
+        ("none", true),
+        ("same-site", false),
+        ("cross-site", false),
+    ] {
+        let answer = browse(
+            &server,
+            "GET",
+            &path,
+            &[("Accept-Encoding", "gzip"), ("Sec-Fetch-Site", site)],
+        )
+        .await;
+        assert_eq!(
+            answer.header("Content-Encoding").is_some(),
+            zipped,
+            "{site}"
+        );
     }
-    assert_eq!(browse(&server, "GET", &path, &[("Accept-Encoding", "gzip;q=0")]).await.header("Content-Encoding"), None);
+    assert_eq!(
+        browse(&server, "GET", &path, &[("Accept-Encoding", "gzip;q=0")])
+            .await
+            .header("Content-Encoding"),
+        None
+    );
     server.stop().await;
 }
 
@@ -212,17 +366,39 @@ async fn a_server_may_have_no_pages() {
 
 #[tokio::test]
 async fn what_browsers_and_robots_ask_for_by_themselves_is_answered() {
-    let server = TestServer::start_with(|config| config.base_url = "http://localhost/checks".parse().unwrap()).await;
+    let server = TestServer::start_with(|config| {
+        config.base_url = "http://localhost/checks".parse().unwrap()
+    })
+    .await;
     for prefix in ["", "/checks"] {
         let robots = browse(&server, "GET", &format!("{prefix}/robots.txt"), &[]).await;
-        assert_eq!((robots.status, robots.text()), (200, "User-agent: *\nDisallow: /\n"), "{robots:?}");
+        assert_eq!(
+            (robots.status, robots.text()),
+            (200, "User-agent: *\nDisallow: /\n"),
+            "{robots:?}"
+        );
         let picture = browse(&server, "GET", &format!("{prefix}/favicon.ico"), &[]).await;
         let to = picture.header("Location").unwrap();
-        assert!(picture.status == 301 && to.starts_with("/checks/static/"), "{picture:?}");
-        assert_eq!(picture.header("Cache-Control"), Some("private, no-cache"), "its address changes with it");
+        assert!(
+            picture.status == 301 && to.starts_with("/checks/static/"),
+            "{picture:?}"
+        );
+        assert_eq!(
+            picture.header("Cache-Control"),
+            Some("private, no-cache"),
+            "its address changes with it"
+        );
         let picture = browse(&server, "GET", to, &[]).await;
-        assert_eq!((picture.status, picture.header("Content-Type")), (200, Some("image/svg+xml")));
-        assert_eq!(browse(&server, "POST", &format!("{prefix}/robots.txt"), &[]).await.status, 405);
+        assert_eq!(
+            (picture.status, picture.header("Content-Type")),
+            (200, Some("image/svg+xml"))
+        );
+        assert_eq!(
+            browse(&server, "POST", &format!("{prefix}/robots.txt"), &[])
+                .await
+                .status,
+            405
+        );
     }
     server.stop().await;
 }

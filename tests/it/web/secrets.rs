@@ -9,7 +9,15 @@ use super::{project_uuid, visible_text};
 use crate::support::server::{TestResponse, TestServer};
 
 async fn reader(server: &TestServer) {
-    make(server, "eve", Grant::Projects(ProjectMemberships::new([(server.main.id, Membership::ReadOnly)]))).await;
+    make(
+        server,
+        "eve",
+        Grant::Projects(ProjectMemberships::new([(
+            server.main.id,
+            Membership::ReadOnly,
+        )])),
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -17,31 +25,94 @@ async fn those_who_only_look_see_no_ping_key() {
     let server = server().await;
     owner(&server, "ann").await;
     reader(&server).await;
-    let check = server.create_check(json!({ "name": "my first check", "slug": "first" })).await["uuid"].as_str().unwrap().to_owned();
-    let (mut ann, mut eve) = (signed_in(&server, "ann").await, signed_in(&server, "eve").await);
+    let check = server
+        .create_check(json!({ "name": "my first check", "slug": "first" }))
+        .await["uuid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut ann = signed_in(&server, "ann").await;
+    let mut eve = signed_in(&server, "eve").await;
     let by_slug = format!("/checks/{check}/details/?by=slug");
     let shown = ann.get(&by_slug).await;
     assert!(shown.text().contains(&server.main.ping_key), "{shown:?}");
-    assert!(shown.header("Cache-Control").unwrap().starts_with("no-store"));
+    assert!(
+        shown
+            .header("Cache-Control")
+            .unwrap()
+            .starts_with("no-store")
+    );
     let seen = eve.get(&by_slug).await;
-    assert!(seen.status == 200 && !seen.text().contains("by=slug\""), "{seen:?}");
-    server.send("POST", &format!("/ping/{}/first", server.main.ping_key), &[], b"output").await;
+    assert!(
+        seen.status == 200 && !seen.text().contains("by=slug\""),
+        "{seen:?}"
+    );
+    server
+        .send(
+            "POST",
+            &format!("/ping/{}/first", server.main.ping_key),
+            &[],
+            b"output",
+        )
+        .await;
     let project = project_uuid(&server);
-    let pages = ["checks/", "checks/?q=first", "integrations/", "badges/", "settings/"].map(|page| format!("/projects/{project}/{page}"));
-    let of_check = ["details/", "details/?by=slug", "log/", "pings/1/"].map(|page| format!("/checks/{check}/{page}"));
-    let others = [format!("/projects/{project}/checks/events/?since=0"), "/".to_owned(), "/account/".to_owned()];
+    let pages = [
+        "checks/",
+        "checks/?q=first",
+        "integrations/",
+        "badges/",
+        "settings/",
+    ]
+    .map(|page| format!("/projects/{project}/{page}"));
+    let of_check = ["details/", "details/?by=slug", "log/", "pings/1/"]
+        .map(|page| format!("/checks/{check}/{page}"));
+    let others = [
+        format!("/projects/{project}/checks/events/?since=0"),
+        "/".to_owned(),
+        "/account/".to_owned(),
+    ];
     for path in pages.iter().chain(&of_check).chain(&others) {
         let seen = eve.get(path).await;
-        assert!(seen.status < 400 && !seen.text().contains(&server.main.ping_key), "{path}: {seen:?}");
+        assert!(
+            seen.status < 400 && !seen.text().contains(&server.main.ping_key),
+            "{path}: {seen:?}"
+        );
     }
-    for path in ["/checks/", "/channels/", "/badges/", &format!("/checks/{check}"), &format!("/checks/{check}/pings/")] {
-        let seen = server.send("GET", &format!("/api/v3{path}"), &[("X-Api-Key", &server.main.read_only_key)], b"").await;
-        assert!(!seen.text().contains(&server.main.ping_key), "{path}: {seen:?}");
+    for path in [
+        "/checks/",
+        "/channels/",
+        "/badges/",
+        &format!("/checks/{check}"),
+        &format!("/checks/{check}/pings/"),
+    ] {
+        let seen = server
+            .send(
+                "GET",
+                &format!("/api/v3{path}"),
+                &[("X-Api-Key", &server.main.read_only_key)],
+                b"",
+            )
+            .await;
+        assert!(
+            !seen.text().contains(&server.main.ping_key),
+            "{path}: {seen:?}"
+        );
     }
-    assert_eq!(eve.get(&format!("/projects/{project}/export.toml")).await.status, 403);
+    assert_eq!(
+        eve.get(&format!("/projects/{project}/export.toml"))
+            .await
+            .status,
+        403
+    );
     // Pages that hold a key are kept by no cache.
     let settings = ann.get(&format!("/projects/{project}/settings/")).await;
-    assert!(settings.text().contains(&server.main.ping_key) && settings.header("Cache-Control").unwrap().starts_with("no-store"));
+    assert!(
+        settings.text().contains(&server.main.ping_key)
+            && settings
+                .header("Cache-Control")
+                .unwrap()
+                .starts_with("no-store")
+    );
     server.stop().await;
 }
 
@@ -50,53 +121,136 @@ async fn lists_show_where_a_channel_leads_and_nothing_that_sends() {
     let server = server().await;
     owner(&server, "ann").await;
     reader(&server).await;
-    let webhook = json!({ "down-url": "https://hooks.example.com:8443/v1/SECRET-TOKEN?key=topsecret" });
+    let webhook =
+        json!({ "down-url": "https://hooks.example.com:8443/v1/SECRET-TOKEN?key=topsecret" });
     let up = json!({ "up-url": "https://up.example.com/SECRET-TOKEN", "method": "PUT" });
     let made = [
-        ("webhook", webhook, "https://hooks.example.com:8443", "https://hooks.example.com:8443"),
-        ("webhook", up, "https://up.example.com", "https://up.example.com"),
+        (
+            "webhook",
+            webhook,
+            "https://hooks.example.com:8443",
+            "https://hooks.example.com:8443",
+        ),
+        (
+            "webhook",
+            up,
+            "https://up.example.com",
+            "https://up.example.com",
+        ),
         (
             "slack",
             json!({ "url": "https://hooks.slack.com/services/T0/B0/SECRET-TOKEN" }),
             "https://hooks.slack.com",
             "https://hooks.slack.com",
         ),
-        ("ntfy", json!({ "topic": "SECRET-topic" }), "https://ntfy.sh", "https://ntfy.sh"),
-        ("email", json!({ "to": "ann@example.org" }), "ann@example.org", "ann@example.org"),
+        (
+            "ntfy",
+            json!({ "topic": "SECRET-topic" }),
+            "https://ntfy.sh",
+            "https://ntfy.sh",
+        ),
+        (
+            "email",
+            json!({ "to": "ann@example.org" }),
+            "ann@example.org",
+            "ann@example.org",
+        ),
     ];
     let mut uuids = Vec::new();
     for (number, (kind, settings, ..)) in made.iter().enumerate() {
-        let body = json!({ "kind": kind, "name": format!("channel {number}"), "settings": settings });
-        let answer = server.extension_api("POST", "/channels", &body.to_string()).await;
+        let body =
+            json!({ "kind": kind, "name": format!("channel {number}"), "settings": settings });
+        let answer = server
+            .extension_api("POST", "/channels", &body.to_string())
+            .await;
         assert_eq!(answer.status, 201, "{answer:?}");
         uuids.push(answer.json()["id"].as_str().unwrap().to_owned());
     }
-    let check = server.create_check(json!({ "channels": "*" })).await["uuid"].as_str().unwrap().to_owned();
+    let check = server.create_check(json!({ "channels": "*" })).await["uuid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let list = format!("/projects/{}/integrations/", project_uuid(&server));
-    let (mut ann, mut eve) = (signed_in(&server, "ann").await, signed_in(&server, "eve").await);
-    let (all, seen) = (visible_text(ann.get(&list).await.text()), visible_text(eve.get(&list).await.text()));
+    let mut ann = signed_in(&server, "ann").await;
+    let mut eve = signed_in(&server, "eve").await;
+    let all = visible_text(ann.get(&list).await.text());
+    let seen = visible_text(eve.get(&list).await.text());
     for (number, (_, _, to_ann, to_eve)) in made.iter().enumerate() {
-        let row = |text: &str| text.split(&format!("channel {number} ")).nth(1).unwrap().split(" of 1 check ").next().unwrap().to_owned();
-        assert!(row(&all).contains(&format!(" {to_ann} ")), "{number}: {all}");
-        assert!(row(&seen).contains(&format!(" {to_eve} ")), "{number}: {seen}");
+        let row = |text: &str| {
+            text.split(&format!("channel {number} "))
+                .nth(1)
+                .unwrap()
+                .split(" of 1 check ")
+                .next()
+                .unwrap()
+                .to_owned()
+        };
+        assert!(
+            row(&all).contains(&format!(" {to_ann} ")),
+            "{number}: {all}"
+        );
+        assert!(
+            row(&seen).contains(&format!(" {to_eve} ")),
+            "{number}: {seen}"
+        );
     }
-    assert!(!all.contains("SECRET-TOKEN") && !all.contains("topsecret"), "{all}");
-    for path in [list, format!("/checks/{check}/details/"), format!("/checks/{check}/log/")] {
+    assert!(
+        !all.contains("SECRET-TOKEN") && !all.contains("topsecret"),
+        "{all}"
+    );
+    for path in [
+        list,
+        format!("/checks/{check}/details/"),
+        format!("/checks/{check}/log/"),
+    ] {
         let page = eve.get(&path).await;
-        assert!(!page.text().contains("SECRET") && !page.text().contains("topsecret"), "{path}: {page:?}");
+        assert!(
+            !page.text().contains("SECRET") && !page.text().contains("topsecret"),
+            "{path}: {page:?}"
+        );
     }
-    // Those who may change a channel see its URL in its form, which no cache keeps; the mask of a secret one stays.
+    // Those who may change a channel see its URL in its form, which no cache keeps; the mask of a
+    // secret one stays.
     let form = ann.get(&format!("/integrations/{}/edit/", uuids[0])).await;
-    assert!(form.text().contains("SECRET-TOKEN") && form.header("Cache-Control").unwrap().starts_with("no-store"), "{form:?}");
-    assert_eq!(eve.get(&format!("/integrations/{}/edit/", uuids[0])).await.status, 403);
+    assert!(
+        form.text().contains("SECRET-TOKEN")
+            && form
+                .header("Cache-Control")
+                .unwrap()
+                .starts_with("no-store"),
+        "{form:?}"
+    );
+    assert_eq!(
+        eve.get(&format!("/integrations/{}/edit/", uuids[0]))
+            .await
+            .status,
+        403
+    );
     let path = format!("/channels/{}", uuids[2]);
     let settings = server.extension_api("GET", &path, "").await.json()["settings"].clone();
     assert_eq!(settings["url"], "https://hooks.slack.com/***");
-    assert_eq!(server.extension_api("PUT", &path, &json!({ "name": "same", "settings": settings }).to_string()).await.status, 200);
+    assert_eq!(
+        server
+            .extension_api(
+                "PUT",
+                &path,
+                &json!({ "name": "same", "settings": settings }).to_string()
+            )
+            .await
+            .status,
+        200
+    );
     let kept = server.handle.with_state(|state| {
-        state.project(server.main.id).unwrap().channels.values().any(|channel| {
-            channel.name.as_str() == "same" && channel.settings.get("url") == Some("https://hooks.slack.com/services/T0/B0/SECRET-TOKEN")
-        })
+        state
+            .project(server.main.id)
+            .unwrap()
+            .channels
+            .values()
+            .any(|channel| {
+                channel.name.as_str() == "same"
+                    && channel.settings.get("url")
+                        == Some("https://hooks.slack.com/services/T0/B0/SECRET-TOKEN")
+            })
     });
     assert!(kept);
     server.stop().await;
@@ -107,12 +261,20 @@ async fn those_who_only_look_see_no_text_of_a_receiver() {
     let server = server().await;
     owner(&server, "ann").await;
     reader(&server).await;
-    let (mut ann, mut eve) = (signed_in(&server, "ann").await, signed_in(&server, "eve").await);
+    let mut ann = signed_in(&server, "ann").await;
+    let mut eve = signed_in(&server, "eve").await;
     let own = |path: &str| format!("/api/overdue/v1{path}");
     let mut pages = vec![own("/channels"), own("/deliveries")];
     let project = project_uuid(&server);
-    let mut seen_by_nobody = vec!["/api/v3/checks/".to_owned(), "/api/v3/channels/".to_owned(), "/".to_owned()];
-    seen_by_nobody.extend(["checks/", "checks/events/?since=0", "badges/"].map(|page| format!("/projects/{project}/{page}")));
+    let mut seen_by_nobody = vec![
+        "/api/v3/checks/".to_owned(),
+        "/api/v3/channels/".to_owned(),
+        "/".to_owned(),
+    ];
+    seen_by_nobody.extend(
+        ["checks/", "checks/events/?since=0", "badges/"]
+            .map(|page| format!("/projects/{project}/{page}")),
+    );
     for (number, (what, words)) in [
         ("failing", "the answer was 500"),
         ("given up", "ann@example.org: the mail server said 550"),
@@ -125,12 +287,18 @@ async fn those_who_only_look_see_no_text_of_a_receiver() {
         let reason = format!("{words}: bad token SECRET\\u0041 SECRET{number}");
         let channel = server.channel(&server.main, what).await;
         let id = server.number_of(&server.main, &channel);
-        let check = server.create_check(json!({ "name": what, "channels": channel })).await;
+        let check = server
+            .create_check(json!({ "name": what, "channels": channel }))
+            .await;
         let uuid = check["uuid"].as_str().unwrap();
         if what == "tested" {
             server
                 .handle
-                .call(Command::RecordChannelTest(DeliveryReport::of_test(id, SendResult::Failed(reason.as_str().into()), 404)))
+                .call(Command::RecordChannelTest(DeliveryReport::of_test(
+                    id,
+                    SendResult::Failed(reason.as_str().into()),
+                    404,
+                )))
                 .await
                 .unwrap()
                 .unwrap();
@@ -138,7 +306,10 @@ async fn those_who_only_look_see_no_text_of_a_receiver() {
             server.get(&format!("/ping/{uuid}/fail")).await;
             let reason = reason.as_str().into();
             let sent = match what {
-                "failing" => SendResult::Retry { reason, may_have_arrived: false },
+                "failing" => SendResult::Retry {
+                    reason,
+                    may_have_arrived: false,
+                },
                 "given up" => SendResult::Failed(reason),
                 _ => SendResult::ChannelRejected(reason),
             };
@@ -154,33 +325,60 @@ async fn those_who_only_look_see_no_text_of_a_receiver() {
     let id = server.number_of(&server.main, &failing);
     server
         .handle
-        .call(Command::RecordChannelTest(DeliveryReport::of_test(id, SendResult::Failed("the answer was 502: SECRET".into()), 0)))
+        .call(Command::RecordChannelTest(DeliveryReport::of_test(
+            id,
+            SendResult::Failed("the answer was 502: SECRET".into()),
+            0,
+        )))
         .await
         .unwrap()
         .unwrap();
     let group = json!({ "kind": "group", "name": "all", "settings": { "channels": failing } });
-    let group = server.extension_api("POST", "/channels", &group.to_string()).await;
-    pages.push(own(&format!("/channels/{}", group.json()["id"].as_str().unwrap())));
+    let group = server
+        .extension_api("POST", "/channels", &group.to_string())
+        .await;
+    pages.push(own(&format!(
+        "/channels/{}",
+        group.json()["id"].as_str().unwrap()
+    )));
     pages.push(format!("/projects/{project}/integrations/"));
     let mut shown_to_ann = 0;
     for path in pages.iter().chain(&seen_by_nobody) {
         let all = if path.starts_with("/api/") {
             // A key that may only read is not shown channels and deliveries at all.
-            let seen = server.keyed(&server.main.read_only_key, "GET", path, "").await;
-            assert!(matches!(seen.status, 200 | 401) && !seen.text().contains("SECRET"), "{path}: {seen:?}");
-            server.keyed(&server.main.read_write_key, "GET", path, "").await
+            let seen = server
+                .keyed(&server.main.read_only_key, "GET", path, "")
+                .await;
+            assert!(
+                matches!(seen.status, 200 | 401) && !seen.text().contains("SECRET"),
+                "{path}: {seen:?}"
+            );
+            server
+                .keyed(&server.main.read_write_key, "GET", path, "")
+                .await
         } else {
             ann.get(path).await
         };
-        let seen = if path.starts_with("/api/") { None } else { Some(eve.get(path).await) };
-        let is_kept = |seen: &TestResponse| seen.status < 400 && !seen.text().contains("SECRET") && !seen.text().contains("token");
+        let seen = if path.starts_with("/api/") {
+            None
+        } else {
+            Some(eve.get(path).await)
+        };
+        let is_kept = |seen: &TestResponse| {
+            seen.status < 400 && !seen.text().contains("SECRET") && !seen.text().contains("token")
+        };
         assert!(seen.as_ref().is_none_or(is_kept), "{path}: {seen:?}");
         if !all.text().contains("SECRET") {
             continue;
         }
         shown_to_ann += 1;
         assert!(!seen_by_nobody.contains(path), "{path}: {all:?}");
-        let is_told = ["the answer was 50", "the answer was 404", "the mail server said 550", "exit status 127"];
+        let is_told = [
+            "the answer was 50",
+            "the answer was 404",
+            "the mail server said 550",
+            "exit status 127",
+        ];
         let is_told = |seen: &TestResponse| is_told.iter().any(|words| seen.text().contains(words));
         assert!(seen.as_ref().is_none_or(is_told), "{path}: {seen:?}");
     }

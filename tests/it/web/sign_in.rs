@@ -14,12 +14,20 @@ pub(super) async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>
     let mut all: Vec<_> = all.map(Box::pin).collect();
     let mut done: Vec<Option<T>> = all.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {
-        for (future, done) in all.iter_mut().zip(&mut done).filter(|(_, done)| done.is_none()) {
+        for (future, done) in all
+            .iter_mut()
+            .zip(&mut done)
+            .filter(|(_, done)| done.is_none())
+        {
             if let std::task::Poll::Ready(value) = future.as_mut().poll(context) {
                 *done = Some(value);
             }
         }
-        if done.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        if done.iter().all(Option::is_some) {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
     })
     .await;
     done.into_iter().flatten().collect()
@@ -32,13 +40,18 @@ async fn until(is_so: impl Fn() -> bool) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await.expect("it is never so");
+    tokio::time::timeout(std::time::Duration::from_secs(30), waiting)
+        .await
+        .expect("it is never so");
 }
 
 /// Whether a browser is let in.
 async fn is_in(browser: &mut Browser<'_>) -> bool {
     let answer = browser.get("/").await;
-    !answer.header("Location").unwrap_or_default().contains("/login/")
+    !answer
+        .header("Location")
+        .unwrap_or_default()
+        .contains("/login/")
 }
 
 #[tokio::test]
@@ -46,46 +59,104 @@ async fn the_first_owner_is_made_by_a_code_once() {
     let server = server().await;
     let mut browser = Browser::new(&server);
     assert_eq!(browser.get("/").await.header("Location"), Some("/login/"));
-    assert_eq!(browser.get("/login/").await.header("Location"), Some("/setup/"));
+    assert_eq!(
+        browser.get("/login/").await.header("Location"),
+        Some("/setup/")
+    );
     let link = user::create_link(&server.handle, None).await.unwrap();
     let page = browser.get(&link.path()).await;
-    assert!(page.status == 200 && page.text().contains(&link.code.to_string()), "{page:?}");
-    assert!(page.header("Cache-Control").unwrap().starts_with("no-store"));
+    assert!(
+        page.status == 200 && page.text().contains(&link.code.to_string()),
+        "{page:?}"
+    );
+    assert!(
+        page.header("Cache-Control")
+            .unwrap()
+            .starts_with("no-store")
+    );
     let code = link.code.to_string().to_lowercase();
     let form = |code: &str, name: &str, password: &str| {
-        [("code", code), ("name", name), ("password", password), ("zone", "Europe/Riga")]
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        [
+            ("code", code),
+            ("name", name),
+            ("password", password),
+            ("zone", "Europe/Riga"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
     };
     for (code, name, password, part) in [
-        ("AAAA-AAAA-AAAA-AAAA", "ann", PASSWORD, "has been used or has expired"),
+        (
+            "AAAA-AAAA-AAAA-AAAA",
+            "ann",
+            PASSWORD,
+            "has been used or has expired",
+        ),
         (&code, "", PASSWORD, "a user&#39;s name cannot be empty"),
         (&code, "ann", "short", "at least 10 characters"),
         (&code, "Margarethe", "margarethe", "not the name"),
     ] {
         let form = form(code, name, password);
-        let form: Vec<_> = form.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let form: Vec<_> = form
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .collect();
         let refused = browser.send("POST", "/setup/", &form).await;
-        assert!(refused.status == 422 && refused.text().contains(part), "{name} {password}: {}", refused.text());
-        assert!(!refused.text().contains(password) || password == "margarethe", "a password is not sent back");
+        assert!(
+            refused.status == 422 && refused.text().contains(part),
+            "{name} {password}: {}",
+            refused.text()
+        );
+        assert!(
+            !refused.text().contains(password) || password == "margarethe",
+            "a password is not sent back"
+        );
     }
     // Eight at once: one is the owner.
     let form = form(&code, "<b>Ann</b>", PASSWORD);
-    let form: Vec<_> = form.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let form: Vec<_> = form
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect();
     let mut browsers: Vec<_> = (0..8).map(|_| Browser::new(&server)).collect();
     let mut entered = Vec::new();
-    let asked = browsers.iter_mut().map(|browser| browser.send("POST", "/setup/", &form));
+    let asked = browsers
+        .iter_mut()
+        .map(|browser| browser.send("POST", "/setup/", &form));
     for answer in futures(asked).await {
         entered.push(answer.status);
     }
-    assert_eq!(entered.iter().filter(|status| **status == 303).count(), 1, "{entered:?}");
+    assert_eq!(
+        entered.iter().filter(|status| **status == 303).count(),
+        1,
+        "{entered:?}"
+    );
     let mut browser = browsers.remove(entered.iter().position(|status| *status == 303).unwrap());
     let list = browser.get("/").await;
     let list = browser.get(list.header("Location").unwrap()).await;
-    assert!(list.status == 200 && list.text().contains("&#60;b&#62;Ann") && !list.text().contains("<b>Ann"), "{}", list.text());
+    assert!(
+        list.status == 200
+            && list.text().contains("&#60;b&#62;Ann")
+            && !list.text().contains("<b>Ann"),
+        "{}",
+        list.text()
+    );
     let users = user::list(&server.handle);
     assert_eq!((users.len(), users[0].grant.is_owner()), (1, true));
-    assert_eq!(users[0].preferences.zone.as_ref().map(|zone| zone.name().to_owned()), Some("Europe/Riga".to_owned()));
-    assert_eq!(Browser::new(&server).get("/setup/").await.header("Location"), Some("/login/"));
+    assert_eq!(
+        users[0]
+            .preferences
+            .zone
+            .as_ref()
+            .map(|zone| zone.name().to_owned()),
+        Some("Europe/Riga".to_owned())
+    );
+    assert_eq!(
+        Browser::new(&server)
+            .get("/setup/")
+            .await
+            .header("Location"),
+        Some("/login/")
+    );
     server.stop().await;
 }
 
@@ -94,22 +165,45 @@ async fn a_password_lets_in_and_signing_out_ends_it() {
     let server = server().await;
     owner(&server, "Ann").await;
     let mut browser = Browser::new(&server);
-    for (name, password) in [("ann", "correct donkey"), ("ann", ""), ("bob", PASSWORD), ("", PASSWORD), ("x\n", PASSWORD)] {
+    for (name, password) in [
+        ("ann", "correct donkey"),
+        ("ann", ""),
+        ("bob", PASSWORD),
+        ("", PASSWORD),
+        ("x\n", PASSWORD),
+    ] {
         let refused = browser.sign_in(name, password).await;
-        assert!(refused.status == 422 && refused.text().contains("Wrong name or password."), "{name}: {refused:?}");
+        assert!(
+            refused.status == 422 && refused.text().contains("Wrong name or password."),
+            "{name}: {refused:?}"
+        );
         assert_eq!(refused.header("Set-Cookie"), None);
-        assert!(refused.header("Cache-Control").unwrap().starts_with("no-store"));
+        assert!(
+            refused
+                .header("Cache-Control")
+                .unwrap()
+                .starts_with("no-store")
+        );
     }
     assert!(!is_in(&mut browser).await);
     let entered = browser.sign_in(" aNN ", PASSWORD).await;
-    assert_eq!((entered.status, entered.header("Location")), (303, Some("/")));
+    assert_eq!(
+        (entered.status, entered.header("Location")),
+        (303, Some("/"))
+    );
     assert!(is_in(&mut browser).await);
     let cookie = browser.cookie.clone();
     let left = browser.send("POST", "/logout/", &[]).await;
-    assert_eq!((left.header("Location"), left.header("Clear-Site-Data")), (Some("/login/"), Some("\"cache\"")));
+    assert_eq!(
+        (left.header("Location"), left.header("Clear-Site-Data")),
+        (Some("/login/"), Some("\"cache\""))
+    );
     assert_eq!(browser.cookie, None);
     browser.cookie = cookie;
-    assert!(!is_in(&mut browser).await, "the old cookie opens nothing any more");
+    assert!(
+        !is_in(&mut browser).await,
+        "the old cookie opens nothing any more"
+    );
     // A script that asks for a part of a page is told.
     browser.headers.push(("X-Fragment".into(), "rows".into()));
     assert_eq!(browser.get("/").await.status, 401);
@@ -119,10 +213,26 @@ async fn a_password_lets_in_and_signing_out_ends_it() {
 #[tokio::test]
 async fn cookies_have_the_attributes_of_their_deployment() {
     for (base, headers, wanted) in [
-        ("http://localhost", &[][..], "overdue=T; Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax"),
-        ("http://localhost/sub", &[], "overdue=T; Path=/sub; Max-Age=15552000; HttpOnly; SameSite=Lax"),
-        ("https://nas.example", &[("Host", "nas.example")], "__Host-overdue=T; Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax; Secure"),
-        ("https://nas.example", &[("Host", "nas.example:8000")], "overdue=T; Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax"),
+        (
+            "http://localhost",
+            &[][..],
+            "overdue=T; Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax",
+        ),
+        (
+            "http://localhost/sub",
+            &[],
+            "overdue=T; Path=/sub; Max-Age=15552000; HttpOnly; SameSite=Lax",
+        ),
+        (
+            "https://nas.example",
+            &[("Host", "nas.example")],
+            "__Host-overdue=T; Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax; Secure",
+        ),
+        (
+            "https://nas.example",
+            &[("Host", "nas.example:8000")],
+            "overdue=T; Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax",
+        ),
         (
             "http://localhost",
             &[("X-Forwarded-Proto", "https")],
@@ -141,12 +251,19 @@ async fn cookies_have_the_attributes_of_their_deployment() {
         .await;
         owner(&server, "ann").await;
         let mut browser = Browser::new(&server);
-        browser.headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        browser.headers = headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         let entered = browser.sign_in("ann", PASSWORD).await;
         let cookie = entered.header("Set-Cookie").unwrap();
         let (name, rest) = cookie.split_once('=').unwrap();
         let (token, rest) = rest.split_once(';').unwrap();
-        assert_eq!((format!("{name}=T;{rest}").as_str(), token.len()), (wanted, 32), "{base} {headers:?}");
+        assert_eq!(
+            (format!("{name}=T;{rest}").as_str(), token.len()),
+            (wanted, 32),
+            "{base} {headers:?}"
+        );
         assert!(is_in(&mut browser).await, "{base} {headers:?}");
         server.stop().await;
     }
@@ -159,8 +276,15 @@ async fn a_session_is_touched_once_an_hour_and_ends_when_it_is_not_used() {
     let mut browser = Browser::new(&server);
     browser.sign_in("ann", PASSWORD).await;
     assert!(is_in(&mut browser).await);
-    let seen =
-        || server.handle.with_state(|state| state.users.sessions_of(ann.id, server.handle.now()).next().map(|session| session.last_used));
+    let seen = || {
+        server.handle.with_state(|state| {
+            state
+                .users
+                .sessions_of(ann.id, server.handle.now())
+                .next()
+                .map(|session| session.last_used)
+        })
+    };
     let first = seen();
     server.clock.advance_secs(3599);
     assert!(is_in(&mut browser).await && seen() == first);
@@ -179,28 +303,60 @@ async fn a_session_is_touched_once_an_hour_and_ends_when_it_is_not_used() {
 async fn links_choose_passwords_once() {
     let server = server().await;
     let ann = owner(&server, "ann").await;
-    let bob = user::create(&server.handle, UserName::parse("bob").unwrap(), None, Grant::Owner).await.unwrap();
+    let bob = user::create(
+        &server.handle,
+        UserName::parse("bob").unwrap(),
+        None,
+        Grant::Owner,
+    )
+    .await
+    .unwrap();
     let mut old = Browser::new(&server);
     old.sign_in("ann", PASSWORD).await;
     for (whose, kind) in [(&ann, "/reset/"), (&bob, "/invite/")] {
-        let path = user::create_link(&server.handle, Some(whose)).await.unwrap().path();
+        let path = user::create_link(&server.handle, Some(whose))
+            .await
+            .unwrap()
+            .path();
         assert!(path.starts_with(kind), "{path}");
         let mut browser = Browser::new(&server);
         let page = browser.get(&path).await;
-        assert!(page.status == 200 && page.text().contains(whose.name.as_str()), "{page:?}");
-        assert_eq!(browser.send("POST", &path, &[("password", "short")]).await.status, 422);
-        let entered = browser.send("POST", &path, &[("password", "another horse")]).await;
-        assert_eq!((entered.status, entered.header("Location")), (303, Some("/")));
+        assert!(
+            page.status == 200 && page.text().contains(whose.name.as_str()),
+            "{page:?}"
+        );
+        assert_eq!(
+            browser
+                .send("POST", &path, &[("password", "short")])
+                .await
+                .status,
+            422
+        );
+        let entered = browser
+            .send("POST", &path, &[("password", "another horse")])
+            .await;
+        assert_eq!(
+            (entered.status, entered.header("Location")),
+            (303, Some("/"))
+        );
         assert!(is_in(&mut browser).await);
         for method in ["GET", "POST"] {
-            let spent = Browser::new(&server).send(method, &path, &[("password", "one more horse")]).await;
-            assert!(spent.status == 404 && spent.text().contains("has been used or has expired"), "{spent:?}");
+            let spent = Browser::new(&server)
+                .send(method, &path, &[("password", "one more horse")])
+                .await;
+            assert!(
+                spent.status == 404 && spent.text().contains("has been used or has expired"),
+                "{spent:?}"
+            );
         }
     }
     assert!(!is_in(&mut old).await, "another password ends sessions");
     let unknown = format!("/reset/{}/", LinkCode::from_random([9; 16]));
     assert_eq!(Browser::new(&server).get(&unknown).await.status, 404);
-    let path = user::create_link(&server.handle, Some(&ann)).await.unwrap().path();
+    let path = user::create_link(&server.handle, Some(&ann))
+        .await
+        .unwrap()
+        .path();
     server.clock.advance_secs(86_400);
     assert_eq!(Browser::new(&server).get(&path).await.status, 404);
     server.stop().await;
@@ -213,7 +369,9 @@ async fn who_guesses_has_to_wait() {
     let from = |address: &str| {
         let mut browser = Browser::new(&server);
         // What the client has made up stands before what its proxy has added.
-        browser.headers.push(("X-Forwarded-For".into(), format!("203.0.113.99, {address}")));
+        browser
+            .headers
+            .push(("X-Forwarded-For".into(), format!("203.0.113.99, {address}")));
         browser
     };
     let mut browser = from("192.0.2.1");
@@ -221,8 +379,15 @@ async fn who_guesses_has_to_wait() {
         assert_eq!(browser.sign_in("ann", "correct donkey").await.status, 422);
     }
     let waits = browser.sign_in("ann", PASSWORD).await;
-    assert_eq!((waits.status, waits.header("Retry-After")), (429, Some("300")));
-    assert!(waits.text().contains("Try again in 5 minutes."), "{}", waits.text());
+    assert_eq!(
+        (waits.status, waits.header("Retry-After")),
+        (429, Some("300"))
+    );
+    assert!(
+        waits.text().contains("Try again in 5 minutes."),
+        "{}",
+        waits.text()
+    );
     assert_eq!(from("192.0.2.2").sign_in("ann", PASSWORD).await.status, 303);
     server.clock.advance_secs(300);
     assert_eq!(browser.sign_in("ann", PASSWORD).await.status, 303);
@@ -233,16 +398,30 @@ async fn who_guesses_has_to_wait() {
 async fn after_signing_in_only_pages_of_ours_follow() {
     let server = server().await;
     owner(&server, "ann").await;
-    let uuid = server.handle.with_state(|state| state.project(server.main.id).unwrap().project.uuid);
+    let uuid = server
+        .handle
+        .with_state(|state| state.project(server.main.id).unwrap().project.uuid);
     let list = format!("/projects/{uuid}/checks/");
     let mut browser = Browser::new(&server);
     let asked = browser.get(&format!("{list}?q=a%20b")).await;
     let way = asked.header("Location").unwrap().to_owned();
-    assert!(asked.status == 303 && way.starts_with("/login/?next="), "{way}");
+    assert!(
+        asked.status == 303 && way.starts_with("/login/?next="),
+        "{way}"
+    );
     let page = browser.get(&way).await;
-    assert!(page.text().contains(&format!("value=\"{list}?q=a%20b\"")), "{}", page.text());
+    assert!(
+        page.text().contains(&format!("value=\"{list}?q=a%20b\"")),
+        "{}",
+        page.text()
+    );
     browser.sign_in("ann", PASSWORD).await;
-    let good = [list.clone(), format!("{list}?q=a%20b&tag=x"), "/".to_owned(), format!("{list}?next=//evil.example")];
+    let good = [
+        list.clone(),
+        format!("{list}?q=a%20b&tag=x"),
+        "/".to_owned(),
+        format!("{list}?next=//evil.example"),
+    ];
     let bad = [
         "",
         "//evil.example",
@@ -307,9 +486,23 @@ async fn after_signing_in_only_pages_of_ours_follow() {
         "http://user@localhost/",
     ];
     assert!(bad.len() >= 60);
-    for (next, wanted) in good.iter().map(|next| (next.as_str(), next.as_str())).chain(bad.map(|next| (next, "/"))) {
-        let entered = browser.send("POST", "/login/", &[("name", "ann"), ("password", PASSWORD), ("next", next)]).await;
-        assert_eq!((entered.status, entered.header("Location")), (303, Some(wanted)), "{next:?}");
+    for (next, wanted) in good
+        .iter()
+        .map(|next| (next.as_str(), next.as_str()))
+        .chain(bad.map(|next| (next, "/")))
+    {
+        let entered = browser
+            .send(
+                "POST",
+                "/login/",
+                &[("name", "ann"), ("password", PASSWORD), ("next", next)],
+            )
+            .await;
+        assert_eq!(
+            (entered.status, entered.header("Location")),
+            (303, Some(wanted)),
+            "{next:?}"
+        );
     }
     server.stop().await;
 }
@@ -318,8 +511,16 @@ async fn after_signing_in_only_pages_of_ours_follow() {
 async fn every_page_asks_for_what_its_row_says() {
     let server = server().await;
     let other = new_project(&server.handle, "other").await;
-    let uuid = |id| server.handle.with_state(|state| state.project(id).unwrap().project.uuid.to_string());
-    let (main, check) = (uuid(server.main.id), server.create_check(serde_json::json!({})).await["uuid"].as_str().unwrap().to_owned());
+    let uuid = |id| {
+        server
+            .handle
+            .with_state(|state| state.project(id).unwrap().project.uuid.to_string())
+    };
+    let main = uuid(server.main.id);
+    let check = server.create_check(serde_json::json!({})).await["uuid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let only = |id, kind| Grant::Projects(ProjectMemberships::new([(id, kind)]));
     let people = [
         ("nobody", None),
@@ -342,16 +543,24 @@ async fn every_page_asks_for_what_its_row_says() {
                 Scope::Check(_) => &check,
                 Scope::Server | Scope::Channel(_) => "",
             };
-            if page.scope() == Scope::Server && matches!(page, Page::Logout()) || matches!(page.scope(), Scope::Channel(_)) {
+            if page.scope() == Scope::Server && matches!(page, Page::Logout())
+                || matches!(page.scope(), Scope::Channel(_))
+            {
                 continue;
             }
             let path = page.to_string();
-            let path = if own.is_empty() { path } else { path.replace("00000000-0000-0000-0000-000000000000", own) };
+            let path = if own.is_empty() {
+                path
+            } else {
+                path.replace("00000000-0000-0000-0000-000000000000", own)
+            };
             for (method, need) in [("GET", page.get()), ("POST", page.post())] {
                 let Some(need) = need else { continue };
                 browser.cookie.clone_from(&cookie);
                 let answer = browser.send(method, &path, &[]).await;
-                let sent_away = answer.header("Location").is_some_and(|to| to.starts_with("/login/?next=") || to == "/login/");
+                let sent_away = answer
+                    .header("Location")
+                    .is_some_and(|to| to.starts_with("/login/?next=") || to == "/login/");
                 let of_project = page.scope() != Scope::Server;
                 let wanted = match (name, need) {
                     (_, Need::Nothing) => None,
@@ -369,10 +578,13 @@ async fn every_page_asks_for_what_its_row_says() {
                     _ => None,
                 };
                 match wanted {
-                    Some(status) => assert_eq!(answer.status, status, "{name} {method} {path}: {answer:?}"),
+                    Some(status) => {
+                        assert_eq!(answer.status, status, "{name} {method} {path}: {answer:?}")
+                    }
                     // What it comes to is for the page to say, but it is let in.
                     None => assert!(
-                        ![401, 403].contains(&answer.status) && (need == Need::Nothing || !sent_away),
+                        ![401, 403].contains(&answer.status)
+                            && (need == Need::Nothing || !sent_away),
                         "{name} {method} {path}: {answer:?}"
                     ),
                 }
@@ -386,12 +598,25 @@ async fn every_page_asks_for_what_its_row_says() {
 async fn a_disabled_user_is_out_at_once() {
     let server = server().await;
     owner(&server, "ann").await;
-    let bob = make(&server, "bob", Grant::Projects(ProjectMemberships::new([(server.main.id, Membership::Member)]))).await;
+    let bob = make(
+        &server,
+        "bob",
+        Grant::Projects(ProjectMemberships::new([(
+            server.main.id,
+            Membership::Member,
+        )])),
+    )
+    .await;
     let mut browser = Browser::new(&server);
     browser.sign_in("bob", PASSWORD).await;
     assert!(is_in(&mut browser).await);
-    let changes = UserChanges { disabled: Some(true), ..UserChanges::default() };
-    user::update(&server.handle, bob.id, changes, None).await.unwrap();
+    let changes = UserChanges {
+        disabled: Some(true),
+        ..UserChanges::default()
+    };
+    user::update(&server.handle, bob.id, changes, None)
+        .await
+        .unwrap();
     assert!(!is_in(&mut browser).await);
     assert_eq!(browser.sign_in("bob", PASSWORD).await.status, 422);
     server.stop().await;
@@ -409,33 +634,71 @@ async fn a_trusted_proxy_says_who_asks_and_nobody_else() {
     owner(&server, "ann").await;
     let by = |headers: &[(&str, &str)]| {
         let mut browser = Browser::new(&server);
-        browser.headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        browser.headers = headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         browser
     };
     let hush = ("X-Overdue-Proxy-Secret", "hush");
     for (headers, status, part) in [
         (&[("Remote-User", "ann"), hush][..], 303, "/projects/"),
-        (&[("Remote-User", "ANN"), hush], 403, "Nobody here is called ANN; ask an owner."),
+        (
+            &[("Remote-User", "ANN"), hush],
+            403,
+            "Nobody here is called ANN; ask an owner.",
+        ),
         (&[("Remote-User", "ann")], 403, "did not show the secret"),
-        (&[("Remote-User", "ann"), ("X-Overdue-Proxy-Secret", "hus")], 403, "did not show the secret"),
-        (&[("Remote-User", "<b>bob"), hush], 403, "Nobody here is called &#60;b&#62;bob; ask an owner."),
-        (&[("Remote-User", "ann"), ("Remote-User", "ann"), hush], 400, "does not name one user"),
+        (
+            &[("Remote-User", "ann"), ("X-Overdue-Proxy-Secret", "hus")],
+            403,
+            "did not show the secret",
+        ),
+        (
+            &[("Remote-User", "<b>bob"), hush],
+            403,
+            "Nobody here is called &#60;b&#62;bob; ask an owner.",
+        ),
+        (
+            &[("Remote-User", "ann"), ("Remote-User", "ann"), hush],
+            400,
+            "does not name one user",
+        ),
         (&[("Remote-User", ""), hush], 400, "does not name one user"),
         (&[hush], 303, "/login/"),
     ] {
         let answer = by(headers).get("/").await;
         let said = answer.header("Location").unwrap_or_else(|| answer.text());
-        assert!(answer.status == status && said.contains(part), "{headers:?}: {answer:?}");
+        assert!(
+            answer.status == status && said.contains(part),
+            "{headers:?}: {answer:?}"
+        );
     }
     let mut browser = by(&[("Remote-User", "ann"), hush]);
     let left = browser.send("POST", "/logout/", &[]).await;
     assert_eq!(left.header("Location"), Some("https://auth.example/bye"));
     let policy = left.header("Content-Security-Policy").unwrap();
-    assert!(policy.contains("form-action 'self' https://auth.example;"), "{policy}");
+    assert!(
+        policy.contains("form-action 'self' https://auth.example;"),
+        "{policy}"
+    );
     // The password still lets in, and a form from elsewhere does not count whoever is named.
-    assert_eq!(Browser::new(&server).sign_in("ann", PASSWORD).await.status, 303);
-    let elsewhere =
-        server.send("POST", "/projects/add/", &[("Remote-User", "ann"), hush, ("Sec-Fetch-Site", "cross-site")], b"name=x").await;
+    assert_eq!(
+        Browser::new(&server).sign_in("ann", PASSWORD).await.status,
+        303
+    );
+    let elsewhere = server
+        .send(
+            "POST",
+            "/projects/add/",
+            &[
+                ("Remote-User", "ann"),
+                hush,
+                ("Sec-Fetch-Site", "cross-site"),
+            ],
+            b"name=x",
+        )
+        .await;
     assert_eq!(elsewhere.status, 403);
     server.stop().await;
 
@@ -449,16 +712,39 @@ async fn a_trusted_proxy_says_who_asks_and_nobody_else() {
     let mut first = Browser::new(&server);
     first.headers = vec![("Remote-User".into(), "carol".into())];
     assert_eq!(first.get("/").await.header("Location"), Some("/login/"));
-    assert_eq!(first.get("/login/").await.header("Location"), Some("/setup/"));
-    assert!(first.get("/setup/").await.text().contains("This server has no users yet.") && user::list(&server.handle).is_empty());
+    assert_eq!(
+        first.get("/login/").await.header("Location"),
+        Some("/setup/")
+    );
+    assert!(
+        first
+            .get("/setup/")
+            .await
+            .text()
+            .contains("This server has no users yet.")
+            && user::list(&server.handle).is_empty()
+    );
     owner(&server, "ann").await;
     for _ in 0..2 {
         let mut browser = Browser::new(&server);
         browser.headers = vec![("Remote-User".into(), "carol".into())];
-        assert!(browser.get("/").await.header("Location").unwrap().contains("/projects/"));
+        assert!(
+            browser
+                .get("/")
+                .await
+                .header("Location")
+                .unwrap()
+                .contains("/projects/")
+        );
     }
     let carol = user::find(&server.handle, "carol").unwrap();
-    assert_eq!(carol.grant, Grant::Projects(ProjectMemberships::new([(server.main.id, Membership::ReadOnly)])));
+    assert_eq!(
+        carol.grant,
+        Grant::Projects(ProjectMemberships::new([(
+            server.main.id,
+            Membership::ReadOnly
+        )]))
+    );
     assert_eq!(user::list(&server.handle).len(), 2);
     server.stop().await;
 

@@ -1,4 +1,5 @@
-//! A project read through the API of a server that is reached as alerts are: by TLS with an authority of its own, and through a proxy.
+//! A project read through the API of a server that is reached as alerts are: by TLS with an
+//! authority of its own, and through a proxy.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,7 +8,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::certificates::Authority;
-use crate::server_process::{ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory};
+use crate::server_process::{
+    ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory,
+};
 
 /// A proxy that leads to one place and says where it was to lead.
 fn proxy(to: SocketAddr) -> (SocketAddr, std::sync::mpsc::Receiver<String>) {
@@ -37,20 +40,54 @@ fn proxy(to: SocketAddr) -> (SocketAddr, std::sync::mpsc::Receiver<String>) {
 }
 
 /// A server with a certificate for a name, and a file with a key of its project.
-fn old_server(authority: &Authority, name: &str, directory: &Path) -> (ServerProcess, std::path::PathBuf) {
+fn old_server(
+    authority: &Authority,
+    name: &str,
+    directory: &Path,
+) -> (ServerProcess, std::path::PathBuf) {
     let data = directory.join("old");
     admin(&data, &["project", "create", "Old"]);
-    let key = admin(&data, &["key", "create", "--project", "Old", "--access", "read-write"]);
+    let key = admin(
+        &data,
+        &[
+            "key",
+            "create",
+            "--project",
+            "Old",
+            "--access",
+            "read-write",
+        ],
+    );
     let file = directory.join("key");
     std::fs::write(&file, key.lines().last().unwrap()).unwrap();
-    admin(&data, &["check", "create", "--project", "Old", "--name", "Backup"]);
+    admin(
+        &data,
+        &["check", "create", "--project", "Old", "--name", "Backup"],
+    );
     let [chain, private] = authority.write(name, directory);
-    let words = ["--tls-cert", chain.to_str().unwrap(), "--tls-key", private.to_str().unwrap(), "--api-rate", "0"];
+    let words = [
+        "--tls-cert",
+        chain.to_str().unwrap(),
+        "--tls-key",
+        private.to_str().unwrap(),
+        "--api-rate",
+        "0",
+    ];
     (ServerProcess::start_with(&data, &words), file)
 }
 
 fn import(url: &str, key: &Path, words: &[&str]) -> ProcessOutput {
-    let fixed = ["import", "healthchecks", "--dry-run", "--json", "--project", "Moved", "--api", url, "--key-file"];
+    let fixed = [
+        "import",
+        "healthchecks",
+        "--dry-run",
+        "--json",
+        "--project",
+        "Moved",
+        "--api",
+        url,
+        "--key-file",
+    ];
     run(overdue(&fixed).arg(key).args(words))
 }
 
@@ -67,11 +104,22 @@ fn a_server_with_an_authority_of_its_own_is_trusted_if_that_is_named() {
     let (server, key) = old_server(&authority, "127.0.0.1", directory.path());
     let ca = authority.file(&directory);
     let url = format!("https://{}", server.address);
-    assert_eq!(checks(&import(&url, &key, &["--ca-file", ca.to_str().unwrap()])), 1);
+    assert_eq!(
+        checks(&import(&url, &key, &["--ca-file", ca.to_str().unwrap()])),
+        1
+    );
     let refused = import(&url, &key, &[]);
-    assert!(refused.status == 2 && refused.err.contains("certificate"), "{}", refused.err);
+    assert!(
+        refused.status == 2 && refused.err.contains("certificate"),
+        "{}",
+        refused.err
+    );
     let missing = import(&url, &key, &["--ca-file", "/nowhere/ca.pem"]);
-    assert!(missing.status == 2 && missing.err.contains("/nowhere/ca.pem"), "{}", missing.err);
+    assert!(
+        missing.status == 2 && missing.err.contains("/nowhere/ca.pem"),
+        "{}",
+        missing.err
+    );
     server.stop();
 }
 
@@ -81,12 +129,33 @@ fn a_server_that_only_a_proxy_reaches_is_asked_through_it() {
     let authority = Authority::new();
     let (server, key) = old_server(&authority, "hc.test", directory.path());
     let (proxy, asked) = proxy(server.address);
-    let (ca, proxy) = (authority.file(&directory), format!("http://{proxy}"));
-    let done = import("https://hc.test", &key, &["--ca-file", ca.to_str().unwrap(), "--outbound-proxy", &proxy]);
+    let ca = authority.file(&directory);
+    let proxy = format!("http://{proxy}");
+    let done = import(
+        "https://hc.test",
+        &key,
+        &[
+            "--ca-file",
+            ca.to_str().unwrap(),
+            "--outbound-proxy",
+            &proxy,
+        ],
+    );
     assert_eq!(checks(&done), 1);
     let asked: Vec<_> = asked.try_iter().collect();
-    assert!(!asked.is_empty() && asked.iter().all(|line| line == "CONNECT hc.test:443 HTTP/1.1"), "{asked:?}");
+    assert!(
+        !asked.is_empty()
+            && asked
+                .iter()
+                .all(|line| line == "CONNECT hc.test:443 HTTP/1.1"),
+        "{asked:?}"
+    );
     let wrong = import("https://hc.test", &key, &["--outbound-proxy", "ftp://a"]);
-    assert_eq!((wrong.status, wrong.err.lines().count()), (2, 1), "{}", wrong.err);
+    assert_eq!(
+        (wrong.status, wrong.err.lines().count()),
+        (2, 1),
+        "{}",
+        wrong.err
+    );
     server.stop();
 }

@@ -1,4 +1,5 @@
-//! What an import brought is written as a file that `diff` and `apply` take, and the server starts with the flags that the report prints.
+//! What an import brought is written as a file that `diff` and `apply` take, and the server starts
+//! with the flags that the report prints.
 
 use super::fixture;
 use super::healthchecks::import;
@@ -12,14 +13,26 @@ fn what_an_import_brought_is_exported_as_a_file_that_is_applied() {
     let file = directory.path().join("all.toml");
     admin(&data, &["export", "--secrets", file.to_str().unwrap()]);
     let text = std::fs::read_to_string(&file).unwrap();
-    assert!(text.contains("incomplete = true"), "some channels lack what only a SECRET_KEY's file would give:\n{text}");
+    assert!(
+        text.contains("incomplete = true"),
+        "some channels lack what only a SECRET_KEY's file would give:\n{text}"
+    );
     let same = run(overdue(&["diff", "--data"]).arg(&data).arg(&file));
-    assert_eq!((same.status, same.out.as_str()), (0, "nothing to do\n"), "{}", same.err);
+    assert_eq!(
+        (same.status, same.out.as_str()),
+        (0, "nothing to do\n"),
+        "{}",
+        same.err
+    );
     let elsewhere = directory.path().join("elsewhere");
     let made = run(overdue(&["apply", "--data"]).arg(&elsewhere).arg(&file));
     assert_eq!(made.status, 0, "{}", made.err);
     let listed = run(overdue(&["channel", "list", "--data"]).arg(&elsewhere));
-    assert!(listed.out.contains("cannot deliver: url is missing"), "{}", listed.out);
+    assert!(
+        listed.out.contains("cannot deliver: url is missing"),
+        "{}",
+        listed.out
+    );
 }
 
 #[test]
@@ -51,10 +64,18 @@ fn one_odd_row_ends_no_import() {
     std::fs::write(&file, rows.to_string()).unwrap();
     let done = import(&data, &file, &["--live"]);
     assert_eq!(done.status, 0, "{}", done.err);
-    assert!(done.out.contains("group \"\" of project \"P\", for 1 check (\"Capitals\")"), "{}", done.out);
+    assert!(
+        done.out
+            .contains(r#"group "" of project "P", for 1 check ("Capitals")"#),
+        "{}",
+        done.out
+    );
     // What is kept opens again, is saved again, and is written as a file.
     let listed = admin(&data, &["check", "list", "--project", "P", "--json"]);
-    assert!(listed.contains(&long) && listed.contains("BackUp"), "{listed}");
+    assert!(
+        listed.contains(&long) && listed.contains("BackUp"),
+        "{listed}"
+    );
     let text = admin(&data, &["export"]);
     let exported = directory.path().join("all.toml");
     std::fs::write(&exported, &text).unwrap();
@@ -89,17 +110,40 @@ fn a_channel_that_came_without_a_setting_follows_the_source_until_it_is_enabled_
     let listed = || admin(&data, &["channel", "list", "--show-settings"]);
     let report = bring("https://a.example/hook");
     // No header is missing: one is refused, and the rest is what it was.
-    assert!(report.contains(&format!("overdue channel enable {}\n", uuid(50))), "{report}");
-    assert!(report.contains("imported without down-header.NAME: \"down-header.Host\" is set by the sender itself"), "{report}");
-    assert!(!report.contains("NAME=…") && report.contains("--set down-url=…"), "{report}");
+    assert!(
+        report.contains(&format!("overdue channel enable {}\n", uuid(50))),
+        "{report}"
+    );
+    assert!(
+        report.contains(
+            r#"imported without down-header.NAME: "down-header.Host" is set by the sender itself"#
+        ),
+        "{report}"
+    );
+    assert!(
+        !report.contains("NAME=…") && report.contains("--set down-url=…"),
+        "{report}"
+    );
     bring("https://b.example/hook");
     let shown = listed();
-    assert!(shown.contains("https://b.example") && !shown.contains("https://a.example") && shown.contains("x-kept"), "{shown}");
+    assert!(
+        shown.contains("https://b.example")
+            && !shown.contains("https://a.example")
+            && shown.contains("x-kept"),
+        "{shown}"
+    );
     for channel in [uuid(50), uuid(51)] {
         admin(&data, &["channel", "enable", &channel]);
     }
-    assert!(listed().contains("cannot deliver: there is no URL; give down-url=URL, up-url=URL or both"), "{}", listed());
+    assert!(
+        listed().contains("cannot deliver: there is no URL; give down-url=URL, up-url=URL or both"),
+        "{}",
+        listed()
+    );
     bring("https://c.example/hook");
     let shown = listed();
-    assert!(shown.contains("https://b.example") && shown.contains("untested"), "what was enabled here stays: {shown}");
+    assert!(
+        shown.contains("https://b.example") && shown.contains("untested"),
+        "what was enabled here stays: {shown}"
+    );
 }

@@ -1,5 +1,5 @@
-//! Imports by the command line into a database, with a server on it or without: what the API shows then, and what is there when client or
-//! server are killed meanwhile.
+//! Imports by the command line into a database, with a server on it or without: what the API shows
+//! then, and what is there when client or server are killed meanwhile.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::{FILES, fixture};
 use crate::client::HttpClient;
-use crate::server_process::{ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory};
+use crate::server_process::{
+    ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory,
+};
 
 /// The key of the project "Home" of the fixtures.
 const KEY: &str = "AAAAAAAAAAAAAAAAplain-key_123456";
@@ -18,7 +20,10 @@ const BACKUP: &str = "ac167e8f-9731-4501-9202-e291ebc5ae9f";
 const KILLS: u32 = 10;
 
 pub(super) fn import(data: &Path, source: &Path, words: &[&str]) -> ProcessOutput {
-    run(overdue(&["import", "healthchecks", "--data"]).arg(data).arg(source).args(words))
+    run(overdue(&["import", "healthchecks", "--data"])
+        .arg(data)
+        .arg(source)
+        .args(words))
 }
 
 fn get(client: &mut HttpClient, path: &str, key: &str) -> Value {
@@ -39,11 +44,21 @@ fn answers(server: &ServerProcess, key: &str) -> Vec<(String, Value)> {
     };
     let checks = ask("/api/v3/checks/".into());
     ask("/api/v3/channels/".into());
-    for uuid in checks["checks"].as_array().unwrap().iter().map(|check| check["uuid"].as_str().unwrap().to_owned()) {
+    for uuid in checks["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|check| check["uuid"].as_str().unwrap().to_owned())
+    {
         ask(format!("/api/v3/checks/{uuid}"));
         ask(format!("/api/v3/checks/{uuid}/flips/"));
         let pings = ask(format!("/api/v3/checks/{uuid}/pings/"));
-        for ping in pings["pings"].as_array().unwrap().iter().filter(|ping| !ping["body_url"].is_null()) {
+        for ping in pings["pings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|ping| !ping["body_url"].is_null())
+        {
             ask(format!("/api/v3/checks/{uuid}/pings/{}/body", ping["n"]));
         }
     }
@@ -55,18 +70,30 @@ fn wait_until_settled(server: &ServerProcess) {
     let give_up = Instant::now() + Duration::from_secs(60);
     let mut client = HttpClient::connect(server.address).unwrap();
     while !get(&mut client, &format!("/api/v3/checks/{BACKUP}"), KEY)["next_ping"].is_null() {
-        assert!(Instant::now() < give_up, "a check that is late does not go down");
+        assert!(
+            Instant::now() < give_up,
+            "a check that is late does not go down"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Without flips, which the fixtures have none of that are young enough; without the server's address, and with the milliseconds to which `dumpdata` cuts times, all of which end in .123 in the fixtures.
+/// Without flips, which the fixtures have none of that are young enough; without the server's
+/// address, and with the milliseconds to which `dumpdata` cuts times, all of which end in .123 in
+/// the fixtures.
 fn comparable(answers: Vec<(String, Value)>, address: &str) -> Vec<String> {
     let line = |(path, answer): (String, Value)| {
         let text = format!("{path} {answer}").replace(address, "ADDRESS");
-        text.split(".123").map(cut_micros).collect::<Vec<_>>().join(".123")
+        text.split(".123")
+            .map(cut_micros)
+            .collect::<Vec<_>>()
+            .join(".123")
     };
-    answers.into_iter().filter(|(path, _)| !path.ends_with("/flips/")).map(line).collect()
+    answers
+        .into_iter()
+        .filter(|(path, _)| !path.ends_with("/flips/"))
+        .map(line)
+        .collect()
 }
 
 /// Without three further digits of a fraction at the beginning.
@@ -84,11 +111,21 @@ fn every_answer_of_the_api_is_what_the_old_server_had() {
         let (_directory, data) = temp_data_directory();
         // With a server on the database, and without.
         let running = (place == 1).then(|| ServerProcess::start(&data));
-        let done = import(&data, &fixture(file), &["--trial", "--project", "91c1bbb0-ad72-4e9a-b98c-06d289da5ad9=Old home", "--json"]);
+        let done = import(
+            &data,
+            &fixture(file),
+            &[
+                "--trial",
+                "--project",
+                "91c1bbb0-ad72-4e9a-b98c-06d289da5ad9=Old home",
+                "--json",
+            ],
+        );
         assert_eq!((done.status, done.err.as_str()), (0, ""), "{file}");
         let report: Value = serde_json::from_str(&done.out).unwrap();
         assert!(report["counts"]["pings"]["carried"].as_u64().unwrap() > 100);
-        let server = running.unwrap_or_else(|| ServerProcess::start_with(&data, &["--api-rate", "0"]));
+        let server =
+            running.unwrap_or_else(|| ServerProcess::start_with(&data, &["--api-rate", "0"]));
         wait_until_settled(&server);
         let all = answers(&server, KEY);
         if place == 0 {
@@ -96,7 +133,13 @@ fn every_answer_of_the_api_is_what_the_old_server_had() {
         }
         found.push(comparable(all, &server.address.to_string()));
     }
-    assert!(found[0] == found[1] && found[0] == found[2], "{:#?}\n{:#?}\n{:#?}", found[0], found[1], found[2]);
+    assert!(
+        found[0] == found[1] && found[0] == found[2],
+        "{:#?}\n{:#?}\n{:#?}",
+        found[0],
+        found[1],
+        found[2]
+    );
 }
 
 fn expect_backup(all: &[(String, Value)]) {
@@ -125,16 +168,40 @@ fn expect_backup(all: &[(String, Value)]) {
     ] {
         assert_eq!(check[field], value, "{field}");
     }
-    let pings = of(&format!("/api/v3/checks/{BACKUP}/pings/"))["pings"].as_array().unwrap();
-    assert_eq!((pings.len(), &pings[0]["n"], &pings[99]["n"]), (100, &json!(150), &json!(51)));
+    let pings = of(&format!("/api/v3/checks/{BACKUP}/pings/"))["pings"]
+        .as_array()
+        .unwrap();
+    assert_eq!(
+        (pings.len(), &pings[0]["n"], &pings[99]["n"]),
+        (100, &json!(150), &json!(51))
+    );
     let ping = &pings[0];
-    assert_eq!((&ping["scheme"], &ping["remote_addr"], &ping["ua"]), (&json!("https"), &json!("192.0.2.7"), &json!("curl/8.0")));
-    let names = of("/api/v3/checks/")["checks"].as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap());
-    assert_eq!(names.collect::<Vec<_>>(), ["Backup", "Router", "Unheard", "Running", "Paused"]);
+    assert_eq!(
+        (&ping["scheme"], &ping["remote_addr"], &ping["ua"]),
+        (&json!("https"), &json!("192.0.2.7"), &json!("curl/8.0"))
+    );
+    let names = of("/api/v3/checks/")["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|check| check["name"].as_str().unwrap());
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        ["Backup", "Router", "Unheard", "Running", "Paused"]
+    );
     let channels = of("/api/v3/channels/")["channels"].as_array().unwrap();
-    assert_eq!((&channels[0]["id"], &channels[0]["name"]), (&json!("77486d0d-1ef2-48c5-b5c0-34e8067c273a"), &json!("my email")));
+    assert_eq!(
+        (&channels[0]["id"], &channels[0]["name"]),
+        (
+            &json!("77486d0d-1ef2-48c5-b5c0-34e8067c273a"),
+            &json!("my email")
+        )
+    );
     let own: Vec<_> = check["channels"].as_str().unwrap().split(',').collect();
-    assert!(own.contains(&"bd11389b-4147-45df-a549-324a2de0ab58") && !own.contains(&"77486d0d-1ef2-48c5-b5c0-34e8067c273a"));
+    assert!(
+        own.contains(&"bd11389b-4147-45df-a549-324a2de0ab58")
+            && !own.contains(&"77486d0d-1ef2-48c5-b5c0-34e8067c273a")
+    );
 }
 
 #[test]
@@ -143,50 +210,110 @@ fn the_command_line_lists_releases_and_imports_again() {
     let source = fixture("hc.sqlite");
     let only = ["--project", "91c1bbb0-ad72-4e9a-b98c-06d289da5ad9=Old home"];
     let done = import(&data, &source, &[&["--trial"], &only[..]].concat());
-    let said = "overdue: 1 project imported: the project is on trial and tells nobody; `overdue project release` ends that\n";
+    let said = "overdue: 1 project imported: the project is on trial and tells nobody; `overdue \
+                project release` ends that\n";
     assert_eq!((done.status, done.err.as_str()), (0, said));
-    assert!(done.out.starts_with("           source  carried"), "{}", done.out);
+    assert!(
+        done.out.starts_with("           source  carried"),
+        "{}",
+        done.out
+    );
     let list: Value = serde_json::from_str(&admin(&data, &["import", "list", "--json"])).unwrap();
-    assert_eq!(list, json!([{ "state": "trial", "name": "Old home", "checks": 5, "begun": null }]));
-    assert!(admin(&data, &["project", "list"]).lines().next().unwrap().ends_with("TRIAL"));
+    assert_eq!(
+        list,
+        json!([{ "state": "trial", "name": "Old home", "checks": 5, "begun": null }])
+    );
+    assert!(
+        admin(&data, &["project", "list"])
+            .lines()
+            .next()
+            .unwrap()
+            .ends_with("TRIAL")
+    );
     // Nobody has touched anything.
     let done = import(&data, &source, &[&["--trial"], &only[..]].concat());
-    assert!(done.err.contains("1 of them in the place of what was imported before"), "{}", done.err);
+    assert!(
+        done.err
+            .contains("1 of them in the place of what was imported before"),
+        "{}",
+        done.err
+    );
     let dry = |words: &[&str]| {
         let server = ServerProcess::start(&data);
         let done = import(&data, &source, &[&["--dry-run"], words].concat());
         server.stop();
         done
     };
-    let here = |done: &ProcessOutput| serde_json::from_str::<Value>(&done.out).unwrap()["here"].clone();
-    assert_eq!(here(&dry(&[&["--json"], &only[..]].concat())), json!({ "replaced": 1, "lost_checks": 0, "lost_pings": 0 }));
+    let here =
+        |done: &ProcessOutput| serde_json::from_str::<Value>(&done.out).unwrap()["here"].clone();
+    assert_eq!(
+        here(&dry(&[&["--json"], &only[..]].concat())),
+        json!({ "replaced": 1, "lost_checks": 0, "lost_pings": 0 })
+    );
     admin(&data, &["check", "pause", BACKUP]);
-    assert_eq!(here(&dry(&[&["--json"], &only[..]].concat())), json!({ "replaced": 1, "lost_checks": 1, "lost_pings": 0 }));
-    let lost = "it would take the place of 1 project that was imported before; 1 check was pinged or changed here since the last import, and 0 \
-                pings arrived here: that would be lost";
+    assert_eq!(
+        here(&dry(&[&["--json"], &only[..]].concat())),
+        json!({ "replaced": 1, "lost_checks": 1, "lost_pings": 0 })
+    );
+    let lost = "it would take the place of 1 project that was imported before; 1 check was pinged \
+                or changed here since the last import, and 0 pings arrived here: that would be \
+                lost";
     for (words, status) in [(&[][..], 1), (&["--replace"], 0)] {
         let done = dry(&[words, &only[..]].concat());
-        assert!(done.status == status && done.out.lines().any(|line| line == lost), "{}{}", done.out, done.err);
+        assert!(
+            done.status == status && done.out.lines().any(|line| line == lost),
+            "{}{}",
+            done.out,
+            done.err
+        );
         let last = done.err.lines().last().unwrap();
-        assert_eq!(last.contains("0 pings arrived here; --replace does it nevertheless"), status == 1, "{}", done.err);
+        assert_eq!(
+            last.contains("0 pings arrived here; --replace does it nevertheless"),
+            status == 1,
+            "{}",
+            done.err
+        );
         // There is no next step before what is wrong is put right.
-        assert_eq!(done.out.contains("what to do next:"), status == 0, "{}", done.out);
+        assert_eq!(
+            done.out.contains("what to do next:"),
+            status == 0,
+            "{}",
+            done.out
+        );
     }
     let done = import(&data, &source, &[&["--live"], &only[..]].concat());
     assert_eq!((done.status, done.out.as_str()), (1, ""));
-    let lost = "overdue: 1 check was pinged or changed here since the last import, and 0 pings arrived here";
+    let lost = "overdue: 1 check was pinged or changed here since the last import, and 0 pings \
+                arrived here";
     assert!(done.err.starts_with(lost), "{}", done.err);
-    let done = import(&data, &source, &[&["--live", "--replace"], &only[..]].concat());
+    let done = import(
+        &data,
+        &source,
+        &[&["--live", "--replace"], &only[..]].concat(),
+    );
     assert_eq!(done.status, 2, "{}", done.err);
     assert!(done.err.contains("add --yes"), "{}", done.err);
-    let done = import(&data, &source, &[&["--trial", "--replace", "--yes"], &only[..]].concat());
-    let lost = "; 1 check was pinged or changed here since the last import, and 0 pings arrived here: that is lost\n";
+    let done = import(
+        &data,
+        &source,
+        &[&["--trial", "--replace", "--yes"], &only[..]].concat(),
+    );
+    let lost = "; 1 check was pinged or changed here since the last import, and 0 pings arrived \
+                here: that is lost\n";
     assert!(done.status == 0 && done.err.ends_with(lost), "{}", done.err);
     assert_eq!(admin(&data, &["project", "release", "Old home"]), "");
     assert_eq!(admin(&data, &["import", "list", "--json"]), "[]");
     for (words, status, part) in [
-        (&["project", "release", "Old home"][..], 1, "the project is not on trial"),
-        (&["import", "abandon", "7"], 1, "there is no such import under way"),
+        (
+            &["project", "release", "Old home"][..],
+            1,
+            "the project is not on trial",
+        ),
+        (
+            &["import", "abandon", "7"],
+            1,
+            "there is no such import under way",
+        ),
     ] {
         let done = run(overdue(words).arg("--data").arg(&data));
         assert_eq!(done.status, status);
@@ -197,13 +324,25 @@ fn the_command_line_lists_releases_and_imports_again() {
     let taken = ["--project", "72b33a1c-b0bf-49cd-93db-0102962414c7=Taken"];
     let done = import(&data, &source, &[&["--live"], &taken[..]].concat());
     for (done, shown) in [(done, false), (dry(&taken), true)] {
-        assert_eq!((done.status, done.out.starts_with("           source  carried")), (1, shown), "{}", done.err);
+        assert_eq!(
+            (
+                done.status,
+                done.out.starts_with("           source  carried")
+            ),
+            (1, shown),
+            "{}",
+            done.err
+        );
         let said = [
-            "there is a project \"Taken\" here already",
+            r#"there is a project "Taken" here already"#,
             "with --project 72b33a1c-b0bf-49cd-93db-0102962414c7=NEW",
             "nothing was imported",
         ];
-        assert!(said.iter().all(|part| done.err.contains(part)), "{}", done.err);
+        assert!(
+            said.iter().all(|part| done.err.contains(part)),
+            "{}",
+            done.err
+        );
     }
     assert_eq!(admin(&data, &["import", "list", "--json"]), "[]");
 }
@@ -214,8 +353,7 @@ const PINGS: u64 = 60;
 /// A dump of a Healthchecks of one project whose checks all say which version of it this is.
 fn dump(version: u32) -> String {
     let at = "2024-06-01T12:00:00.123Z";
-    let user =
-        json!({ "password": "!", "is_superuser": false, "username": "a", "email": "a@example.org", "is_active": true, "date_joined": at });
+    let user = json!({ "password": "!", "is_superuser": false, "username": "a", "email": "a@example.org", "is_active": true, "date_joined": at });
     let mut rows = vec![
         json!({ "model": "auth.user", "pk": 1, "fields": user }),
         json!({ "model": "accounts.profile", "pk": 1, "fields": { "ping_log_limit": 1000, "user": 1 } }),
@@ -253,7 +391,11 @@ fn version(server: &ServerProcess) -> Option<u32> {
     let version = checks[0]["desc"].as_str().unwrap();
     for check in checks {
         assert_eq!(check["desc"], version);
-        let pings = get(&mut client, &format!("/api/v3/checks/{}/pings/", check["uuid"].as_str().unwrap()), KEY);
+        let pings = get(
+            &mut client,
+            &format!("/api/v3/checks/{}/pings/", check["uuid"].as_str().unwrap()),
+            KEY,
+        );
         assert_eq!(pings["pings"].as_array().unwrap().len() as u64, PINGS);
     }
     Some(version.parse().unwrap())
@@ -272,13 +414,22 @@ fn killed_anywhere_an_import_is_seen_whole_or_not_at_all() {
     assert_eq!(import(&data, &source, &["--trial"]).status, 0);
     let whole = begun.elapsed();
     assert_eq!(version(&server), Some(0));
-    let (mut before, mut random) = (0, 1_u64);
+    let mut before = 0;
+    let mut random = 1_u64;
     for round in 1..=kills {
         std::fs::write(&source, dump(round)).unwrap();
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let point = whole.mul_f64((random >> 40) as f64 / (1_u64 << 24) as f64);
         let mut client = overdue(&["import", "healthchecks", "--trial", "--data"]);
-        let mut client = client.arg(&data).arg(&source).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut client = client
+            .arg(&data)
+            .arg(&source)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         std::thread::sleep(point);
         if round % 2 == 0 {
             client.kill().unwrap();
@@ -292,11 +443,17 @@ fn killed_anywhere_an_import_is_seen_whole_or_not_at_all() {
         // What a client that is gone had under way ends, one way or the other.
         let give_up = Instant::now() + Duration::from_secs(60);
         while admin(&data, &["import", "list", "--json"]).contains("staged") {
-            assert!(Instant::now() < give_up, "an import without a client goes on");
+            assert!(
+                Instant::now() < give_up,
+                "an import without a client goes on"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
         let found = version(&server).unwrap();
-        assert!(found == before || found == round, "round {round}: {found} is seen, before it was {before}");
+        assert!(
+            found == before || found == round,
+            "round {round}: {found} is seen, before it was {before}"
+        );
         before = found;
     }
     assert_eq!(import(&data, &source, &["--trial"]).status, 0);

@@ -1,4 +1,5 @@
-//! Long bodies of an old server whose limit was raised: they come whole, up to the longest that is stored here.
+//! Long bodies of an old server whose limit was raised: they come whole, up to the longest that is
+//! stored here.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,12 +16,14 @@ const MAX_BODY: usize = 33_554_432;
 
 /// Bytes that do not repeat soon, from a place in them on.
 fn body(len: usize, from: u64) -> Vec<u8> {
-    (from..).take(len).map(|place| (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+    (from..)
+        .take(len)
+        .map(|place| (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
+        .collect()
 }
 
 fn dump(bodies: &[Vec<u8>]) -> String {
-    let user =
-        json!({ "password": "!", "is_superuser": false, "username": "a", "email": "a@example.org", "is_active": true, "date_joined": AT });
+    let user = json!({ "password": "!", "is_superuser": false, "username": "a", "email": "a@example.org", "is_active": true, "date_joined": AT });
     let mut rows = vec![
         json!({ "model": "auth.user", "pk": 1, "fields": user }),
         json!({ "model": "accounts.project", "pk": 1, "fields": { "code": "91c1bbb0-ad72-4e9a-b98c-06d289da5ad9", "name": "Home", "owner": 1,
@@ -40,11 +43,15 @@ fn dump(bodies: &[Vec<u8>]) -> String {
     Value::Array(rows).to_string()
 }
 
-/// Imports bodies of these lengths, with a server on the database or without, and has each asked of the server. What the report says of them.
+/// Imports bodies of these lengths, with a server on the database or without, and has each asked of
+/// the server. What the report says of them.
 fn imported(lengths: &[usize], is_served: bool) -> Value {
     let (directory, data) = temp_data_directory();
     let source = directory.path().join("hc.json");
-    let bodies: Vec<_> = (1_u64..).zip(lengths).map(|(n, len)| body(*len, n << 32)).collect();
+    let bodies: Vec<_> = (1_u64..)
+        .zip(lengths)
+        .map(|(n, len)| body(*len, n << 32))
+        .collect();
     std::fs::write(&source, dump(&bodies)).unwrap();
     let running = is_served.then(|| ServerProcess::start(&data));
     let done = import(&data, &source, &["--trial", "--json"]);
@@ -52,9 +59,16 @@ fn imported(lengths: &[usize], is_served: bool) -> Value {
     let server = running.unwrap_or_else(|| ServerProcess::start(&data));
     let mut client = HttpClient::connect(server.address).unwrap();
     for (n, body) in (1..).zip(&bodies) {
-        let answer = client.get(&format!("/api/v3/checks/{CHECK}/pings/{n}/body"), KEY).unwrap();
+        let answer = client
+            .get(&format!("/api/v3/checks/{CHECK}/pings/{n}/body"), KEY)
+            .unwrap();
         let wanted = &body[..body.len().min(MAX_BODY)];
-        assert!(answer.status == 200 && answer.body == wanted, "ping {n}: {} of {} bytes", answer.body.len(), wanted.len());
+        assert!(
+            answer.status == 200 && answer.body == wanted,
+            "ping {n}: {} of {} bytes",
+            answer.body.len(),
+            wanted.len()
+        );
     }
     server.stop();
     let verified = run(overdue(&["verify", "--data"]).arg(&data));

@@ -7,14 +7,21 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::fixture;
-use crate::server_process::{ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory};
+use crate::server_process::{
+    ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory,
+};
 
 fn import(data: &Path, file: &Path, words: &[&str]) -> ProcessOutput {
-    run(overdue(&["import", "overdue", "--data"]).arg(data).arg(file).args(words))
+    run(overdue(&["import", "overdue", "--data"])
+        .arg(data)
+        .arg(file)
+        .args(words))
 }
 
 fn export(data: &Path, words: &[&str]) -> String {
-    let done = run(overdue(&["export", "--format", "jsonl", "--data"]).arg(data).args(words));
+    let done = run(overdue(&["export", "--format", "jsonl", "--data"])
+        .arg(data)
+        .args(words));
     assert_eq!((done.status, done.err.as_str()), (0, ""));
     done.out
 }
@@ -25,26 +32,47 @@ fn middle(lines: &str) -> Vec<&str> {
     all[1..all.len() - 1].to_vec()
 }
 
-/// The lines of pings without the numbers of their checks: neither time changes them, nor the project that a first start makes.
+/// The lines of pings without the numbers of their checks: neither time changes them, nor the
+/// project that a first start makes.
 fn pings(lines: &str) -> Vec<&str> {
-    lines.lines().filter_map(|line| line.strip_prefix("{\"ping\":{\"check\":")?.split_once(',')).map(|(_, ping)| ping).collect()
+    lines
+        .lines()
+        .filter_map(|line| line.strip_prefix("{\"ping\":{\"check\":")?.split_once(','))
+        .map(|(_, ping)| ping)
+        .collect()
 }
 
 #[test]
 fn what_is_exported_is_imported_by_servers_and_without() {
     let (_one, data) = temp_data_directory();
     let source = fixture("hc.sqlite");
-    let done = run(overdue(&["import", "healthchecks", "--live", "--users", "--data"]).arg(&data).arg(source));
+    let done = run(
+        overdue(&["import", "healthchecks", "--live", "--users", "--data"])
+            .arg(&data)
+            .arg(source),
+    );
     assert_eq!(done.status, 0, "{}", done.err);
     let (directory, other) = temp_data_directory();
     let file = directory.path().join("all.jsonl");
-    let written = run(overdue(&["export", "--format", "jsonl", "--logs", "--data"]).arg(&data).arg(&file));
-    assert_eq!((written.status, written.out.as_str(), written.err.as_str()), (0, "", ""));
+    let written = run(
+        overdue(&["export", "--format", "jsonl", "--logs", "--data"])
+            .arg(&data)
+            .arg(&file),
+    );
+    assert_eq!(
+        (written.status, written.out.as_str(), written.err.as_str()),
+        (0, "", "")
+    );
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let lines = std::fs::read_to_string(&file).unwrap();
     assert!(pings(&lines).len() > 100);
     let looked = import(&other, &file, &["--dry-run", "--json"]);
-    assert_eq!((looked.status, other.join("overdue.redb").exists()), (0, false), "{}", looked.err);
+    assert_eq!(
+        (looked.status, other.join("overdue.redb").exists()),
+        (0, false),
+        "{}",
+        looked.err
+    );
     let report: serde_json::Value = serde_json::from_str(&looked.out).unwrap();
     assert_eq!(report["counts"]["pings"]["carried"], pings(&lines).len());
     // Nobody serves either of them.
@@ -52,33 +80,51 @@ fn what_is_exported_is_imported_by_servers_and_without() {
     assert_eq!(middle(&export(&other, &["--logs"])), middle(&lines));
     // By servers, through pipes.
     let (_third, third) = temp_data_directory();
-    let (from, to) = (ServerProcess::start(&other), ServerProcess::start(&third));
+    let from = ServerProcess::start(&other);
+    let to = ServerProcess::start(&third);
     let through = export(&other, &["--logs"]);
     let pipe = directory.path().join("pipe.jsonl");
     std::fs::write(&pipe, &through).unwrap();
-    let taken = run(overdue(&["import", "overdue", "-", "--trial", "--data"]).arg(&third).stdin(File::open(&pipe).unwrap()));
+    let taken = run(overdue(&["import", "overdue", "-", "--trial", "--data"])
+        .arg(&third)
+        .stdin(File::open(&pipe).unwrap()));
     assert_eq!(taken.status, 0, "{}", taken.err);
     assert_eq!(pings(&export(&third, &["--logs"])), pings(&lines));
     // Whoever looks first is told what there is, and leaves no trace.
     let before = export(&third, &["--logs"]);
     let looked = import(&third, &file, &["--dry-run"]);
     let said = "it would take the place of 4 projects that were imported before";
-    assert!(looked.status == 0 && looked.out.lines().any(|line| line == said), "{}{}", looked.out, looked.err);
+    assert!(
+        looked.status == 0 && looked.out.lines().any(|line| line == said),
+        "{}{}",
+        looked.out,
+        looked.err
+    );
     assert_eq!(middle(&export(&third, &["--logs"])), middle(&before));
     // So does one that is ended after it was told.
     let mut socket = UnixStream::connect(third.join("admin.sock")).unwrap();
-    let nothing = "{\"projects\":0,\"keys\":0,\"channels\":0,\"windows\":0,\"checks\":0,\"users\":0,\"pings\":0,\"flips\":0}";
+    let nothing = r#"{"projects":0,"keys":0,"channels":0,"windows":0,"checks":0,"users":0,"pings":0,"flips":0}"#;
     let mut asked = |step: &str| {
-        writeln!(socket, "{{\"version\":3,\"message\":{{\"import\":{step}}}}}").unwrap();
+        writeln!(socket, r#"{{"version":3,"message":{{"import":{step}}}}}"#).unwrap();
         let mut line = String::new();
         BufReader::new(&socket).read_line(&mut line).unwrap();
         line
     };
     let begun = asked("{\"begin\":{\"ids\":1,\"checks\":0}}");
-    let import: u64 = serde_json::from_str::<serde_json::Value>(&begun).unwrap()["message"]["import_begun"].as_u64().unwrap();
-    let end = format!("\"import\":{import},\"live\":false,\"newest\":null,\"expected\":{nothing},\"replace\":true");
-    assert!(asked(&format!("{{\"finish\":{{\"look\":true,{end}}}}}")).contains("\"imported\":[0,0,0]"));
-    assert!(asked("{\"begin\":{\"ids\":1,\"checks\":0}}").contains("an import is under way on this connection"));
+    let import: u64 =
+        serde_json::from_str::<serde_json::Value>(&begun).unwrap()["message"]["import_begun"]
+            .as_u64()
+            .unwrap();
+    let end = format!(
+        r#""import":{import},"live":false,"newest":null,"expected":{nothing},"replace":true"#
+    );
+    assert!(
+        asked(&format!("{{\"finish\":{{\"look\":true,{end}}}}}")).contains("\"imported\":[0,0,0]")
+    );
+    assert!(
+        asked("{\"begin\":{\"ids\":1,\"checks\":0}}")
+            .contains("an import is under way on this connection")
+    );
     let is_staged = || admin(&third, &["import", "list"]).contains("staged");
     assert!(is_staged());
     drop(socket);
@@ -96,20 +142,38 @@ fn what_cannot_be_imported_leaves_nothing() {
     let before = lines.replacen("Home", "Away", 1);
     let other = directory.path().join("other");
     for (content, part) in [
-        (&lines[..lines.len() - 10], "it has no end: the file was cut"),
+        (
+            &lines[..lines.len() - 10],
+            "it has no end: the file was cut",
+        ),
         (&before, "its end does not fit what stands before it"),
         ("", "it is empty"),
         ("version = 1\n", "it is no export of overdue"),
     ] {
-        File::create(&file).unwrap().write_all(content.as_bytes()).unwrap();
+        File::create(&file)
+            .unwrap()
+            .write_all(content.as_bytes())
+            .unwrap();
         let refused = import(&other, &file, &["--live"]);
-        assert!(refused.status == 2 && refused.err.contains(part), "{part}: {}", refused.err);
+        assert!(
+            refused.status == 2 && refused.err.contains(part),
+            "{part}: {}",
+            refused.err
+        );
         assert!(!other.join("overdue.redb").exists(), "{part}");
     }
     std::fs::write(&file, &lines).unwrap();
     let refused = import(&data, &file, &["--live"]);
-    assert!(refused.status == 1 && refused.err.contains("which was made here"), "{}", refused.err);
+    assert!(
+        refused.status == 1 && refused.err.contains("which was made here"),
+        "{}",
+        refused.err
+    );
     assert_eq!(middle(&export(&data, &[])), middle(&lines));
     let refused = run(overdue(&["export", "--logs", "--data"]).arg(&data));
-    assert!(refused.status == 2 && refused.err.contains("--format jsonl"), "{}", refused.err);
+    assert!(
+        refused.status == 2 && refused.err.contains("--format jsonl"),
+        "{}",
+        refused.err
+    );
 }

@@ -1,4 +1,5 @@
-//! Users and keys of another server, brought here by the command line: who may sign in, and which keys open what.
+//! Users and keys of another server, brought here by the command line: who may sign in, and which
+//! keys open what.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -12,7 +13,8 @@ use crate::client::HttpClient;
 use crate::server_process::{ServerProcess, admin, overdue, temp_data_directory};
 
 /// The hash that the reference implementation of Argon2 makes of "password", as Django keeps it.
-const ARGON2: &str = "argon2$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
+const ARGON2: &str =
+    "argon2$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
 const AT: &str = "2024-06-01T12:00:00.123Z";
 const SECRET: &str = "s3cret-of-the-old-server";
 const WRITES: &str = "hcw_aaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -21,7 +23,8 @@ const READS: &str = "hcr_aaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 /// A user of a dump: name, password, whether it may do everything, whether it may sign in.
 type DumpedUser<'a> = (&'a str, &'a str, bool, bool);
 
-/// A dump of one project of the first user, with what others may do there by their places, and with these keys.
+/// A dump of one project of the first user, with what others may do there by their places, and with
+/// these keys.
 fn dump(users: &[DumpedUser<'_>], members: &[(usize, &str)], keys: [&str; 2]) -> String {
     let mut rows: Vec<Value> = Vec::new();
     for (pk, (name, password, is_superuser, is_active)) in (1..).zip(users) {
@@ -32,7 +35,8 @@ fn dump(users: &[DumpedUser<'_>], members: &[(usize, &str)], keys: [&str; 2]) ->
         "code": "91c1bbb0-ad72-4e9a-b98c-06d289da5ad9", "name": "Home", "owner": 1, "api_key": keys[0], "api_key_readonly": keys[1],
         "badge_key": "b", "ping_key": null, "show_slugs": false } }));
     for (pk, (user, role)) in (1..).zip(members) {
-        let fields = json!({ "user": user + 1, "project": 1, "transfer_request_date": null, "role": role });
+        let fields =
+            json!({ "user": user + 1, "project": 1, "transfer_request_date": null, "role": role });
         rows.push(json!({ "model": "accounts.member", "pk": pk, "fields": fields }));
     }
     Value::Array(rows).to_string()
@@ -41,18 +45,31 @@ fn dump(users: &[DumpedUser<'_>], members: &[(usize, &str)], keys: [&str; 2]) ->
 /// Makes a user that has this password.
 fn create(data: &Path, words: &[&str], password: &str) {
     let mut command = overdue(&[&["user", "create", "--password-stdin"], words].concat());
-    let mut child = command.arg("--data").arg(data).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(password.as_bytes()).unwrap();
+    let mut child = command
+        .arg("--data")
+        .arg(data)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(password.as_bytes())
+        .unwrap();
     assert!(child.wait().unwrap().success());
 }
 
 /// Whether this opens the dashboard.
 fn signs_in(server: &ServerProcess, name: &str, password: &str) -> bool {
     let body = format!("name={}&password={password}", name.replace('@', "%40"));
-    let head = "POST /login/ HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\nSec-Fetch-Site: same-origin\r\n\
-                Content-Type: application/x-www-form-urlencoded\r\n";
+    let head = "POST /login/ HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\nSec-Fetch-Site: \
+                same-origin\r\nContent-Type: application/x-www-form-urlencoded\r\n";
     let mut client = HttpClient::connect(server.address).unwrap();
-    client.send(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
+    client
+        .send(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes())
+        .unwrap();
     match client.receive().unwrap().status {
         303 => true,
         422 => false,
@@ -66,18 +83,35 @@ fn users_keep_what_they_may_do_and_the_passwords_that_can_be_taken_over() {
     let source = directory.path().join("hc.json");
     let mut server = ServerProcess::start(&data);
     admin(&data, &["project", "create", "Here"]);
-    create(&data, &["dora@example.org", "--member", "Here"], "battery staple");
+    create(
+        &data,
+        &["dora@example.org", "--member", "Here"],
+        "battery staple",
+    );
     let django = ARGON2.replace("m=256,t=2,p=1", "m=102400,t=2,p=8");
     let users = [
         ("ann", ARGON2, false, true),
-        ("bob", "pbkdf2_sha256$1000000$salt$MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI=", false, true),
+        (
+            "bob",
+            "pbkdf2_sha256$1000000$salt$MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI=",
+            false,
+            true,
+        ),
         ("carl", ARGON2, false, true),
         ("dora", ARGON2, false, true),
         ("eve", ARGON2, true, true),
         ("finn", ARGON2, false, false),
         ("gwen", &django, false, true),
     ];
-    std::fs::write(&source, dump(&users, &[(1, "w"), (2, "r"), (3, "w"), (5, "w"), (6, "m")], ["", ""])).unwrap();
+    std::fs::write(
+        &source,
+        dump(
+            &users,
+            &[(1, "w"), (2, "r"), (3, "w"), (5, "w"), (6, "m")],
+            ["", ""],
+        ),
+    )
+    .unwrap();
     let done = import(&data, &source, &["--live", "--users", "--json"]);
     assert_eq!((done.status, done.err.as_str()), (0, ""));
     let report: Value = serde_json::from_str(&done.out).unwrap();
@@ -99,8 +133,17 @@ fn users_keep_what_they_may_do_and_the_passwords_that_can_be_taken_over() {
         ("gwen", access("member"), "invited"),
     ];
     for (name, grant, status) in wanted {
-        let user = users.as_array().unwrap().iter().find(|user| user["name"] == format!("{name}@example.org")).expect(name);
-        assert_eq!((&user["grant"], &user["status"]), (&grant, &json!(status)), "{name}");
+        let user = users
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|user| user["name"] == format!("{name}@example.org"))
+            .expect(name);
+        assert_eq!(
+            (&user["grant"], &user["status"]),
+            (&grant, &json!(status)),
+            "{name}"
+        );
     }
     // At the first time against the hash that came along, then against our own.
     for _ in 0..2 {
@@ -115,22 +158,36 @@ fn users_keep_what_they_may_do_and_the_passwords_that_can_be_taken_over() {
             ("finn", "password", false),
             ("gwen", "password", false),
         ] {
-            assert_eq!(signs_in(&server, &format!("{name}@example.org"), password), opens, "{name} {password}");
+            assert_eq!(
+                signs_in(&server, &format!("{name}@example.org"), password),
+                opens,
+                "{name} {password}"
+            );
         }
         server.kill();
         server = ServerProcess::start(&data);
     }
     let link = admin(&data, &["user", "link", "bob@example.org"]);
-    assert!(link.starts_with(&format!("http://{}/invite/", server.address)), "{link}");
+    assert!(
+        link.starts_with(&format!("http://{}/invite/", server.address)),
+        "{link}"
+    );
     server.stop();
 }
 
-/// What a request with a key that may write, and then one that may read, is answered: reading, then writing.
+/// What a request with a key that may write, and then one that may read, is answered: reading, then
+/// writing.
 fn opens(server: &ServerProcess) -> [[u16; 2]; 2] {
     let mut client = HttpClient::connect(server.address).unwrap();
     [WRITES, READS].map(|key| {
         let read = client.get("/api/v3/checks/", key).unwrap().status;
-        [read, client.post_with("/api/v3/checks/", key, br#"{"name": ""}"#).unwrap().status]
+        [
+            read,
+            client
+                .post_with("/api/v3/checks/", key, br#"{"name": ""}"#)
+                .unwrap()
+                .status,
+        ]
     })
 }
 
@@ -140,31 +197,67 @@ fn keys_that_are_known_by_digests_open_what_they_did_with_the_right_secret_alone
     let secret = LegacySecret::parse(SECRET).unwrap();
     let kept = [WRITES, READS].map(|key| {
         let digest = secret.digest_key(key.as_bytes());
-        format!("AAAAAAAA.{}", digest.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+        format!(
+            "AAAAAAAA.{}",
+            digest
+                .0
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect::<String>()
+        )
     });
     let source = directory.path().join("hc.json");
-    std::fs::write(&source, dump(&[("ann", "!", true, true)], &[], [&kept[0], &kept[1]])).unwrap();
+    std::fs::write(
+        &source,
+        dump(&[("ann", "!", true, true)], &[], [&kept[0], &kept[1]]),
+    )
+    .unwrap();
     let file = directory.path().join("secret");
     let mut server = ServerProcess::start(&data);
-    let unused = || admin(&data, &["key", "list"]).matches("not used since the import").count();
+    let unused = || {
+        admin(&data, &["key", "list"])
+            .matches("not used since the import")
+            .count()
+    };
     let by_secret = "hashed, known by the given SECRET_KEY if the old server ran with it";
-    let without = "hashed: give --env-file or --secret-key-file with the SECRET_KEY of the old server";
+    let without =
+        "hashed: give --env-file or --secret-key-file with the SECRET_KEY of the old server";
     for (given, carried, note, known, status) in [
         (None, 0, without, 0, [[401; 2]; 2]),
-        (Some("s3cret-of-another-server"), 2, by_secret, 2, [[401; 2]; 2]),
+        (
+            Some("s3cret-of-another-server"),
+            2,
+            by_secret,
+            2,
+            [[401; 2]; 2],
+        ),
         (Some(SECRET), 2, by_secret, 2, [[200, 201], [200, 401]]),
     ] {
         std::fs::write(&file, given.unwrap_or_default()).unwrap();
-        let words = ["--live", "--json", "--secret-key-file", file.to_str().unwrap()];
-        let done = import(&data, &source, if given.is_some() { &words } else { &words[..2] });
+        let words = [
+            "--live",
+            "--json",
+            "--secret-key-file",
+            file.to_str().unwrap(),
+        ];
+        let done = import(
+            &data,
+            &source,
+            if given.is_some() { &words } else { &words[..2] },
+        );
         assert_eq!((done.status, done.err.as_str()), (0, ""), "{given:?}");
         let report: Value = serde_json::from_str(&done.out).unwrap();
         let count = &report["counts"]["api_keys"];
-        assert_eq!((&count["carried"], &count["notes"][0]), (&json!(carried), &json!({ "count": 2, "text": note })), "{given:?}");
+        assert_eq!(
+            (&count["carried"], &count["notes"][0]),
+            (&json!(carried), &json!({ "count": 2, "text": note })),
+            "{given:?}"
+        );
         assert_eq!(unused(), known, "{given:?}");
         assert_eq!(opens(&server), status, "{given:?}");
     }
-    // By their own hashes from then on, and after a kill, which may come before those are written, and after a stop.
+    // By their own hashes from then on, and after a kill, which may come before those are written,
+    // and after a stop.
     assert_eq!(opens(&server), [[200, 201], [200, 401]]);
     server.kill();
     server = ServerProcess::start(&data);

@@ -11,15 +11,23 @@ pub(in crate::domain::channel) static GITHUB: ChannelKind = ChannelKind {
         SettingField::required("repo", FieldType::Line(200), "owner/name"),
         SettingField::required("token", FieldType::Secret(300), "access token"),
         SettingField::optional("labels", FieldType::List(20), "labels of the issue"),
-        SettingField::with_default("api", FieldType::Url, "https://api.github.com", "another server of GitHub Enterprise"),
+        SettingField::with_default(
+            "api",
+            FieldType::Url,
+            "https://api.github.com",
+            "another server of GitHub Enterprise",
+        ),
     ],
-    guide: "At https://github.com/settings/personal-access-tokens: Generate new token, choose the repository, and give it Issues: Read \
-        and write. An issue is opened when a check goes down; nothing closes it.",
+    guide: "At https://github.com/settings/personal-access-tokens: Generate new token, choose the \
+            repository, and give it Issues: Read and write. An issue is opened when a check goes \
+            down; nothing closes it.",
     example: &[("repo", "example/ops"), ("token", "github_pat_abc")],
     validate: |settings| {
         let is_name = |name: &str| {
             !name.is_empty()
-                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
                 && name != "."
                 && name != ".."
         };

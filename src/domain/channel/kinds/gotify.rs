@@ -16,10 +16,19 @@ pub(in crate::domain::channel) static GOTIFY: ChannelKind = ChannelKind {
         ),
         SettingField::optional("priority-up", FieldType::Number(0, 10), "the same for up"),
     ],
-    guide: "In Gotify: Apps, Create application; its token is shown in the list. url is the address you open Gotify at.",
-    example: &[("url", "https://gotify.example.org"), ("token", "AbCdEfGhIjKlMnO")],
+    guide: "In Gotify: Apps, Create application; its token is shown in the list. url is the \
+            address you open Gotify at.",
+    example: &[
+        ("url", "https://gotify.example.org"),
+        ("token", "AbCdEfGhIjKlMnO"),
+    ],
     ignores_event: |settings, event| {
-        settings.number(if event == AlertEvent::Up { "priority-up" } else { "priority" }) == Some(0) && event != AlertEvent::Test
+        settings.number(if event == AlertEvent::Up {
+            "priority-up"
+        } else {
+            "priority"
+        }) == Some(0)
+            && event != AlertEvent::Test
     },
     ..ChannelKind::DEFAULTS
 };

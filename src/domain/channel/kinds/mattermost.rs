@@ -7,8 +7,16 @@ pub(in crate::domain::channel) static MATTERMOST: ChannelKind = ChannelKind {
     title: "Mattermost",
     fields: &[
         SettingField::required("url", FieldType::SecretUrl, "webhook URL"),
-        SettingField::optional("channel", FieldType::Line(80), "another channel, or @user, unless the webhook is locked to one"),
-        SettingField::optional("username", FieldType::Line(80), "name that messages come from, where the server allows it"),
+        SettingField::optional(
+            "channel",
+            FieldType::Line(80),
+            "another channel, or @user, unless the webhook is locked to one",
+        ),
+        SettingField::optional(
+            "username",
+            FieldType::Line(80),
+            "name that messages come from, where the server allows it",
+        ),
     ],
     guide: "In Mattermost: Integrations, Incoming webhooks, Add incoming webhook; copy its URL.",
     example: &[("url", "https://chat.example.org/hooks/abc")],

@@ -8,9 +8,15 @@ pub(in crate::domain::channel) static OPSGENIE: ChannelKind = ChannelKind {
     class: ChannelClass::Incident,
     fields: &[
         SettingField::required("key", FieldType::Secret(200), "API key of the integration"),
-        SettingField::with_default("region", FieldType::Choice(&["us", "eu"]), "us", "where the account is"),
+        SettingField::with_default(
+            "region",
+            FieldType::Choice(&["us", "eu"]),
+            "us",
+            "where the account is",
+        ),
     ],
-    guide: "In Opsgenie: the team, Integrations, Add integration, API; copy the key. Atlassian switches Opsgenie off on 2027-04-05.",
+    guide: "In Opsgenie: the team, Integrations, Add integration, API; copy the key. Atlassian \
+            switches Opsgenie off on 2027-04-05.",
     example: &[("key", "0123-abc")],
     ..ChannelKind::DEFAULTS
 };

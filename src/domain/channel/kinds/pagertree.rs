@@ -12,10 +12,12 @@ pub(in crate::domain::channel) static PAGERTREE: ChannelKind = ChannelKind {
             "integration",
             FieldType::Choice(&["webhook", "healthchecks"]),
             "webhook",
-            "type of the integration at PagerTree; healthchecks: one that was made for a Healthchecks",
+            "type of the integration at PagerTree; healthchecks: one that was made for a \
+             Healthchecks",
         ),
     ],
-    guide: "In PagerTree: Integrations, New integration, Webhook; copy its URL. integration=healthchecks sends what a Healthchecks sends.",
+    guide: "In PagerTree: Integrations, New integration, Webhook; copy its URL. \
+            integration=healthchecks sends what a Healthchecks sends.",
     example: &[("url", "https://api.pagertree.com/integration/int_abc")],
     ..ChannelKind::DEFAULTS
 };

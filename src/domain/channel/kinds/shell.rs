@@ -9,13 +9,23 @@ pub(in crate::domain::channel) static SHELL: ChannelKind = ChannelKind {
     title: "Shell command",
     class: ChannelClass::Machine,
     fields: &[
-        SettingField::optional("down-command", FieldType::Template(10_000), "run by sh -c when a check goes down"),
-        SettingField::optional("up-command", FieldType::Template(10_000), "run by sh -c when it is up again"),
+        SettingField::optional(
+            "down-command",
+            FieldType::Template(10_000),
+            "run by sh -c when a check goes down",
+        ),
+        SettingField::optional(
+            "up-command",
+            FieldType::Template(10_000),
+            "run by sh -c when it is up again",
+        ),
     ],
     operator_only: true,
-    guide: "The server must be started with --allow-shell. Nothing is filled in: NAME, STATUS, TAGS, OVERDUE_ALERT_REASON and others are \
-        variables of the command's environment, so write \"$NAME\" in double quotes; between single quotes it stays as it is. All there \
-        is to know is JSON on standard input. The command has 60 seconds. Exit status 75 means: try again later.",
+    guide: "The server must be started with --allow-shell. Nothing is filled in: NAME, STATUS, \
+            TAGS, OVERDUE_ALERT_REASON and others are variables of the command's environment, so \
+            write \"$NAME\" in double quotes; between single quotes it stays as it is. All there \
+            is to know is JSON on standard input. The command has 60 seconds. Exit status 75 \
+            means: try again later.",
     example: &[("down-command", "logger -t overdue \"$NAME is $STATUS\"")],
     validate: |settings| match settings.get("down-command").or(settings.get("up-command")) {
         None => Err("there is no command; give down-command=TEXT, up-command=TEXT or both"),
@@ -23,17 +33,26 @@ pub(in crate::domain::channel) static SHELL: ChannelKind = ChannelKind {
     },
     warnings,
     ignores_event: |settings, event| {
-        settings.get(if event == AlertEvent::Up { "up-command" } else { "down-command" }).is_none() && event != AlertEvent::Test
+        settings
+            .get(if event == AlertEvent::Up {
+                "up-command"
+            } else {
+                "down-command"
+            })
+            .is_none()
+            && event != AlertEvent::Test
     },
     ..ChannelKind::DEFAULTS
 };
 
 /// Returns variables that a command would not expand, and variables whose values it would execute.
 fn warnings(settings: &ChannelSettings) -> Vec<String> {
-    let commands = ["down-command", "up-command"].into_iter().filter_map(|key| Some((key, lint_command(settings.get(key)?))));
+    let commands = ["down-command", "up-command"]
+        .into_iter()
+        .filter_map(|key| Some((key, lint_command(settings.get(key)?))));
     let warnings = commands.flat_map(|(key, found)| {
         let unexpanded = found.unexpanded.into_iter().map(move |name| {
-            format!("{key}: ${name} stands between single quotes, where the shell leaves it as it is; write \"${name}\" in double quotes")
+            format!(r#"{key}: ${name} stands between single quotes, where the shell leaves it as it is; write "${name}" in double quotes"#)
         });
         let run = found.executed.into_iter().map(move |name| {
             format!(

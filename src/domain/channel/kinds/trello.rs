@@ -10,11 +10,16 @@ pub(in crate::domain::channel) static TRELLO: ChannelKind = ChannelKind {
     fields: &[
         SettingField::required("key", FieldType::Secret(100), "API key"),
         SettingField::required("token", FieldType::Secret(200), "token"),
-        SettingField::required("list", FieldType::Line(64), "id of the list").with_format(value_format::check_trello_list),
+        SettingField::required("list", FieldType::Line(64), "id of the list")
+            .with_format(value_format::check_trello_list),
     ],
-    guide: "At https://trello.com/power-ups/admin: New, API key; the link beside the key gives a token. The id of a list is in the \
-        board's page with .json at the end of its URL.",
-    example: &[("key", "abc"), ("token", "def"), ("list", "0123456789abcdef01234567")],
+    guide: "At https://trello.com/power-ups/admin: New, API key; the link beside the key gives a \
+            token. The id of a list is in the board's page with .json at the end of its URL.",
+    example: &[
+        ("key", "abc"),
+        ("token", "def"),
+        ("list", "0123456789abcdef01234567"),
+    ],
     ignores_event: |_, event| event == AlertEvent::Up,
     ..ChannelKind::DEFAULTS
 };

@@ -6,8 +6,16 @@ pub(in crate::domain::channel) static VICTOROPS: ChannelKind = ChannelKind {
     name: "victorops",
     title: "Splunk On-Call",
     class: ChannelClass::Incident,
-    fields: &[SettingField::required("url", FieldType::SecretUrl, "URL of the REST endpoint, routing key included")],
-    guide: "In Splunk On-Call, which was VictorOps: Integrations, REST, Enable; copy the URL and put a routing key at its end.",
-    example: &[("url", "https://alert.victorops.com/integrations/generic/1/alert/abc/ops")],
+    fields: &[SettingField::required(
+        "url",
+        FieldType::SecretUrl,
+        "URL of the REST endpoint, routing key included",
+    )],
+    guide: "In Splunk On-Call, which was VictorOps: Integrations, REST, Enable; copy the URL and \
+            put a routing key at its end.",
+    example: &[(
+        "url",
+        "https://alert.victorops.com/integrations/generic/1/alert/abc/ops",
+    )],
     ..ChannelKind::DEFAULTS
 };

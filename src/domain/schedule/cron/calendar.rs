@@ -31,10 +31,16 @@ impl CronCalendar {
     ) -> Result<Self, saffron::parse::CronParseError> {
         // Both 0 and 7 are Sunday.
         weekday.values = (weekday.values | weekday.values >> 7) & EVERY_WEEKDAY;
-        let times = format!("{} {}", format_numbers(&cron_field::MINUTE, minute.values), format_numbers(&cron_field::HOUR, hour.values));
+        let times = format!(
+            "{} {}",
+            format_numbers(&cron_field::MINUTE, minute.values),
+            format_numbers(&cron_field::HOUR, hour.values)
+        );
         let months = format_numbers(&cron_field::MONTH, month.values);
         let days = || format_days(day).map(|day| format!("{times} {day} {months} *").parse());
-        let weekdays = || format_weekdays(weekday).map(|weekday| format!("{times} * {months} {weekday}").parse());
+        let weekdays = || {
+            format_weekdays(weekday).map(|weekday| format!("{times} * {months} {weekday}").parse())
+        };
         Ok(if !both {
             Self::Either(days().chain(weekdays()).collect::<Result<_, _>>()?)
         } else if weekday.values == EVERY_WEEKDAY {
@@ -42,7 +48,10 @@ impl CronCalendar {
         } else if day.values == cron_field::DAY.all_values() {
             Self::Either(weekdays().collect::<Result<_, _>>()?)
         } else {
-            Self::Both(days().collect::<Result<_, _>>()?, weekdays().collect::<Result<_, _>>()?)
+            Self::Both(
+                days().collect::<Result<_, _>>()?,
+                weekdays().collect::<Result<_, _>>()?,
+            )
         })
     }
 
@@ -71,7 +80,10 @@ impl CronCalendar {
     }
 }
 
-fn earliest(crons: &[saffron::Cron], next: impl Fn(&saffron::Cron) -> Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
+fn earliest(
+    crons: &[saffron::Cron],
+    next: impl Fn(&saffron::Cron) -> Option<DateTime<Utc>>,
+) -> Option<DateTime<Utc>> {
     crons.iter().filter_map(next).min()
 }
 
@@ -83,14 +95,20 @@ fn midnight_of(on: DateTime<Utc>) -> DateTime<Utc> {
 fn format_days(day: CronFieldValues) -> impl Iterator<Item = String> {
     let plain = (day.values != 0).then(|| format_numbers(&cron_field::DAY, day.values));
     let last = day.last_day.then(|| "L".to_owned());
-    plain.into_iter().chain(last).chain(day.last_workday.then(|| "LW".to_owned()))
+    plain
+        .into_iter()
+        .chain(last)
+        .chain(day.last_workday.then(|| "LW".to_owned()))
 }
 
 /// Weekdays in saffron's syntax, by name, since it counts them from 1.
 fn format_weekdays(weekday: CronFieldValues) -> impl Iterator<Item = String> {
-    let plain = (weekday.values != 0).then(|| weekday_names(weekday.values).collect::<Vec<_>>().join(","));
+    let plain =
+        (weekday.values != 0).then(|| weekday_names(weekday.values).collect::<Vec<_>>().join(","));
     let last = weekday_names(weekday.last_of.into()).map(|name| format!("{name}L"));
-    let nth = (1..).zip(weekday.nth_of).flat_map(|(week, of)| weekday_names(of.into()).map(move |name| format!("{name}#{week}")));
+    let nth = (1..)
+        .zip(weekday.nth_of)
+        .flat_map(|(week, of)| weekday_names(of.into()).map(move |name| format!("{name}#{week}")));
     plain.into_iter().chain(last).chain(nth)
 }
 
@@ -99,10 +117,18 @@ fn format_numbers(field: &CronField, values: u64) -> String {
     if values == field.all_values() {
         return "*".to_owned();
     }
-    (0..64).filter(|value| values >> value & 1 == 1).map(|value: u32| value.to_string()).collect::<Vec<_>>().join(",")
+    (0..64)
+        .filter(|value| values >> value & 1 == 1)
+        .map(|value: u32| value.to_string())
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// Names of weekdays; Sunday is bit 0.
 fn weekday_names(weekdays: u64) -> impl Iterator<Item = &'static str> {
-    cron_field::WEEKDAYS.into_iter().enumerate().filter(move |(at, _)| weekdays >> at & 1 == 1).map(|(_, name)| name)
+    cron_field::WEEKDAYS
+        .into_iter()
+        .enumerate()
+        .filter(move |(at, _)| weekdays >> at & 1 == 1)
+        .map(|(_, name)| name)
 }

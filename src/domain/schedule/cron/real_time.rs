@@ -26,7 +26,12 @@ struct WallTimeCursor<'a> {
 
 impl<'a> WallTimeCursor<'a> {
     fn new(zone: &'a Timezone, at: Timestamp) -> Option<Self> {
-        let mut cursor = Self { zone, wall: zone.wall_time_at(at)?, second_pass: false, ticks: 0 };
+        let mut cursor = Self {
+            zone,
+            wall: zone.wall_time_at(at)?,
+            second_pass: false,
+            ticks: 0,
+        };
         cursor.set(at)?;
         Some(cursor)
     }
@@ -34,7 +39,8 @@ impl<'a> WallTimeCursor<'a> {
     fn moment(&self) -> Option<Timestamp> {
         Some(match self.zone.resolve(self.wall)? {
             WallTimeResolution::Once(at) => at,
-            WallTimeResolution::Twice([before, after], _) | WallTimeResolution::Skipped([before, after], _) => {
+            WallTimeResolution::Twice([before, after], _)
+            | WallTimeResolution::Skipped([before, after], _) => {
                 if self.second_pass {
                     after
                 } else {
@@ -67,7 +73,10 @@ impl<'a> WallTimeCursor<'a> {
         self.wall = self.wall.plus_secs(-self.wall.second_of_day() % secs);
         // If only one minute is chosen, goes to it directly.
         if of == 60 && chosen.is_power_of_two() {
-            self.skip_secs((i64::from(chosen.trailing_zeros()) - self.units_since_midnight(60)).rem_euclid(60) * 60)?;
+            self.skip_secs(
+                (i64::from(chosen.trailing_zeros()) - self.units_since_midnight(60)).rem_euclid(60)
+                    * 60,
+            )?;
         }
         while chosen >> (self.units_since_midnight(secs) % of) & 1 == 0 {
             self.skip_secs(secs)?;
@@ -84,10 +93,17 @@ impl Cron {
     ///
     /// Some clocks are moved by half an hour, at midnight, or by a day. There the order of the
     /// steps decides the result. These are the steps that Healthchecks takes.
-    pub(super) fn next_in_real_time(&self, after: Timestamp, zone: &Timezone, last_year: i32) -> Option<Timestamp> {
+    pub(super) fn next_in_real_time(
+        &self,
+        after: Timestamp,
+        zone: &Timezone,
+        last_year: i32,
+    ) -> Option<Timestamp> {
         let mut cursor = WallTimeCursor::new(zone, after.plus_secs(1))?;
         while cursor.ticks < MAX_TICKS {
-            let next = self.calendar.next_after(cursor.wall.plus_secs(-1), last_year)?;
+            let next = self
+                .calendar
+                .next_after(cursor.wall.plus_secs(-1), last_year)?;
             let now = cursor.moment()?;
             let then = now.plus_secs(next.secs() - cursor.wall.secs());
             // Far from all changes the wall clock alone decides.
@@ -109,7 +125,10 @@ impl Cron {
     /// Moves the cursor to the next wall time that may match. Returns false if its present one
     /// matches.
     fn advance_cursor(&self, cursor: &mut WallTimeCursor<'_>, last_year: i32) -> Option<bool> {
-        let date = self.calendar.next_after(cursor.wall.midnight().plus_secs(-1), last_year)?.midnight();
+        let date = self
+            .calendar
+            .next_after(cursor.wall.midnight().plus_secs(-1), last_year)?
+            .midnight();
         if date != cursor.wall.midnight() {
             (cursor.wall, cursor.second_pass) = (date, false);
         }
@@ -126,14 +145,23 @@ impl Cron {
     }
 
     /// Searches the wall clock from each change of the clocks to the next.
-    fn next_between_transitions(&self, after: Timestamp, zone: &Timezone, last_year: i32) -> Option<Timestamp> {
+    fn next_between_transitions(
+        &self,
+        after: Timestamp,
+        zone: &Timezone,
+        last_year: i32,
+    ) -> Option<Timestamp> {
         let mut from = after;
         let mut offset = zone.wall_time_at(after)?.secs() - after.secs();
         for change in zone.transitions_after(after).map(Some).chain([None]) {
-            let next = self.calendar.next_after(WallTime::from_secs(from.secs() + offset), last_year)?;
+            let next = self
+                .calendar
+                .next_after(WallTime::from_secs(from.secs() + offset), last_year)?;
             let next = Timestamp::from_secs(next.secs() - offset);
             match change {
-                Some((begins, new_offset)) if next >= begins => (from, offset) = (begins.plus_secs(-1), new_offset),
+                Some((begins, new_offset)) if next >= begins => {
+                    (from, offset) = (begins.plus_secs(-1), new_offset)
+                }
                 _ => return Some(next),
             }
         }

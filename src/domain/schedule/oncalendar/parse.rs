@@ -12,14 +12,46 @@ struct OnCalendarField {
     last: u16,
 }
 
-const YEAR: OnCalendarField = OnCalendarField { name: "year", first: FIRST_YEAR.unsigned_abs(), last: LAST_YEAR.unsigned_abs() };
-const MONTH: OnCalendarField = OnCalendarField { name: "month", first: 1, last: 12 };
-const DAY: OnCalendarField = OnCalendarField { name: "day of month", first: 1, last: 31 };
-const HOUR: OnCalendarField = OnCalendarField { name: "hour", first: 0, last: 23 };
-const MINUTE: OnCalendarField = OnCalendarField { name: "minute", first: 0, last: 59 };
-const SECOND: OnCalendarField = OnCalendarField { name: "second", first: 0, last: 59 };
+const YEAR: OnCalendarField = OnCalendarField {
+    name: "year",
+    first: FIRST_YEAR.unsigned_abs(),
+    last: LAST_YEAR.unsigned_abs(),
+};
+const MONTH: OnCalendarField = OnCalendarField {
+    name: "month",
+    first: 1,
+    last: 12,
+};
+const DAY: OnCalendarField = OnCalendarField {
+    name: "day of month",
+    first: 1,
+    last: 31,
+};
+const HOUR: OnCalendarField = OnCalendarField {
+    name: "hour",
+    first: 0,
+    last: 23,
+};
+const MINUTE: OnCalendarField = OnCalendarField {
+    name: "minute",
+    first: 0,
+    last: 59,
+};
+const SECOND: OnCalendarField = OnCalendarField {
+    name: "second",
+    first: 0,
+    last: 59,
+};
 
-const WEEKDAYS: [&str; 7] = ["MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY"];
+const WEEKDAYS: [&str; 7] = [
+    "MONDAY",
+    "TUESDAY",
+    "WEDNESDAY",
+    "THURSDAY",
+    "FRIDAY",
+    "SATURDAY",
+    "SUNDAY",
+];
 
 /// Highest single day counted from the end of a month: every month has it.
 const MAX_DAY_FROM_END: u16 = 28;
@@ -46,22 +78,38 @@ impl OnCalendarLine {
         let text = text.trim_matches(is_white_space);
         let (text, zone) = split_zone(text);
         let lower = text.to_lowercase();
-        let text = SHORTHANDS.iter().find(|(word, _)| *word == lower).map_or(text, |(_, meaning)| meaning);
+        let text = SHORTHANDS
+            .iter()
+            .find(|(word, _)| *word == lower)
+            .map_or(text, |(_, meaning)| meaning);
         let mut words: Vec<&str> = split_words(text).collect();
 
-        let mut line = Self { zone, weekdays: 0, years: [0; 4], months: 0, days: 0, days_from_end: 0, hours: 0, minutes: 0, seconds: 0 };
+        let mut line = Self {
+            zone,
+            weekdays: 0,
+            years: [0; 4],
+            months: 0,
+            days: 0,
+            days_from_end: 0,
+            hours: 0,
+            minutes: 0,
+            seconds: 0,
+        };
         if words.is_empty() {
             return Err("an empty line: give weekdays, a date or a time".to_owned());
         }
         line.parse_time(words.pop_if(|word| word.contains(':')).unwrap_or("0:0"))?;
-        let is_date = |word: &mut &str| word.contains(['-', '~']) && word.starts_with(|c: char| c.is_ascii_digit() || c == '*');
+        let is_date = |word: &mut &str| {
+            word.contains(['-', '~']) && word.starts_with(|c: char| c.is_ascii_digit() || c == '*')
+        };
         line.parse_date(words.pop_if(is_date).unwrap_or("*-*"))?;
         line.weekdays = words.pop().map_or(Ok(0x7f), parse_weekdays)?;
         line.weekdays = (0..7).fold(0, |weeks, week| weeks | line.weekdays << (7 * week));
         match words.pop() {
-            Some(word) => {
-                Err(format!("`{word}`: an expression is weekdays, a date, a time and a time zone, in this order, each as one word"))
-            }
+            Some(word) => Err(format!(
+                "`{word}`: an expression is weekdays, a date, a time and a time zone, in this \
+                 order, each as one word"
+            )),
             None => Ok(line),
         }
     }
@@ -88,7 +136,11 @@ impl OnCalendarLine {
             }
         })?;
         MONTH.parse(month, false, |value| self.months |= 1 << value)?;
-        let set = if from_end { &mut self.days_from_end } else { &mut self.days };
+        let set = if from_end {
+            &mut self.days_from_end
+        } else {
+            &mut self.days
+        };
         DAY.parse(days, from_end, |value| *set |= 1 << value)
     }
 }
@@ -96,11 +148,17 @@ impl OnCalendarLine {
 /// Splits a zone off the end. A tab alone does not introduce one. A word that is not a zone is part
 /// of the expression.
 fn split_zone(line: &str) -> (&str, Option<Timezone>) {
-    let word =
-        split_words(line).next_back().filter(|word| line.contains(' ') && !word.starts_with(|c: char| c.is_ascii_digit() || c == '*'));
+    let word = split_words(line).next_back().filter(|word| {
+        line.contains(' ') && !word.starts_with(|c: char| c.is_ascii_digit() || c == '*')
+    });
     let zone = word.and_then(Timezone::from_database);
     match word {
-        Some(word) if zone.is_some() => (line.strip_suffix(word).unwrap_or(line).trim_end_matches(is_white_space), zone),
+        Some(word) if zone.is_some() => (
+            line.strip_suffix(word)
+                .unwrap_or(line)
+                .trim_end_matches(is_white_space),
+            zone,
+        ),
         _ => (line, None),
     }
 }
@@ -110,18 +168,26 @@ fn parse_weekdays(word: &str) -> Result<u64, String> {
     let wrong = |part: &str, why: &str| format!("weekday `{part}`: {why}");
     let weekday = |name: &str| {
         let upper = name.to_uppercase();
-        let at = WEEKDAYS.iter().position(|day| *day == upper || day.get(..3) == Some(&upper));
+        let at = WEEKDAYS
+            .iter()
+            .position(|day| *day == upper || day.get(..3) == Some(&upper));
         at.ok_or_else(|| wrong(name, "Mon-Sun or Monday-Sunday"))
     };
-    word.trim_end_matches(',').split(',').try_fold(0, |days, term| {
-        let dots = term.replace('-', "..");
-        let (first, last) = dots.split_once("..").unwrap_or((&dots, &dots));
-        let (first, last) = (weekday(first)?, weekday(last)?);
-        if first > last {
-            return Err(wrong(term, "a range goes from low to high, Monday being the lowest"));
-        }
-        Ok((first..=last).fold(days, |days, day| days | 1 << day))
-    })
+    word.trim_end_matches(',')
+        .split(',')
+        .try_fold(0, |days, term| {
+            let dots = term.replace('-', "..");
+            let (first, last) = dots.split_once("..").unwrap_or((&dots, &dots));
+            let first = weekday(first)?;
+            let last = weekday(last)?;
+            if first > last {
+                return Err(wrong(
+                    term,
+                    "a range goes from low to high, Monday being the lowest",
+                ));
+            }
+            Ok((first..=last).fold(days, |days, day| days | 1 << day))
+        })
 }
 
 impl OnCalendarField {
@@ -136,7 +202,10 @@ impl OnCalendarField {
             let (range, step) = match term.split_once('/') {
                 Some((range, step)) => {
                     let step = parse_digits(step).filter(|step| *step > 0);
-                    (range, Some(step.ok_or_else(|| self.error(term, "a step is a number from 1 on"))?))
+                    (
+                        range,
+                        Some(step.ok_or_else(|| self.error(term, "a step is a number from 1 on"))?),
+                    )
                 }
                 None => (term, None),
             };

@@ -59,24 +59,44 @@ impl AudienceNotes {
 
     /// Records that no channel was notified of the current downtime of a check.
     pub(in crate::engine::apply) fn set_undelivered(&mut self, check: &Check) {
-        self.projects.entry(check.project).or_default().undelivered_checks.insert(check.id);
+        self.projects
+            .entry(check.project)
+            .or_default()
+            .undelivered_checks
+            .insert(check.id);
     }
 
-    pub(in crate::engine::apply) fn get(&self, check: &Check, channel: ChannelId) -> Option<AudienceNote> {
-        self.projects.get(&check.project)?.pairs.get(&(check.id, channel)).copied()
+    pub(in crate::engine::apply) fn get(
+        &self,
+        check: &Check,
+        channel: ChannelId,
+    ) -> Option<AudienceNote> {
+        self.projects
+            .get(&check.project)?
+            .pairs
+            .get(&(check.id, channel))
+            .copied()
     }
 
     /// True if a channel was not notified of the current downtime of a check.
-    pub(in crate::engine::apply) fn is_unnotified(&self, check: &Check, channel: ChannelId) -> bool {
-        self.projects.get(&check.project).is_some_and(|notes| match notes.pairs.get(&(check.id, channel)) {
-            Some(note) => *note == AudienceNote::Unnotified,
-            None => notes.undelivered_checks.contains(&check.id),
+    pub(in crate::engine::apply) fn is_unnotified(
+        &self,
+        check: &Check,
+        channel: ChannelId,
+    ) -> bool {
+        self.projects.get(&check.project).is_some_and(|notes| {
+            match notes.pairs.get(&(check.id, channel)) {
+                Some(note) => *note == AudienceNote::Unnotified,
+                None => notes.undelivered_checks.contains(&check.id),
+            }
         })
     }
 
     /// Records that a channel is notified of the current downtime of a check.
     pub(in crate::engine::apply) fn set_notified(&mut self, check: &Check, channel: ChannelId) {
-        let Some(notes) = self.projects.get_mut(&check.project) else { return };
+        let Some(notes) = self.projects.get_mut(&check.project) else {
+            return;
+        };
         if notes.undelivered_checks.contains(&check.id) {
             self.set(check, channel, AudienceNote::Notified);
         } else {
@@ -87,16 +107,31 @@ impl AudienceNotes {
     /// Checks of a project whose downtime a channel was not notified of. Includes all checks whose
     /// alerts were refused when they went down, even if the channel is not in their audience or was
     /// notified later.
-    pub(in crate::engine::apply) fn unnotified_of(&self, project: ProjectId, channel: ChannelId) -> Vec<CheckId> {
-        let Some(notes) = self.projects.get(&project) else { return Vec::new() };
-        let own = notes.pairs.iter().filter(|((_, other), note)| *other == channel && **note == AudienceNote::Unnotified);
-        own.map(|((check, _), _)| *check).chain(notes.undelivered_checks.iter().copied()).collect()
+    pub(in crate::engine::apply) fn unnotified_of(
+        &self,
+        project: ProjectId,
+        channel: ChannelId,
+    ) -> Vec<CheckId> {
+        let Some(notes) = self.projects.get(&project) else {
+            return Vec::new();
+        };
+        let own = notes
+            .pairs
+            .iter()
+            .filter(|((_, other), note)| *other == channel && **note == AudienceNote::Unnotified);
+        own.map(|((check, _), _)| *check)
+            .chain(notes.undelivered_checks.iter().copied())
+            .collect()
     }
 
     /// Records that a channel joins or leaves the audience of a check. `was_in`: it belonged to the
     /// audience before.
     pub fn note_membership_change(&mut self, check: &Check, channel: ChannelId, was_in: bool) {
-        let moved = &mut self.projects.entry(check.project).or_default().pending_pairs;
+        let moved = &mut self
+            .projects
+            .entry(check.project)
+            .or_default()
+            .pending_pairs;
         let is_full = moved.len() >= MAX_PENDING_PAIRS;
         match moved.entry((check.id, channel)) {
             // The pair is as it was before the first change.
@@ -117,9 +152,14 @@ impl AudienceNotes {
     }
 
     /// Takes the next pair to compare.
-    pub(in crate::engine::apply) fn take_next_pending(&mut self) -> Option<(CheckId, ChannelId, bool)> {
+    pub(in crate::engine::apply) fn take_next_pending(
+        &mut self,
+    ) -> Option<(CheckId, ChannelId, bool)> {
         while let Some(project) = self.pending_projects.first().copied() {
-            let moved = self.projects.get_mut(&project).and_then(|notes| notes.pending_pairs.pop_first());
+            let moved = self
+                .projects
+                .get_mut(&project)
+                .and_then(|notes| notes.pending_pairs.pop_first());
             if let Some(((check, channel), was_in)) = moved {
                 return Some((check, channel, was_in));
             }
@@ -129,31 +169,50 @@ impl AudienceNotes {
     }
 
     /// Takes the channels of a check whose pairs are to be compared.
-    pub(in crate::engine::apply) fn take_pending_of(&mut self, check: &Check) -> Vec<(ChannelId, bool)> {
+    pub(in crate::engine::apply) fn take_pending_of(
+        &mut self,
+        check: &Check,
+    ) -> Vec<(ChannelId, bool)> {
         if !self.pending_projects.contains(&check.project) {
             return Vec::new();
         }
-        let Some(notes) = self.projects.get_mut(&check.project) else { return Vec::new() };
+        let Some(notes) = self.projects.get_mut(&check.project) else {
+            return Vec::new();
+        };
         let moved = take_check_entries(&mut notes.pending_pairs, check.id);
-        moved.into_iter().map(|((_, channel), was_in)| (channel, was_in)).collect()
+        moved
+            .into_iter()
+            .map(|((_, channel), was_in)| (channel, was_in))
+            .collect()
     }
 
     /// Removes the records about a check that is deleted or whose downtime begins or ends.
     pub(in crate::engine::apply) fn remove_check(&mut self, project: ProjectId, check: CheckId) {
-        let Some(notes) = self.projects.get_mut(&project) else { return };
+        let Some(notes) = self.projects.get_mut(&project) else {
+            return;
+        };
         take_check_entries(&mut notes.pairs, check);
         take_check_entries(&mut notes.pending_pairs, check);
         notes.undelivered_checks.remove(&check);
-        if notes.pairs.is_empty() && notes.undelivered_checks.is_empty() && notes.pending_pairs.is_empty() {
+        if notes.pairs.is_empty()
+            && notes.undelivered_checks.is_empty()
+            && notes.pending_pairs.is_empty()
+        {
             self.remove_project(project);
         }
     }
 
     /// Removes the records about a channel that is deleted.
-    pub(in crate::engine::apply) fn remove_channel(&mut self, project: ProjectId, channel: ChannelId) {
+    pub(in crate::engine::apply) fn remove_channel(
+        &mut self,
+        project: ProjectId,
+        channel: ChannelId,
+    ) {
         if let Some(notes) = self.projects.get_mut(&project) {
             notes.pairs.retain(|(_, other), _| *other != channel);
-            notes.pending_pairs.retain(|(_, other), _| *other != channel);
+            notes
+                .pending_pairs
+                .retain(|(_, other), _| *other != channel);
         }
     }
 
@@ -165,14 +224,25 @@ impl AudienceNotes {
 
     #[cfg(test)]
     pub(in crate::engine::apply) fn len(&self) -> usize {
-        self.projects.values().map(|notes| notes.pairs.len() + notes.undelivered_checks.len() + notes.pending_pairs.len()).sum()
+        self.projects
+            .values()
+            .map(|notes| {
+                notes.pairs.len() + notes.undelivered_checks.len() + notes.pending_pairs.len()
+            })
+            .sum()
     }
 }
 
 /// Takes the entries of a check out of a map.
-fn take_check_entries<V: Copy>(map: &mut BTreeMap<(CheckId, ChannelId), V>, check: CheckId) -> Vec<((CheckId, ChannelId), V)> {
+fn take_check_entries<V: Copy>(
+    map: &mut BTreeMap<(CheckId, ChannelId), V>,
+    check: CheckId,
+) -> Vec<((CheckId, ChannelId), V)> {
     let range = (check, ChannelId(0))..=(check, ChannelId(u64::MAX));
-    let own: Vec<_> = map.range(range).map(|(pair, value)| (*pair, *value)).collect();
+    let own: Vec<_> = map
+        .range(range)
+        .map(|(pair, value)| (*pair, *value))
+        .collect();
     own.iter().for_each(|(pair, _)| _ = map.remove(pair));
     own
 }

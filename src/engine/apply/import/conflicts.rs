@@ -34,22 +34,62 @@ impl WorkingState {
         replaced: &ReplacedProjects,
         numbers: &[u8],
     ) -> Result<(), ImportStepError> {
-        let names = sorted.projects.iter().map(|(id, project)| (*id, project.name.as_str())).collect();
-        let mut claims =
-            ConflictFinder { state: &self.state, replaced, names, seen: BTreeSet::new(), conflicts: ImportConflicts::default() };
+        let names = sorted
+            .projects
+            .iter()
+            .map(|(id, project)| (*id, project.name.as_str()))
+            .collect();
+        let mut claims = ConflictFinder {
+            state: &self.state,
+            replaced,
+            names,
+            seen: BTreeSet::new(),
+            conflicts: ImportConflicts::default(),
+        };
         claims.find_project_conflicts(sorted);
         claims.find_key_conflicts(sorted, numbers);
-        let channels = self.state.projects().flat_map(|project_state| project_state.channels.values());
-        let channels = channels.map(|channel| (channel.uuid, (channel.project, channel.id.0, channel.name.as_str())));
-        let named = sorted.channels.iter().map(|(_, project, channel)| (*project, channel.uuid, channel.name.as_str()));
-        claims.find_object_conflicts("channel", UniqueProperty::Channel, &channels.collect(), named);
-        let windows = self.state.projects().flat_map(|project_state| project_state.windows.values());
-        let windows = windows.map(|window| (window.uuid, (window.project, window.id.0, window.name.as_str())));
-        let named = sorted.windows.iter().map(|(_, project, window)| (*project, window.uuid, window.name.as_str()));
+        let channels = self
+            .state
+            .projects()
+            .flat_map(|project_state| project_state.channels.values());
+        let channels = channels.map(|channel| {
+            (
+                channel.uuid,
+                (channel.project, channel.id.0, channel.name.as_str()),
+            )
+        });
+        let named = sorted
+            .channels
+            .iter()
+            .map(|(_, project, channel)| (*project, channel.uuid, channel.name.as_str()));
+        claims.find_object_conflicts(
+            "channel",
+            UniqueProperty::Channel,
+            &channels.collect(),
+            named,
+        );
+        let windows = self
+            .state
+            .projects()
+            .flat_map(|project_state| project_state.windows.values());
+        let windows = windows.map(|window| {
+            (
+                window.uuid,
+                (window.project, window.id.0, window.name.as_str()),
+            )
+        });
+        let named = sorted
+            .windows
+            .iter()
+            .map(|(_, project, window)| (*project, window.uuid, window.name.as_str()));
         claims.find_object_conflicts("window", UniqueProperty::Window, &windows.collect(), named);
         claims.find_user_conflicts(sorted);
         claims.find_check_conflicts(sorted);
-        if claims.conflicts.0.is_empty() { Ok(()) } else { Err(ImportStepError::Conflicts(claims.conflicts.0)) }
+        if claims.conflicts.0.is_empty() {
+            Ok(())
+        } else {
+            Err(ImportStepError::Conflicts(claims.conflicts.0))
+        }
     }
 }
 
@@ -89,49 +129,81 @@ impl<'a> ConflictFinder<'a> {
     }
 
     fn find_project_conflicts(&mut self, sorted: &SortedImport<'_>) {
-        let (state, replaced) = (self.state, self.replaced);
-        let stays = state.projects().map(|project_state| &project_state.project).filter(|project| !replaced.contains(project.id));
+        let state = self.state;
+        let replaced = self.replaced;
+        let stays = state
+            .projects()
+            .map(|project_state| &project_state.project)
+            .filter(|project| !replaced.contains(project.id));
         let stays: BTreeSet<&str> = stays.map(|project| project.name.as_str()).collect();
         for (_, project) in &sorted.projects {
             let name = project.name.as_str();
             if stays.contains(name) {
-                let is_empty = state.projects().any(|here| here.project.name.as_str() == name && here.checks.is_empty());
+                let is_empty = state
+                    .projects()
+                    .any(|here| here.project.name.as_str() == name && here.checks.is_empty());
                 let way_out = match is_empty {
                     true => format!(
-                        "it has no checks: run `overdue project delete {name} --yes` and import again, or give this one another name"
+                        "it has no checks: run `overdue project delete {name} --yes` and import \
+                         again, or give this one another name"
                     ),
                     false => "give this one another name".into(),
                 };
                 self.conflicts.add(|| {
-                    format!("there is a project {name:?} here already, with another UUID; {way_out} with --project {}=NEW", project.uuid)
+                    format!(
+                        "there is a project {name:?} here already, with another UUID; {way_out} \
+                         with --project {}=NEW",
+                        project.uuid
+                    )
                 });
             }
-            if let Some(there) = state.project_by_badge_key(&project.badge_key).filter(|id| !replaced.contains(*id)) {
+            if let Some(there) = state
+                .project_by_badge_key(&project.badge_key)
+                .filter(|id| !replaced.contains(*id))
+            {
                 self.conflicts.add(|| {
-                    format!("the badge key of the project {name:?} is that of the project {:?} here", existing_project_name(state, there))
+                    format!(
+                        "the badge key of the project {name:?} is that of the project {:?} here",
+                        existing_project_name(state, there)
+                    )
                 });
             }
             let is_first = self.is_first(UniqueProperty::Project, &project.uuid)
                 && self.is_first(UniqueProperty::ProjectName, &name)
                 && self.is_first(UniqueProperty::BadgeKey, &project.badge_key);
             if !is_first {
-                self.conflicts.add(|| format!("two projects that are imported have the name, the UUID or the badge key of {name:?}"));
+                self.conflicts.add(|| {
+                    format!(
+                        "two projects that are imported have the name, the UUID or the badge key \
+                         of {name:?}"
+                    )
+                });
             }
         }
     }
 
     fn find_key_conflicts(&mut self, sorted: &SortedImport<'_>, numbers: &[u8]) {
         for (_, project, ImportedKey { secret, hint, .. }) in &sorted.keys {
-            let Some(secret) = imported_key_secret(secret, numbers) else { continue };
-            let (state, of) = (self.state, self.project_name(*project));
+            let Some(secret) = imported_key_secret(secret, numbers) else {
+                continue;
+            };
+            let state = self.state;
+            let of = self.project_name(*project);
             let there = match &secret {
                 KeySecret::ReadWrite(hash) | KeySecret::ReadOnly(hash) => state.key_by_hash(hash),
                 KeySecret::Ping(key) => state.key_by_ping_key(key),
                 KeySecret::Legacy(hashed) => state.legacy_key(hashed),
             };
-            if let Some(there) = there.filter(|there| !self.replaced.is_removed(there.project, there.id.0)) {
+            if let Some(there) =
+                there.filter(|there| !self.replaced.is_removed(there.project, there.id.0))
+            {
                 let here = existing_project_name(state, there.project);
-                self.conflicts.add(|| format!("the key {hint}… of the project {of:?} is a key of the project {here:?} here"));
+                self.conflicts.add(|| {
+                    format!(
+                        "the key {hint}… of the project {of:?} is a key of the project {here:?} \
+                         here"
+                    )
+                });
             }
             let spelled = match &secret {
                 KeySecret::ReadWrite(hash) | KeySecret::ReadOnly(hash) => format!("{:?}", hash.0),
@@ -139,7 +211,8 @@ impl<'a> ConflictFinder<'a> {
                 KeySecret::Legacy(hashed) => format!("{:?}", hashed.digest.0),
             };
             if !self.is_first(UniqueProperty::Key, &spelled) {
-                self.conflicts.add(|| format!("the key {hint}… of the project {of:?} is imported twice"));
+                self.conflicts
+                    .add(|| format!("the key {hint}… of the project {of:?} is imported twice"));
             }
         }
     }
@@ -155,41 +228,78 @@ impl<'a> ConflictFinder<'a> {
     ) {
         for (project, uuid, name) in imported {
             let of = self.project_name(project);
-            if let Some((there, _, called)) = here.get(&uuid).filter(|(project, number, _)| !self.replaced.is_removed(*project, *number)) {
-                self.conflicts.add(|| conflict_sentence(kind, name, of, called, existing_project_name(self.state, *there)));
+            if let Some((there, _, called)) = here
+                .get(&uuid)
+                .filter(|(project, number, _)| !self.replaced.is_removed(*project, *number))
+            {
+                self.conflicts.add(|| {
+                    conflict_sentence(
+                        kind,
+                        name,
+                        of,
+                        called,
+                        existing_project_name(self.state, *there),
+                    )
+                });
             }
             if !self.is_first(what, &uuid) {
-                self.conflicts.add(|| format!("the {kind} {name:?} of the project {of:?} is imported twice"));
+                self.conflicts
+                    .add(|| format!("the {kind} {name:?} of the project {of:?} is imported twice"));
             }
         }
     }
 
     fn find_user_conflicts(&mut self, sorted: &SortedImport<'_>) {
         for (_, uuid, user) in &sorted.users {
-            let (state, name) = (self.state, user.name.as_str());
+            let state = self.state;
+            let name = user.name.as_str();
             if state.users.by_name(&user.name).is_none()
                 && let Some(there) = state.users.by_uuid(*uuid)
             {
-                self.conflicts.add(|| format!("the user {name:?} has a UUID that the user {:?} has here", there.name.as_str()));
+                self.conflicts.add(|| {
+                    format!(
+                        "the user {name:?} has a UUID that the user {:?} has here",
+                        there.name.as_str()
+                    )
+                });
             }
-            if !(self.is_first(UniqueProperty::User, uuid) && self.is_first(UniqueProperty::UserName, &user.name.case_folded())) {
-                self.conflicts.add(|| format!("the user {name:?} is imported twice"));
+            if !(self.is_first(UniqueProperty::User, uuid)
+                && self.is_first(UniqueProperty::UserName, &user.name.case_folded()))
+            {
+                self.conflicts
+                    .add(|| format!("the user {name:?} is imported twice"));
             }
         }
     }
 
     fn find_check_conflicts(&mut self, sorted: &SortedImport<'_>) {
         for (_, project, drawn, check) in &sorted.checks {
-            let (state, of, name) = (self.state, self.project_name(*project), check.settings.name.as_str());
+            let state = self.state;
+            let of = self.project_name(*project);
+            let name = check.settings.name.as_str();
             let badge = check.badge.unwrap_or(*drawn);
-            for there in [state.check_by_uuid(check.uuid), state.check_by_badge(badge)].into_iter().flatten() {
+            for there in [state.check_by_uuid(check.uuid), state.check_by_badge(badge)]
+                .into_iter()
+                .flatten()
+            {
                 if !self.replaced.contains(there.project) {
                     let called = there.settings.display_name(there.uuid);
-                    self.conflicts.add(|| conflict_sentence("check", name, of, &called, existing_project_name(state, there.project)));
+                    self.conflicts.add(|| {
+                        conflict_sentence(
+                            "check",
+                            name,
+                            of,
+                            &called,
+                            existing_project_name(state, there.project),
+                        )
+                    });
                 }
             }
-            if !(self.is_first(UniqueProperty::Check, &check.uuid) && self.is_first(UniqueProperty::Badge, &badge)) {
-                self.conflicts.add(|| format!("the check {name:?} of the project {of:?} is imported twice"));
+            if !(self.is_first(UniqueProperty::Check, &check.uuid)
+                && self.is_first(UniqueProperty::Badge, &badge))
+            {
+                self.conflicts
+                    .add(|| format!("the check {name:?} of the project {of:?} is imported twice"));
             }
         }
     }
@@ -200,19 +310,32 @@ impl<'a> ConflictFinder<'a> {
 pub(super) fn imported_key_secret(secret: &ImportedKeySecret, numbers: &[u8]) -> Option<KeySecret> {
     match secret {
         ImportedKeySecret::Native(secret) => Some(secret.clone()),
-        ImportedKeySecret::Legacy { access, secret_index: secret, digest } => {
+        ImportedKeySecret::Legacy {
+            access,
+            secret_index: secret,
+            digest,
+        } => {
             let read_only = *access == KeyAccess::ReadOnly;
-            numbers
-                .get(usize::from(*secret))
-                .map(|number| KeySecret::Legacy(LegacyKey { read_only, secret_number: *number, digest: *digest }))
+            numbers.get(usize::from(*secret)).map(|number| {
+                KeySecret::Legacy(LegacyKey {
+                    read_only,
+                    secret_number: *number,
+                    digest: *digest,
+                })
+            })
         }
     }
 }
 
 pub(super) fn existing_project_name(state: &State, project: ProjectId) -> &str {
-    state.project(project).map_or("", |project_state| project_state.project.name.as_str())
+    state
+        .project(project)
+        .map_or("", |project_state| project_state.project.name.as_str())
 }
 
 fn conflict_sentence(kind: &str, name: &str, project: &str, there: &str, of: &str) -> String {
-    format!("the {kind} {name:?} of the project {project:?} has a UUID that the {kind} {there:?} of the project {of:?} has here")
+    format!(
+        "the {kind} {name:?} of the project {project:?} has a UUID that the {kind} {there:?} of \
+         the project {of:?} has here"
+    )
 }

@@ -10,7 +10,9 @@ use super::super::super::state::OpenImport;
 use super::finish::invalid_import;
 use crate::domain::declared::ConfigSource;
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId, WindowId};
-use crate::domain::import_contents::{ImportedChannel, ImportedCheck, ImportedKey, ImportedProject, ImportedUser, ImportedWindow};
+use crate::domain::import_contents::{
+    ImportedChannel, ImportedCheck, ImportedKey, ImportedProject, ImportedUser, ImportedWindow,
+};
 use crate::domain::import_item::ImportItem;
 use crate::domain::parents::{Parents, ParentsError};
 
@@ -32,7 +34,8 @@ impl<'a> SortedImport<'a> {
     /// import does not contain.
     pub(super) fn new(staging: &'a OpenImport) -> Result<Self, ImportStepError> {
         let mut sorted = Self::default();
-        let (mut numbers, mut owners) = (BTreeSet::new(), BTreeSet::new());
+        let mut numbers = BTreeSet::new();
+        let mut owners = BTreeSet::new();
         for object in staging.objects.iter().flat_map(|objects| objects.iter()) {
             if !numbers.insert(object.number()) {
                 return Err(invalid_import("a thing was handed over twice"));
@@ -40,9 +43,22 @@ impl<'a> SortedImport<'a> {
             match object {
                 ImportItem::Project { id, project } => sorted.projects.push((*id, project)),
                 ImportItem::Key { id, project, key } => sorted.keys.push((*id, *project, key)),
-                ImportItem::Channel { id, project, channel } => sorted.channels.push((*id, *project, channel)),
-                ImportItem::Window { id, project, window } => sorted.windows.push((*id, *project, window)),
-                ImportItem::Check { id, project, badge, check } => sorted.checks.push((*id, *project, *badge, check)),
+                ImportItem::Channel {
+                    id,
+                    project,
+                    channel,
+                } => sorted.channels.push((*id, *project, channel)),
+                ImportItem::Window {
+                    id,
+                    project,
+                    window,
+                } => sorted.windows.push((*id, *project, window)),
+                ImportItem::Check {
+                    id,
+                    project,
+                    badge,
+                    check,
+                } => sorted.checks.push((*id, *project, *badge, check)),
                 ImportItem::User { id, uuid, user } => sorted.users.push((*id, *uuid, user)),
             }
         }
@@ -53,12 +69,23 @@ impl<'a> SortedImport<'a> {
         let known: BTreeSet<_> = sorted.projects.iter().map(|(id, _)| *id).collect();
         let checks: BTreeSet<_> = sorted.checks.iter().map(|(id, ..)| *id).collect();
         if !owners.is_subset(&known) {
-            return Err(invalid_import("a thing is of a project that was not handed over"));
+            return Err(invalid_import(
+                "a thing is of a project that was not handed over",
+            ));
         }
-        if staging.checks_with_logs().any(|check| !checks.contains(&check)) {
-            return Err(invalid_import("a log is of a check that was not handed over"));
+        if staging
+            .checks_with_logs()
+            .any(|check| !checks.contains(&check))
+        {
+            return Err(invalid_import(
+                "a log is of a check that was not handed over",
+            ));
         }
-        sorted.check_ids = sorted.checks.iter().map(|(id, project, _, check)| ((*project, check.uuid), *id)).collect();
+        sorted.check_ids = sorted
+            .checks
+            .iter()
+            .map(|(id, project, _, check)| ((*project, check.uuid), *id))
+            .collect();
         Ok(sorted)
     }
 
@@ -72,19 +99,36 @@ impl<'a> SortedImport<'a> {
         let mut all = HashMap::new();
         let refused = |check: &ImportedCheck, problem: &dyn std::fmt::Display| {
             ImportStepError::Invalid(
-                format!("the check {:?} cannot depend on what it does: {problem}", check.settings.name.as_str()).into(),
+                format!(
+                    "the check {:?} cannot depend on what it does: {problem}",
+                    check.settings.name.as_str()
+                )
+                .into(),
             )
         };
-        let dependent = || self.checks.iter().filter(|(.., check)| !check.parents.is_empty());
+        let dependent = || {
+            self.checks
+                .iter()
+                .filter(|(.., check)| !check.parents.is_empty())
+        };
         for (id, project, _, check) in dependent() {
-            let parents = check.parents.iter().map(|uuid| self.check_id(*project, *uuid)).collect::<Option<Vec<_>>>();
+            let parents = check
+                .parents
+                .iter()
+                .map(|uuid| self.check_id(*project, *uuid))
+                .collect::<Option<Vec<_>>>();
             let parents = parents.ok_or_else(|| refused(check, &ParentsError::NotFound))?;
-            all.insert(*id, Parents::new(parents).map_err(|problem| refused(check, &problem))?);
+            all.insert(
+                *id,
+                Parents::new(parents).map_err(|problem| refused(check, &problem))?,
+            );
         }
         let none = Parents::default();
         for (id, _, _, check) in dependent() {
             let parents = all.get(id).unwrap_or(&none);
-            parents.validate_for(*id, |check| Some(all.get(&check).unwrap_or(&none))).map_err(|problem| refused(check, &problem))?;
+            parents
+                .validate_for(*id, |check| Some(all.get(&check).unwrap_or(&none)))
+                .map_err(|problem| refused(check, &problem))?;
         }
         Ok(all)
     }
@@ -92,9 +136,18 @@ impl<'a> SortedImport<'a> {
     /// Objects that declared configuration owns, except for users.
     pub(super) fn declared_objects(&self) -> impl Iterator<Item = (u64, &'a ConfigSource)> {
         let keys = self.keys.iter().map(|(id, _, key)| (id.0, &key.managed_by));
-        let channels = self.channels.iter().map(|(id, _, channel)| (id.0, &channel.managed_by));
-        let windows = self.windows.iter().map(|(id, _, window)| (id.0, &window.managed_by));
-        let checks = self.checks.iter().map(|(id, .., check)| (id.0, &check.managed_by));
+        let channels = self
+            .channels
+            .iter()
+            .map(|(id, _, channel)| (id.0, &channel.managed_by));
+        let windows = self
+            .windows
+            .iter()
+            .map(|(id, _, window)| (id.0, &window.managed_by));
+        let checks = self
+            .checks
+            .iter()
+            .map(|(id, .., check)| (id.0, &check.managed_by));
         let all = keys.chain(channels).chain(windows).chain(checks);
         all.filter_map(|(id, source)| Some((id, source.as_ref()?)))
     }

@@ -16,15 +16,28 @@ const WINDOWS: u64 = 100;
 /// Creates a window that opens by a schedule, for `minutes`.
 fn create(working: &mut WorkingState, schedule: &str, minutes: u32) -> WindowId {
     let schedule = Arc::new(Schedule::parse(schedule).unwrap());
-    let times = WindowTimes::Recurring { schedule, tz: Timezone::utc(), minutes };
-    let window = NewWindow { uuid: Uuid::nil(), project: MAIN_PROJECT, name: Name::default(), tags: Tags::default(), times };
+    let times = WindowTimes::Recurring {
+        schedule,
+        tz: Timezone::utc(),
+        minutes,
+    };
+    let window = NewWindow {
+        uuid: Uuid::nil(),
+        project: MAIN_PROJECT,
+        name: Name::default(),
+        tags: Tags::default(),
+        times,
+    };
     match working.apply(Command::CreateWindow(Box::new(window)), NOW) {
         Ok(CommandOutcome::Window(window)) => window.id,
         outcome => panic!("{outcome:?}"),
     }
 }
 
-fn notification_state(working: &WorkingState, id: crate::domain::ids::CheckId) -> NotificationState {
+fn notification_state(
+    working: &WorkingState,
+    id: crate::domain::ids::CheckId,
+) -> NotificationState {
     working.state.check(id).unwrap().state.notification
 }
 
@@ -37,39 +50,91 @@ fn pings_of_a_held_check_compute_no_window_anew() {
         create(&mut working, "0 0 * * *", 24 * 60);
     }
     send_ping(&mut working, 7, PingKind::Fail, NOW);
-    assert!(matches!(notification_state(&working, id), NotificationState::Pending { reason: HoldReason::MaintenanceWindow, .. }));
+    assert!(matches!(
+        notification_state(&working, id),
+        NotificationState::Pending {
+            reason: HoldReason::MaintenanceWindow,
+            ..
+        }
+    ));
     assert_eq!(working.state.computed_phases(MAIN_PROJECT), WINDOWS);
     for second in 0..1000 {
-        let kind = [PingKind::Log, PingKind::Fail, PingKind::Success, PingKind::Start][second as usize % 4];
+        let kind = [
+            PingKind::Log,
+            PingKind::Fail,
+            PingKind::Success,
+            PingKind::Start,
+        ][second as usize % 4];
         send_ping(&mut working, 7, kind, NOW.plus_secs(second));
     }
-    assert_eq!(working.state.computed_phases(MAIN_PROJECT), WINDOWS, "each window once while it is open");
+    assert_eq!(
+        working.state.computed_phases(MAIN_PROJECT),
+        WINDOWS,
+        "each window once while it is open"
+    );
 }
 
 #[test]
 fn what_is_known_of_a_window_ends_with_its_phase_and_with_every_change() {
     let mut working = working_state();
-    let open = |working: &mut WorkingState, at: Timestamp| working.state.windows_open_until(MAIN_PROJECT, &Tags::default(), at);
+    let open = |working: &mut WorkingState, at: Timestamp| {
+        working
+            .state
+            .windows_open_until(MAIN_PROJECT, &Tags::default(), at)
+    };
     // Opens at 08:00 UTC and every hour after it, for ten minutes.
     let id = create(&mut working, "0 * * * *", 10);
-    for (secs, until) in [(0, Some(600)), (599, Some(600)), (600, None), (3599, None), (3600, Some(4200)), (0, Some(600)), (700, None)] {
-        assert_eq!(open(&mut working, NOW.plus_secs(secs)), until.map(|until| NOW.plus_secs(until)), "{secs} s");
+    for (secs, until) in [
+        (0, Some(600)),
+        (599, Some(600)),
+        (600, None),
+        (3599, None),
+        (3600, Some(4200)),
+        (0, Some(600)),
+        (700, None),
+    ] {
+        assert_eq!(
+            open(&mut working, NOW.plus_secs(secs)),
+            until.map(|until| NOW.plus_secs(until)),
+            "{secs} s"
+        );
     }
     assert!(working.state.computed_phases(MAIN_PROJECT) <= 5);
     // With overlapping openings it never counts as closed.
     create(&mut working, "*/2 * * * *", 5);
     for secs in 0..3600 {
         let at = NOW.plus_secs(secs);
-        assert!(open(&mut working, at).is_some_and(|until| until > at), "{secs} s");
+        assert!(
+            open(&mut working, at).is_some_and(|until| until > at),
+            "{secs} s"
+        );
     }
-    working.apply(Command::DeleteWindow(MAIN_PROJECT, id), NOW).unwrap();
-    let other = WindowTimes::Once { from: NOW.plus_secs(60), to: NOW.plus_secs(90) };
+    working
+        .apply(Command::DeleteWindow(MAIN_PROJECT, id), NOW)
+        .unwrap();
+    let other = WindowTimes::Once {
+        from: NOW.plus_secs(60),
+        to: NOW.plus_secs(90),
+    };
     let window = MaintenanceWindow {
         times: other,
-        ..MaintenanceWindow::clone(working.state.project(MAIN_PROJECT).unwrap().windows.values().next().unwrap())
+        ..MaintenanceWindow::clone(
+            working
+                .state
+                .project(MAIN_PROJECT)
+                .unwrap()
+                .windows
+                .values()
+                .next()
+                .unwrap(),
+        )
     };
     working.put_window(window, NOW);
     for (secs, until) in [(59, None), (60, Some(90)), (90, None)] {
-        assert_eq!(open(&mut working, NOW.plus_secs(secs)), until.map(|until| NOW.plus_secs(until)), "{secs} s, changed");
+        assert_eq!(
+            open(&mut working, NOW.plus_secs(secs)),
+            until.map(|until| NOW.plus_secs(until)),
+            "{secs} s, changed"
+        );
     }
 }

@@ -7,9 +7,18 @@ fn state(projects: &[u64]) -> State {
     let mut state = State::default();
     for id in projects {
         let name = crate::domain::project::ProjectName::parse(&format!("project {id}")).unwrap();
-        let (uuid, badge_key) = (uuid::Uuid::from_u128(u128::from(*id)), format!("b{id}").into());
-        let project =
-            Project { id: ProjectId(*id), uuid, name, check_limit: None, ping_log_limit: 1, badge_key, legacy_badge: None, import: None };
+        let uuid = uuid::Uuid::from_u128(u128::from(*id));
+        let badge_key = format!("b{id}").into();
+        let project = Project {
+            id: ProjectId(*id),
+            uuid,
+            name,
+            check_limit: None,
+            ping_log_limit: 1,
+            badge_key,
+            legacy_badge: None,
+            import: None,
+        };
         state.apply(&Change::Project(std::sync::Arc::new(project)));
     }
     state
@@ -19,14 +28,22 @@ fn state(projects: &[u64]) -> State {
 fn index(projects: &[u64]) -> DeliveryIndex {
     let mut index = DeliveryIndex::default();
     for (number, project) in (1..).zip(projects) {
-        index.projects.entry(ProjectId(*project)).or_default().insert(DeliveryNumber(number));
+        index
+            .projects
+            .entry(ProjectId(*project))
+            .or_default()
+            .insert(DeliveryNumber(number));
         index.len += 1;
     }
     index
 }
 
 fn take(index: &mut DeliveryIndex, count: usize, state: &State) -> Vec<u64> {
-    index.take_oldest(count, state).into_iter().map(|number| number.0).collect()
+    index
+        .take_oldest(count, state)
+        .into_iter()
+        .map(|number| number.0)
+        .collect()
 }
 
 #[test]
@@ -38,7 +55,10 @@ fn the_project_with_the_most_deliveries_loses_its_oldest() {
     assert_eq!(take(&mut index, 3, &state), [4, 5, 6]);
     index.remove(DeliveryNumber(2));
     index.remove(DeliveryNumber(99));
-    assert_eq!((index.len, take(&mut index, 10, &state)), (3, vec![7, 8, 9]));
+    assert_eq!(
+        (index.len, take(&mut index, 10, &state)),
+        (3, vec![7, 8, 9])
+    );
     assert_eq!((index.len, index.projects.len()), (0, 0));
 }
 
@@ -46,5 +66,9 @@ fn the_project_with_the_most_deliveries_loses_its_oldest() {
 fn projects_that_were_deleted_share_one_share() {
     let state = state(&[1]);
     let mut index = index(&[1, 1, 1, 2, 3, 4, 5]);
-    assert_eq!(take(&mut index, 2, &state), [4, 1], "four of the deleted count as one project's");
+    assert_eq!(
+        take(&mut index, 2, &state),
+        [4, 1],
+        "four of the deleted count as one project's"
+    );
 }

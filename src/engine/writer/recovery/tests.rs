@@ -24,25 +24,43 @@ fn a_file_that_was_lost_while_the_database_had_failed_is_read_anew() {
     let directory = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(Timestamp::from_secs(1_800_000_000));
     let medium = Medium::Directory(directory.path().into());
-    let config = EngineConfig { clock: Clock::Manual(clock.clone()), random: Random::seeded(1), ..EngineConfig::new(medium, 100) };
+    let config = EngineConfig {
+        clock: Clock::Manual(clock.clone()),
+        random: Random::seeded(1),
+        ..EngineConfig::new(medium, 100)
+    };
     let (handle, mut writer) = Writer::open(config).unwrap();
     // A batch fails, and memory is ahead of the file.
     let now = writer.next_timestamp();
     writer.memory.working.apply(create("ghost"), now).unwrap();
-    writer.recovery.note_failed_batch(1, &StoreError::Damaged { reason: "on purpose".into(), panicked: false });
+    writer.recovery.note_failed_batch(
+        1,
+        &StoreError::Damaged {
+            reason: "on purpose".into(),
+            panicked: false,
+        },
+    );
     writer.shared.writable.store(false, Ordering::Relaxed);
-    let (path, aside) = (directory.path().join(FILE_NAME), directory.path().join("aside"));
+    let path = directory.path().join(FILE_NAME);
+    let aside = directory.path().join("aside");
     std::fs::rename(&path, &aside).unwrap();
     clock.advance_secs(1);
     writer.step(false).unwrap();
-    assert_eq!((writer.recovery.fault, handle.is_writable()), (DatabaseFault::FileMissing, false));
+    assert_eq!(
+        (writer.recovery.fault, handle.is_writable()),
+        (DatabaseFault::FileMissing, false)
+    );
     std::fs::rename(&aside, &path).unwrap();
     for _ in 0..5 {
         clock.set(handle.now().plus_secs(2));
         writer.step(false).unwrap();
     }
     assert!(handle.is_writable(), "it recovers");
-    assert!(writer.memory.working.effects.is_empty() && writer.memory.working.state.projects().next().is_none(), "nothing of the batch");
+    assert!(
+        writer.memory.working.effects.is_empty()
+            && writer.memory.working.state.projects().next().is_none(),
+        "nothing of the batch"
+    );
     let answer = handle.submit(create("one")).unwrap();
     writer.step(false).unwrap();
     assert!(matches!(answer.blocking_recv(), Ok(Ok(Ok(_)))));

@@ -80,26 +80,39 @@ impl RequestDocument {
     /// Like [`parse`](Self::parse), but `null` and `[]` are empty objects too: clients send them to
     /// pause and resume.
     pub(crate) fn parse_lenient(body: &[u8]) -> Result<Self, FieldError> {
-        if serde_json::from_slice::<Option<[(); 0]>>(body).is_ok() { Ok(Self::default()) } else { Self::parse(body) }
+        if serde_json::from_slice::<Option<[(); 0]>>(body).is_ok() {
+            Ok(Self::default())
+        } else {
+            Self::parse(body)
+        }
     }
 
     fn member(&self, name: &str) -> Option<&str> {
         let place = MEMBERS.binary_search(&name).ok()?;
-        self.0.get(place).and_then(Option::as_deref).map(RawValue::get)
+        self.0
+            .get(place)
+            .and_then(Option::as_deref)
+            .map(RawValue::get)
     }
 
     /// Returns the member `api_key`: a string, or a number as it was written. Any other value is no
     /// key.
     pub(crate) fn api_key(&self) -> Option<String> {
         let text = self.member("api_key")?;
-        if is_number(text) { Some(text.to_owned()) } else { serde_json::from_str(text).ok() }
+        if is_number(text) {
+            Some(text.to_owned())
+        } else {
+            serde_json::from_str(text).ok()
+        }
     }
 
     /// Returns a member that must be a string.
     pub(crate) fn string(&self, name: &'static str) -> Result<Option<String>, FieldError> {
         match self.member(name) {
             // An unpaired surrogate is valid JSON, but no text.
-            Some(text) if text.starts_with('"') => serde_json::from_str(text).map(Some).map_err(|_| FieldError::Syntax),
+            Some(text) if text.starts_with('"') => serde_json::from_str(text)
+                .map(Some)
+                .map_err(|_| FieldError::Syntax),
             Some(_) => Err(FieldError::Field(name, FieldProblem::NotAString)),
             None => Ok(None),
         }
@@ -112,7 +125,8 @@ impl RequestDocument {
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Result<Option<T>, FieldError> {
         let text = self.string(name)?;
-        text.map(|text| parse(&text).map_err(|error| FieldError::Field(name, error.into()))).transpose()
+        text.map(|text| parse(&text).map_err(|error| FieldError::Field(name, error.into())))
+            .transpose()
     }
 
     /// Returns a member that must be `true` or `false`.
@@ -128,70 +142,119 @@ impl RequestDocument {
     /// Returns a member that must be a whole number of seconds, written without fraction and
     /// exponent.
     pub(super) fn seconds(&self, name: &'static str) -> Result<Option<Seconds>, FieldError> {
-        let Some(text) = self.member(name) else { return Ok(None) };
+        let Some(text) = self.member(name) else {
+            return Ok(None);
+        };
         let seconds = match text.parse() {
-            _ if !is_number(text) || text.contains(['.', 'e', 'E']) => Err(FieldProblem::NotANumber),
+            _ if !is_number(text) || text.contains(['.', 'e', 'E']) => {
+                Err(FieldProblem::NotANumber)
+            }
             Ok(number) => Seconds::parse(number).map_err(FieldProblem::from),
             // The number does not fit 64 bits.
-            Err(_) => Err(if text.starts_with('-') { FieldProblem::TooSmall } else { FieldProblem::TooLarge }),
+            Err(_) => Err(if text.starts_with('-') {
+                FieldProblem::TooSmall
+            } else {
+                FieldProblem::TooLarge
+            }),
         };
-        seconds.map(Some).map_err(|problem| FieldError::Field(name, problem))
+        seconds
+            .map(Some)
+            .map_err(|problem| FieldError::Field(name, problem))
     }
 
     /// Returns a member that must be a whole number without sign, fraction and exponent.
     pub(crate) fn unsigned(&self, name: &'static str) -> Result<Option<u64>, FieldError> {
-        let Some(text) = self.member(name) else { return Ok(None) };
+        let Some(text) = self.member(name) else {
+            return Ok(None);
+        };
         match text.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => text.parse().map(Some).map_err(|_| FieldError::Field(name, FieldProblem::TooLarge)),
+            true => text
+                .parse()
+                .map(Some)
+                .map_err(|_| FieldError::Field(name, FieldProblem::TooLarge)),
             false => Err(FieldError::Field(name, FieldProblem::NotANumber)),
         }
     }
 
     /// Returns a member that must be an object of strings. If a name is repeated, the last value
     /// counts.
-    pub(crate) fn string_map(&self, name: &'static str) -> Result<Option<Vec<(String, String)>>, FieldError> {
-        let Some(text) = self.member(name) else { return Ok(None) };
+    pub(crate) fn string_map(
+        &self,
+        name: &'static str,
+    ) -> Result<Option<Vec<(String, String)>>, FieldError> {
+        let Some(text) = self.member(name) else {
+            return Ok(None);
+        };
         if !text.starts_with('{') {
             return Err(FieldError::Field(name, FieldProblem::NotAnObject));
         }
-        let values: BTreeMap<String, &RawValue> = serde_json::from_str(text).map_err(|_| FieldError::Syntax)?;
+        let values: BTreeMap<String, &RawValue> =
+            serde_json::from_str(text).map_err(|_| FieldError::Syntax)?;
         if values.keys().any(|key| key.len() > MAX_KEY_BYTES) {
             return Err(FieldError::Field(name, FieldProblem::KeyTooLong));
         }
-        let strings = values.into_iter().map(|(key, value)| match value.get().starts_with('"') {
-            true => Ok((key, serde_json::from_str(value.get()).map_err(|_| FieldError::Syntax)?)),
-            false => Err(FieldError::Field(name, FieldProblem::NonStringValues)),
-        });
+        let strings = values
+            .into_iter()
+            .map(|(key, value)| match value.get().starts_with('"') {
+                true => Ok((
+                    key,
+                    serde_json::from_str(value.get()).map_err(|_| FieldError::Syntax)?,
+                )),
+                false => Err(FieldError::Field(name, FieldProblem::NonStringValues)),
+            });
         strings.collect::<Result<_, _>>().map(Some)
     }
 
     /// Returns a member that must be one of a few strings. Any other value, of any type, is
     /// unexpected.
-    pub(crate) fn choice<T>(&self, name: &'static str, choose: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, FieldError> {
-        let Some(text) = self.member(name) else { return Ok(None) };
-        let chosen = serde_json::from_str::<String>(text).ok().and_then(|text| choose(&text));
-        chosen.map(Some).ok_or(FieldError::Field(name, FieldProblem::Unexpected))
+    pub(crate) fn choice<T>(
+        &self,
+        name: &'static str,
+        choose: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, FieldError> {
+        let Some(text) = self.member(name) else {
+            return Ok(None);
+        };
+        let chosen = serde_json::from_str::<String>(text)
+            .ok()
+            .and_then(|text| choose(&text));
+        chosen
+            .map(Some)
+            .ok_or(FieldError::Field(name, FieldProblem::Unexpected))
     }
 
     /// Returns a member that must be an array of strings.
-    pub(crate) fn string_list(&self, name: &'static str) -> Result<Option<Vec<String>>, FieldError> {
+    pub(crate) fn string_list(
+        &self,
+        name: &'static str,
+    ) -> Result<Option<Vec<String>>, FieldError> {
         match self.member(name) {
             None => Ok(None),
-            Some(text) if text.starts_with('[') => serde_json::from_str(text).map(Some).map_err(|_| FieldError::Item(name)),
+            Some(text) if text.starts_with('[') => serde_json::from_str(text)
+                .map(Some)
+                .map_err(|_| FieldError::Item(name)),
             Some(_) => Err(FieldError::Field(name, FieldProblem::NotAnArray)),
         }
     }
 
     /// Returns a member that must be an array of strings out of a few. Repeated strings count once.
-    pub(super) fn choices<T: PartialEq>(&self, name: &'static str, choose: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, FieldError> {
-        let Some(text) = self.member(name) else { return Ok(Vec::new()) };
+    pub(super) fn choices<T: PartialEq>(
+        &self,
+        name: &'static str,
+        choose: impl Fn(&str) -> Option<T>,
+    ) -> Result<Vec<T>, FieldError> {
+        let Some(text) = self.member(name) else {
+            return Ok(Vec::new());
+        };
         let items: Vec<&RawValue> = match text.starts_with('[') {
             true => serde_json::from_str(text).map_err(|_| FieldError::Syntax)?,
             false => return Err(FieldError::Field(name, FieldProblem::NotAnArray)),
         };
         let mut chosen = Vec::new();
         for item in items {
-            let item = serde_json::from_str::<String>(item.get()).ok().and_then(|text| choose(&text));
+            let item = serde_json::from_str::<String>(item.get())
+                .ok()
+                .and_then(|text| choose(&text));
             let item = item.ok_or(FieldError::Item(name))?;
             if !chosen.contains(&item) {
                 chosen.push(item);
@@ -203,7 +266,9 @@ impl RequestDocument {
 
 /// True if arrays and objects of a JSON text are nested more than [`MAX_DEPTH`] deep.
 fn is_too_deep(text: &str) -> bool {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    let mut depth = 0_usize;
+    let mut in_string = false;
+    let mut escaped = false;
     text.bytes().any(|byte| {
         match byte {
             _ if escaped => escaped = false,

@@ -12,7 +12,10 @@ fn parsed(body: &[u8], version: ApiVersion) -> Result<CheckFields, String> {
 
 fn refusal(body: &str) -> String {
     match parsed(body.as_bytes(), ApiVersion::V3) {
-        Err(message) => message.strip_prefix("json validation error: ").unwrap_or(&message).to_owned(),
+        Err(message) => message
+            .strip_prefix("json validation error: ")
+            .unwrap_or(&message)
+            .to_owned(),
         Ok(fields) => panic!("{body} is taken as {fields:?}"),
     }
 }
@@ -30,19 +33,32 @@ const SYNTAX: &str = "could not parse request body";
 #[test]
 fn a_body_is_one_json_object_or_empty() {
     let deep = |count: usize| format!("{}{}", "[".repeat(count), "]".repeat(count));
-    for body in ["", "{}", " {\r\n}\t", r#"{"x": null, "": [1, {}]}"#, r#"{"x": 1e400, "y": -0, "z": 123456789012345678901234567890}"#] {
+    for body in [
+        "",
+        "{}",
+        " {\r\n}\t",
+        r#"{"x": null, "": [1, {}]}"#,
+        r#"{"x": 1e400, "y": -0, "z": 123456789012345678901234567890}"#,
+    ] {
         assert_eq!(taken(body), CheckFields::default(), "{body}");
     }
     for (body, taken) in [
         (format!(r#"{{"x": {}}}"#, deep(127)), true),
         (format!(r#"{{"x": {}}}"#, deep(128)), false),
         (format!(r#"{{"x": {}}}"#, deep(200_000)), false),
-        (format!(r#"{{"x": "{}\" {}"}}"#, "[".repeat(200), "{".repeat(200)), true),
+        (
+            format!(r#"{{"x": "{}\" {}"}}"#, "[".repeat(200), "{".repeat(200)),
+            true,
+        ),
         (format!(r#"{{"x": [{}1]}}"#, "[[], {}], ".repeat(200)), true),
     ] {
         assert_eq!(
             parsed(body.as_bytes(), ApiVersion::V3).map_err(|error| error == SYNTAX),
-            if taken { Ok(CheckFields::default()) } else { Err(true) }
+            if taken {
+                Ok(CheckFields::default())
+            } else {
+                Err(true)
+            }
         );
     }
     for body in ["[]", "1", "\"{}\"", "null", "true", "1e400", &deep(128)] {
@@ -76,22 +92,40 @@ fn a_body_is_one_json_object_or_empty() {
     ] {
         assert_eq!(refusal(body), SYNTAX, "{body:.20}");
     }
-    for body in [b"{\"x\": \"\xff\"}".as_slice(), b"\xff", b"\xfe\xff\0{\0}", b"{\"name\": \"\xed\xa0\x80\"}"] {
-        assert_eq!(parsed(body, ApiVersion::V3), Err(SYNTAX.to_owned()), "{body:?}");
+    for body in [
+        b"{\"x\": \"\xff\"}".as_slice(),
+        b"\xff",
+        b"\xfe\xff\0{\0}",
+        b"{\"name\": \"\xed\xa0\x80\"}",
+    ] {
+        assert_eq!(
+            parsed(body, ApiVersion::V3),
+            Err(SYNTAX.to_owned()),
+            "{body:?}"
+        );
     }
 }
 
 #[test]
 fn null_and_an_empty_array_are_no_body_where_clients_send_them() {
-    let parsed = |body: &[u8]| RequestDocument::parse_lenient(body).map(|document| document.api_key());
+    let parsed =
+        |body: &[u8]| RequestDocument::parse_lenient(body).map(|document| document.api_key());
     for nothing in [" null\n", "[]", "\t[ ] "] {
         assert_eq!(parsed(nothing.as_bytes()), Ok(None), "{nothing}");
     }
     assert_eq!(parsed(br#"{"api_key": "k"}"#), Ok(Some("k".to_owned())));
     assert_eq!(parsed(b"nullx"), Err(FieldError::Syntax));
-    assert_eq!(parsed(b"\x0cnull"), Err(FieldError::Syntax), "no white space of JSON");
+    assert_eq!(
+        parsed(b"\x0cnull"),
+        Err(FieldError::Syntax),
+        "no white space of JSON"
+    );
     for other in ["[null]", "[[]]", "0", "true"] {
-        assert_eq!(parsed(other.as_bytes()), Err(FieldError::NotAnObject), "{other}");
+        assert_eq!(
+            parsed(other.as_bytes()),
+            Err(FieldError::NotAnObject),
+            "{other}"
+        );
     }
     assert_eq!(parsed(b"[] x"), Err(FieldError::Syntax));
 }
@@ -102,7 +136,10 @@ fn a_key_is_a_string_or_the_digits_of_a_number() {
         (r#""abc""#, Some("abc")),
         (r#""""#, Some("")),
         (r#""\u0061""#, Some("a")),
-        ("12345678901234567890123456789012", Some("12345678901234567890123456789012")),
+        (
+            "12345678901234567890123456789012",
+            Some("12345678901234567890123456789012"),
+        ),
         ("-1", Some("-1")),
         ("null", None),
         ("true", None),
@@ -112,7 +149,14 @@ fn a_key_is_a_string_or_the_digits_of_a_number() {
         (r#"1, "api_key": "last""#, Some("last")),
     ] {
         let body = format!(r#"{{"api_key": {value}}}"#);
-        assert_eq!(RequestDocument::parse(body.as_bytes()).unwrap().api_key().as_deref(), key, "{value}");
+        assert_eq!(
+            RequestDocument::parse(body.as_bytes())
+                .unwrap()
+                .api_key()
+                .as_deref(),
+            key,
+            "{value}"
+        );
     }
 }
 
@@ -124,32 +168,93 @@ const BOOLEANS: [&str; 2] = ["true", "false"];
 #[test]
 fn no_type_is_converted() {
     let refused = |name: &str, value: &str| refusal(&format!(r#"{{"{name}": {value}}}"#));
-    for name in
-        ["channels", "desc", "failure_kw", "name", "schedule", "slug", "start_kw", "subject", "subject_fail", "success_kw", "tags", "tz"]
-    {
+    for name in [
+        "channels",
+        "desc",
+        "failure_kw",
+        "name",
+        "schedule",
+        "slug",
+        "start_kw",
+        "subject",
+        "subject_fail",
+        "success_kw",
+        "tags",
+        "tz",
+    ] {
         for value in NUMBERS.iter().chain(&OTHERS).chain(&BOOLEANS) {
-            assert_eq!(refused(name, value), format!("{name} is not a string"), "{value}");
+            assert_eq!(
+                refused(name, value),
+                format!("{name} is not a string"),
+                "{value}"
+            );
         }
         assert_eq!(refused(name, r#""\ud800""#), SYNTAX);
     }
-    for name in ["filter_subject", "filter_body", "filter_http_body", "filter_default_fail", "manual_resume"] {
+    for name in [
+        "filter_subject",
+        "filter_body",
+        "filter_http_body",
+        "filter_default_fail",
+        "manual_resume",
+    ] {
         for value in NUMBERS.iter().chain(&OTHERS).chain(&["\"true\"", "\"\""]) {
-            assert_eq!(refused(name, value), format!("{name} is not a boolean"), "{value}");
+            assert_eq!(
+                refused(name, value),
+                format!("{name} is not a boolean"),
+                "{value}"
+            );
         }
     }
     for name in ["timeout", "grace"] {
-        for value in OTHERS.iter().chain(&BOOLEANS).chain(&["\"60\"", "60.0", "6e1", "60E0", "1e400", "-1.5"]) {
-            assert_eq!(refused(name, value), format!("{name} is not a number"), "{value}");
+        for value in OTHERS
+            .iter()
+            .chain(&BOOLEANS)
+            .chain(&["\"60\"", "60.0", "6e1", "60E0", "1e400", "-1.5"])
+        {
+            assert_eq!(
+                refused(name, value),
+                format!("{name} is not a number"),
+                "{value}"
+            );
         }
     }
-    for value in NUMBERS.iter().chain(&OTHERS).chain(&BOOLEANS).chain(&["\"GET\"", "\"post\"", "\"POST \"", r#""\ud800""#]) {
-        assert_eq!(refused("methods", value), "methods has unexpected value", "{value}");
+    for value in NUMBERS.iter().chain(&OTHERS).chain(&BOOLEANS).chain(&[
+        "\"GET\"",
+        "\"post\"",
+        "\"POST \"",
+        r#""\ud800""#,
+    ]) {
+        assert_eq!(
+            refused("methods", value),
+            "methods has unexpected value",
+            "{value}"
+        );
     }
-    for value in NUMBERS.iter().chain(&BOOLEANS).chain(&["null", "{}", "\"name\""]) {
-        assert_eq!(refused("unique", value), "unique is not an array", "{value}");
+    for value in NUMBERS
+        .iter()
+        .chain(&BOOLEANS)
+        .chain(&["null", "{}", "\"name\""])
+    {
+        assert_eq!(
+            refused("unique", value),
+            "unique is not an array",
+            "{value}"
+        );
     }
-    for value in ["[1]", "[null]", r#"["Name"]"#, r#"["name", "desc"]"#, r#"[["name"]]"#, r#"["\ud800"]"#] {
-        assert_eq!(refused("unique", value), "an item in 'unique' has unexpected value", "{value}");
+    for value in [
+        "[1]",
+        "[null]",
+        r#"["Name"]"#,
+        r#"["name", "desc"]"#,
+        r#"[["name"]]"#,
+        r#"["\ud800"]"#,
+    ] {
+        assert_eq!(
+            refused("unique", value),
+            "an item in 'unique' has unexpected value",
+            "{value}"
+        );
     }
 }
 
@@ -167,12 +272,22 @@ fn values_have_bounds() {
             ("9223372036854775808", "large"),
             (&huge, "large"),
         ] {
-            assert_eq!(refusal(&format!(r#"{{"{name}": {value}}}"#)), format!("{name} is too {problem}"), "{value}");
+            assert_eq!(
+                refusal(&format!(r#"{{"{name}": {value}}}"#)),
+                format!("{name} is too {problem}"),
+                "{value}"
+            );
         }
     }
-    assert_eq!(refusal(&format!(r#"{{"timeout": -{huge}}}"#)), "timeout is too small");
+    assert_eq!(
+        refusal(&format!(r#"{{"timeout": -{huge}}}"#)),
+        "timeout is too small"
+    );
     let settings = applied(r#"{"timeout": 60, "grace": 31536000}"#);
-    assert_eq!((settings.timeout.get(), settings.grace.get()), (60, 31_536_000));
+    assert_eq!(
+        (settings.timeout.get(), settings.grace.get()),
+        (60, 31_536_000)
+    );
     for (name, most) in [
         ("name", 100),
         ("desc", 16_384),
@@ -190,17 +305,31 @@ fn values_have_bounds() {
         assert_eq!(refusal(&body(most + 1)), format!("{name} is too long"));
         match name {
             "slug" => assert_eq!(refusal(&body(most)), "slug does not match pattern"),
-            "schedule" => assert_eq!(refusal(&body(most)), "schedule is not a valid cron or OnCalendar expression"),
+            "schedule" => assert_eq!(
+                refusal(&body(most)),
+                "schedule is not a valid cron or OnCalendar expression"
+            ),
             _ => assert_ne!(taken(&body(most)), CheckFields::default(), "{name}"),
         }
     }
     for slug in ["A", "a b", "a\\n", "ä", "a.b", "a/b"] {
-        assert_eq!(refusal(&format!(r#"{{"slug": "{slug}"}}"#)), "slug does not match pattern", "{slug}");
+        assert_eq!(
+            refusal(&format!(r#"{{"slug": "{slug}"}}"#)),
+            "slug does not match pattern",
+            "{slug}"
+        );
     }
     for tz in ["", "utc", "GMT+5", "Europe/riga", "Mars/Phobos"] {
-        assert_eq!(refusal(&format!(r#"{{"tz": "{tz}"}}"#)), "tz is not a valid timezone", "{tz}");
+        assert_eq!(
+            refusal(&format!(r#"{{"tz": "{tz}"}}"#)),
+            "tz is not a valid timezone",
+            "{tz}"
+        );
     }
-    assert_eq!(refusal(r#"{"schedule": ""}"#), "schedule is not a valid cron or OnCalendar expression");
+    assert_eq!(
+        refusal(r#"{"schedule": ""}"#),
+        "schedule is not a valid cron or OnCalendar expression"
+    );
 }
 
 #[test]
@@ -229,16 +358,34 @@ fn of_several_errors_the_first_in_order_is_told() {
         ("unique", "[1]"),
     ];
     for (place, (first, _)) in order.iter().enumerate() {
-        let members: Vec<_> = order.iter().skip(place).rev().map(|(name, value)| format!(r#""{name}": {value}"#)).collect();
+        let members: Vec<_> = order
+            .iter()
+            .skip(place)
+            .rev()
+            .map(|(name, value)| format!(r#""{name}": {value}"#))
+            .collect();
         let message = refusal(&format!("{{{}}}", members.join(",")));
-        assert!(message.split(' ').any(|word| word.trim_matches('\'') == *first), "{message} instead of {first}");
+        assert!(
+            message
+                .split(' ')
+                .any(|word| word.trim_matches('\'') == *first),
+            "{message} instead of {first}"
+        );
     }
 }
 
 #[test]
 fn of_equal_names_the_last_counts() {
-    assert_eq!(applied(r#"{"name": 1, "name": "a", "n\u0061me": "b"}"#).name.as_str(), "b");
-    assert_eq!(refusal(r#"{"name": "a", "name": null}"#), "name is not a string");
+    assert_eq!(
+        applied(r#"{"name": 1, "name": "a", "n\u0061me": "b"}"#)
+            .name
+            .as_str(),
+        "b"
+    );
+    assert_eq!(
+        refusal(r#"{"name": "a", "name": null}"#),
+        "name is not a string"
+    );
     assert_eq!(taken(r#"{"unique": ["name"], "unique": []}"#).unique_on, []);
 }
 
@@ -248,35 +395,89 @@ fn every_field_is_taken() {
         "tz": "Europe/Kiev", "manual_resume": true, "methods": "POST", "start_kw": "s", "success_kw": "ok", "failure_kw": "f",
         "filter_subject": true, "filter_body": true, "filter_http_body": true, "filter_default_fail": true,
         "unique": ["grace", "name", "name", "tags"], "channels": "a, b,,a"}"#;
-    let CheckFields { edit, unique_on: unique } = taken(body);
-    assert_eq!(unique, [UniqueField::Grace, UniqueField::Name, UniqueField::Tags]);
-    let listed = |items: &[&str]| Some(ChannelSelection::Listed(items.iter().map(|item| Box::from(*item)).collect()));
+    let CheckFields {
+        edit,
+        unique_on: unique,
+    } = taken(body);
+    assert_eq!(
+        unique,
+        [UniqueField::Grace, UniqueField::Name, UniqueField::Tags]
+    );
+    let listed = |items: &[&str]| {
+        Some(ChannelSelection::Listed(
+            items.iter().map(|item| Box::from(*item)).collect(),
+        ))
+    };
     assert_eq!(edit.channels, listed(&["a", " b", ""]));
     let settings = edit.apply_to(&CheckSettings::default(), None);
-    let texts = [settings.name.as_str(), settings.slug.as_str(), settings.tags.as_str(), settings.desc.as_str(), settings.tz.name()];
+    let texts = [
+        settings.name.as_str(),
+        settings.slug.as_str(),
+        settings.tags.as_str(),
+        settings.desc.as_str(),
+        settings.tz.name(),
+    ];
     assert_eq!(texts, ["N\nä", "s-1_", " a  b ", "😀", "Europe/Kyiv"]);
     assert_eq!((settings.timeout.get(), settings.grace.get()), (61, 62));
     assert!(settings.manual_resume && settings.post_only && settings.schedule.is_none());
-    assert_eq!([settings.start_kw.as_str(), settings.success_kw.as_str(), settings.failure_kw.as_str()], ["s", "ok", "f"]);
+    assert_eq!(
+        [
+            settings.start_kw.as_str(),
+            settings.success_kw.as_str(),
+            settings.failure_kw.as_str()
+        ],
+        ["s", "ok", "f"]
+    );
     let filters = settings.filters;
     assert!(filters.subject && filters.body && filters.http_body && filters.default_fail);
-    assert_eq!(applied(r#"{"schedule": " * * * * * ", "timeout": 60}"#).schedule.unwrap().text(), " * * * * * ");
+    assert_eq!(
+        applied(r#"{"schedule": " * * * * * ", "timeout": 60}"#)
+            .schedule
+            .unwrap()
+            .text(),
+        " * * * * * "
+    );
     assert_eq!(taken(r#"{"channels": ""}"#).edit.channels, listed(&[]));
-    assert_eq!(taken(r#"{"channels": "*"}"#).edit.channels, Some(ChannelSelection::All));
-    assert_eq!(taken(r#"{"channels": "*,*"}"#).edit.channels, listed(&["*"]));
+    assert_eq!(
+        taken(r#"{"channels": "*"}"#).edit.channels,
+        Some(ChannelSelection::All)
+    );
+    assert_eq!(
+        taken(r#"{"channels": "*,*"}"#).edit.channels,
+        listed(&["*"])
+    );
     assert!(!applied(r#"{"methods": ""}"#).post_only);
 }
 
 #[test]
 fn older_versions_derive_the_slug_from_a_name_that_is_sent() {
-    let slug = |body: &str, version| parsed(body.as_bytes(), version).unwrap().edit.slug.map(|slug| slug.as_str().to_owned());
+    let slug = |body: &str, version| {
+        parsed(body.as_bytes(), version)
+            .unwrap()
+            .edit
+            .slug
+            .map(|slug| slug.as_str().to_owned())
+    };
     for version in [ApiVersion::V1, ApiVersion::V2] {
-        assert_eq!(slug(r#"{"name": "My Check!"}"#, version).as_deref(), Some("my-check"));
-        assert_eq!(slug(r#"{"name": "My Check!", "slug": ""}"#, version).as_deref(), Some(""));
+        assert_eq!(
+            slug(r#"{"name": "My Check!"}"#, version).as_deref(),
+            Some("my-check")
+        );
+        assert_eq!(
+            slug(r#"{"name": "My Check!", "slug": ""}"#, version).as_deref(),
+            Some("")
+        );
         assert_eq!(slug(r#"{"tags": "a"}"#, version), None);
         let unique = |body: &str| parsed(body.as_bytes(), version).unwrap().unique_on;
-        assert_eq!(unique(r#"{"name": "a", "unique": ["name", "slug"]}"#), [], "a derived slug was not sent and matches nothing");
-        assert_eq!(unique(r#"{"name": "a", "slug": "a", "unique": ["slug"]}"#), [UniqueField::Slug]);
+        assert_eq!(
+            unique(r#"{"name": "a", "unique": ["name", "slug"]}"#),
+            [],
+            "a derived slug was not sent and matches nothing"
+        );
+        assert_eq!(
+            unique(r#"{"name": "a", "slug": "a", "unique": ["slug"]}"#),
+            [UniqueField::Slug]
+        );
     }
     assert_eq!(slug(r#"{"name": "My Check!"}"#, ApiVersion::V3), None);
 }

@@ -23,14 +23,32 @@ pub(super) fn get(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, Htt
 
 pub(super) async fn change(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let check = call.own_check(uuid)?;
-    let after = call.document.unsigned("after")?.map(FailureThreshold::parse).transpose();
-    let after = after.map_err(|reason| HttpError::BadRequest(format!("after is wrong: {reason}").into()))?;
-    let parents = call.document.string_list("parents")?.map(|uuids| find_parents(call, &uuids)).transpose();
-    let parents = parents.map_err(|reason| HttpError::BadRequest(format!("parents is wrong: {reason}").into()))?;
+    let after = call
+        .document
+        .unsigned("after")?
+        .map(FailureThreshold::parse)
+        .transpose();
+    let after = after
+        .map_err(|reason| HttpError::BadRequest(format!("after is wrong: {reason}").into()))?;
+    let parents = call
+        .document
+        .string_list("parents")?
+        .map(|uuids| find_parents(call, &uuids))
+        .transpose();
+    let parents = parents
+        .map_err(|reason| HttpError::BadRequest(format!("parents is wrong: {reason}").into()))?;
     if after.is_none() && parents.is_none() {
         return Ok(reply::json(alerting_json(call, &check)));
     }
-    match call.handle().call(Command::SetAlerting { check: check.id, after, parents }).await?? {
+    match call
+        .handle()
+        .call(Command::SetAlerting {
+            check: check.id,
+            after,
+            parents,
+        })
+        .await??
+    {
         CommandOutcome::Check(check) => Ok(reply::json(alerting_json(call, &check))),
         // The command has no other outcome.
         _ => Err(HttpError::Unavailable),
@@ -43,16 +61,27 @@ fn find_parents(call: &ExtensionCall<'_>, uuids: &[String]) -> Result<Parents, P
         return Err(ParentsError::TooMany);
     }
     call.handle().with_state(|state| {
-        let found = uuids.iter().map(|uuid| Some(state.check_by_uuid(parse_hyphenated_uuid(uuid)?)?.id));
+        let found = uuids
+            .iter()
+            .map(|uuid| Some(state.check_by_uuid(parse_hyphenated_uuid(uuid)?)?.id));
         Parents::new(found.collect::<Option<_>>().ok_or(ParentsError::NotFound)?)
     })
 }
 
 fn alerting_json(call: &ExtensionCall<'_>, check: &Check) -> String {
     let telling = check.state.notification;
-    let held = if let NotificationState::Pending { at, reason: held } = telling { Some((at, held)) } else { None };
+    let held = if let NotificationState::Pending { at, reason: held } = telling {
+        Some((at, held))
+    } else {
+        None
+    };
     call.handle().with_state(|state| {
-        let parents = check.settings.parents.ids().iter().filter_map(|id| state.check(*id));
+        let parents = check
+            .settings
+            .parents
+            .ids()
+            .iter()
+            .filter_map(|id| state.check(*id));
         let mut out = String::new();
         let mut object = JsonObject::begin(&mut out);
         object.number("after", check.settings.failure_threshold.get());
@@ -64,11 +93,19 @@ fn alerting_json(call: &ExtensionCall<'_>, check: &Check) -> String {
             });
         });
         object.text("telling", telling.name());
-        object.unescaped_or_null("until", held.map(|(at, _)| at), Timestamp::write_rfc3339_secs);
-        object.unescaped_or_null("why", held.map(|(_, held)| held.name()), |why, out| out.push_str(why));
-        object.member("unnotified", |out| match unnotified_reason(state, check, call.handle().transports()) {
-            Some(reason) => write_string(out, reason),
-            None => out.push_str("null"),
+        object.unescaped_or_null(
+            "until",
+            held.map(|(at, _)| at),
+            Timestamp::write_rfc3339_secs,
+        );
+        object.unescaped_or_null("why", held.map(|(_, held)| held.name()), |why, out| {
+            out.push_str(why)
+        });
+        object.member("unnotified", |out| {
+            match unnotified_reason(state, check, call.handle().transports()) {
+                Some(reason) => write_string(out, reason),
+                None => out.push_str("null"),
+            }
         });
         object.end();
         out

@@ -23,15 +23,24 @@ use crate::manage::delivery::last_delivered;
 use crate::wire::reply::{self, HttpError, HttpReply};
 
 pub(super) async fn list(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpError> {
-    let (handle, project) = (call.handle().clone(), call.caller.project);
+    let handle = call.handle().clone();
+    let project = call.caller.project;
     let body = call.server.response_writer.write_whole(false, move || {
         let channels: Vec<_> = handle.with_state(|state| {
-            state.project(project).into_iter().flat_map(|project_state| project_state.channels.values().cloned()).collect()
+            state
+                .project(project)
+                .into_iter()
+                .flat_map(|project_state| project_state.channels.values().cloned())
+                .collect()
         });
         let last = last_delivered(&handle, &channels)?;
         let mut out = String::new();
         let mut object = JsonObject::begin(&mut out);
-        object.member("channels", |out| write_array(out, &channels, |channel, out| write_channel(out, channel, &handle, &last)));
+        object.member("channels", |out| {
+            write_array(out, &channels, |channel, out| {
+                write_channel(out, channel, &handle, &last)
+            })
+        });
         object.end();
         Ok(out)
     });
@@ -45,27 +54,59 @@ pub(super) async fn get(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpRepl
 
 pub(super) async fn create(mut call: ExtensionCall<'_>) -> Result<HttpReply, HttpError> {
     let document = std::mem::take(&mut call.document);
-    let (name, settings) = call.server.run_sized(call.body_length, move || parse_new_channel(&document)).await??;
-    let (uuid, project) = (call.handle().random().uuid(), call.caller.project);
-    let channel =
-        run_channel_command(&call, Command::CreateChannel(Box::new(NewChannel { uuid, project, name, settings, is_by_operator: false })))
-            .await?;
+    let (name, settings) = call
+        .server
+        .run_sized(call.body_length, move || parse_new_channel(&document))
+        .await??;
+    let uuid = call.handle().random().uuid();
+    let project = call.caller.project;
+    let channel = run_channel_command(
+        &call,
+        Command::CreateChannel(Box::new(NewChannel {
+            uuid,
+            project,
+            name,
+            settings,
+            is_by_operator: false,
+        })),
+    )
+    .await?;
     let mut out = String::new();
     write_channel(&mut out, &channel, call.handle(), &BTreeMap::new());
     Ok(reply::created_json(out))
 }
 
-pub(super) async fn change(mut call: ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+pub(super) async fn change(
+    mut call: ExtensionCall<'_>,
+    uuid: Uuid,
+) -> Result<HttpReply, HttpError> {
     let channel = call.find_channel(uuid)?;
     let document = std::mem::take(&mut call.document);
-    let ChannelFields { kind, name, settings } = call.server.run_sized(call.body_length, move || ChannelFields::parse(&document)).await??;
+    let ChannelFields {
+        kind,
+        name,
+        settings,
+    } = call
+        .server
+        .run_sized(call.body_length, move || ChannelFields::parse(&document))
+        .await??;
     if kind.is_some_and(|kind| kind != channel.settings.kind()) {
         let kind = channel.settings.kind().name;
-        return Err(HttpError::BadRequest(format!("the channel is of kind {kind} and stays so; make another channel").into()));
+        return Err(HttpError::BadRequest(
+            format!("the channel is of kind {kind} and stays so; make another channel").into(),
+        ));
     }
     let settings = settings.map(SettingsUpdate::replace_all);
-    let channel =
-        run_channel_command(&call, Command::UpdateChannel { channel: channel.id, name, settings, maker: SettingsAuthor::Api }).await?;
+    let channel = run_channel_command(
+        &call,
+        Command::UpdateChannel {
+            channel: channel.id,
+            name,
+            settings,
+            maker: SettingsAuthor::Api,
+        },
+    )
+    .await?;
     channel_reply(&call, channel).await
 }
 
@@ -73,7 +114,9 @@ pub(super) async fn delete(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpR
     let channel = call.find_channel(uuid)?;
     // The reply shows the channel as it was before it was deleted.
     let reply = channel_reply(call, Arc::clone(&channel)).await?;
-    call.handle().call(Command::DeleteChannel(channel.id)).await??;
+    call.handle()
+        .call(Command::DeleteChannel(channel.id))
+        .await??;
     Ok(reply)
 }
 
@@ -93,19 +136,32 @@ pub(super) async fn test(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpRep
     };
     let up = call.document.choice("event", event)?.unwrap_or(false);
     if !channel.settings.handles_event(AlertEvent::Test) {
-        return Err(HttpError::BadRequest("nothing is sent to a group itself; test the channels in it".into()));
+        return Err(HttpError::BadRequest(
+            "nothing is sent to a group itself; test the channels in it".into(),
+        ));
     }
     let tried = call.handle().request_channel_test(channel.id, up)?;
-    let tried = timeout(TEST_TIMEOUT, tried).await.map_err(|_| HttpError::Unavailable)?;
+    let tried = timeout(TEST_TIMEOUT, tried)
+        .await
+        .map_err(|_| HttpError::Unavailable)?;
     // No notifier runs, or the channel is gone.
-    let ChannelTestResult { duration: took, status, error: failed, missed } = tried.map_err(|_| HttpError::Unavailable)?;
+    let ChannelTestResult {
+        duration: took,
+        status,
+        error: failed,
+        missed,
+    } = tried.map_err(|_| HttpError::Unavailable)?;
     let mut out = String::new();
     let mut object = JsonObject::begin(&mut out);
-    object.boolean("delivered", failed.is_none()).number("millis", took.as_millis());
-    object.member("status", |out| write_status(status, out)).member("error", |out| match failed.as_ref().or(missed.as_ref()) {
-        Some(error) => write_string(out, error),
-        None => out.push_str("null"),
-    });
+    object
+        .boolean("delivered", failed.is_none())
+        .number("millis", took.as_millis());
+    object
+        .member("status", |out| write_status(status, out))
+        .member("error", |out| match failed.as_ref().or(missed.as_ref()) {
+            Some(error) => write_string(out, error),
+            None => out.push_str("null"),
+        });
     object.end();
     Ok(reply::json(out))
 }
@@ -119,7 +175,10 @@ pub(super) fn write_status(status: u16, out: &mut String) {
 }
 
 /// Runs a command whose outcome is a channel.
-async fn run_channel_command(call: &ExtensionCall<'_>, command: Command) -> Result<Arc<Channel>, HttpError> {
+async fn run_channel_command(
+    call: &ExtensionCall<'_>,
+    command: Command,
+) -> Result<Arc<Channel>, HttpError> {
     match call.handle().call(command).await?? {
         CommandOutcome::Channel(channel) => Ok(Arc::from(channel)),
         // No command of this file has another outcome.
@@ -138,24 +197,42 @@ impl ChannelFields {
     /// Parses all fields. If several are invalid, the error names the first in this order.
     fn parse(document: &RequestDocument) -> Result<Self, HttpError> {
         let kind = document.choice("kind", ChannelKind::from_name)?;
-        let name = document.string("name")?.map(|name| ChannelName::parse(&name)).transpose();
+        let name = document
+            .string("name")?
+            .map(|name| ChannelName::parse(&name))
+            .transpose();
         let name = name.map_err(|reason| HttpError::BadRequest(reason.into()))?;
-        Ok(Self { kind, name, settings: document.string_map("settings")? })
+        Ok(Self {
+            kind,
+            name,
+            settings: document.string_map("settings")?,
+        })
     }
 }
 
 /// Parses the fields of a request to create a channel.
-fn parse_new_channel(document: &RequestDocument) -> Result<(ChannelName, ChannelSettings), HttpError> {
-    let ChannelFields { kind, name, settings } = ChannelFields::parse(document)?;
+fn parse_new_channel(
+    document: &RequestDocument,
+) -> Result<(ChannelName, ChannelSettings), HttpError> {
+    let ChannelFields {
+        kind,
+        name,
+        settings,
+    } = ChannelFields::parse(document)?;
     let kind = kind.ok_or(FieldError::Field("kind", FieldProblem::Missing))?;
     let settings = ChannelSettings::parse(kind, settings.unwrap_or_default())?;
     settings.check_author(SettingsAuthor::Api)?;
     // An empty name is allowed.
-    let name = name.map_or_else(|| ChannelName::parse(""), Ok).map_err(|reason| HttpError::BadRequest(reason.into()))?;
+    let name = name
+        .map_or_else(|| ChannelName::parse(""), Ok)
+        .map_err(|reason| HttpError::BadRequest(reason.into()))?;
     Ok((name, settings))
 }
 
-async fn channel_reply(call: &ExtensionCall<'_>, channel: Arc<Channel>) -> Result<HttpReply, HttpError> {
+async fn channel_reply(
+    call: &ExtensionCall<'_>,
+    channel: Arc<Channel>,
+) -> Result<HttpReply, HttpError> {
     let handle = call.handle().clone();
     let body = call.server.response_writer.write_whole(false, move || {
         let last = last_delivered(&handle, std::slice::from_ref(&channel))?;
@@ -167,10 +244,19 @@ async fn channel_reply(call: &ExtensionCall<'_>, channel: Arc<Channel>) -> Resul
 }
 
 /// Writes a channel. All keys that may request it may write, so errors are shown in full.
-fn write_channel(out: &mut String, channel: &Channel, handle: &Handle, last_delivered: &BTreeMap<ChannelId, Timestamp>) {
+fn write_channel(
+    out: &mut String,
+    channel: &Channel,
+    handle: &Handle,
+    last_delivered: &BTreeMap<ChannelId, Timestamp>,
+) {
     let (status, waiting, shown) = handle.with_state(|state| {
         let status = ChannelStatus::compute(state, channel, handle.transports());
-        (status, state.outbox.rows_of_channel(channel.id).count(), state.display_settings(channel).into_owned())
+        (
+            status,
+            state.outbox.rows_of_channel(channel.id).count(),
+            state.display_settings(channel).into_owned(),
+        )
     });
     let mut object = JsonObject::begin(out);
     object
@@ -185,16 +271,38 @@ fn write_channel(out: &mut String, channel: &Channel, handle: &Handle, last_deli
         }
         settings.end();
     });
-    object.member("warnings", |out| write_array(out, &channel.settings.warnings(), |warning, out| write_string(out, warning)));
-    object.member("unsubscribed", |out| write_array(out, &channel.health.unsubscribed, |recipient, out| write_string(out, recipient)));
-    object.member("refused", |out| write_array(out, &channel.health.refused, write_refused));
-    object.text("status", status.name()).member("last_error", |out| match status.reason(true).1 {
-        Some(error) => write_string(out, error),
-        None => out.push_str("null"),
+    object.member("warnings", |out| {
+        write_array(out, &channel.settings.warnings(), |warning, out| {
+            write_string(out, warning)
+        })
     });
-    object.unescaped_or_null("failing_since", channel.health.failing.as_ref().map(|(since, _)| *since), Timestamp::write_rfc3339_secs);
-    object.unescaped_or_null("last_delivered", last_delivered.get(&channel.id).copied(), Timestamp::write_rfc3339_secs);
-    object.number("waiting", waiting).boolean("operator", channel.set_by_operator);
+    object.member("unsubscribed", |out| {
+        write_array(out, &channel.health.unsubscribed, |recipient, out| {
+            write_string(out, recipient)
+        })
+    });
+    object.member("refused", |out| {
+        write_array(out, &channel.health.refused, write_refused)
+    });
+    object
+        .text("status", status.name())
+        .member("last_error", |out| match status.reason(true).1 {
+            Some(error) => write_string(out, error),
+            None => out.push_str("null"),
+        });
+    object.unescaped_or_null(
+        "failing_since",
+        channel.health.failing.as_ref().map(|(since, _)| *since),
+        Timestamp::write_rfc3339_secs,
+    );
+    object.unescaped_or_null(
+        "last_delivered",
+        last_delivered.get(&channel.id).copied(),
+        Timestamp::write_rfc3339_secs,
+    );
+    object
+        .number("waiting", waiting)
+        .boolean("operator", channel.set_by_operator);
     object.end();
 }
 

@@ -32,23 +32,38 @@ pub(super) enum DeliveryScope {
     Check(CheckId),
 }
 
-pub(super) async fn list(call: &ExtensionCall<'_>, of: DeliveryScope) -> Result<HttpReply, HttpError> {
-    let DeliveryQuery { limit, before, outcome } = DeliveryQuery::from_query(&call.parts.uri)?;
-    let (handle, project) = (call.handle().clone(), call.caller.project);
+pub(super) async fn list(
+    call: &ExtensionCall<'_>,
+    of: DeliveryScope,
+) -> Result<HttpReply, HttpError> {
+    let DeliveryQuery {
+        limit,
+        before,
+        outcome,
+    } = DeliveryQuery::from_query(&call.parts.uri)?;
+    let handle = call.handle().clone();
+    let project = call.caller.project;
     let body = call.server.response_writer.write_whole(false, move || {
-        let is_wanted = |delivery: &DeliveryRecord| outcome.is_none_or(|outcome| delivery.result == outcome);
+        let is_wanted =
+            |delivery: &DeliveryRecord| outcome.is_none_or(|outcome| delivery.result == outcome);
         let deliveries = match of {
-            DeliveryScope::Project => {
-                handle.deliveries(before, limit, |delivery| is_wanted(delivery) && is_of_project(&handle, project, delivery))
-            }
-            DeliveryScope::Channel(id) => handle.deliveries(before, limit, |delivery| is_wanted(delivery) && delivery.channel == id),
-            DeliveryScope::Check(id) => handle.deliveries(before, limit, |delivery| is_wanted(delivery) && delivery.check == id),
+            DeliveryScope::Project => handle.deliveries(before, limit, |delivery| {
+                is_wanted(delivery) && is_of_project(&handle, project, delivery)
+            }),
+            DeliveryScope::Channel(id) => handle.deliveries(before, limit, |delivery| {
+                is_wanted(delivery) && delivery.channel == id
+            }),
+            DeliveryScope::Check(id) => handle.deliveries(before, limit, |delivery| {
+                is_wanted(delivery) && delivery.check == id
+            }),
         }?;
         let mut out = String::new();
         let mut object = JsonObject::begin(&mut out);
         object.member("deliveries", |out| {
             handle.with_state(|state| {
-                write_array(out, &deliveries, |delivery, out| write_delivery(out, delivery, state));
+                write_array(out, &deliveries, |delivery, out| {
+                    write_delivery(out, delivery, state)
+                });
             });
         });
         object.end();
@@ -60,7 +75,9 @@ pub(super) async fn list(call: &ExtensionCall<'_>, of: DeliveryScope) -> Result<
 /// True if it was for a channel, or about a check, that still exists in this project.
 fn is_of_project(handle: &Handle, project: ProjectId, delivery: &DeliveryRecord) -> bool {
     handle.with_state(|state| {
-        let channel = state.channel(delivery.channel).map(|channel| channel.project);
+        let channel = state
+            .channel(delivery.channel)
+            .map(|channel| channel.project);
         channel.or_else(|| state.check(delivery.check).map(|check| check.project)) == Some(project)
     })
 }
@@ -82,14 +99,36 @@ fn write_delivery(out: &mut String, delivery: &DeliveryRecord, state: &State) {
     } = delivery;
     let mut object = JsonObject::begin(out);
     object.number("number", number.0);
-    object.unescaped_or_null("channel", state.channel(*channel).map(|channel| channel.uuid), write_uuid);
-    object.unescaped_or_null("check", state.check(*check).map(|check| check.uuid), write_uuid);
-    object.text("event", event.name()).text("outcome", outcome.name());
+    object.unescaped_or_null(
+        "channel",
+        state.channel(*channel).map(|channel| channel.uuid),
+        write_uuid,
+    );
+    object.unescaped_or_null(
+        "check",
+        state.check(*check).map(|check| check.uuid),
+        write_uuid,
+    );
     object
-        .unescaped("queued", |out| Timestamp::write_rfc3339_micros(*queued, out))
-        .unescaped("finished", |out| Timestamp::write_rfc3339_micros(*finished, out));
-    object.number("attempts", *attempts).member("status", |out| write_status(*status, out));
-    object.member("error", |out| if reason.is_empty() { out.push_str("null") } else { write_string(out, reason) });
+        .text("event", event.name())
+        .text("outcome", outcome.name());
+    object
+        .unescaped("queued", |out| {
+            Timestamp::write_rfc3339_micros(*queued, out)
+        })
+        .unescaped("finished", |out| {
+            Timestamp::write_rfc3339_micros(*finished, out)
+        });
+    object
+        .number("attempts", *attempts)
+        .member("status", |out| write_status(*status, out));
+    object.member("error", |out| {
+        if reason.is_empty() {
+            out.push_str("null")
+        } else {
+            write_string(out, reason)
+        }
+    });
     object.member("told_with", |out| match told_with {
         Some(number) => write_display(number.0, out),
         None => out.push_str("null"),
@@ -107,16 +146,25 @@ struct DeliveryQuery {
 impl DeliveryQuery {
     /// Parses the query. One invalid value is an error, whatever the others are.
     fn from_query(uri: &Uri) -> Result<Self, HttpError> {
-        let mut page = Self { limit: DEFAULT_LIMIT, before: DeliveryNumber(u64::MAX), outcome: None };
+        let mut page = Self {
+            limit: DEFAULT_LIMIT,
+            before: DeliveryNumber(u64::MAX),
+            outcome: None,
+        };
         for (name, value) in request::query(uri) {
             let value = value.as_deref();
             match name.as_deref() {
                 Some("limit") => page.limit = parse_number("limit", value, LIMIT_RANGE)? as usize,
-                Some("before") => page.before = DeliveryNumber(parse_number("before", value, NUMBER_RANGE)?.unsigned_abs()),
+                Some("before") => {
+                    page.before =
+                        DeliveryNumber(parse_number("before", value, NUMBER_RANGE)?.unsigned_abs())
+                }
                 Some("outcome") => {
                     let outcome = value.and_then(DeliveryResult::from_name);
                     let words = || DeliveryResult::ALL.map(DeliveryResult::name).join(", ");
-                    page.outcome = Some(outcome.ok_or_else(|| HttpError::BadRequest(format!("outcome is none of {}", words()).into()))?);
+                    page.outcome = Some(outcome.ok_or_else(|| {
+                        HttpError::BadRequest(format!("outcome is none of {}", words()).into())
+                    })?);
                 }
                 _ => {}
             }

@@ -6,13 +6,20 @@ use crate::http::api::json::{JsonObject, write_array, write_string};
 use crate::wire::reply::{self, HttpError, HttpReply};
 
 pub(super) async fn list(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpError> {
-    Ok(reply::json(call.server.response_writer.write_whole(false, || Ok(kinds_json())).await?))
+    Ok(reply::json(
+        call.server
+            .response_writer
+            .write_whole(false, || Ok(kinds_json()))
+            .await?,
+    ))
 }
 
 fn kinds_json() -> String {
     let mut out = String::new();
     let mut object = JsonObject::begin(&mut out);
-    object.member("kinds", |out| write_array(out, ChannelKind::ALL, write_kind));
+    object.member("kinds", |out| {
+        write_array(out, ChannelKind::ALL, write_kind)
+    });
     object.end();
     out
 }
@@ -25,9 +32,19 @@ fn write_kind(kind: &ChannelKind, out: &mut String) {
         ChannelClass::Group => "group",
     };
     let mut object = JsonObject::begin(out);
-    object.text("name", kind.name).text("title", kind.title).text("class", class).text("guide", kind.guide);
+    object
+        .text("name", kind.name)
+        .text("title", kind.title)
+        .text("class", class)
+        .text("guide", kind.guide);
     object.boolean("operators_only", kind.operator_only);
-    object.member("fields", |out| write_array(out, kind.fields.iter().chain(kind.common_fields()), write_field));
+    object.member("fields", |out| {
+        write_array(
+            out,
+            kind.fields.iter().chain(kind.common_fields()),
+            write_field,
+        )
+    });
     object.end();
 }
 
@@ -36,16 +53,23 @@ fn write_field(field: &SettingField, out: &mut String) {
         Requirement::Required | Requirement::RequiredToDeliver => ("required", None),
         Requirement::Optional => ("optional", None),
         Requirement::Default(value) => ("default", Some(value)),
-        Requirement::Derived { description: words, .. } => ("derived", Some(words)),
+        Requirement::Derived {
+            description: words, ..
+        } => ("derived", Some(words)),
     };
     let mut object = JsonObject::begin(out);
     object.text("key", field.key);
     write_form(&mut object, &field.field_type);
-    object.text("need", need).member("default", |out| match default {
-        Some(text) => write_string(out, text),
-        None => out.push_str("null"),
-    });
-    object.text("help", field.help).boolean("secret", field.is_secret()).boolean("operators_only", field.is_operator_only());
+    object
+        .text("need", need)
+        .member("default", |out| match default {
+            Some(text) => write_string(out, text),
+            None => out.push_str("null"),
+        });
+    object
+        .text("help", field.help)
+        .boolean("secret", field.is_secret())
+        .boolean("operators_only", field.is_operator_only());
     object.end();
 }
 
@@ -76,7 +100,9 @@ fn write_form(object: &mut JsonObject<'_>, form: &FieldType) {
     };
     object.text("form", word);
     if let FieldType::Choice(words) = form {
-        object.member("choices", |out| write_array(out, *words, |word, out| write_string(out, word)));
+        object.member("choices", |out| {
+            write_array(out, *words, |word, out| write_string(out, word))
+        });
     }
     for (name, number) in [("least", least), ("most", most)] {
         if let Some(number) = number {

@@ -14,25 +14,38 @@ use crate::http::api::json::{JsonObject, write_array, write_display, write_strin
 use crate::wire::reply::{self, HttpError, HttpReply};
 
 pub(super) fn list(call: &ExtensionCall<'_>) -> HttpReply {
-    let windows = call
-        .handle()
-        .with_state(|state| state.project(call.caller.project).map(|found| found.windows.values().cloned().collect::<Vec<_>>()));
+    let windows = call.handle().with_state(|state| {
+        state
+            .project(call.caller.project)
+            .map(|found| found.windows.values().cloned().collect::<Vec<_>>())
+    });
     let mut out = String::new();
     let mut object = JsonObject::begin(&mut out);
-    object.member("windows", |out| write_array(out, windows.iter().flatten(), |window, out| write_window(out, window, call.now)));
+    object.member("windows", |out| {
+        write_array(out, windows.iter().flatten(), |window, out| {
+            write_window(out, window, call.now)
+        })
+    });
     object.end();
     reply::json(out)
 }
 
 pub(super) fn get(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
-    Ok(reply::json(window_json(&*find_window(call, uuid)?, call.now)))
+    Ok(reply::json(window_json(
+        &*find_window(call, uuid)?,
+        call.now,
+    )))
 }
 
 /// Creates a window. With `minutes` alone it begins now.
 pub(super) async fn create(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpError> {
     let document = &call.document;
-    let name = document.parsed_string("name", Name::parse)?.unwrap_or_default();
-    let tags = document.parsed_string("tags", Tags::parse)?.unwrap_or_default();
+    let name = document
+        .parsed_string("name", Name::parse)?
+        .unwrap_or_default();
+    let tags = document
+        .parsed_string("tags", Tags::parse)?
+        .unwrap_or_default();
     let times = WindowTimesInput {
         from: document.string("from")?,
         to: document.string("to")?,
@@ -40,9 +53,22 @@ pub(super) async fn create(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpEr
         minutes: document.unsigned("minutes")?,
         tz: document.string("tz")?,
     };
-    let times = times.parse(call.now).map_err(|error| HttpError::BadRequest(error.to_string().into()))?;
-    let (uuid, project) = (call.handle().random().uuid(), call.caller.project);
-    match call.handle().call(Command::CreateWindow(Box::new(NewWindow { uuid, project, name, tags, times }))).await?? {
+    let times = times
+        .parse(call.now)
+        .map_err(|error| HttpError::BadRequest(error.to_string().into()))?;
+    let uuid = call.handle().random().uuid();
+    let project = call.caller.project;
+    match call
+        .handle()
+        .call(Command::CreateWindow(Box::new(NewWindow {
+            uuid,
+            project,
+            name,
+            tags,
+            times,
+        })))
+        .await??
+    {
         CommandOutcome::Window(window) => Ok(reply::created_json(window_json(&window, call.now))),
         // The command has no other outcome.
         _ => Err(HttpError::Unavailable),
@@ -52,14 +78,22 @@ pub(super) async fn create(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpEr
 /// Deletes a window. The reply shows it as it was.
 pub(super) async fn delete(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let window = find_window(call, uuid)?;
-    call.handle().call(Command::DeleteWindow(window.project, window.id)).await??;
+    call.handle()
+        .call(Command::DeleteWindow(window.project, window.id))
+        .await??;
     Ok(reply::json(window_json(&window, call.now)))
 }
 
 fn find_window(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<Arc<MaintenanceWindow>, HttpError> {
     call.handle().with_state(|state| {
-        let mut windows = state.project(call.caller.project).into_iter().flat_map(|project_state| project_state.windows.values());
-        windows.find(|window| window.uuid == uuid).map(Arc::clone).ok_or(HttpError::NotFound)
+        let mut windows = state
+            .project(call.caller.project)
+            .into_iter()
+            .flat_map(|project_state| project_state.windows.values());
+        windows
+            .find(|window| window.uuid == uuid)
+            .map(Arc::clone)
+            .ok_or(HttpError::NotFound)
     })
 }
 
@@ -72,16 +106,43 @@ fn window_json(window: &MaintenanceWindow, now: Timestamp) -> String {
 fn write_window(out: &mut String, window: &MaintenanceWindow, now: Timestamp) {
     let (once, recurring) = match &window.times {
         WindowTimes::Once { from, to } => (Some((*from, *to)), None),
-        WindowTimes::Recurring { schedule, tz, minutes } => (None, Some((schedule, tz, *minutes))),
+        WindowTimes::Recurring {
+            schedule,
+            tz,
+            minutes,
+        } => (None, Some((schedule, tz, *minutes))),
     };
     let mut object = JsonObject::begin(out);
-    object.unescaped("id", |out| write_uuid(window.uuid, out)).text("name", window.name.as_str()).text("tags", window.tags.as_str());
-    object.unescaped_or_null("from", once.map(|(from, _)| from), Timestamp::write_rfc3339_secs);
+    object
+        .unescaped("id", |out| write_uuid(window.uuid, out))
+        .text("name", window.name.as_str())
+        .text("tags", window.tags.as_str());
+    object.unescaped_or_null(
+        "from",
+        once.map(|(from, _)| from),
+        Timestamp::write_rfc3339_secs,
+    );
     object.unescaped_or_null("to", once.map(|(_, to)| to), Timestamp::write_rfc3339_secs);
-    object.member("schedule", |out| write_or_null(out, recurring, |(schedule, ..), out| write_string(out, schedule.text())));
-    object.member("minutes", |out| write_or_null(out, recurring, |(.., minutes), out| write_display(minutes, out)));
-    object.member("tz", |out| write_or_null(out, recurring, |(_, tz, _), out| write_string(out, tz.name())));
-    object.unescaped_or_null("until", window.open_until(now), Timestamp::write_rfc3339_secs);
+    object.member("schedule", |out| {
+        write_or_null(out, recurring, |(schedule, ..), out| {
+            write_string(out, schedule.text())
+        })
+    });
+    object.member("minutes", |out| {
+        write_or_null(out, recurring, |(.., minutes), out| {
+            write_display(minutes, out)
+        })
+    });
+    object.member("tz", |out| {
+        write_or_null(out, recurring, |(_, tz, _), out| {
+            write_string(out, tz.name())
+        })
+    });
+    object.unescaped_or_null(
+        "until",
+        window.open_until(now),
+        Timestamp::write_rfc3339_secs,
+    );
     object.end();
 }
 

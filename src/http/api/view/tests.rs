@@ -15,15 +15,34 @@ use crate::domain::timezone::Timezone;
 
 const NOON: Timestamp = Timestamp::from_micros(1_795_176_000_900_000);
 fn view() -> ApiView {
-    ApiView { base_url: "http://h/sub".parse().unwrap(), version: ApiVersion::V3, read_only: false }
+    ApiView {
+        base_url: "http://h/sub".parse().unwrap(),
+        version: ApiVersion::V3,
+        read_only: false,
+    }
 }
 
 fn check(settings: CheckSettings, state: CheckState) -> Check {
-    let (uuid, badge) = (Uuid::from_u128(0xabcd << 112 | 1), Uuid::from_u128(2));
-    Check { id: CheckId(1), uuid, badge, project: ProjectId(1), settings: Arc::new(settings), state, alerted_names: None }
+    let uuid = Uuid::from_u128(0xabcd << 112 | 1);
+    let badge = Uuid::from_u128(2);
+    Check {
+        id: CheckId(1),
+        uuid,
+        badge,
+        project: ProjectId(1),
+        settings: Arc::new(settings),
+        state,
+        alerted_names: None,
+    }
 }
 
-fn shown(view: &ApiView, check: &Check, members: CheckMembers, channels: &ChannelMap, now: Timestamp) -> Value {
+fn shown(
+    view: &ApiView,
+    check: &Check,
+    members: CheckMembers,
+    channels: &ChannelMap,
+    now: Timestamp,
+) -> Value {
     let mut out = String::new();
     view.write_check(&mut out, check, members, channels, now);
     serde_json::from_str(&out).unwrap()
@@ -31,7 +50,11 @@ fn shown(view: &ApiView, check: &Check, members: CheckMembers, channels: &Channe
 
 fn channel(id: u64, uuid: u128) -> (ChannelId, Arc<Channel>) {
     let name = ChannelName::parse("On \"call\"").unwrap();
-    let settings = ChannelSettings::from_stored(ChannelKind::from_name("sms").unwrap(), [("to", "+37120000000")]).unwrap();
+    let settings = ChannelSettings::from_stored(
+        ChannelKind::from_name("sms").unwrap(),
+        [("to", "+37120000000")],
+    )
+    .unwrap();
     let id = ChannelId(id);
     (
         id,
@@ -56,7 +79,10 @@ fn full() -> CheckSettings {
         start_kw: Keywords::parse("s").unwrap(),
         success_kw: Keywords::parse("ok").unwrap(),
         failure_kw: Keywords::parse("f").unwrap(),
-        filters: KeywordFilters { subject: true, ..KeywordFilters::default() },
+        filters: KeywordFilters {
+            subject: true,
+            ..KeywordFilters::default()
+        },
         channels: [ChannelId(1), ChannelId(9), ChannelId(2)].into(),
         ..CheckSettings::default()
     }
@@ -64,7 +90,11 @@ fn full() -> CheckSettings {
 
 #[test]
 fn a_simple_check_has_every_member() {
-    let state = CheckState { n_pings: 7, last_duration: Some(2_999_999), ..CheckState::new(NOON) };
+    let state = CheckState {
+        n_pings: 7,
+        last_duration: Some(2_999_999),
+        ..CheckState::new(NOON)
+    };
     let channels = ChannelMap::from([channel(1, 0xb), channel(2, 0xa)]);
     let wanted = json!({
         "name": "Nightly \"backup\"\u{1}", "slug": "nightly", "tags": "prod db", "desc": "line\nline", "grace": 3600, "n_pings": 7,
@@ -80,56 +110,144 @@ fn a_simple_check_has_every_member() {
         "channels": "00000000-0000-0000-0000-00000000000a,00000000-0000-0000-0000-00000000000b",
         "timeout": 86400,
     });
-    assert_eq!(shown(&view(), &check(full(), state), CheckMembers::Changed, &channels, NOON), wanted);
+    assert_eq!(
+        shown(
+            &view(),
+            &check(full(), state),
+            CheckMembers::Changed,
+            &channels,
+            NOON
+        ),
+        wanted
+    );
 }
 
 #[test]
 fn lists_have_no_subjects_and_read_only_keys_see_no_uuid() {
     let check = check(full(), CheckState::new(NOON));
-    let names =
-        |view, members| shown(&view, &check, members, &ChannelMap::new(), NOON).as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let names = |view, members| {
+        shown(&view, &check, members, &ChannelMap::new(), NOON)
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     let all = names(view(), CheckMembers::Changed);
-    let less = |gone: &[&str]| all.iter().filter(|name| !gone.contains(&name.as_str())).cloned().collect::<Vec<_>>();
-    assert_eq!(names(view(), CheckMembers::Read), less(&["subject", "subject_fail"]));
-    let mut read_only = less(&["subject", "subject_fail", "uuid", "ping_url", "update_url", "pause_url", "resume_url", "channels"]);
+    let less = |gone: &[&str]| {
+        all.iter()
+            .filter(|name| !gone.contains(&name.as_str()))
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        names(view(), CheckMembers::Read),
+        less(&["subject", "subject_fail"])
+    );
+    let mut read_only = less(&[
+        "subject",
+        "subject_fail",
+        "uuid",
+        "ping_url",
+        "update_url",
+        "pause_url",
+        "resume_url",
+        "channels",
+    ]);
     read_only.push("unique_key".to_owned());
     read_only.sort();
-    let view = ApiView { read_only: true, ..view() };
+    let view = ApiView {
+        read_only: true,
+        ..view()
+    };
     assert_eq!(names(view.clone(), CheckMembers::Read), read_only);
     let value = shown(&view, &check, CheckMembers::Read, &ChannelMap::new(), NOON);
     // printf abcd000000000000 | sha1sum
-    assert_eq!(value["unique_key"], "bb18d1ecfb16e272a796718616e96a594db896ce");
+    assert_eq!(
+        value["unique_key"],
+        "bb18d1ecfb16e272a796718616e96a594db896ce"
+    );
     assert!(!value.to_string().contains("abcd0000-0000"));
 }
 
 #[test]
 fn subjects_are_the_keywords_while_subjects_are_searched() {
-    let settings = CheckSettings { filters: KeywordFilters::default(), ..full() };
-    let value = shown(&view(), &check(settings, CheckState::new(NOON)), CheckMembers::Changed, &ChannelMap::new(), NOON);
-    assert_eq!((&value["subject"], &value["subject_fail"], &value["success_kw"]), (&json!(""), &json!(""), &json!("ok")));
+    let settings = CheckSettings {
+        filters: KeywordFilters::default(),
+        ..full()
+    };
+    let value = shown(
+        &view(),
+        &check(settings, CheckState::new(NOON)),
+        CheckMembers::Changed,
+        &ChannelMap::new(),
+        NOON,
+    );
+    assert_eq!(
+        (
+            &value["subject"],
+            &value["subject_fail"],
+            &value["success_kw"]
+        ),
+        (&json!(""), &json!(""), &json!("ok"))
+    );
 }
 
 #[test]
 fn a_schedule_takes_the_place_of_the_period() {
     let schedule = Some(Arc::new(Schedule::parse("0 5 * * *").unwrap()));
-    let settings = CheckSettings { schedule, tz: Timezone::parse("Europe/Riga").unwrap(), post_only: true, ..CheckSettings::default() };
-    let value = shown(&view(), &check(settings, CheckState::new(NOON)), CheckMembers::Read, &ChannelMap::new(), NOON);
-    assert_eq!((&value["schedule"], &value["tz"], &value["methods"]), (&json!("0 5 * * *"), &json!("Europe/Riga"), &json!("POST")));
+    let settings = CheckSettings {
+        schedule,
+        tz: Timezone::parse("Europe/Riga").unwrap(),
+        post_only: true,
+        ..CheckSettings::default()
+    };
+    let value = shown(
+        &view(),
+        &check(settings, CheckState::new(NOON)),
+        CheckMembers::Read,
+        &ChannelMap::new(),
+        NOON,
+    );
+    assert_eq!(
+        (&value["schedule"], &value["tz"], &value["methods"]),
+        (&json!("0 5 * * *"), &json!("Europe/Riga"), &json!("POST"))
+    );
     assert_eq!(value.get("timeout"), None);
 }
 
 #[test]
 fn version_1_says_when_a_check_is_running() {
-    let run = Some(OngoingRun { start: NOON, rid: None });
+    let run = Some(OngoingRun {
+        start: NOON,
+        rid: None,
+    });
     let overdue = NOON.plus_secs(3600);
     for status in [Status::New, Status::Up, Status::Down, Status::Paused] {
-        let check = check(CheckSettings::default(), CheckState { status, run, ..CheckState::new(NOON) });
+        let check = check(
+            CheckSettings::default(),
+            CheckState {
+                status,
+                run,
+                ..CheckState::new(NOON)
+            },
+        );
         let seen = |version, now| {
-            let value = shown(&ApiView { version, ..view() }, &check, CheckMembers::Read, &ChannelMap::new(), now);
+            let value = shown(
+                &ApiView { version, ..view() },
+                &check,
+                CheckMembers::Read,
+                &ChannelMap::new(),
+                now,
+            );
             assert_eq!(value["started"], true);
             value["status"].as_str().unwrap().to_owned()
         };
-        assert_eq!(seen(ApiVersion::V1, overdue.plus_micros(-1)), "started", "{status:?}");
+        assert_eq!(
+            seen(ApiVersion::V1, overdue.plus_micros(-1)),
+            "started",
+            "{status:?}"
+        );
         assert_ne!(seen(ApiVersion::V2, NOON), "started", "{status:?}");
         for version in [ApiVersion::V1, ApiVersion::V2, ApiVersion::V3] {
             assert_eq!(seen(version, overdue), "down", "{status:?}");
@@ -140,14 +258,23 @@ fn version_1_says_when_a_check_is_running() {
 #[test]
 fn addresses_lead_to_the_version_that_was_asked() {
     let value = shown(
-        &ApiView { version: ApiVersion::V1, ..view() },
+        &ApiView {
+            version: ApiVersion::V1,
+            ..view()
+        },
         &check(full(), CheckState::new(NOON)),
         CheckMembers::Read,
         &ChannelMap::new(),
         NOON,
     );
-    assert_eq!(value["pause_url"], "http://h/sub/api/v1/checks/abcd0000-0000-0000-0000-000000000001/pause");
-    assert_eq!(value["ping_url"], "http://h/sub/ping/abcd0000-0000-0000-0000-000000000001");
+    assert_eq!(
+        value["pause_url"],
+        "http://h/sub/api/v1/checks/abcd0000-0000-0000-0000-000000000001/pause"
+    );
+    assert_eq!(
+        value["ping_url"],
+        "http://h/sub/ping/abcd0000-0000-0000-0000-000000000001"
+    );
 }
 
 #[test]
@@ -170,7 +297,11 @@ fn pings_show_what_was_logged() {
         body_sharers: 0,
     };
     let done = NOON.plus_micros(1_005_000);
-    let pings = [ping(3, PingKind::Log, done, 0), ping(2, PingKind::Fail, done, 5), ping(1, PingKind::Start, NOON, 0)];
+    let pings = [
+        ping(3, PingKind::Log, done, 0),
+        ping(2, PingKind::Fail, done, 5),
+        ping(1, PingKind::Start, NOON, 0),
+    ];
     let mut out = String::new();
     view().write_pings(&mut out, Uuid::from_u128(1), &pings);
     let entry = |n: u64| json!({"n": n, "scheme": "https", "method": "POST", "remote_addr": "192.0.2.7", "ua": "curl \"8\"", "body_url": null, "rid": null});
@@ -194,6 +325,7 @@ fn pings_show_what_was_logged() {
 fn channels_keep_their_settings_to_themselves() {
     let mut out = String::new();
     write_channel(&mut out, &channel(1, 3).1);
-    let wanted = json!({"id": "00000000-0000-0000-0000-000000000003", "name": "On \"call\"", "kind": "sms"});
+    let wanted =
+        json!({"id": "00000000-0000-0000-0000-000000000003", "name": "On \"call\"", "kind": "sms"});
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), wanted);
 }

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 /// Returns the text of an XML document's elements by name, leaves only. Fails unless the document
 /// is well-formed (as far as a badge goes: no comments, no processing instructions, no sections).
 fn leaves(xml: &str) -> Result<Vec<(String, String)>, String> {
-    let (mut rest, mut open, mut leaves) = (xml, Vec::new(), Vec::new());
+    let mut rest = xml;
+    let mut open = Vec::new();
+    let mut leaves = Vec::new();
     while let Some((before, tag)) = rest.split_once('<') {
         let (tag, after) = tag.split_once('>').ok_or("a tag without an end")?;
         let text = content(before)?;
@@ -25,20 +27,35 @@ fn leaves(xml: &str) -> Result<Vec<(String, String)>, String> {
             return Err("a second root".into());
         }
         let empty = tag.ends_with('/');
-        let (name, attributes) = tag.trim_end_matches('/').split_once(' ').unwrap_or((tag, ""));
+        let (name, attributes) = tag
+            .trim_end_matches('/')
+            .split_once(' ')
+            .unwrap_or((tag, ""));
         attributes_of(attributes)?;
         if !empty {
             open.push((name.to_owned(), true));
         }
     }
-    if open.is_empty() && content(rest)?.trim().is_empty() { Ok(leaves) } else { Err("text outside of the root".into()) }
+    if open.is_empty() && content(rest)?.trim().is_empty() {
+        Ok(leaves)
+    } else {
+        Err("text outside of the root".into())
+    }
 }
 
 fn attributes_of(mut rest: &str) -> Result<(), String> {
     while !rest.is_empty() {
-        let (name, value) = rest.split_once("=\"").ok_or_else(|| format!("no value: {rest}"))?;
-        let (value, after) = value.split_once('"').ok_or_else(|| format!("no end: {rest}"))?;
-        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b':') {
+        let (name, value) = rest
+            .split_once("=\"")
+            .ok_or_else(|| format!("no value: {rest}"))?;
+        let (value, after) = value
+            .split_once('"')
+            .ok_or_else(|| format!("no end: {rest}"))?;
+        if name.is_empty()
+            || !name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b':')
+        {
             return Err(format!("no name: {name}"));
         }
         content(value)?;
@@ -49,7 +66,10 @@ fn attributes_of(mut rest: &str) -> Result<(), String> {
 
 /// Returns character data with its entities resolved.
 fn content(mut rest: &str) -> Result<String, String> {
-    if let Some(c) = rest.chars().find(|c| !matches!(c, '\t' | '\n' | ' '..='\u{fffd}' | '\u{10000}'..)) {
+    if let Some(c) = rest
+        .chars()
+        .find(|c| !matches!(c, '\t' | '\n' | ' '..='\u{fffd}' | '\u{10000}'..))
+    {
         return Err(format!("no XML character: {c:?}"));
     }
     let mut text = String::new();
@@ -71,17 +91,33 @@ fn content(mut rest: &str) -> Result<String, String> {
 /// Returns the texts of a badge: its title, then label and status, each preceded by its shadow.
 fn texts(label: &str) -> Vec<String> {
     let leaves = leaves(&draw(label, "down", "#e05d44")).unwrap();
-    leaves.into_iter().filter(|(name, _)| name == "title" || name == "text").map(|(_, text)| text).collect()
+    leaves
+        .into_iter()
+        .filter(|(name, _)| name == "title" || name == "text")
+        .map(|(_, text)| text)
+        .collect()
 }
 
 #[test]
 fn label_and_status_are_elements_of_their_own() {
-    assert_eq!(texts("a<b>&\"c\"'"), ["a<b>&\"c\"': down", "a<b>&\"c\"'", "a<b>&\"c\"'", "down", "down"]);
+    assert_eq!(
+        texts("a<b>&\"c\"'"),
+        [
+            "a<b>&\"c\"': down",
+            "a<b>&\"c\"'",
+            "a<b>&\"c\"'",
+            "down",
+            "down"
+        ]
+    );
 }
 
 #[test]
 fn what_xml_does_not_admit_is_replaced() {
-    assert_eq!(texts("a\0b\u{1b}c\td\r\ne\u{85}f\u{ffff}g")[1], "a\u{fffd}b\u{fffd}c d  e f\u{fffd}g");
+    assert_eq!(
+        texts("a\0b\u{1b}c\td\r\ne\u{85}f\u{ffff}g")[1],
+        "a\u{fffd}b\u{fffd}c d  e f\u{fffd}g"
+    );
 }
 
 #[test]
@@ -89,7 +125,13 @@ fn long_labels_are_cut() {
     let name = "ž".repeat(MAX_LABEL_CHARS);
     assert_eq!(texts(&name)[1], name, "no name is cut");
     let tag = "日".repeat(MAX_LABEL_CHARS + 1);
-    assert_eq!(texts(&tag)[..2], [format!("{tag}: down"), format!("{}…", "日".repeat(MAX_LABEL_CHARS - 1))]);
+    assert_eq!(
+        texts(&tag)[..2],
+        [
+            format!("{tag}: down"),
+            format!("{}…", "日".repeat(MAX_LABEL_CHARS - 1))
+        ]
+    );
 }
 
 #[test]

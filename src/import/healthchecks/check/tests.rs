@@ -29,18 +29,31 @@ fn settings_go_through_the_parsers_of_the_api() {
     for (more, problem) in [
         (
             &[("tz", "US/Pacific-New")][..],
-            "tz \"US/Pacific-New\" is not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or UTC; say --tz US/Pacific-New=NEW, or --skip the check",
+            r#"tz "US/Pacific-New" is not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or UTC; say --tz US/Pacific-New=NEW, or --skip the check"#,
         ),
         (&[("kind", "weekly")], "kind \"weekly\" is unknown"),
         (&[("methods", "PUT")], "methods is neither empty nor POST"),
-        (&[("status", "grace")], "status is none of new, up, down, paused"),
+        (
+            &[("status", "grace")],
+            "status is none of new, up, down, paused",
+        ),
         (&[("n_pings", "-1")], "n_pings is negative or too large"),
-        (&[("n_pings", "4294967296")], "n_pings is negative or too large"),
+        (
+            &[("n_pings", "4294967296")],
+            "n_pings is negative or too large",
+        ),
         (&[("code", "x")], "code is not a UUID"),
     ] {
         let complaint = convert_check(&given(more), &options(), NOW).err().unwrap();
-        let way_out = if problem.contains("--skip") { "" } else { "; change the check there, or leave it behind with --skip" };
-        assert_eq!(complaint.to_string(), format!("api_check 7 (\"Backup\"): {problem}{way_out}"));
+        let way_out = if problem.contains("--skip") {
+            ""
+        } else {
+            "; change the check there, or leave it behind with --skip"
+        };
+        assert_eq!(
+            complaint.to_string(),
+            format!(r#"api_check 7 ("Backup"): {problem}{way_out}"#)
+        );
     }
     let long = "x".repeat(201);
     for (column, value, note) in [
@@ -55,22 +68,52 @@ fn settings_go_through_the_parsers_of_the_api() {
         ("status", "up", "up without a ping"),
     ] {
         let read = made(&[(column, value)]);
-        assert!(read.notes.len() == 1 && read.notes[0].starts_with(note), "{column} {value}: {:?}", read.notes);
+        assert!(
+            read.notes.len() == 1 && read.notes[0].starts_with(note),
+            "{column} {value}: {:?}",
+            read.notes
+        );
         let settings = &read.check.settings;
-        let texts = [settings.name.as_str(), settings.slug.as_str(), settings.start_kw.as_str(), settings.success_kw.as_str()];
-        assert!(texts.contains(&value) || !note.ends_with("words"), "{column} {value}");
+        let texts = [
+            settings.name.as_str(),
+            settings.slug.as_str(),
+            settings.start_kw.as_str(),
+            settings.success_kw.as_str(),
+        ];
+        assert!(
+            texts.contains(&value) || !note.ends_with("words"),
+            "{column} {value}"
+        );
         assert!(settings.timeout.get() >= 60 && read.check.state.status != Status::Up);
     }
-    for (kind, schedule, part) in
-        [("cron", "x", "schedule: "), ("oncalendar", "* * * * *", "schedule: it is of the other kind here; leave the check behind")]
-    {
-        let complaint = convert_check(&given(&[("kind", kind), ("schedule", schedule)]), &options(), NOW).err().unwrap().to_string();
-        assert!(complaint.contains(part) && complaint.contains("--skip"), "{complaint}");
+    for (kind, schedule, part) in [
+        ("cron", "x", "schedule: "),
+        (
+            "oncalendar",
+            "* * * * *",
+            "schedule: it is of the other kind here; leave the check behind",
+        ),
+    ] {
+        let complaint = convert_check(
+            &given(&[("kind", kind), ("schedule", schedule)]),
+            &options(),
+            NOW,
+        )
+        .err()
+        .unwrap()
+        .to_string();
+        assert!(
+            complaint.contains(part) && complaint.contains("--skip"),
+            "{complaint}"
+        );
     }
     let zone = Timezone::parse("America/Los_Angeles").unwrap();
     let read = convert_check(
         &given(&[("tz", "US/Pacific-New")]),
-        &ImportOptions { timezone_map: vec![("US/Pacific-New".into(), zone)], ..options() },
+        &ImportOptions {
+            timezone_map: vec![("US/Pacific-New".into(), zone)],
+            ..options()
+        },
         NOW,
     )
     .unwrap();
@@ -79,16 +122,47 @@ fn settings_go_through_the_parsers_of_the_api() {
 
 #[test]
 fn columns_that_older_releases_lack_have_what_they_stood_for() {
-    let settings = made(&[("success_kw", ""), ("failure_kw", "")]).check.settings;
+    let settings = made(&[("success_kw", ""), ("failure_kw", "")])
+        .check
+        .settings;
     assert!(!settings.filters.subject && !settings.post_only);
     let old = made(&[("subject", "ok"), ("subject_fail", "error")]).check;
-    assert_eq!((old.settings.success_kw.as_str(), old.settings.failure_kw.as_str(), old.settings.filters.subject), ("ok", "error", true));
+    assert_eq!(
+        (
+            old.settings.success_kw.as_str(),
+            old.settings.failure_kw.as_str(),
+            old.settings.filters.subject
+        ),
+        ("ok", "error", true)
+    );
     assert!(old.badge.is_none() && old.state.run.is_none());
-    let row = texts(SourceTable::Check, &GIVEN.into_iter().filter(|(name, _)| *name != "slug").collect::<Vec<_>>());
-    assert_eq!(convert_check(&row, &options(), NOW).unwrap().check.settings.slug.as_str(), "backup");
-    assert_eq!(made(&[("slug", "")]).check.settings.slug.as_str(), "", "an empty slug was somebody's wish");
+    let row = texts(
+        SourceTable::Check,
+        &GIVEN
+            .into_iter()
+            .filter(|(name, _)| *name != "slug")
+            .collect::<Vec<_>>(),
+    );
+    assert_eq!(
+        convert_check(&row, &options(), NOW)
+            .unwrap()
+            .check
+            .settings
+            .slug
+            .as_str(),
+        "backup"
+    );
+    assert_eq!(
+        made(&[("slug", "")]).check.settings.slug.as_str(),
+        "",
+        "an empty slug was somebody's wish"
+    );
     let long = "x ".repeat(500);
-    assert_eq!(made(&[("tags", &long)]).check.settings.tags.as_str(), long, "what is stored may be over a limit");
+    assert_eq!(
+        made(&[("tags", &long)]).check.settings.tags.as_str(),
+        long,
+        "what is stored may be over a limit"
+    );
 }
 
 #[test]
@@ -100,18 +174,44 @@ fn times_stay_and_those_in_the_future_become_now() {
         ("last_duration", "00:00:01.5"),
     ]);
     let state = read.check.state;
-    assert_eq!((state.last_ping, state.last_duration, read.has_adjusted_times), (Some(NOW.plus_secs(-3_600)), Some(1_500_000), false));
-    assert_eq!((state.grace_start, state.run.map(|run| run.start)), (Some(NOW), Some(NOW.plus_secs(-1_800))));
+    assert_eq!(
+        (
+            state.last_ping,
+            state.last_duration,
+            read.has_adjusted_times
+        ),
+        (Some(NOW.plus_secs(-3_600)), Some(1_500_000), false)
+    );
+    assert_eq!(
+        (state.grace_start, state.run.map(|run| run.start)),
+        (Some(NOW), Some(NOW.plus_secs(-1_800)))
+    );
     assert_eq!((state.n_pings, state.failures), (5, 0));
     let read = made(&[("status", "down"), ("last_ping", "2030-01-01 00:00:00")]);
-    assert_eq!((read.check.state.last_ping, read.has_adjusted_times, read.check.state.failures), (Some(NOW), true, 1));
+    assert_eq!(
+        (
+            read.check.state.last_ping,
+            read.has_adjusted_times,
+            read.check.state.failures
+        ),
+        (Some(NOW), true, 1)
+    );
 }
 
 #[test]
 fn a_check_is_meant_by_its_name_its_slug_or_its_uuid() {
-    for (word, meant) in [("Backup", true), ("backup", true), (GIVEN[1].1, true), ("back", false), ("", false)] {
+    for (word, meant) in [
+        ("Backup", true),
+        ("backup", true),
+        (GIVEN[1].1, true),
+        ("back", false),
+        ("", false),
+    ] {
         assert_eq!(matches_identifier(&given(&[]), word), Ok(meant), "{word}");
     }
     assert_eq!(display_name(&given(&[("name", "")])), Ok("backup".into()));
-    assert_eq!(display_name(&given(&[("name", ""), ("slug", "")])), Ok(GIVEN[1].1.into()));
+    assert_eq!(
+        display_name(&given(&[("name", ""), ("slug", "")])),
+        Ok(GIVEN[1].1.into())
+    );
 }

@@ -9,20 +9,48 @@ const UUID: &str = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
 fn given(more: &[(&str, &str)]) -> SourceRow {
     texts(
         SourceTable::Project,
-        &[more, &[("id", "1"), ("code", UUID), ("name", "Home"), ("owner_id", "5"), ("badge_key", "bk-1")]].concat(),
+        &[
+            more,
+            &[
+                ("id", "1"),
+                ("code", UUID),
+                ("name", "Home"),
+                ("owner_id", "5"),
+                ("badge_key", "bk-1"),
+            ],
+        ]
+        .concat(),
     )
 }
 
 fn owners(limit: &str) -> ProjectOwners {
-    let user = texts(SourceTable::User, &[("id", "5"), ("email", "ann@example.org")]);
-    let profile = texts(SourceTable::Profile, &[("id", "1"), ("user_id", "5"), ("ping_log_limit", limit)]);
+    let user = texts(
+        SourceTable::User,
+        &[("id", "5"), ("email", "ann@example.org")],
+    );
+    let profile = texts(
+        SourceTable::Profile,
+        &[("id", "1"), ("user_id", "5"), ("ping_log_limit", limit)],
+    );
     ProjectOwners::from_rows(&[user], &[profile]).unwrap()
 }
 
-fn made(row: &SourceRow, options: &ImportOptions, owners: &ProjectOwners, taken: &[&str]) -> Result<Option<ImportedProject>, RowError> {
+fn made(
+    row: &SourceRow,
+    options: &ImportOptions,
+    owners: &ProjectOwners,
+    taken: &[&str],
+) -> Result<Option<ImportedProject>, RowError> {
     let taken = taken.iter().map(|name| (*name).to_owned()).collect();
-    ProjectConverter { options, owners, secret: None, secret_verdict: SecretVerdict::default(), used_names: taken, matched: HashSet::new() }
-        .convert_project(row, &mut ImportTally::default())
+    ProjectConverter {
+        options,
+        owners,
+        secret: None,
+        secret_verdict: SecretVerdict::default(),
+        used_names: taken,
+        matched: HashSet::new(),
+    }
+    .convert_project(row, &mut ImportTally::default())
 }
 
 #[test]
@@ -37,32 +65,74 @@ fn a_project_gets_a_name_that_is_free() {
         (&long, &[], &long[..200]),
         (&long, &[&long[..200]], &numbered),
     ] {
-        let project = made(&given(&[("name", name)]), &options(), &owners("7"), taken).unwrap().unwrap();
-        assert_eq!((project.name.as_str(), project.ping_log_limit, &*project.badge_key), (wanted, 7, "bk-1"));
+        let project = made(&given(&[("name", name)]), &options(), &owners("7"), taken)
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (
+                project.name.as_str(),
+                project.ping_log_limit,
+                &*project.badge_key
+            ),
+            (wanted, 7, "bk-1")
+        );
     }
 }
 
 #[test]
 fn what_is_wrong_with_a_project_is_said() {
     let nobody = ProjectOwners::from_rows(&[], &[]).unwrap();
-    let wrong = |more: &[(&str, &str)], owners: &ProjectOwners| made(&given(more), &options(), owners, &[]).unwrap_err().to_string();
+    let wrong = |more: &[(&str, &str)], owners: &ProjectOwners| {
+        made(&given(more), &options(), owners, &[])
+            .unwrap_err()
+            .to_string()
+    };
     assert_eq!(
         wrong(&[("name", "")], &nobody),
-        format!("accounts_project 1: it has no name, and its owner is not there; say --project {UUID}=NAME")
+        format!(
+            "accounts_project 1: it has no name, and its owner is not there; say --project \
+             {UUID}=NAME"
+        )
     );
     assert!(wrong(&[("name", "a\nb")], &nobody).contains("no control characters; say --project"));
     // Other invalid values are left out.
-    let odd = made(&given(&[("badge_key", "a/b"), ("api_key", "abc.xyz")]), &options(), &owners("-1"), &[]).unwrap().unwrap();
-    assert_eq!((&*odd.badge_key, odd.keys.len(), odd.ping_log_limit), (UUID, 0, DEFAULT_PING_LOG_LIMIT));
+    let odd = made(
+        &given(&[("badge_key", "a/b"), ("api_key", "abc.xyz")]),
+        &options(),
+        &owners("-1"),
+        &[],
+    )
+    .unwrap()
+    .unwrap();
+    assert_eq!(
+        (&*odd.badge_key, odd.keys.len(), odd.ping_log_limit),
+        (UUID, 0, DEFAULT_PING_LOG_LIMIT)
+    );
     let named = ImportOptions {
-        projects: vec![ProjectSelection { source_name: UUID.into(), new_name: ProjectName::parse("New").ok() }],
+        projects: vec![ProjectSelection {
+            source_name: UUID.into(),
+            new_name: ProjectName::parse("New").ok(),
+        }],
         ..options()
     };
-    assert_eq!(made(&given(&[("name", "")]), &named, &nobody, &[]).unwrap().unwrap().name.as_str(), "New");
+    assert_eq!(
+        made(&given(&[("name", "")]), &named, &nobody, &[])
+            .unwrap()
+            .unwrap()
+            .name
+            .as_str(),
+        "New"
+    );
     assert_eq!(
         made(
             &given(&[]),
-            &ImportOptions { projects: vec![ProjectSelection { source_name: "Other".into(), new_name: None }], ..options() },
+            &ImportOptions {
+                projects: vec![ProjectSelection {
+                    source_name: "Other".into(),
+                    new_name: None
+                }],
+                ..options()
+            },
             &nobody,
             &[]
         ),
@@ -74,10 +144,20 @@ fn what_is_wrong_with_a_project_is_said() {
 fn users_have_what_they_had() {
     let mut tally = ImportTally::default();
     let [one, two] = [1, 2].map(Uuid::from_u128);
-    let grants = HashMap::from([(5, vec![(two, Membership::ReadOnly), (one, Membership::Member), (two, Membership::Member)])]);
+    let grants = HashMap::from([(
+        5,
+        vec![
+            (two, Membership::ReadOnly),
+            (one, Membership::Member),
+            (two, Membership::Member),
+        ],
+    )]);
     let mut read = |more: &[(&str, &str)]| {
         convert_user(
-            &texts(SourceTable::User, &[more, &[("id", "5"), ("email", "Ann@example.org")]].concat()),
+            &texts(
+                SourceTable::User,
+                &[more, &[("id", "5"), ("email", "Ann@example.org")]].concat(),
+            ),
             &grants,
             &mut BTreeSet::new(),
             Timestamp::default(),
@@ -85,25 +165,68 @@ fn users_have_what_they_had() {
         )
         .unwrap()
     };
-    let hash = |params: &str| format!("$argon2id$v=19${params}$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
-    let ann = read(&[("password", &format!("argon2{}", hash("m=8,t=1,p=1"))), ("is_active", "t")]).unwrap();
+    let hash = |params: &str| {
+        format!(
+            "$argon2id$v=19${params}$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        )
+    };
+    let ann = read(&[
+        ("password", &format!("argon2{}", hash("m=8,t=1,p=1"))),
+        ("is_active", "t"),
+    ])
+    .unwrap();
     assert_eq!(ann.password, Some(PasswordHash::new(&hash("m=8,t=1,p=1"))));
     // Django's own parameters need more memory than a password hash may use here.
     for params in ["m=102400,t=2,p=8", "m=8,t=1,p=2", "m=8,t=11,p=1"] {
-        assert_eq!(read(&[("password", &format!("argon2{}", hash(params)))]).unwrap().password, None, "{params}");
+        assert_eq!(
+            read(&[("password", &format!("argon2{}", hash(params)))])
+                .unwrap()
+                .password,
+            None,
+            "{params}"
+        );
     }
-    assert_eq!((ann.projects, ann.owner, ann.disabled), (vec![(one, Membership::Member), (two, Membership::Member)], false, false));
-    let owner = read(&[("password", "pbkdf2_sha256$1$a$b"), ("is_superuser", "t"), ("is_active", "f")]).unwrap();
-    assert_eq!((owner.password, owner.projects.len(), owner.owner, owner.disabled), (None, 0, true, true));
+    assert_eq!(
+        (ann.projects, ann.owner, ann.disabled),
+        (
+            vec![(one, Membership::Member), (two, Membership::Member)],
+            false,
+            false
+        )
+    );
+    let owner = read(&[
+        ("password", "pbkdf2_sha256$1$a$b"),
+        ("is_superuser", "t"),
+        ("is_active", "f"),
+    ])
+    .unwrap();
+    assert_eq!(
+        (
+            owner.password,
+            owner.projects.len(),
+            owner.owner,
+            owner.disabled
+        ),
+        (None, 0, true, true)
+    );
     assert_eq!(read(&[("email", ""), ("username", "")]), None);
     assert_eq!(read(&[("email", &"x".repeat(500))]), None);
     assert_eq!(tally.json()["users"]["dropped"], 2);
     let mut taken = BTreeSet::from(["ann@example.org".into()]);
-    let twin = texts(SourceTable::User, &[("id", "6"), ("email", "ANN@example.org")]);
+    let twin = texts(
+        SourceTable::User,
+        &[("id", "6"), ("email", "ANN@example.org")],
+    );
     let mut tally = ImportTally::default();
-    assert_eq!(convert_user(&twin, &grants, &mut taken, Timestamp::default(), &mut tally), Ok(None));
+    assert_eq!(
+        convert_user(&twin, &grants, &mut taken, Timestamp::default(), &mut tally),
+        Ok(None)
+    );
     let note = tally.json()["users"]["notes"][0]["text"].clone();
-    assert_eq!(note, "\"ANN@example.org\" stays behind: another user has this address but for upper and lower case");
+    assert_eq!(
+        note,
+        r#""ANN@example.org" stays behind: another user has this address but for upper and lower case"#
+    );
     for (more, wanted) in [
         (&[("role", "r")][..], Membership::ReadOnly),
         (&[("role", "w")], Membership::Member),
@@ -112,6 +235,12 @@ fn users_have_what_they_had() {
         (&[("rw", "t")], Membership::Member),
         (&[], Membership::Member),
     ] {
-        assert_eq!(read_membership(&texts(SourceTable::Member, &[more, &[("id", "1")]].concat())), Ok(wanted));
+        assert_eq!(
+            read_membership(&texts(
+                SourceTable::Member,
+                &[more, &[("id", "1")]].concat()
+            )),
+            Ok(wanted)
+        );
     }
 }

@@ -71,12 +71,22 @@ fn digests_count_as_messages_about_their_checks() {
     let mut world = SchedulerTester::new(PEOPLE);
     let mut messages = 0;
     for round in 0..120 {
-        (1..=6).for_each(|check| _ = world.queue(check, if round % 2 == 0 { AlertEvent::Down } else { AlertEvent::Up }));
+        (1..=6).for_each(|check| {
+            _ = world.queue(
+                check,
+                if round % 2 == 0 {
+                    AlertEvent::Down
+                } else {
+                    AlertEvent::Up
+                },
+            )
+        });
         for _ in 0..30 {
             world.pass(1_000);
             let (jobs, _) = world.step();
             messages += jobs.len();
-            jobs.iter().for_each(|job| world.done(job, MessageOutcome::Delivered));
+            jobs.iter()
+                .for_each(|job| world.done(job, MessageOutcome::Delivered));
         }
     }
     assert!((6..=12).contains(&messages), "{messages} in an hour");
@@ -84,14 +94,29 @@ fn digests_count_as_messages_about_their_checks() {
 
 #[test]
 fn a_channel_that_may_send_no_more_today_says_so_once() {
-    let mut world = SchedulerTester::new(DeliveryPolicy { daily_limit: Some(0), ..PEOPLE });
+    let mut world = SchedulerTester::new(DeliveryPolicy {
+        daily_limit: Some(0),
+        ..PEOPLE
+    });
     world.queue(1, AlertEvent::Down);
     let mut said = 0;
     for _ in 0..3 {
-        let ScheduledWork { messages: jobs, reports, .. } = world.plan.schedule(&world.state, |_| world.rules.clone(), world.now);
+        let ScheduledWork {
+            messages: jobs,
+            reports,
+            ..
+        } = world
+            .plan
+            .schedule(&world.state, |_| world.rules.clone(), world.now);
         assert!(jobs.is_empty());
         for report in reports {
-            assert_eq!(report.result, SendResult::Retry { reason: DAILY_LIMIT_TEXT.into(), may_have_arrived: false });
+            assert_eq!(
+                report.result,
+                SendResult::Retry {
+                    reason: DAILY_LIMIT_TEXT.into(),
+                    may_have_arrived: false
+                }
+            );
             said += 1;
             let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
             channel.health.failing = Some((world.now.wall, DAILY_LIMIT_TEXT.into()));
@@ -105,7 +130,10 @@ fn a_channel_that_may_send_no_more_today_says_so_once() {
 #[test]
 fn the_end_of_quiet_hours_brings_one_message_for_each_check_or_one_for_many() {
     for (checks, messages) in [(5, 5), (6, 1)] {
-        let mut world = SchedulerTester::new(DeliveryPolicy { quiet_until: Some(Timestamp::from_secs(1_800_000_300)), ..PEOPLE });
+        let mut world = SchedulerTester::new(DeliveryPolicy {
+            quiet_until: Some(Timestamp::from_secs(1_800_000_300)),
+            ..PEOPLE
+        });
         for event in [AlertEvent::Down, AlertEvent::Up, AlertEvent::Down] {
             (1..=checks).for_each(|check| _ = world.queue(check, event));
         }
@@ -114,12 +142,25 @@ fn the_end_of_quiet_hours_brings_one_message_for_each_check_or_one_for_many() {
         world.pass(300_000);
         let mut sent = Vec::new();
         while let [job] = &world.step().0[..] {
-            sent.extend(job.items.iter().map(|item| (job.id, item.row.check.0, item.row.event)));
+            sent.extend(
+                job.items
+                    .iter()
+                    .map(|item| (job.id, item.row.check.0, item.row.event)),
+            );
             world.done(job, MessageOutcome::Delivered);
         }
-        assert_eq!(sent.iter().map(|(job, ..)| job).collect::<BTreeSet<_>>().len(), messages);
+        assert_eq!(
+            sent.iter()
+                .map(|(job, ..)| job)
+                .collect::<BTreeSet<_>>()
+                .len(),
+            messages
+        );
         // Each check once, with its current status.
         assert!(sent.iter().all(|(.., event)| *event == AlertEvent::Down));
-        assert_eq!(sent.iter().map(|(_, check, _)| *check).collect::<Vec<_>>(), (1..=checks).collect::<Vec<_>>());
+        assert_eq!(
+            sent.iter().map(|(_, check, _)| *check).collect::<Vec<_>>(),
+            (1..=checks).collect::<Vec<_>>()
+        );
     }
 }

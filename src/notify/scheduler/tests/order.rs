@@ -22,7 +22,8 @@ proptest! {
         moves in proptest::collection::vec((0_u8..4, 1_u64..9, any::<proptest::sample::Index>(), outcome(), any::<bool>()), 1..150),
     ) {
         let mut world = SchedulerTester::new(rules.clone());
-        let (mut under_way, mut next_event) = (Vec::<Message>::new(), HashMap::new());
+        let mut under_way = Vec::<Message>::new();
+        let mut next_event = HashMap::new();
         let mut told = HashMap::<CheckId, u64>::new();
         let mut queued = 0;
         for (what, check, index, outcome, is_answered) in moves {

@@ -7,10 +7,19 @@ fn taken(world: &mut SchedulerTester, refused: u64) -> Vec<String> {
     let (jobs, _) = world.step();
     let is_refused = |job: &Message| job.items.iter().any(|item| item.row.check.0 == refused);
     for job in &jobs {
-        let outcome = if is_refused(job) { LATER } else { MessageOutcome::Delivered };
+        let outcome = if is_refused(job) {
+            LATER
+        } else {
+            MessageOutcome::Delivered
+        };
         world.answered(job, outcome, if is_refused(job) { 500 } else { 200 });
     }
-    SchedulerTester::tells(&jobs.into_iter().filter(|job| !is_refused(job)).collect::<Vec<_>>())
+    SchedulerTester::tells(
+        &jobs
+            .into_iter()
+            .filter(|job| !is_refused(job))
+            .collect::<Vec<_>>(),
+    )
 }
 
 #[test]
@@ -46,7 +55,10 @@ fn a_message_that_fails_alone_holds_up_no_other() {
 
 #[test]
 fn a_receiver_that_answers_everything_with_500_is_asked_once_more_than_one_that_is_silent() {
-    let mut world = SchedulerTester::new(DeliveryPolicy { digest_above: None, ..PEOPLE });
+    let mut world = SchedulerTester::new(DeliveryPolicy {
+        digest_above: None,
+        ..PEOPLE
+    });
     (1..=20).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     let mut asked = Vec::new();
     for _ in 0..3 {
@@ -58,7 +70,11 @@ fn a_receiver_that_answers_everything_with_500_is_asked_once_more_than_one_that_
         }
         world.pass(40_000);
     }
-    assert_eq!(asked, ["1down", "2down", "3down", "4down"], "each message has its turn");
+    assert_eq!(
+        asked,
+        ["1down", "2down", "3down", "4down"],
+        "each message has its turn"
+    );
 }
 
 #[test]
@@ -79,7 +95,14 @@ fn what_is_newer_about_the_check_is_another_message_to_people_and_waits_its_turn
         let mut world = SchedulerTester::new(rules);
         world.queue(1, AlertEvent::Down);
         let (jobs, _) = world.step();
-        world.answered(&jobs[0], MessageOutcome::Retry { retry_after: None, may_have_arrived: true }, 500);
+        world.answered(
+            &jobs[0],
+            MessageOutcome::Retry {
+                retry_after: None,
+                may_have_arrived: true,
+            },
+            500,
+        );
         world.queue(1, AlertEvent::Up);
         assert_eq!(SchedulerTester::tells(&world.step().0), told);
     }
@@ -91,7 +114,11 @@ fn an_answer_under_old_settings_says_nothing_about_new_ones() {
     (1..=2).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     let (jobs, _) = world.step();
     let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
-    channel.settings = ChannelSettings::parse(ChannelKind::from_name("email").unwrap(), [("to", "b@example.org")]).unwrap();
+    channel.settings = ChannelSettings::parse(
+        ChannelKind::from_name("email").unwrap(),
+        [("to", "b@example.org")],
+    )
+    .unwrap();
     world.state.apply(&Change::Channel(Arc::new(channel)));
     assert!(world.step().0.is_empty(), "they are under way");
     world.done(&jobs[0], LATER);
@@ -100,32 +127,73 @@ fn an_answer_under_old_settings_says_nothing_about_new_ones() {
 
 #[test]
 fn notices_count_as_messages_and_keep_quiet_hours() {
-    let mut world = SchedulerTester::new(DeliveryPolicy { daily_limit: Some(2), ..PEOPLE });
+    let mut world = SchedulerTester::new(DeliveryPolicy {
+        daily_limit: Some(2),
+        ..PEOPLE
+    });
     let channel = Arc::clone(world.state.channel(CHANNEL).unwrap());
     world.rules.quiet_until = Some(world.now.wall.plus_secs(60));
-    assert!(!world.plan.admit_self_alert(&channel, &world.rules, world.now));
+    assert!(
+        !world
+            .plan
+            .admit_self_alert(&channel, &world.rules, world.now)
+    );
     world.rules.quiet_until = None;
-    assert!(world.plan.admit_self_alert(&channel, &world.rules, world.now));
+    assert!(
+        world
+            .plan
+            .admit_self_alert(&channel, &world.rules, world.now)
+    );
     world.queue(1, AlertEvent::Down);
     let (jobs, _) = world.step();
-    assert!(!world.plan.admit_self_alert(&channel, &world.rules, world.now), "one at a time");
+    assert!(
+        !world
+            .plan
+            .admit_self_alert(&channel, &world.rules, world.now),
+        "one at a time"
+    );
     world.done(&jobs[0], MessageOutcome::Delivered);
-    assert!(!world.plan.admit_self_alert(&channel, &world.rules, world.now), "two have been sent today");
+    assert!(
+        !world
+            .plan
+            .admit_self_alert(&channel, &world.rules, world.now),
+        "two have been sent today"
+    );
 }
 
 #[test]
 fn tests_count_among_the_messages_of_a_day_and_wait_for_nothing_else() {
-    let mut world = SchedulerTester::new(DeliveryPolicy { daily_limit: Some(2), ..PEOPLE });
+    let mut world = SchedulerTester::new(DeliveryPolicy {
+        daily_limit: Some(2),
+        ..PEOPLE
+    });
     let channel = Arc::clone(world.state.channel(CHANNEL).unwrap());
     world.rules.quiet_until = Some(world.now.wall.plus_secs(60));
-    assert!(world.plan.admit_channel_test(&channel, &world.rules, world.now));
-    assert!(world.plan.admit_channel_test(&channel, &world.rules, world.now));
-    assert!(!world.plan.admit_channel_test(&channel, &world.rules, world.now), "two have been sent today");
+    assert!(
+        world
+            .plan
+            .admit_channel_test(&channel, &world.rules, world.now)
+    );
+    assert!(
+        world
+            .plan
+            .admit_channel_test(&channel, &world.rules, world.now)
+    );
+    assert!(
+        !world
+            .plan
+            .admit_channel_test(&channel, &world.rules, world.now),
+        "two have been sent today"
+    );
     world.rules.quiet_until = None;
     world.queue(1, AlertEvent::Down);
     assert!(world.step().0.is_empty());
     world.now.uptime += std::time::Duration::from_secs(86_400);
-    assert!(world.plan.admit_channel_test(&channel, &world.rules, world.now));
+    assert!(
+        world
+            .plan
+            .admit_channel_test(&channel, &world.rules, world.now)
+    );
     assert_eq!(SchedulerTester::tells(&world.step().0), ["1down"]);
 }
 
@@ -151,11 +219,24 @@ fn a_message_that_waits_by_itself_shows_that_its_channel_has_died() {
         world.pass(4_000_000);
         let (jobs, _) = world.step();
         assert_eq!(SchedulerTester::tells(&jobs), ["1down"]);
-        let reports =
-            world.plan.record_result(jobs[0].id, MessageResult::new(LATER, "no answer", status), &world.rules, world.now, &world.random);
+        let reports = world.plan.record_result(
+            jobs[0].id,
+            MessageResult::new(LATER, "no answer", status),
+            &world.rules,
+            world.now,
+            &world.random,
+        );
         world.apply(&reports);
         world.plan.settle(jobs[0].id);
-        let [DeliveryReport { result: SendResult::Retry { reason, .. }, .. }] = reports.as_slice() else { panic!("{reports:?}") };
+        let [
+            DeliveryReport {
+                result: SendResult::Retry { reason, .. },
+                ..
+            },
+        ] = reports.as_slice()
+        else {
+            panic!("{reports:?}")
+        };
         reason.to_string()
     };
     // Others have been accepted since its last failure: the message may be the cause.

@@ -5,9 +5,21 @@ use proptest::prelude::*;
 use super::*;
 
 const MINUTE: u64 = 60_000;
-const NO_ANSWER: (MessageOutcome, u16) = (MessageOutcome::Retry { retry_after: None, may_have_arrived: true }, 0);
+const NO_ANSWER: (MessageOutcome, u16) = (
+    MessageOutcome::Retry {
+        retry_after: None,
+        may_have_arrived: true,
+    },
+    0,
+);
 const REFUSED: (MessageOutcome, u16) = (MessageOutcome::Refused, 400);
-const BROKEN: (MessageOutcome, u16) = (MessageOutcome::Retry { retry_after: None, may_have_arrived: true }, 500);
+const BROKEN: (MessageOutcome, u16) = (
+    MessageOutcome::Retry {
+        retry_after: None,
+        may_have_arrived: true,
+    },
+    500,
+);
 
 /// Receiver that refuses messages about some checks.
 struct PoisonedMessages<'a> {
@@ -22,13 +34,23 @@ struct PoisonedMessages<'a> {
 
 impl<'a> PoisonedMessages<'a> {
     fn new(checks: &'a [u64], answers: &'a [(MessageOutcome, u16)]) -> Self {
-        Self { checks, answers, tries: 0, taken: BTreeMap::new(), tried_at: Vec::new() }
+        Self {
+            checks,
+            answers,
+            tries: 0,
+            taken: BTreeMap::new(),
+            tried_at: Vec::new(),
+        }
     }
 
     /// Lets time pass while checks go down at the given milliseconds.
     fn run(&mut self, world: &mut SchedulerTester, millis: u64, downs: &[(u64, u64)]) {
         let end = world.elapsed() + millis;
-        let mut downs: Vec<_> = downs.iter().copied().filter(|(at, _)| *at >= world.elapsed()).collect();
+        let mut downs: Vec<_> = downs
+            .iter()
+            .copied()
+            .filter(|(at, _)| *at >= world.elapsed())
+            .collect();
         downs.sort_unstable();
         loop {
             while downs.first().is_some_and(|(at, _)| *at <= world.elapsed()) {
@@ -42,7 +64,10 @@ impl<'a> PoisonedMessages<'a> {
                 continue;
             }
             let next = downs.first().map_or(end, |(at, _)| *at).min(end);
-            let wait = again.unwrap_or(u64::MAX).max(1).min(next.saturating_sub(world.elapsed()));
+            let wait = again
+                .unwrap_or(u64::MAX)
+                .max(1)
+                .min(next.saturating_sub(world.elapsed()));
             if wait == 0 {
                 return;
             }
@@ -52,13 +77,18 @@ impl<'a> PoisonedMessages<'a> {
 
     fn answer(&mut self, world: &mut SchedulerTester, job: &Message) {
         let now = world.elapsed();
-        if job.items.iter().any(|item| self.checks.contains(&item.row.check.0)) {
+        if job
+            .items
+            .iter()
+            .any(|item| self.checks.contains(&item.row.check.0))
+        {
             let (outcome, status) = self.answers[self.tries.min(self.answers.len() - 1)];
             self.tries += 1;
             self.tried_at.push(now);
             world.answered(job, outcome, status);
         } else {
-            self.taken.extend(job.items.iter().map(|item| (item.row.check.0, now)));
+            self.taken
+                .extend(job.items.iter().map(|item| (item.row.check.0, now)));
             world.answered(job, MessageOutcome::Delivered, 200);
         }
     }
@@ -72,7 +102,9 @@ impl SchedulerTester {
 
     fn is_over(&self, number: u64) -> Option<&String> {
         let begins = format!("{number} ");
-        self.told.iter().find(|told| told.starts_with(&begins) && !told.ends_with("Retry"))
+        self.told
+            .iter()
+            .find(|told| told.starts_with(&begins) && !told.ends_with("Retry"))
     }
 }
 
@@ -82,7 +114,11 @@ fn a_refused_message_holds_up_no_other_and_is_tried_five_times() {
         let mut world = SchedulerTester::new(rules);
         let mut poison = PoisonedMessages::new(&[1], &[REFUSED]);
         poison.run(&mut world, 20 * MINUTE, &[(0, 1), (2_000, 2), (200_000, 3)]);
-        assert!(poison.taken[&2] <= 32_000 && poison.taken[&3] <= 230_000, "{:?}", poison.taken);
+        assert!(
+            poison.taken[&2] <= 32_000 && poison.taken[&3] <= 230_000,
+            "{:?}",
+            poison.taken
+        );
         assert_eq!(poison.tries, 5, "{:?}", poison.tried_at);
         assert_eq!(world.is_over(1).map(String::as_str), Some("1 Failed"));
         assert!(world.state.outbox.is_empty());
@@ -95,17 +131,35 @@ fn a_message_that_resets_the_connection_and_then_gets_500_holds_up_no_other() {
         let mut world = SchedulerTester::new(rules);
         let mut poison = PoisonedMessages::new(&[1], &[NO_ANSWER, BROKEN]);
         poison.run(&mut world, 20 * MINUTE, &[(0, 1), (2_000, 2), (100_000, 3)]);
-        assert!(poison.taken[&2] <= 32_000 && poison.taken[&3] <= 130_000, "{:?}", poison.taken);
-        assert!(world.is_over(1).is_none() && poison.tries >= 5, "it is tried for a day");
+        assert!(
+            poison.taken[&2] <= 32_000 && poison.taken[&3] <= 130_000,
+            "{:?}",
+            poison.taken
+        );
+        assert!(
+            world.is_over(1).is_none() && poison.tries >= 5,
+            "it is tried for a day"
+        );
     }
 }
 
 #[test]
 fn several_messages_that_fail_hold_up_no_other_for_long() {
-    for rules in [DeliveryPolicy { digest_above: None, ..PEOPLE }, machine(), incident()] {
+    for rules in [
+        DeliveryPolicy {
+            digest_above: None,
+            ..PEOPLE
+        },
+        machine(),
+        incident(),
+    ] {
         let mut world = SchedulerTester::new(rules);
         let mut poison = PoisonedMessages::new(&[1, 2, 3], &[BROKEN]);
-        poison.run(&mut world, 10 * MINUTE, &[(0, 1), (100, 2), (200, 3), (40_000, 4)]);
+        poison.run(
+            &mut world,
+            10 * MINUTE,
+            &[(0, 1), (100, 2), (200, 3), (40_000, 4)],
+        );
         assert!(poison.taken[&4] <= 150_000, "{:?}", poison.taken);
     }
 }
@@ -118,9 +172,23 @@ fn of_a_digest_that_is_refused_all_is_told_but_what_is_the_reason() {
         let poisoned = [poisoned];
         let mut poison = PoisonedMessages::new(&poisoned, &[REFUSED]);
         poison.run(&mut world, 20 * MINUTE, &downs);
-        assert_eq!(poison.taken.len() as u64, count - 1, "{count}: {:?}", poison.taken);
-        assert!(poison.taken.values().all(|at| *at <= 30_000), "{count}: {:?}", poison.taken);
-        assert_eq!(world.is_over(poisoned[0]).map(|told| told.ends_with("Failed")), Some(true));
+        assert_eq!(
+            poison.taken.len() as u64,
+            count - 1,
+            "{count}: {:?}",
+            poison.taken
+        );
+        assert!(
+            poison.taken.values().all(|at| *at <= 30_000),
+            "{count}: {:?}",
+            poison.taken
+        );
+        assert_eq!(
+            world
+                .is_over(poisoned[0])
+                .map(|told| told.ends_with("Failed")),
+            Some(true)
+        );
     }
 }
 
@@ -133,7 +201,11 @@ fn a_receiver_that_refuses_everything_gets_it_when_it_takes_messages_again() {
         let mut poison = PoisonedMessages::new(&all, &[REFUSED]);
         poison.run(&mut world, 6 * 60 * MINUTE, &downs);
         assert!(poison.tries <= 20, "no storm: {:?}", poison.tried_at);
-        assert!(world.told.iter().all(|told| told.ends_with("Retry")), "{:?}", world.told);
+        assert!(
+            world.told.iter().all(|told| told.ends_with("Retry")),
+            "{:?}",
+            world.told
+        );
         let mut mended = PoisonedMessages::new(&[], &[REFUSED]);
         mended.run(&mut world, 90 * MINUTE, &[]);
         assert_eq!(mended.taken.len() as u64, count);
@@ -149,7 +221,10 @@ fn what_fails_while_others_are_taken_says_nothing_about_the_channel() {
     let (jobs, _) = world.step();
     let end = |outcome| MessageResult::new(outcome, "the answer was 400", 400);
     let reason = |world: &mut SchedulerTester, job: &Message, outcome| {
-        let reports = world.plan.record_result(job.id, end(outcome), &world.rules, world.now, &world.random);
+        let reports =
+            world
+                .plan
+                .record_result(job.id, end(outcome), &world.rules, world.now, &world.random);
         world.apply(&reports);
         world.plan.settle(job.id);
         match reports.into_iter().next_back().unwrap().result {
@@ -158,19 +233,29 @@ fn what_fails_while_others_are_taken_says_nothing_about_the_channel() {
         }
     };
     // No message has been accepted yet, so the channel may be the cause.
-    assert_eq!(reason(&mut world, &jobs[0], MessageOutcome::Refused), "the answer was 400");
+    assert_eq!(
+        reason(&mut world, &jobs[0], MessageOutcome::Refused),
+        "the answer was 400"
+    );
     world.answered(&jobs[1], MessageOutcome::Delivered, 200);
     world.pass(7_000);
     let (jobs, _) = world.step();
     assert_eq!(
-        (SchedulerTester::tells(&jobs), reason(&mut world, &jobs[0], MessageOutcome::Refused)),
+        (
+            SchedulerTester::tells(&jobs),
+            reason(&mut world, &jobs[0], MessageOutcome::Refused)
+        ),
         (vec!["1down".to_owned()], String::new())
     );
 }
 
 #[test]
 fn a_program_that_refuses_is_asked_five_times_and_others_as_long_as_if_they_failed() {
-    for (rules, asked) in [(machine(), 5..=5), (incident(), 25..=60), (PEOPLE, 150..=250)] {
+    for (rules, asked) in [
+        (machine(), 5..=5),
+        (incident(), 25..=60),
+        (PEOPLE, 150..=250),
+    ] {
         let mut world = SchedulerTester::new(rules);
         world.queue(1, AlertEvent::Down);
         let mut times = 0;
@@ -217,14 +302,24 @@ fn a_check_that_flaps_does_not_wear_out_a_receiver_that_is_broken() {
         let mut poison = PoisonedMessages::new(&[1], &[BROKEN]);
         let began = world.now;
         for minute in 0..1440 {
-            let event = if minute % 2 == 0 { AlertEvent::Down } else { AlertEvent::Up };
+            let event = if minute % 2 == 0 {
+                AlertEvent::Down
+            } else {
+                AlertEvent::Up
+            };
             let number = world.queue(1, event);
             // As in the engine, at most eight wait.
             if number.0 > 8 {
-                world.state.apply(&Change::Unqueued(DeliveryNumber(number.0 - 8)));
+                world
+                    .state
+                    .apply(&Change::Unqueued(DeliveryNumber(number.0 - 8)));
             }
             poison.run(&mut world, MINUTE, &[]);
         }
-        assert!(world.now.uptime - began.uptime == Duration::from_secs(86_400) && poison.tries <= 45, "{}", poison.tries);
+        assert!(
+            world.now.uptime - began.uptime == Duration::from_secs(86_400) && poison.tries <= 45,
+            "{}",
+            poison.tries
+        );
     }
 }

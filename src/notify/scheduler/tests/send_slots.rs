@@ -18,10 +18,17 @@ impl StateView for LookupCounter<'_> {
 fn add(world: &mut SchedulerTester, project: u64, channels: std::ops::Range<u64>) {
     for id in channels {
         let channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
-        let channel = Channel { id: ChannelId(id), project: ProjectId(project), ..channel };
+        let channel = Channel {
+            id: ChannelId(id),
+            project: ProjectId(project),
+            ..channel
+        };
         world.state.apply(&Change::Channel(Arc::new(channel)));
         let row = world.queue(id, AlertEvent::Down);
-        let row = OutboxRow { channel: ChannelId(id), ..OutboxRow::clone(world.state.outbox.get(row).unwrap()) };
+        let row = OutboxRow {
+            channel: ChannelId(id),
+            ..OutboxRow::clone(world.state.outbox.get(row).unwrap())
+        };
         world.state.apply(&Change::Unqueued(row.number));
         world.state.apply(&Change::Queued(Arc::new(row)));
     }
@@ -29,19 +36,30 @@ fn add(world: &mut SchedulerTester, project: u64, channels: std::ops::Range<u64>
 
 fn world() -> SchedulerTester {
     let mut world = SchedulerTester::new(machine());
-    let mut project = world.state.project(ProjectId(1)).unwrap().project.as_ref().clone();
+    let mut project = world
+        .state
+        .project(ProjectId(1))
+        .unwrap()
+        .project
+        .as_ref()
+        .clone();
     (project.id, project.uuid) = (ProjectId(2), world.random.uuid());
     world.state.apply(&Change::Project(Arc::new(project)));
     world
 }
 
 fn begun(world: &mut SchedulerTester, place: impl Fn(&Channel) -> String) -> Vec<Message> {
-    let rules = |channel: &Channel| DeliveryPolicy { destination: place(channel), ..machine() };
+    let rules = |channel: &Channel| DeliveryPolicy {
+        destination: place(channel),
+        ..machine()
+    };
     world.plan.schedule(&world.state, rules, world.now).messages
 }
 
 fn of_project(jobs: &[Message], project: u64) -> usize {
-    jobs.iter().filter(|job| job.channel.project == ProjectId(project)).count()
+    jobs.iter()
+        .filter(|job| job.channel.project == ProjectId(project))
+        .count()
 }
 
 #[test]
@@ -55,7 +73,13 @@ fn a_project_holds_half_of_the_places_and_the_next_has_its_turn() {
     let first = |jobs: &[Message]| jobs.iter().map(|job| job.channel.id.0).min();
     assert_eq!(first(&jobs), Some(100));
     for job in &jobs {
-        let reports = world.plan.record_result(job.id, MessageResult::failed("no"), &world.rules, world.now, &world.random);
+        let reports = world.plan.record_result(
+            job.id,
+            MessageResult::failed("no"),
+            &world.rules,
+            world.now,
+            &world.random,
+        );
         assert!(!reports.is_empty());
         world.plan.settle(job.id);
     }
@@ -77,8 +101,17 @@ fn the_state_is_looked_at_for_one_message_at_a_time() {
     let mut world = world();
     add(&mut world, 1, 100..120);
     let view = LookupCounter(&world.state, Cell::new(0));
-    let jobs =
-        world.plan.schedule(&view, |channel| DeliveryPolicy { destination: channel.id.0.to_string(), ..machine() }, world.now).messages;
+    let jobs = world
+        .plan
+        .schedule(
+            &view,
+            |channel| DeliveryPolicy {
+                destination: channel.id.0.to_string(),
+                ..machine()
+            },
+            world.now,
+        )
+        .messages;
     // Once for the channels, then for each channel once for its message and once for the next one.
     assert_eq!((jobs.len(), view.1.get()), (20, 1 + 2 * 20));
 }
@@ -91,7 +124,10 @@ fn what_was_over_before_it_was_told_is_finished_in_portions() {
         world.queue(check, AlertEvent::Up);
     }
     let step = world.plan.schedule(&world.state, |_| incident(), world.now);
-    assert_eq!((step.reports.len(), step.messages.len(), step.wake_at), (MAX_REPORTS, 0, Some(world.now.uptime)));
+    assert_eq!(
+        (step.reports.len(), step.messages.len(), step.wake_at),
+        (MAX_REPORTS, 0, Some(world.now.uptime))
+    );
 }
 
 #[test]
@@ -100,12 +136,25 @@ fn what_was_begun_and_is_not_sent_is_no_repeat() {
     (1..=600).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     world.pass(2000);
     // One of them was in flight when the server ended.
-    let row = OutboxRow { attempt_started: Some(world.now.wall), ..OutboxRow::clone(world.state.outbox.get(DeliveryNumber(9)).unwrap()) };
+    let row = OutboxRow {
+        attempt_started: Some(world.now.wall),
+        ..OutboxRow::clone(world.state.outbox.get(DeliveryNumber(9)).unwrap())
+    };
     world.state.apply(&Change::Queued(Arc::new(row)));
-    let job = world.plan.schedule(&world.state, |_| PEOPLE, world.now).messages.remove(0);
+    let job = world
+        .plan
+        .schedule(&world.state, |_| PEOPLE, world.now)
+        .messages
+        .remove(0);
     assert_eq!(job.items.len(), 600);
     let reports = job.not_sent_reports();
-    let said: Vec<_> = reports.iter().map(|report| (report.rows.len(), report.result.clone())).collect();
-    let later = |doubtful| SendResult::Retry { reason: "".into(), may_have_arrived: doubtful };
+    let said: Vec<_> = reports
+        .iter()
+        .map(|report| (report.rows.len(), report.result.clone()))
+        .collect();
+    let later = |doubtful| SendResult::Retry {
+        reason: "".into(),
+        may_have_arrived: doubtful,
+    };
     assert_eq!(said, [(599, later(false)), (1, later(true))]);
 }

@@ -18,7 +18,10 @@ impl StateView for LockCounter<'_> {
 fn step(world: &mut SchedulerTester) -> (Vec<Message>, usize) {
     let view = LockCounter(&world.state, Cell::default());
     let rules = world.rules.clone();
-    let jobs = world.plan.schedule(&view, |_| rules.clone(), world.now).messages;
+    let jobs = world
+        .plan
+        .schedule(&view, |_| rules.clone(), world.now)
+        .messages;
     (jobs, view.1.get())
 }
 
@@ -30,13 +33,24 @@ fn a_digest_is_looked_at_in_parts_and_not_again_while_it_waits_for_more() {
     for round in 0..5 {
         let (jobs, looks) = step(&mut world);
         // The first round reads many rows, 256 at a time. The next ones ask only for the newest.
-        assert!(jobs.is_empty() && if round == 0 { (40..50).contains(&looks) } else { looks == 3 }, "{round}: {looks}");
+        assert!(
+            jobs.is_empty()
+                && if round == 0 {
+                    (40..50).contains(&looks)
+                } else {
+                    looks == 3
+                },
+            "{round}: {looks}"
+        );
         world.pass(200);
         world.queue(CHECKS + 1 + round, AlertEvent::Down);
     }
     let (jobs, looks) = step(&mut world);
     assert!((40..50).contains(&looks), "{looks}");
-    assert_eq!(jobs.iter().map(|job| job.items.len()).collect::<Vec<_>>(), [CHECKS as usize + 5]);
+    assert_eq!(
+        jobs.iter().map(|job| job.items.len()).collect::<Vec<_>>(),
+        [CHECKS as usize + 5]
+    );
 }
 
 #[test]
@@ -44,14 +58,28 @@ fn of_more_than_a_message_holds_the_newest_about_each_check_is_told() {
     const CHECKS: u64 = 20_000;
     let mut world = SchedulerTester::new(PEOPLE);
     (1..=CHECKS).for_each(|check| _ = world.queue(check, AlertEvent::Down));
-    [1, CHECKS, CHECKS + 1]
-        .into_iter()
-        .for_each(|check| _ = world.queue(check, if check <= CHECKS { AlertEvent::Up } else { AlertEvent::Down }));
+    [1, CHECKS, CHECKS + 1].into_iter().for_each(|check| {
+        _ = world.queue(
+            check,
+            if check <= CHECKS {
+                AlertEvent::Up
+            } else {
+                AlertEvent::Down
+            },
+        )
+    });
     world.pass(1000);
     let (jobs, looks) = step(&mut world);
     // Once for the rows, and once for newer rows about the same checks.
     assert!((2 * 79..2 * 79 + 10).contains(&looks), "{looks}");
     let items = &jobs[0].items;
-    let ups: Vec<_> = items.iter().filter(|item| item.row.event == AlertEvent::Up).map(|item| item.row.check.0).collect();
-    assert_eq!((ups, items.len(), jobs[0].superseded.len()), (vec![1, CHECKS], CHECKS as usize, 2));
+    let ups: Vec<_> = items
+        .iter()
+        .filter(|item| item.row.event == AlertEvent::Up)
+        .map(|item| item.row.check.0)
+        .collect();
+    assert_eq!(
+        (ups, items.len(), jobs[0].superseded.len()),
+        (vec![1, CHECKS], CHECKS as usize, 2)
+    );
 }

@@ -4,12 +4,18 @@ use super::*;
 use crate::domain::text::{Name, Tags};
 
 fn parse_query(query: &str) -> CheckListQuery {
-    let pairs: Vec<_> = crate::wire::request::form_pairs(query).map(|(name, value)| (name.unwrap(), value.unwrap())).collect();
+    let pairs: Vec<_> = crate::wire::request::form_pairs(query)
+        .map(|(name, value)| (name.unwrap(), value.unwrap()))
+        .collect();
     CheckListQuery::parse(&pairs, ListPreferences::default())
 }
 
 fn check(number: u64, name: &str, tags: &str) -> Check {
-    let settings = CheckSettings { name: Name::parse(name).unwrap(), tags: Tags::parse(tags).unwrap(), ..CheckSettings::default() };
+    let settings = CheckSettings {
+        name: Name::parse(name).unwrap(),
+        tags: Tags::parse(tags).unwrap(),
+        ..CheckSettings::default()
+    };
     let state = crate::domain::check::CheckState::new(Timestamp::from_secs(0));
     let uuid = Uuid::from_u128(u128::from(number));
     Check {
@@ -44,62 +50,159 @@ fn filters_add_up() {
         ("alerts=none", true),
     ] {
         let wanted = parse_query(query);
-        assert_eq!(CheckListFilter::new(&wanted).matches(&nas, VisibleStatus::New, true), fits, "{query}");
+        assert_eq!(
+            CheckListFilter::new(&wanted).matches(&nas, VisibleStatus::New, true),
+            fits,
+            "{query}"
+        );
     }
-    assert!(!CheckListFilter::new(&parse_query("alerts=none")).matches(&nas, VisibleStatus::New, false));
+    assert!(!CheckListFilter::new(&parse_query("alerts=none")).matches(
+        &nas,
+        VisibleStatus::New,
+        false
+    ));
 }
 
 #[test]
 fn a_running_check_counts_as_running_and_as_what_it_was() {
     for (status, shown, counts) in [
-        (VisibleStatus::Up, DisplayStatus::Running, [DisplayStatus::Running, DisplayStatus::Up]),
-        (VisibleStatus::New, DisplayStatus::Running, [DisplayStatus::Running, DisplayStatus::New]),
-        (VisibleStatus::Down, DisplayStatus::Down, [DisplayStatus::Down, DisplayStatus::Running]),
-        (VisibleStatus::Grace, DisplayStatus::Late, [DisplayStatus::Late, DisplayStatus::Running]),
+        (
+            VisibleStatus::Up,
+            DisplayStatus::Running,
+            [DisplayStatus::Running, DisplayStatus::Up],
+        ),
+        (
+            VisibleStatus::New,
+            DisplayStatus::Running,
+            [DisplayStatus::Running, DisplayStatus::New],
+        ),
+        (
+            VisibleStatus::Down,
+            DisplayStatus::Down,
+            [DisplayStatus::Down, DisplayStatus::Running],
+        ),
+        (
+            VisibleStatus::Grace,
+            DisplayStatus::Late,
+            [DisplayStatus::Late, DisplayStatus::Running],
+        ),
     ] {
         assert_eq!(DisplayStatus::from_status(status, true), shown);
-        let counted: Vec<_> = DisplayStatus::ALL.into_iter().filter(|shown| shown.includes(status, true)).collect();
+        let counted: Vec<_> = DisplayStatus::ALL
+            .into_iter()
+            .filter(|shown| shown.includes(status, true))
+            .collect();
         assert_eq!(counted, counts);
     }
 }
 
 #[test]
 fn names_are_in_natural_order() {
-    let names = ["", "9", "10", "a", "A2", "a02", "a10", "Ä", "backup 9", "Backup 10", "backup 10 b", "z", "ß1"];
+    let names = [
+        "",
+        "9",
+        "10",
+        "a",
+        "A2",
+        "a02",
+        "a10",
+        "Ä",
+        "backup 9",
+        "Backup 10",
+        "backup 10 b",
+        "z",
+        "ß1",
+    ];
     let mut sorted = names;
     sorted.sort_by(|one, other| compare_natural(one, other));
-    assert_eq!(sorted, ["", "9", "10", "a", "A2", "a02", "a10", "backup 9", "Backup 10", "backup 10 b", "z", "ß1", "Ä"]);
+    assert_eq!(
+        sorted,
+        [
+            "",
+            "9",
+            "10",
+            "a",
+            "A2",
+            "a02",
+            "a10",
+            "backup 9",
+            "Backup 10",
+            "backup 10 b",
+            "z",
+            "ß1",
+            "Ä"
+        ]
+    );
 }
 
 fn any_query() -> impl Strategy<Value = CheckListQuery> {
-    let statuses = proptest::collection::btree_set(proptest::sample::select(DisplayStatus::ALL.to_vec()), 0..4);
+    let statuses = proptest::collection::btree_set(
+        proptest::sample::select(DisplayStatus::ALL.to_vec()),
+        0..4,
+    );
     let tags = proptest::collection::btree_set("[a-z&=+ %ä]{1,5}", 0..4);
-    (statuses, tags, "[a-zA-Z&=+%äß]{0,9}", any::<bool>(), 0..5_usize, any::<bool>(), 0..3_usize, 1..9_usize).prop_map(
-        |(statuses, tags, search, is_untold, by, is_reversed, size, page)| CheckListQuery {
-            statuses,
-            tags: tags.into_iter().collect(),
-            search,
-            without_channels: is_untold,
-            order: SortOrder { by: By::ALL[by], is_reversed },
-            page_size: ListPreferences::PAGE_SIZES[size],
-            defaults: ListPreferences::default(),
-            page,
-        },
+    (
+        statuses,
+        tags,
+        "[a-zA-Z&=+%äß]{0,9}",
+        any::<bool>(),
+        0..5_usize,
+        any::<bool>(),
+        0..3_usize,
+        1..9_usize,
     )
+        .prop_map(
+            |(statuses, tags, search, is_untold, by, is_reversed, size, page)| CheckListQuery {
+                statuses,
+                tags: tags.into_iter().collect(),
+                search,
+                without_channels: is_untold,
+                order: SortOrder {
+                    by: By::ALL[by],
+                    is_reversed,
+                },
+                page_size: ListPreferences::PAGE_SIZES[size],
+                defaults: ListPreferences::default(),
+                page,
+            },
+        )
 }
 
 #[test]
 fn what_an_address_does_not_say_is_as_the_account_has_it() {
-    let usual = ListPreferences { order: SortOrder { by: By::Name, is_reversed: true }, page_size: 1000 };
+    let usual = ListPreferences {
+        order: SortOrder {
+            by: By::Name,
+            is_reversed: true,
+        },
+        page_size: 1000,
+    };
     let read = |pairs: &[(&str, &str)]| {
-        let pairs: Vec<_> = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let pairs: Vec<_> = pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         CheckListQuery::parse(&pairs, usual)
     };
     let plain = read(&[]);
-    assert_eq!((plain.order, plain.page_size, plain.to_query_string().as_str()), (usual.order, 1000, ""));
+    assert_eq!(
+        (
+            plain.order,
+            plain.page_size,
+            plain.to_query_string().as_str()
+        ),
+        (usual.order, 1000, "")
+    );
     assert_eq!(plain.to_full_query_string(), "?sort=-name&rows=1000");
     let other = read(&[("sort", "status"), ("rows", "100")]);
-    assert_eq!((other.order, other.page_size, other.to_query_string().as_str()), (SortOrder::default(), 100, "?sort=status&rows=100"));
+    assert_eq!(
+        (
+            other.order,
+            other.page_size,
+            other.to_query_string().as_str()
+        ),
+        (SortOrder::default(), 100, "?sort=status&rows=100")
+    );
 }
 
 proptest! {

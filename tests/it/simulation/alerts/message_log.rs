@@ -1,4 +1,5 @@
-//! What is to be found in the outbox and in the log of deliveries, row by row, and what becomes of each.
+//! What is to be found in the outbox and in the log of deliveries, row by row, and what becomes of
+//! each.
 
 use overdue::domain::alert::{AlertEvent, DeliveryResult};
 use overdue::domain::alert::{DeliveryRecord, OutboxRow};
@@ -17,14 +18,22 @@ pub(crate) enum ExpectedOutcome {
     Finished(DeliveryResult, &'static str),
 }
 
-pub(crate) const DISABLED: ExpectedOutcome = ExpectedOutcome::Finished(DeliveryResult::Skipped, "the channel is disabled");
-pub(crate) const CHANNEL_GONE: ExpectedOutcome = ExpectedOutcome::Finished(DeliveryResult::Skipped, "the channel was deleted");
-pub(crate) const CHECK_GONE: ExpectedOutcome = ExpectedOutcome::Finished(DeliveryResult::Skipped, "the check was deleted");
-pub(crate) const ASSIGNED_WHILE_DOWN: ExpectedOutcome =
-    ExpectedOutcome::Finished(DeliveryResult::Skipped, "it was down already when the channel was assigned");
-pub(crate) const NOBODY: ExpectedOutcome = ExpectedOutcome::Finished(DeliveryResult::Skipped, "nobody is notified");
-const SUPERSEDED: ExpectedOutcome = ExpectedOutcome::Finished(DeliveryResult::Superseded, "too many changes");
-const INTERRUPTED: ExpectedOutcome = ExpectedOutcome::Finished(DeliveryResult::Failed, "ended the server three times");
+pub(crate) const DISABLED: ExpectedOutcome =
+    ExpectedOutcome::Finished(DeliveryResult::Skipped, "the channel is disabled");
+pub(crate) const CHANNEL_GONE: ExpectedOutcome =
+    ExpectedOutcome::Finished(DeliveryResult::Skipped, "the channel was deleted");
+pub(crate) const CHECK_GONE: ExpectedOutcome =
+    ExpectedOutcome::Finished(DeliveryResult::Skipped, "the check was deleted");
+pub(crate) const ASSIGNED_WHILE_DOWN: ExpectedOutcome = ExpectedOutcome::Finished(
+    DeliveryResult::Skipped,
+    "it was down already when the channel was assigned",
+);
+pub(crate) const NOBODY: ExpectedOutcome =
+    ExpectedOutcome::Finished(DeliveryResult::Skipped, "nobody is notified");
+const SUPERSEDED: ExpectedOutcome =
+    ExpectedOutcome::Finished(DeliveryResult::Superseded, "too many changes");
+const INTERRUPTED: ExpectedOutcome =
+    ExpectedOutcome::Finished(DeliveryResult::Failed, "ended the server three times");
 
 /// A row. Channel 0: it says why no channel was notified. Check 0: a reminder of all that is down.
 #[derive(Clone, Copy, Debug)]
@@ -74,12 +83,18 @@ impl ExpectedMessage {
     }
 
     pub(crate) fn of_deleted_check(self) -> Self {
-        Self { of_gone: true, ..self }
+        Self {
+            of_gone: true,
+            ..self
+        }
     }
 
     /// Whether it was left out before it was ever sent, and nothing has said the same since.
     pub(crate) fn is_unsent(&self) -> bool {
-        let is_skipped = matches!(self.outcome, ExpectedOutcome::Finished(DeliveryResult::Skipped, _));
+        let is_skipped = matches!(
+            self.outcome,
+            ExpectedOutcome::Finished(DeliveryResult::Skipped, _)
+        );
         self.event == AlertEvent::Down && is_skipped && self.attempts == 0 && !self.reminded
     }
 
@@ -112,23 +127,52 @@ pub(crate) struct StoredMessage {
 
 impl StoredMessage {
     pub(crate) fn waiting(row: &OutboxRow, flip: usize) -> Self {
-        let (number, channel, check, event, attempts) = (row.number.0, row.channel.0, row.check.0, row.event, row.attempts);
-        Self { number, flip, channel, check, event, attempts, outcome: None, reason: "".into() }
+        let number = row.number.0;
+        let channel = row.channel.0;
+        let check = row.check.0;
+        let event = row.event;
+        let attempts = row.attempts;
+        Self {
+            number,
+            flip,
+            channel,
+            check,
+            event,
+            attempts,
+            outcome: None,
+            reason: "".into(),
+        }
     }
 
     pub(crate) fn finished(row: &DeliveryRecord, flip: usize) -> Self {
-        let (number, channel, check, event, attempts) = (row.number.0, row.channel.0, row.check.0, row.event, row.attempts);
-        Self { number, flip, channel, check, event, attempts, outcome: Some(row.result), reason: row.reason.clone() }
+        let number = row.number.0;
+        let channel = row.channel.0;
+        let check = row.check.0;
+        let event = row.event;
+        let attempts = row.attempts;
+        Self {
+            number,
+            flip,
+            channel,
+            check,
+            event,
+            attempts,
+            outcome: Some(row.result),
+            reason: row.reason.clone(),
+        }
     }
 
     fn is_for(&self, row: &ExpectedMessage) -> bool {
-        (self.channel, self.check, self.flip, self.event) == (row.channel, row.check, row.flip, row.event)
+        (self.channel, self.check, self.flip, self.event)
+            == (row.channel, row.check, row.flip, row.event)
     }
 
     fn has(&self, fate: ExpectedOutcome) -> bool {
         match (self.outcome, fate) {
             (None, ExpectedOutcome::Waiting) => true,
-            (Some(outcome), ExpectedOutcome::Finished(expected, words)) => outcome == expected && self.reason.contains(words),
+            (Some(outcome), ExpectedOutcome::Finished(expected, words)) => {
+                outcome == expected && self.reason.contains(words)
+            }
             _ => false,
         }
     }
@@ -144,54 +188,95 @@ pub(crate) struct MessageLog {
 
 impl MessageLog {
     pub(crate) fn add(&mut self, row: ExpectedMessage, fate: ExpectedOutcome) {
-        self.rows.push(ExpectedMessage { outcome: fate, ..row });
+        self.rows.push(ExpectedMessage {
+            outcome: fate,
+            ..row
+        });
     }
 
-    /// A row waits to be sent. When too many changes of one check wait for a channel, the two oldest are left out, and this says so; but
-    /// nothing is that is being sent, and no downtime that may have been announced.
+    /// A row waits to be sent. When too many changes of one check wait for a channel, the two
+    /// oldest are left out, and this says so; but nothing is that is being sent, and no
+    /// downtime that may have been announced.
     pub(crate) fn queue(&mut self, row: ExpectedMessage) -> bool {
-        let is_same = |other: &ExpectedMessage| other.waits() && (other.channel, other.check) == (row.channel, row.check);
-        let waiting: Vec<_> = self.rows.iter().enumerate().filter(|(_, other)| is_same(other)).map(|(at, _)| at).collect();
+        let is_same = |other: &ExpectedMessage| {
+            other.waits() && (other.channel, other.check) == (row.channel, row.check)
+        };
+        let waiting: Vec<_> = self
+            .rows
+            .iter()
+            .enumerate()
+            .filter(|(_, other)| is_same(other))
+            .map(|(at, _)| at)
+            .collect();
         self.rows.push(row);
         let is_needless = |pair: &&[usize]| {
             let [first, second] = [pair[0], pair[1]].map(|at| &self.rows[at]);
             !(first.begun || second.begun || (first.event == AlertEvent::Down && first.doubtful))
         };
-        let needless = waiting.windows(2).find(is_needless).filter(|_| waiting.len() >= MAX_WAITING);
-        needless.into_iter().flatten().for_each(|at| self.rows[*at].finish(SUPERSEDED));
+        let needless = waiting
+            .windows(2)
+            .find(is_needless)
+            .filter(|_| waiting.len() >= MAX_WAITING);
+        needless
+            .into_iter()
+            .flatten()
+            .for_each(|at| self.rows[*at].finish(SUPERSEDED));
         needless.is_some()
     }
 
-    /// What was last said to a channel about a downtime: that the check is down, or that the channel watches it no longer.
-    pub(crate) fn last_about_downtime(&self, channel: u64, check: u64, flip: usize) -> Option<&ExpectedMessage> {
-        let is_about = |row: &&ExpectedMessage| (row.channel, row.check, row.flip) == (channel, check, flip);
-        self.rows.iter().rev().filter(is_about).find(|row| matches!(row.event, AlertEvent::Down | AlertEvent::Closed))
+    /// What was last said to a channel about a downtime: that the check is down, or that the
+    /// channel watches it no longer.
+    pub(crate) fn last_about_downtime(
+        &self,
+        channel: u64,
+        check: u64,
+        flip: usize,
+    ) -> Option<&ExpectedMessage> {
+        let is_about =
+            |row: &&ExpectedMessage| (row.channel, row.check, row.flip) == (channel, check, flip);
+        self.rows
+            .iter()
+            .rev()
+            .filter(is_about)
+            .find(|row| matches!(row.event, AlertEvent::Down | AlertEvent::Closed))
     }
 
     /// The channel has got a reminder that names these downtimes.
     pub(crate) fn note_reminded(&mut self, channel: u64, downtimes: &[(u64, usize)]) {
-        for row in self.rows.iter_mut().filter(|row| row.channel == channel && row.is_unsent()) {
+        for row in self
+            .rows
+            .iter_mut()
+            .filter(|row| row.channel == channel && row.is_unsent())
+        {
             row.reminded |= downtimes.contains(&(row.check, row.flip));
             row.precedes_reminder = true;
         }
     }
 
     pub(crate) fn reminds(&self, channel: u64) -> bool {
-        self.rows.iter().any(|row| row.waits() && (row.channel, row.check) == (channel, 0))
+        self.rows
+            .iter()
+            .any(|row| row.waits() && (row.channel, row.check) == (channel, 0))
     }
 
-    /// What waits about a check that is deleted is left out, apart from what is being sent, and from the end of an incident.
+    /// What waits about a check that is deleted is left out, apart from what is being sent, and
+    /// from the end of an incident.
     pub(crate) fn forget_check(&mut self, check: u64, keeps_incidents: impl Fn(u64) -> bool) {
-        let waiting: Vec<_> = (0..self.rows.len()).filter(|at| self.rows[*at].waits() && self.rows[*at].check == check).collect();
+        let waiting: Vec<_> = (0..self.rows.len())
+            .filter(|at| self.rows[*at].waits() && self.rows[*at].check == check)
+            .collect();
         for at in waiting.iter().copied() {
             if self.rows[at].sending {
                 continue;
             }
             let channel = self.rows[at].channel;
-            let is_last = !waiting.iter().any(|later| *later > at && self.rows[*later].channel == channel);
+            let is_last = !waiting
+                .iter()
+                .any(|later| *later > at && self.rows[*later].channel == channel);
             if is_last && self.rows[at].event != AlertEvent::Down && keeps_incidents(channel) {
                 let row = &mut self.rows[at];
-                (row.event, row.of_gone, row.begun, row.doubtful) = (AlertEvent::Closed, true, false, row.doubtful || row.begun);
+                (row.event, row.of_gone, row.begun, row.doubtful) =
+                    (AlertEvent::Closed, true, false, row.doubtful || row.begun);
             } else {
                 self.rows[at].finish(CHECK_GONE);
             }
@@ -200,14 +285,19 @@ impl MessageLog {
 
     /// What waits for a channel that is gone or disabled, apart from what is being sent.
     pub(crate) fn skip_waiting(&mut self, fate: impl Fn(u64) -> Option<ExpectedOutcome>) {
-        for row in self.rows.iter_mut().filter(|row| row.waits() && !row.sending) {
+        for row in self
+            .rows
+            .iter_mut()
+            .filter(|row| row.waits() && !row.sending)
+        {
             if let Some(fate) = fate(row.channel) {
                 row.finish(fate);
             }
         }
     }
 
-    /// The server has ended and started. Its file records when reminders were delivered, but not the checks they named.
+    /// The server has ended and started. Its file records when reminders were delivered, but not
+    /// the checks they named.
     pub(crate) fn restart(&mut self) {
         for row in &mut self.rows {
             row.sending = false;
@@ -217,7 +307,10 @@ impl MessageLog {
 
     /// Numbers of rows that nobody sends, and of those that somebody does.
     pub(crate) fn to_send(&self) -> (Vec<&ExpectedMessage>, Vec<&ExpectedMessage>) {
-        self.rows.iter().filter(|row| row.waits()).partition(|row| !row.sending)
+        self.rows
+            .iter()
+            .filter(|row| row.waits())
+            .partition(|row| !row.sending)
     }
 
     pub(crate) fn number(row: &ExpectedMessage) -> u64 {
@@ -229,10 +322,17 @@ impl MessageLog {
     }
 
     /// Attempts begin.
-    pub(crate) fn begin(&mut self, numbers: &[u64], sendable: impl Fn(u64) -> bool, is_there: impl Fn(u64) -> bool) -> FailedDownMessages {
+    pub(crate) fn begin(
+        &mut self,
+        numbers: &[u64],
+        sendable: impl Fn(u64) -> bool,
+        is_there: impl Fn(u64) -> bool,
+    ) -> FailedDownMessages {
         let mut given_up = Vec::new();
         for number in numbers {
-            let Some(row) = self.find(*number).filter(|row| sendable(row.channel)) else { continue };
+            let Some(row) = self.find(*number).filter(|row| sendable(row.channel)) else {
+                continue;
+            };
             row.interrupted += u8::from(row.begun && !row.sending);
             row.doubtful |= row.begun;
             if row.check != 0 && !row.of_gone && !is_there(row.check) {
@@ -248,15 +348,31 @@ impl MessageLog {
     }
 
     /// An attempt has ended.
-    pub(crate) fn report(&mut self, number: u64, sent: &SendResult, is_there: impl Fn(u64) -> bool) -> FailedDownMessages {
-        let Some(row) = self.find(number) else { return Vec::new() };
+    pub(crate) fn report(
+        &mut self,
+        number: u64,
+        sent: &SendResult,
+        is_there: impl Fn(u64) -> bool,
+    ) -> FailedDownMessages {
+        let Some(row) = self.find(number) else {
+            return Vec::new();
+        };
         let fate = match sent {
-            SendResult::Delivered | SendResult::PartlyDelivered(_) => ExpectedOutcome::Finished(DeliveryResult::Delivered, ""),
+            SendResult::Delivered | SendResult::PartlyDelivered(_) => {
+                ExpectedOutcome::Finished(DeliveryResult::Delivered, "")
+            }
             SendResult::Superseded(_) => ExpectedOutcome::Finished(DeliveryResult::Superseded, ""),
             SendResult::Skipped(_) => ExpectedOutcome::Finished(DeliveryResult::Skipped, ""),
-            SendResult::Failed(_) | SendResult::ChannelRejected(_) => ExpectedOutcome::Finished(DeliveryResult::Failed, ""),
-            SendResult::Retry { .. } if row.check != 0 && !row.of_gone && !is_there(row.check) => CHECK_GONE,
-            SendResult::Retry { may_have_arrived: doubtful, .. } => {
+            SendResult::Failed(_) | SendResult::ChannelRejected(_) => {
+                ExpectedOutcome::Finished(DeliveryResult::Failed, "")
+            }
+            SendResult::Retry { .. } if row.check != 0 && !row.of_gone && !is_there(row.check) => {
+                CHECK_GONE
+            }
+            SendResult::Retry {
+                may_have_arrived: doubtful,
+                ..
+            } => {
                 (row.begun, row.sending) = (false, false);
                 row.doubtful |= *doubtful;
                 return Vec::new();
@@ -267,19 +383,38 @@ impl MessageLog {
         is_given_up.then_some(*row).into_iter().collect()
     }
 
-    /// Finds each row of the engine here and each row from here in the engine: none is lost, none is false, none is there twice.
+    /// Finds each row of the engine here and each row from here in the engine: none is lost, none
+    /// is false, none is there twice.
     pub(crate) fn compare(&mut self, found: &[StoredMessage]) -> Result<(), String> {
         let mut seen = vec![false; self.rows.len()];
         for found in found {
-            let known = self.rows.iter().position(|row| row.number == Some(found.number));
-            let at = known.or_else(|| self.rows.iter().position(|row| row.number.is_none() && found.is_for(row)));
+            let known = self
+                .rows
+                .iter()
+                .position(|row| row.number == Some(found.number));
+            let at = known.or_else(|| {
+                self.rows
+                    .iter()
+                    .position(|row| row.number.is_none() && found.is_for(row))
+            });
             let Some(at) = at else {
-                let same: Vec<_> = self.rows.iter().filter(|row| (row.channel, row.check) == (found.channel, found.check)).collect();
-                return Err(format!("an alert that nobody is to get: {found:?} after {:?}", &same[same.len().saturating_sub(3)..]));
+                let same: Vec<_> = self
+                    .rows
+                    .iter()
+                    .filter(|row| (row.channel, row.check) == (found.channel, found.check))
+                    .collect();
+                return Err(format!(
+                    "an alert that nobody is to get: {found:?} after {:?}",
+                    &same[same.len().saturating_sub(3)..]
+                ));
             };
             let row = &mut self.rows[at];
             row.number = Some(found.number);
-            if seen[at] || !found.is_for(row) || !found.has(row.outcome) || found.attempts != row.attempts {
+            if seen[at]
+                || !found.is_for(row)
+                || !found.has(row.outcome)
+                || found.attempts != row.attempts
+            {
                 return Err(format!("an alert is {found:?}, expected {row:?}"));
             }
             seen[at] = true;

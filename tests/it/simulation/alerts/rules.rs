@@ -1,4 +1,5 @@
-//! Who is notified of what: the rules, as the chapters on alerts and on operation state them, applied to the history of each check.
+//! Who is notified of what: the rules, as the chapters on alerts and on operation state them,
+//! applied to the history of each check.
 
 mod audiences;
 mod holding;
@@ -17,7 +18,8 @@ use super::super::replay::{ModelPeriod, ReplayedCheck};
 use super::message_log::{self, ExpectedMessage, ExpectedOutcome, MessageLog};
 
 const SECOND: i64 = 1_000_000;
-/// So soon it is looked again whether what holds an alert back still does, and for so long a parent is waited for.
+/// So soon it is looked again whether what holds an alert back still does, and for so long a parent
+/// is waited for.
 const RECHECK_INTERVAL: i64 = 15 * 60 * SECOND;
 /// For so long after a time without pings, one that may have been lost in it is waited for.
 const LOST_PING_GRACE: i64 = 15 * 60 * SECOND;
@@ -134,7 +136,9 @@ impl AlertModel {
     /// Each check as it is seen here, for whoever looks for a difference.
     pub(crate) fn describe(&self) -> Vec<String> {
         let line = |(id, own): (&u64, &ModelCheck)| {
-            let (story, told, uuid) = (self.replayed_check(*id), self.announcements.get(id), own.names.uuid);
+            let story = self.replayed_check(*id);
+            let told = self.announcements.get(id);
+            let uuid = own.names.uuid;
             format!(
                 "{id} ({uuid:.4}): {:?} since {}, {told:?}, parents {:?}, after {:?}, missed {:?}",
                 story.status,
@@ -158,20 +162,33 @@ impl AlertModel {
         }
     }
 
-    /// When something is to be decided next: a deadline, or whether an alert is held back any longer; and about which check.
+    /// When something is to be decided next: a deadline, or whether an alert is held back any
+    /// longer; and about which check.
     pub(crate) fn next_due(&self) -> Option<(i64, u64)> {
         self.all_due().min()
     }
 
     /// The same of each check.
     pub(crate) fn all_due(&self) -> impl Iterator<Item = (i64, u64)> {
-        self.model.checks.keys().filter_map(|check| self.due(*check))
+        self.model
+            .checks
+            .keys()
+            .filter_map(|check| self.due(*check))
     }
 
     fn due(&self, check: u64) -> Option<(i64, u64)> {
-        let decision = if let Some(AnnouncementState::Held { until, .. }) = self.announcements.get(&check) { Some(*until) } else { None };
+        let decision =
+            if let Some(AnnouncementState::Held { until, .. }) = self.announcements.get(&check) {
+                Some(*until)
+            } else {
+                None
+            };
         let deadline = self.replayed.get(&check).and_then(ReplayedCheck::deadline);
-        decision.into_iter().chain(deadline).min().map(|at| (at, check))
+        decision
+            .into_iter()
+            .chain(deadline)
+            .min()
+            .map(|at| (at, check))
     }
 
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = i64> {
@@ -180,25 +197,42 @@ impl AlertModel {
 
     /// When it is decided whether alerts are held back any longer.
     pub(crate) fn decisions(&self) -> impl Iterator<Item = i64> {
-        self.announcements.values().filter_map(|told| if let AnnouncementState::Held { until, .. } = told { Some(*until) } else { None })
+        self.announcements.values().filter_map(|told| {
+            if let AnnouncementState::Held { until, .. } = told {
+                Some(*until)
+            } else {
+                None
+            }
+        })
     }
 
-    /// Everything that is due by now happens in order, what is due at the same moment in the order in which the checks were made.
+    /// Everything that is due by now happens in order, what is due at the same moment in the order
+    /// in which the checks were made.
     pub(crate) fn notice(&mut self, now: i64) {
         while let Some((at, check)) = self.next_due().filter(|(at, _)| *at <= now) {
             self.process_due(check, at, now);
         }
     }
 
-    /// What is due of a check happens. A check goes down after those that depend on it and fall due at the same moment.
+    /// What is due of a check happens. A check goes down after those that depend on it and fall due
+    /// at the same moment.
     fn process_due(&mut self, check: u64, at: i64, now: i64) {
         if !self.announcements.contains_key(&check) {
             let below = self.descendants(check);
-            while let Some((at, child)) = below.iter().filter_map(|child| self.due(*child)).filter(|(due, _)| *due <= at).min() {
+            while let Some((at, child)) = below
+                .iter()
+                .filter_map(|child| self.due(*child))
+                .filter(|(due, _)| *due <= at)
+                .min()
+            {
                 self.process_due(child, at, now);
             }
         }
-        self.model.checks.get_mut(&check).expect("a check that is due").settle(now);
+        self.model
+            .checks
+            .get_mut(&check)
+            .expect("a check that is due")
+            .settle(now);
         self.process_flips(check, true, now);
     }
 
@@ -207,7 +241,13 @@ impl AlertModel {
         let mut below = BTreeSet::from([check]);
         loop {
             let depends = |own: &ModelCheck| !own.parents.is_disjoint(&below);
-            let more: Vec<_> = self.model.checks.iter().filter(|(_, own)| depends(own)).map(|(id, _)| *id).collect();
+            let more: Vec<_> = self
+                .model
+                .checks
+                .iter()
+                .filter(|(_, own)| depends(own))
+                .map(|(id, _)| *id)
+                .collect();
             let count = below.len();
             below.extend(more);
             if below.len() == count {
@@ -217,9 +257,14 @@ impl AlertModel {
         }
     }
 
-    pub(crate) fn carry_out(&mut self, command: &Command, now: i64) -> Result<ExpectedAnswer, CommandError> {
+    pub(crate) fn carry_out(
+        &mut self,
+        command: &Command,
+        now: i64,
+    ) -> Result<ExpectedAnswer, CommandError> {
         self.notice(now);
-        let (audiences, changing) = (self.audiences(), self.changed_checks(command));
+        let audiences = self.audiences();
+        let changing = self.changed_checks(command);
         if let Command::DeleteCheck(check) = command {
             self.forget_check(check.0);
         }
@@ -238,7 +283,10 @@ impl AlertModel {
             self.health.remove(&channel.0);
         }
         self.send(command, now);
-        let checks: BTreeSet<_> = changing.union(&self.changed_checks(command)).copied().collect();
+        let checks: BTreeSet<_> = changing
+            .union(&self.changed_checks(command))
+            .copied()
+            .collect();
         let changes_settings = !matches!(command, Command::Ping(_));
         for check in checks {
             if self.model.checks.contains_key(&check) {
@@ -257,8 +305,13 @@ impl AlertModel {
 
     /// The settings of the channel that a command gives others.
     fn given_settings(&self, command: &Command) -> Option<ChannelSettings> {
-        let Command::UpdateChannel { channel, .. } = command else { return None };
-        self.model.channels.get(&channel.0).map(|channel| channel.settings.clone())
+        let Command::UpdateChannel { channel, .. } = command else {
+            return None;
+        };
+        self.model
+            .channels
+            .get(&channel.0)
+            .map(|channel| channel.settings.clone())
     }
 
     /// The checks that a command changes. Of an assignment those are asked for before and after it.
@@ -267,20 +320,48 @@ impl AlertModel {
         match command {
             Command::Ping(request) => {
                 let is_meant = |target: &PingTarget, uuid| matches!(target, PingTarget::Uuid(meant) if *meant == uuid);
-                all().filter(|(_, check)| is_meant(&request.target, check.names.uuid)).map(|(id, _)| *id).collect()
+                all()
+                    .filter(|(_, check)| is_meant(&request.target, check.names.uuid))
+                    .map(|(id, _)| *id)
+                    .collect()
             }
-            Command::UpdateCheck(id, _) | Command::PauseCheck(id) | Command::ResumeCheck(id) | Command::DeleteCheck(id) => [id.0].into(),
+            Command::UpdateCheck(id, _)
+            | Command::PauseCheck(id)
+            | Command::ResumeCheck(id)
+            | Command::DeleteCheck(id) => [id.0].into(),
             Command::SetAlerting { check, .. } => [check.0].into(),
-            Command::CreateCheck(_) => all().map(|(id, _)| *id).filter(|id| !self.replayed.contains_key(id)).collect(),
+            Command::CreateCheck(_) => all()
+                .map(|(id, _)| *id)
+                .filter(|id| !self.replayed.contains_key(id))
+                .collect(),
             // Before it these are those that are about to change; after it nobody is left.
-            Command::AssignChannel { channel, checks, assigned } => {
-                let differs =
-                    |id: &u64| self.model.checks.get(id).is_some_and(|check| check.labels.channels.contains(&channel.0) != *assigned);
+            Command::AssignChannel {
+                channel,
+                checks,
+                assigned,
+            } => {
+                let differs = |id: &u64| {
+                    self.model.checks.get(id).is_some_and(|check| {
+                        check.labels.channels.contains(&channel.0) != *assigned
+                    })
+                };
                 checks.iter().map(|id| id.0).filter(differs).collect()
             }
             Command::DeleteWindow(..) => {
-                let is_held = |told: &AnnouncementState| matches!(told, AnnouncementState::Held { why: HoldCause::Window, .. });
-                self.announcements.iter().filter(|(_, told)| is_held(told)).map(|(id, _)| *id).collect()
+                let is_held = |told: &AnnouncementState| {
+                    matches!(
+                        told,
+                        AnnouncementState::Held {
+                            why: HoldCause::Window,
+                            ..
+                        }
+                    )
+                };
+                self.announcements
+                    .iter()
+                    .filter(|(_, told)| is_held(told))
+                    .map(|(id, _)| *id)
+                    .collect()
             }
             _ => BTreeSet::new(),
         }
@@ -294,21 +375,43 @@ impl AlertModel {
         if changes_settings {
             // Parents that are gone go with the next change.
             let ids: BTreeSet<_> = self.model.checks.keys().copied().collect();
-            self.model.checks.get_mut(&check).expect("the check").parents.retain(|parent| ids.contains(parent));
+            self.model
+                .checks
+                .get_mut(&check)
+                .expect("the check")
+                .parents
+                .retain(|parent| ids.contains(parent));
         }
-        let was_held = matches!(self.announcements.get(&check), Some(AnnouncementState::Held { .. }));
+        let was_held = matches!(
+            self.announcements.get(&check),
+            Some(AnnouncementState::Held { .. })
+        );
         let seen = self.flips.get(&check).copied().unwrap_or_default();
         let flips = self.replayed_check(check).flips[seen..].to_vec();
         for (at, _, to, cause) in &flips {
             *self.flips.entry(check).or_default() += 1;
-            if *to == Status::Down { self.begin_downtime(check, *at, *cause, now) } else { self.end_downtime(check, *to) }
+            if *to == Status::Down {
+                self.begin_downtime(check, *at, *cause, now)
+            } else {
+                self.end_downtime(check, *to)
+            }
         }
-        if let Some(AnnouncementState::Held { why: HoldCause::Failures, until }) = self.announcements.get(&check).copied()
+        if let Some(AnnouncementState::Held {
+            why: HoldCause::Failures,
+            until,
+        }) = self.announcements.get(&check).copied()
             && until > now
-            && old.is_some_and(|old| Some((old.period, old.grace)) != rules(self).map(|new| (new.period, new.grace)))
+            && old.is_some_and(|old| {
+                Some((old.period, old.grace)) != rules(self).map(|new| (new.period, new.grace))
+            })
         {
-            self.announcements
-                .insert(check, AnnouncementState::Held { why: HoldCause::Failures, until: self.next_missing(check, now).unwrap_or(now) });
+            self.announcements.insert(
+                check,
+                AnnouncementState::Held {
+                    why: HoldCause::Failures,
+                    until: self.next_missing(check, now).unwrap_or(now),
+                },
+            );
         }
         self.reconsider(check, changes_settings, now);
         if changes_settings || was_held || !flips.is_empty() {
@@ -317,15 +420,22 @@ impl AlertModel {
     }
 
     fn begin_downtime(&mut self, check: u64, at: i64, cause: FlipCause, now: i64) {
-        let is_silent = matches!(cause, FlipCause::Late | FlipCause::Overrun | FlipCause::SettingsChanged);
-        let chance = is_silent.then(|| self.outage(check, at, now)).flatten().and_then(|until| self.lost_ping_deadline(check, until, now));
+        let is_silent = matches!(
+            cause,
+            FlipCause::Late | FlipCause::Overrun | FlipCause::SettingsChanged
+        );
+        let chance = is_silent
+            .then(|| self.outage(check, at, now))
+            .flatten()
+            .and_then(|until| self.lost_ping_deadline(check, until, now));
         match chance {
             Some(at) => self.hold(check, HoldCause::Outage, at.max(now)),
             None => self.decide(check, None, now),
         }
     }
 
-    /// A downtime is over: those who know of it are notified, unless the check is paused and they keep no incidents.
+    /// A downtime is over: those who know of it are notified, unless the check is paused and they
+    /// keep no incidents.
     fn end_downtime(&mut self, check: u64, to: Status) {
         let flip = self.flips[&check];
         if to == Status::Up {
@@ -333,7 +443,15 @@ impl AlertModel {
         }
         match self.announcements.remove(&check) {
             Some(AnnouncementState::Announced { .. }) => {
-                self.notify(check, if to == Status::Up { AlertEvent::Up } else { AlertEvent::Closed }, (flip - 1, flip));
+                self.notify(
+                    check,
+                    if to == Status::Up {
+                        AlertEvent::Up
+                    } else {
+                        AlertEvent::Closed
+                    },
+                    (flip - 1, flip),
+                );
             }
             Some(AnnouncementState::Held { why, .. }) => {
                 self.count(AlertCase::EndedUnannounced(why.kind()));
@@ -356,11 +474,19 @@ impl AlertModel {
             Some(AnnouncementState::Announced { .. }) => {
                 self.count(AlertCase::Deleted);
                 self.notify(check, AlertEvent::Closed, (flip, flip));
-                let closed = self.log.rows.iter_mut().rev().take_while(|row| (row.check, row.event) == (check, AlertEvent::Closed));
+                let closed = self
+                    .log
+                    .rows
+                    .iter_mut()
+                    .rev()
+                    .take_while(|row| (row.check, row.event) == (check, AlertEvent::Closed));
                 closed.for_each(|row| *row = (*row).of_deleted_check());
             }
             Some(AnnouncementState::Held { .. }) => {
-                self.log.add(ExpectedMessage::new(0, check, flip, AlertEvent::Down), message_log::CHECK_GONE);
+                self.log.add(
+                    ExpectedMessage::new(0, check, flip, AlertEvent::Down),
+                    message_log::CHECK_GONE,
+                );
             }
             None => {}
         }
