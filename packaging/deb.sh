@@ -29,10 +29,21 @@ for unit in overdue.service overdue.socket overdue-smtp.socket; do put 644 "pack
 put 644 packaging/systemd/overdue.sysusers usr/lib/sysusers.d/overdue.conf
 # Variables may hold passwords, as in the address of a proxy.
 put 640 packaging/default/overdue etc/default/overdue
-put 644 packaging/completions/overdue usr/share/bash-completion/completions/overdue
-put 644 packaging/completions/_overdue usr/share/zsh/vendor-completions/_overdue
-put 644 packaging/completions/overdue.fish usr/share/fish/vendor_completions.d/overdue.fish
-for page in packaging/man/*.1; do
+# Manual pages and completions come from the flags. A binary for another processor cannot run here:
+# then a build for this machine writes them.
+if "$root/usr/bin/overdue" --version > /dev/null 2>&1; then
+    overdue() { "$root/usr/bin/overdue" "$@"; }
+else
+    overdue() { cargo run --locked --quiet --release -- "$@"; }
+fi
+generated=$(mktemp -d)
+trap 'rm -rf "$generated"' EXIT
+overdue man "$generated/man"
+for shell in bash zsh fish; do overdue completions "$shell" > "$generated/$shell"; done
+put 644 "$generated/bash" usr/share/bash-completion/completions/overdue
+put 644 "$generated/zsh" usr/share/zsh/vendor-completions/_overdue
+put 644 "$generated/fish" usr/share/fish/vendor_completions.d/overdue.fish
+for page in "$generated"/man/*.1; do
     put 644 "$page" "usr/share/man/man1/$(basename "$page")"
 done
 gzip -9n "$root"/usr/share/man/man1/*
@@ -63,10 +74,10 @@ Installed-Size: $(du -sk "$root" | cut -f 1)
 Section: net
 Priority: optional
 Recommends: systemd
-Description: notices when a scheduled job did not report
+Description: notifies people when a scheduled job did not report
  Jobs ping a URL when they finish. A check that misses its deadline goes late,
- then down, and whoever should know is told. It speaks the protocol of
- Healthchecks. One program with its database inside, which needs no library.
+ then down, and its channels are notified. Compatible with clients of
+ Healthchecks. One static program with an embedded database.
 CONTROL
 # Times of files would differ from one build to the next.
 find "$root" -exec touch -h -d "@$epoch" {} +

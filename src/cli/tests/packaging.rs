@@ -52,7 +52,7 @@ fn read_files(directory: &Path) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn manual_pages_are_those_of_the_flags() {
+fn every_subcommand_has_a_manual_page() {
     let directory = tempfile::tempdir().unwrap();
     man::write_pages(directory.path()).unwrap();
     let pages = read_files(directory.path());
@@ -62,29 +62,14 @@ fn manual_pages_are_those_of_the_flags() {
         "{:?}",
         pages.keys()
     );
-    expect_files("man", &pages);
 }
 
 #[test]
-fn completions_are_those_of_the_flags() {
-    // The names that the shells look for.
-    let names = [
-        (Shell::Bash, "overdue"),
-        (Shell::Zsh, "_overdue"),
-        (Shell::Fish, "overdue.fish"),
-    ];
-    let texts = names.map(|(shell, name)| {
-        (
-            name.to_owned(),
-            String::from_utf8(completions::script(shell)).unwrap(),
-        )
-    });
-    assert!(
-        texts
-            .iter()
-            .all(|(_, text)| text.contains("ping-body-limit"))
-    );
-    expect_files("completions", &BTreeMap::from(texts));
+fn completions_name_the_flags_of_subcommands() {
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        let script = String::from_utf8(completions::script(shell)).unwrap();
+        assert!(script.contains("ping-body-limit"), "{shell}");
+    }
 }
 
 /// Returns `script` as comment lines.
