@@ -33,9 +33,9 @@ impl BaselineServer {
             .args([BASELINE_FLAG, &endpoint.address().to_string()])
             .stdin(Stdio::null())
             .spawn()?;
-        let mut bare = Self { child, endpoint };
-        wait_until_ready(&mut bare.child, &bare.endpoint, "/")?;
-        Ok(bare)
+        let mut server = Self { child, endpoint };
+        wait_until_ready(&mut server.child, &server.endpoint, "/")?;
+        Ok(server)
     }
 }
 

@@ -113,13 +113,13 @@ impl LoadResult {
 /// Runs a plan; `bar` shows the progress.
 pub(crate) fn run(plan: &LoadPlan<'_>, bar: &ProgressBar) -> Result<LoadResult> {
     let answered = AtomicU64::new(0);
-    let whole = match plan.until {
+    let length = match plan.until {
         StopCondition::Count(count) => count,
         StopCondition::Time { warm_up, measured } => {
             u64::try_from((warm_up + measured).as_millis())?
         }
     };
-    bar.set_length(whole);
+    bar.set_length(length);
     std::thread::scope(|scope| {
         let threads = plan.threads.clamp(1, plan.connections.max(1));
         let workers = (0..threads)
@@ -136,7 +136,7 @@ pub(crate) fn run(plan: &LoadPlan<'_>, bar: &ProgressBar) -> Result<LoadResult> 
             let answered = answered.load(Ordering::Relaxed);
             bar.set_position(match plan.until {
                 StopCondition::Count(_) => answered,
-                StopCondition::Time { .. } => u64::try_from(elapsed.as_millis())?.min(whole),
+                StopCondition::Time { .. } => u64::try_from(elapsed.as_millis())?.min(length),
             });
             bar.set_message(format!("{:.0}/s", answered as f64 / elapsed.as_secs_f64()));
         }

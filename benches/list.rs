@@ -18,9 +18,9 @@ const PATH: &str = "/api/v3/checks/";
 
 /// Measures the whole list, and the response that it has not changed.
 fn lists(criterion: &mut Criterion) {
-    let house = ServerFixture::open(1000).expect("a server that answers");
-    let key = ("X-Api-Key", house.api_key.as_str());
-    let listed = house
+    let fixture = ServerFixture::open(1000).expect("a server that answers");
+    let key = ("X-Api-Key", fixture.api_key.as_str());
+    let listed = fixture
         .endpoint
         .call("GET", PATH, &[key], "")
         .expect("a server that answers");
@@ -31,10 +31,10 @@ fn lists(criterion: &mut Criterion) {
         ("whole", vec![key]),
         ("unchanged", vec![key, ("If-None-Match", tag)]),
     ] {
-        let request = Request::new(&house.endpoint, "GET", PATH, &headers, "", 1);
+        let request = Request::new(&fixture.endpoint, "GET", PATH, &headers, "", 1);
         group.bench_function(name, |bencher| {
             bencher.iter_custom(|count| {
-                house
+                fixture
                     .time(&request, 16, count)
                     .expect("a server that answers")
             });

@@ -23,7 +23,7 @@ use driver::{Endpoint, LoadPlan, LoadResult, Request, Result, StopCondition};
 use indicatif::{ProgressBar, ProgressStyle};
 use server_process::MeasuredServer;
 
-/// Sends pings to a server and tells how fast it answers.
+/// Sends pings to a server and measures its rate and latency.
 #[derive(Parser)]
 #[command(name = "load")]
 struct LoadOptions {
@@ -79,14 +79,14 @@ fn main() -> Result<()> {
             measure(&options, &endpoint, &ping_key, options.api_key.as_deref())
         }
         None => {
-            let mut subject = MeasuredServer::start(options.directory.as_deref(), None)?;
+            let mut server = MeasuredServer::start(options.directory.as_deref(), None)?;
             measure(
                 &options,
-                &subject.endpoint,
-                &subject.ping_key,
-                Some(&subject.api_key),
+                &server.endpoint,
+                &server.ping_key,
+                Some(&server.api_key),
             )?;
-            subject.stop()
+            server.stop()
         }
     }
 }
@@ -118,7 +118,7 @@ fn measure(
     let created = run_with(&create, &bar("create"))?;
     if created.failed() > 0 {
         return Err(format!(
-            "the checks could not all be made: {:?}, {} without answer",
+            "not all checks could be created: {:?}, {} without answer",
             created.statuses, created.lost
         )
         .into());
@@ -199,18 +199,16 @@ fn report(run: &LoadResult, logged: Option<(u64, u64)>) -> Result<()> {
     match logged {
         None => writeln!(out, "logged pings were not counted: no --api-key")?,
         Some((before, after)) => {
-            let good = run.succeeded();
-            let found = after - before;
+            let accepted = run.succeeded();
+            let logged = after - before;
             writeln!(
                 out,
-                "logged pings: {found} more than before, {good} were answered well"
+                "logged pings: {logged} more than before, {accepted} were accepted"
             )?;
-            if found < good {
-                return Err(format!(
-                    "{} pings that were answered are not in the log",
-                    good - found
-                )
-                .into());
+            if logged < accepted {
+                return Err(
+                    format!("{} accepted pings are not in the log", accepted - logged).into(),
+                );
             }
         }
     }

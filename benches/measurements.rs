@@ -30,7 +30,7 @@ pub(crate) enum Measurement {
     Scale,
     /// The list of 1,000 checks
     List,
-    /// The latency of a ping at half the peak rate, and one fdatasync of this disk
+    /// Latency of a ping at half the peak rate, and one fdatasync of this disk
     Latency,
     /// Resident memory
     Memory,
@@ -49,7 +49,7 @@ pub(crate) enum Measurement {
     /// Time from a failure, and from a deadline, to the alert, and 10,000 alerts at once (3
     /// minutes)
     Alerts,
-    /// The latency of pings while backups are made of 1,100,000 pings
+    /// Latency of pings while backups are made of 1,100,000 pings
     Backup,
     /// Imports of 100,000 and of 1,000,000 pings, and the latency of other pings meanwhile (3
     /// minutes)
@@ -108,10 +108,10 @@ pub(crate) struct TableRow {
 }
 
 impl TableRow {
-    fn new(what: impl fmt::Display, wanted: &'static str, measured: impl fmt::Display) -> Self {
+    fn new(what: impl fmt::Display, target: &'static str, measured: impl fmt::Display) -> Self {
         Self {
             what: what.to_string(),
-            target: wanted,
+            target,
             measured: measured.to_string(),
         }
     }

@@ -20,14 +20,14 @@ const CHECKS: u64 = 10_000;
 /// Measures the time from the request to the response after fsync, over HTTP: alone, and while
 /// others share the commit.
 fn pings(criterion: &mut Criterion) {
-    let house = ServerFixture::open(CHECKS).expect("a server that answers");
-    let request = Request::ping(&house.endpoint, &house.ping_key, CHECKS, false);
+    let fixture = ServerFixture::open(CHECKS).expect("a server that answers");
+    let request = Request::ping(&fixture.endpoint, &fixture.ping_key, CHECKS, false);
     let mut group = criterion.benchmark_group("durable ping, 10,000 checks");
     group.sample_size(10).throughput(Throughput::Elements(1));
     for connections in [1, 64, 256] {
         group.bench_function(format!("{connections} connections"), |bencher| {
             bencher.iter_custom(|count| {
-                house
+                fixture
                     .time(&request, connections, count)
                     .expect("a server that answers")
             });

@@ -71,7 +71,7 @@ impl ServerFixture {
                 .serve(listener, None, threads, stopped),
         );
         let (ping_key, api_key) = runtime.block_on(project(&handle))?;
-        let house = Self {
+        let fixture = Self {
             endpoint: base.parse()?,
             ping_key,
             api_key,
@@ -79,12 +79,12 @@ impl ServerFixture {
             _runtime: runtime,
             _directory: directory,
         };
-        house.time(
-            &Request::ping(&house.endpoint, &house.ping_key, checks, true),
+        fixture.time(
+            &Request::ping(&fixture.endpoint, &fixture.ping_key, checks, true),
             64,
             checks,
         )?;
-        Ok(house)
+        Ok(fixture)
     }
 
     /// Sends this number of requests, each connection its next after a response; returns the

@@ -45,7 +45,7 @@ impl MeasuredServer {
         let endpoint = free_endpoint()?;
         let binary = server.map_or_else(build_server, |server| Ok(server.to_owned()))?;
         let child = serve(&binary, directory.path(), &endpoint)?;
-        let mut subject = Self {
+        let mut server = Self {
             binary,
             directory,
             child,
@@ -53,10 +53,10 @@ impl MeasuredServer {
             api_key: String::new(),
             ping_key: String::new(),
         };
-        wait_until_ready(&mut subject.child, &subject.endpoint, "/healthz")?;
+        wait_until_ready(&mut server.child, &server.endpoint, "/healthz")?;
         // Pings create the checks. Without an explicit limit they create 10,000.
-        subject.run(&["project", "set", "default", "--check-limit", "10000000"])?;
-        subject.api_key = subject.run(&[
+        server.run(&["project", "set", "default", "--check-limit", "10000000"])?;
+        server.api_key = server.run(&[
             "key",
             "create",
             "--project",
@@ -64,9 +64,9 @@ impl MeasuredServer {
             "--access",
             "read-write",
         ])?;
-        subject.ping_key =
-            subject.run(&["key", "create", "--project", "default", "--access", "ping"])?;
-        Ok(subject)
+        server.ping_key =
+            server.run(&["key", "create", "--project", "default", "--access", "ping"])?;
+        Ok(server)
     }
 
     /// Runs a command on its database, and returns the output.
@@ -171,7 +171,7 @@ pub(crate) fn serve(binary: &Path, data: &Path, endpoint: &Endpoint) -> Result<C
 
 /// Waits until a GET of this path is answered with 200.
 pub(crate) fn wait_until_ready(child: &mut Child, endpoint: &Endpoint, path: &str) -> Result<()> {
-    let begun = Instant::now();
+    let start_time = Instant::now();
     loop {
         if TcpStream::connect(endpoint.address()).is_ok() {
             match endpoint.call("GET", path, &[], "")?.status {
@@ -183,7 +183,7 @@ pub(crate) fn wait_until_ready(child: &mut Child, endpoint: &Endpoint, path: &st
         if let Some(status) = child.try_wait()? {
             return Err(format!("the server ended with {status}").into());
         }
-        if begun.elapsed() > START_TIMEOUT {
+        if start_time.elapsed() > START_TIMEOUT {
             return Err("the server does not answer".into());
         }
         std::thread::park_timeout(POLL_INTERVAL);

@@ -38,7 +38,7 @@ use clap::Parser;
 use driver::Result;
 use measurements::{BenchSetup, Measurement, TableRow};
 
-/// Measures what overdue promises.
+/// Measures the performance of overdue.
 #[derive(Parser)]
 #[command(name = "table")]
 struct TableOptions {
@@ -120,7 +120,7 @@ fn main() -> Result<()> {
 fn print_table(lines: &[TableRow]) -> Result<()> {
     let header = TableRow {
         what: "what".into(),
-        target: "wanted",
+        target: "target",
         measured: "measured".into(),
     };
     let cells = |line: &TableRow| {
@@ -139,11 +139,11 @@ fn print_table(lines: &[TableRow]) -> Result<()> {
             .for_each(|(width, cell)| *width = cell.chars().count().max(*width));
     }
     let mut out = std::io::stdout().lock();
-    for (nth, [what, wanted, measured]) in rows.iter().enumerate() {
+    for (nth, [what, target, measured]) in rows.iter().enumerate() {
         let [first, second, third] = widths;
         writeln!(
             out,
-            "| {what:first$} | {wanted:second$} | {measured:third$} |"
+            "| {what:first$} | {target:second$} | {measured:third$} |"
         )?;
         if nth == 0 {
             writeln!(

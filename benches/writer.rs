@@ -48,7 +48,7 @@ impl WriterFixture {
         let medium = Medium::Directory(directory.path().into());
         let (handle, writer) =
             engine::open(EngineConfig::new(medium, 100_000)).expect("a database");
-        let mut desk = Self {
+        let mut fixture = Self {
             handle,
             writer,
             next: 0,
@@ -65,13 +65,13 @@ impl WriterFixture {
             ping_log_limit: 100,
             badge_key,
         };
-        desk.run_batch([Command::CreateProject(Box::new(project))]);
+        fixture.run_batch([Command::CreateProject(Box::new(project))]);
         for thousand in 0..CHECKS / 1000 {
-            desk.run_batch((thousand * 1000..(thousand + 1) * 1000).map(create));
+            fixture.run_batch((thousand * 1000..(thousand + 1) * 1000).map(create));
         }
-        desk.ping_batch(CHECKS as usize / 2);
-        desk.ping_batch(CHECKS as usize / 2);
-        desk
+        fixture.ping_batch(CHECKS as usize / 2);
+        fixture.ping_batch(CHECKS as usize / 2);
+        fixture
     }
 
     /// Runs commands in one batch.
@@ -133,13 +133,13 @@ fn create(number: u128) -> Command {
 
 /// Measures the time from the queue to the reply after fsync, housekeeping included.
 fn batches(criterion: &mut Criterion) {
-    let mut desk = WriterFixture::open();
+    let mut fixture = WriterFixture::open();
     let mut group = criterion.benchmark_group("writer, 10,000 checks, file with fsync");
     group.sample_size(20);
     for count in [1, 64, 256] {
         group.throughput(Throughput::Elements(count as u64));
         group.bench_function(format!("{count} pings a commit"), |bencher| {
-            bencher.iter(|| desk.ping_batch(count))
+            bencher.iter(|| fixture.ping_batch(count))
         });
     }
     group.finish();

@@ -46,21 +46,21 @@ impl Listener for TcpListener {
 ///
 /// At most `most` connections are open at the same time. Others wait in the queue of the system.
 pub(crate) async fn accept_connections<L: Listener, F: Future<Output = ()> + Send + 'static>(
-    door: &'static str,
+    protocol: &'static str,
     listener: L,
     most: usize,
     mut stop: watch::Receiver<bool>,
     hold: impl Fn(L::Accepted) -> Option<F>,
 ) {
-    let mut open = JoinSet::new();
-    let mut quiet = std::pin::pin!(sleep(Duration::ZERO));
+    let mut tasks = JoinSet::new();
+    let mut warning_timer = std::pin::pin!(sleep(Duration::ZERO));
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept(), if open.len() < most => accepted,
+            accepted = listener.accept(), if tasks.len() < most => accepted,
             () = wait_for_stop(&mut stop) => break,
-            Some(ended) = open.join_next() => {
+            Some(ended) = tasks.join_next() => {
                 if let Err(error) = ended && error.is_panic() {
-                    tracing::error!("a request panicked; its {door} connection is closed");
+                    tracing::error!("a request panicked; its {protocol} connection is closed");
                 }
                 continue;
             }
@@ -68,24 +68,25 @@ pub(crate) async fn accept_connections<L: Listener, F: Future<Output = ()> + Sen
         match accepted {
             Ok(connection) => {
                 if let Some(connection) = hold(connection) {
-                    open.spawn(connection);
+                    tasks.spawn(connection);
                 }
             }
             Err(error) => {
-                if timeout(RETRY_DELAY, quiet.as_mut()).await.is_ok() {
+                if timeout(RETRY_DELAY, warning_timer.as_mut()).await.is_ok() {
                     tracing::warn!(
-                        "no {door} connection can be accepted: {error}; this is told once a minute"
+                        "cannot accept {protocol} connections: {error}; this is logged at most \
+                         once a minute"
                     );
-                    quiet.set(sleep(WARNING_INTERVAL));
+                    warning_timer.set(sleep(WARNING_INTERVAL));
                     sleep(RETRY_DELAY).await;
                 }
             }
         }
     }
     drop(listener);
-    let drained = async { while open.join_next().await.is_some() {} };
+    let drained = async { while tasks.join_next().await.is_some() {} };
     if timeout(DRAIN_TIMEOUT, drained).await.is_err() {
-        tracing::warn!("{door} connections that did not end in time are closed");
+        tracing::warn!("{protocol} connections that did not end in time are closed");
     }
 }
 
@@ -119,7 +120,7 @@ mod tests {
 
     /// Runs the loop with connections that each end with a permit; the first one panics.
     #[tokio::test(start_paused = true)]
-    async fn as_many_as_fit_are_accepted_and_drained() {
+    async fn connections_up_to_the_limit_are_accepted_and_drained() {
         let accepted = Arc::new(AtomicUsize::new(0));
         let ends = Arc::new(Semaphore::new(0));
         let (open, closed) = tokio::sync::oneshot::channel();

@@ -53,7 +53,7 @@ impl fmt::Display for BackupError {
             Self::Io(error) => error.fmt(f),
             Self::Damaged(reason) => f.write_str(reason),
             Self::Panicked => {
-                f.write_str("the program panicked while it made the backup; the log has the place")
+                f.write_str("the program panicked while making the backup; the log shows where")
             }
             Self::TooSlow => write!(
                 f,
@@ -94,12 +94,12 @@ pub struct BackupInfo {
 /// has no end frame.
 pub fn write_backup(handle: &Handle, out: impl Write) -> Result<(), BackupError> {
     let begun = handle.clock().uptime();
-    let mut made = String::new();
-    handle.now().write_rfc3339_secs(&mut made);
+    let mut begun_text = String::new();
+    handle.now().write_rfc3339_secs(&mut begun_text);
     let mut stream = BackupWriter::begin(
         out,
         &BackupInfo {
-            begun: made,
+            begun: begun_text,
             release: env!("CARGO_PKG_VERSION").into(),
         },
     )?;
@@ -171,7 +171,7 @@ pub fn lower_thread_priority() {
     // On other systems this would apply to the whole process.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, 19) {
-        tracing::debug!("a thread that should give way goes as fast as all others: {error}");
+        tracing::debug!("cannot lower the priority of a background thread: {error}");
     }
 }
 
@@ -183,12 +183,12 @@ struct ChunkSender<'s, E> {
 
 impl<E> Write for ChunkSender<'_, E> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(CHUNK_BYTES - self.chunk.len());
-        self.chunk.extend(bytes.iter().take(taken));
+        let length = bytes.len().min(CHUNK_BYTES - self.chunk.len());
+        self.chunk.extend(bytes.iter().take(length));
         if self.chunk.len() == CHUNK_BYTES {
             self.flush()?;
         }
-        Ok(taken)
+        Ok(length)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -47,15 +47,15 @@ impl BlockingThreads {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, BlockingTaskError> {
-        let (tell, done) = oneshot::channel();
+        let (sender, result) = oneshot::channel();
         let work = move || {
             // Nothing receives the result if the connection has ended.
-            let _ = tell.send(work());
+            let _ = sender.send(work());
         };
         self.0
             .try_send(Box::new(work))
             .map_err(|_| BlockingTaskError)?;
-        timeout(RUN_TIMEOUT, done)
+        timeout(RUN_TIMEOUT, result)
             .await
             .map_err(|_| BlockingTaskError)?
             .map_err(|_| BlockingTaskError)
@@ -92,16 +92,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn so_much_may_wait() {
+    async fn the_queue_is_limited() {
         let threads = BlockingThreads::start(1).unwrap();
-        let (tell, wait) = std::sync::mpsc::channel::<()>();
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
         threads
             .0
-            .send(Box::new(move || assert!(wait.recv().is_err())))
+            .send(Box::new(move || assert!(receiver.recv().is_err())))
             .unwrap();
         while threads.0.try_send(Box::new(|| ())).is_ok() {}
         assert_eq!(threads.run(|| ()).await, Err(BlockingTaskError));
-        drop(tell);
+        drop(sender);
         // The queue has room once a thread has taken the first task.
         while threads.run(|| 1).await != Ok(1) {
             tokio::task::yield_now().await;

@@ -86,8 +86,8 @@ impl Certificate {
     /// together.
     pub fn read(chain: &Path, key: &Path, protocols: &[&[u8]]) -> Result<Self, CertificateError> {
         // Taken before the files are read, so that a write in the meantime counts as a change.
-        let seen = Mutex::new([file_stamp(chain), file_stamp(key)]);
-        let shown = Arc::new(CurrentCertificate(RwLock::new(Arc::new(load_key_pair(
+        let last_stamps = Mutex::new([file_stamp(chain), file_stamp(key)]);
+        let current = Arc::new(CurrentCertificate(RwLock::new(Arc::new(load_key_pair(
             chain, key,
         )?))));
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -95,14 +95,14 @@ impl Certificate {
             .map_err(|error| CertificateError(format!("TLS cannot be used: {error}")))?;
         let mut config = config
             .with_no_client_auth()
-            .with_cert_resolver(Arc::clone(&shown) as _);
+            .with_cert_resolver(Arc::clone(&current) as _);
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         Ok(Self(Arc::new(CertificateState {
             chain: chain.into(),
             key: key.into(),
-            last_stamps: seen,
-            current: shown,
+            last_stamps,
+            current,
             acceptor,
         })))
     }
@@ -112,13 +112,13 @@ impl Certificate {
         let CertificateState {
             chain,
             key,
-            last_stamps: seen,
-            current: shown,
+            last_stamps,
+            current,
             ..
         } = &*self.0;
         let now = [file_stamp(chain), file_stamp(key)];
         let before = std::mem::replace(
-            &mut *seen.lock().unwrap_or_else(PoisonError::into_inner),
+            &mut *last_stamps.lock().unwrap_or_else(PoisonError::into_inner),
             now,
         );
         if before == now && !even_if_same {
@@ -126,7 +126,7 @@ impl Certificate {
         }
         match load_key_pair(chain, key) {
             Ok(pair) => {
-                *shown.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
+                *current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
                 CertificateReload::Replaced
             }
             Err(error) => CertificateReload::Failed(error),
@@ -140,9 +140,9 @@ impl Certificate {
 
     /// File of the private key, if every user of the machine may read or write it.
     pub fn exposed_key(&self) -> Option<&Path> {
-        let open = std::fs::metadata(&self.0.key)
-            .is_ok_and(|there| there.permissions().mode() & 0o006 != 0);
-        open.then_some(&*self.0.key)
+        let is_exposed = std::fs::metadata(&self.0.key)
+            .is_ok_and(|metadata| metadata.permissions().mode() & 0o006 != 0);
+        is_exposed.then_some(&*self.0.key)
     }
 
     /// Acceptor for TLS handshakes with clients.
@@ -152,26 +152,26 @@ impl Certificate {
 }
 
 fn file_stamp(path: &Path) -> FileStamp {
-    let there = std::fs::metadata(path).ok()?;
-    Some((there.modified().ok()?, there.len(), there.ino()))
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
 }
 
 fn load_key_pair(chain: &Path, key: &Path) -> Result<CertifiedKey, CertificateError> {
-    let told = |what: &str, path: &Path, error: &dyn fmt::Display| {
-        CertificateError(format!("{what} {}: {error}", path.display()))
+    let file_error = |problem: &str, path: &Path, error: &dyn fmt::Display| {
+        CertificateError(format!("{problem} {}: {error}", path.display()))
     };
     let certificates = CertificateDer::pem_file_iter(chain)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| told("cannot read the certificate", chain, &pem_cause(&error)))?;
+        .map_err(|error| file_error("cannot read the certificate", chain, &pem_cause(&error)))?;
     if certificates.is_empty() {
-        return Err(told(
+        return Err(file_error(
             "cannot read the certificate",
             chain,
             &"there is no CERTIFICATE section in it",
         ));
     }
-    let private = PrivateKeyDer::from_pem_file(key)
-        .map_err(|error| told("cannot read the private key", key, &pem_cause(&error)))?;
-    CertifiedKey::from_der(certificates, private, &ring::default_provider())
-        .map_err(|error| told("cannot use the private key", key, &error))
+    let private_key = PrivateKeyDer::from_pem_file(key)
+        .map_err(|error| file_error("cannot read the private key", key, &pem_cause(&error)))?;
+    CertifiedKey::from_der(certificates, private_key, &ring::default_provider())
+        .map_err(|error| file_error("cannot use the private key", key, &error))
 }

@@ -56,9 +56,14 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Notices when a scheduled job did not report.
+/// Notifies people when a scheduled job did not report.
 #[derive(Parser)]
-#[command(name = "overdue", version = VERSION.as_str(), propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "overdue",
+    version = VERSION.as_str(),
+    propagate_version = true,
+    arg_required_else_help = true
+)]
 struct Cli {
     /// Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else
     /// ~/.local/state/overdue]
@@ -73,40 +78,40 @@ struct Cli {
 enum CliCommand {
     /// Run the server
     Serve(Box<serve::ServeArgs>),
-    /// Make, list, change and delete projects
+    /// Create, list, change and delete projects
     #[command(subcommand)]
     Project(project::ProjectCommand),
-    /// Make, list and revoke API keys and ping keys
+    /// Create, list and revoke API keys and ping keys
     #[command(subcommand)]
     Key(key::KeyCommand),
-    /// Make, list, test, change and delete notification channels, and assign checks to them
+    /// Create, list, test, change and delete notification channels, and assign checks to them
     #[command(subcommand)]
     Channel(ChannelCommand),
-    /// Make, list, change, pause and delete checks, and show their pings and flips
+    /// Create, list, change, pause and delete checks, and show their pings and flips
     #[command(subcommand)]
     Check(check::CheckCommand),
-    /// Make, list, change and delete users of the dashboard, and print the links by which they
-    /// choose their passwords
+    /// Create, list, change and delete users of the dashboard, and print links for choosing a
+    /// password
     #[command(subcommand)]
     User(user::UserSubcommand),
-    /// Make, list and delete maintenance windows
+    /// Create, list and delete maintenance windows
     #[command(subcommand)]
     Window(window::WindowCommand),
     /// Silence alerts for a duration; checks that are still down afterwards alert then
     Mute(window::MuteArgs),
-    /// List alerts with their results, newest first, or send a failed one again
+    /// List alerts with their delivery results, newest first, or retry a failed delivery
     Deliveries(deliveries::DeliveriesArgs),
     /// Show when a schedule expects its job to run
     Schedule(schedule::ScheduleArgs),
-    /// Export the configuration as a file for `apply`, or everything with logs as lines for `import
+    /// Export the configuration as a file for `apply`, or all data as JSON lines for `import
     /// overdue`
     Export(config_files::ExportArgs),
     /// Show the changes that `apply` would make; the exit status is 3 if there are any
     Diff(config_files::ConfigFilesArgs),
     /// Apply configuration files atomically
     Apply(config_files::ApplyArgs),
-    /// Find jobs in crontabs and timers, and propose a check for each, with the edit that makes it
-    /// report. Nothing is edited
+    /// Find jobs in crontabs and systemd timers. For each job, propose a check, and an edit that
+    /// makes the job report. Nothing is edited
     Discover(Box<discover::DiscoverArgs>),
     /// Import data from another program, or preview the import. The source is not modified
     #[command(subcommand)]
@@ -117,20 +122,19 @@ enum CliCommand {
     Run(run_and_ping::RunArgs),
     /// Send a ping
     Ping(run_and_ping::PingArgs),
-    /// Back up the database to a file, also while a server runs
+    /// Back up the database to a file; the server may be running
     Backup(backup::BackupArgs),
-    /// Restore a backup into the data directory, while no server runs
+    /// Restore a backup into the data directory; the server must be stopped
     Restore(backup::RestoreArgs),
-    /// Check that the database, or a backup, can be read completely, and show what takes space in
-    /// it
+    /// Check that the database or a backup is undamaged, and show the size of its tables
     Verify(backup::VerifyArgs),
-    /// Give back the disk space that the database no longer uses, while no server runs
+    /// Release disk space that the database no longer uses; the server must be stopped
     Compact(common_args::JsonFlag),
-    /// Check that the server on this machine takes pings; the exit status is 0 if it does
+    /// Check that the server on this machine accepts pings; the exit status is 0 if it does
     Health(health::HealthArgs),
     /// Print the completion script for a shell
     Completions(completions::CompletionsArgs),
-    /// Write the manual pages into a directory
+    /// Write the manual pages to a directory
     Man(man::ManArgs),
 }
 
@@ -176,7 +180,7 @@ impl CliError {
 
     /// Returns an error for output that could not be written to standard output.
     fn output_failed(error: io::Error) -> Self {
-        Self::other(format!("cannot write the answer: {error}"))
+        Self::other(format!("cannot write the output: {error}"))
     }
 }
 
@@ -239,7 +243,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let program = words.first().map(PathBuf::from).unwrap_or_default();
     let is_job = words.get(1).is_some_and(|word| word == "run");
-    let done = match parse_args(words.clone(), |name| std::env::var_os(name)) {
+    let result = match parse_args(words.clone(), |name| std::env::var_os(name)) {
         Ok(cli) => dispatch(cli, &program),
         Err(error) if is_job && error.kind() == ErrorKind::UnknownArgument => {
             Err(CliError::usage(format!(
@@ -249,26 +253,26 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(error) => help_or_usage(&error).map(|()| ExitCode::SUCCESS),
     };
-    match done {
+    match result {
         Ok(status) => status,
         Err(CliError {
             status,
             message,
-            is_verbatim: lines,
+            is_verbatim,
         }) => {
-            let message = if lines {
+            let message = if is_verbatim {
                 message
             } else {
                 env_variables::annotate_sources(&message, &words, |name| std::env::var_os(name))
             };
-            let said = if lines { "" } else { "overdue: " };
+            let prefix = if is_verbatim { "" } else { "overdue: " };
             let message: Vec<_> = message
                 .trim_end_matches('\n')
                 .split('\n')
                 .map(table::sanitize)
                 .collect();
             // If standard error is closed, the exit status has to suffice.
-            let _ = writeln!(io::stderr(), "{said}{}", message.join("\n"));
+            let _ = writeln!(io::stderr(), "{prefix}{}", message.join("\n"));
             ExitCode::from(status)
         }
     }
@@ -307,15 +311,15 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
     // A server must not run on the directory of the installed service by default.
     let is_definite = data.is_some() || matches!(command, CliCommand::Serve(_));
     let data = || {
-        let found = data_directory::resolve(data, |name| std::env::var_os(name))
+        let directory = data_directory::resolve(data, |name| std::env::var_os(name))
             .map_err(CliError::usage)?;
         Ok::<_, CliError>(if is_definite {
-            found
+            directory
         } else {
-            data_directory::service_directory_or(found, data_directory::has_database)
+            data_directory::service_directory_or(directory, data_directory::has_database)
         })
     };
-    let done = match command {
+    let result = match command {
         // The exit status of the job.
         CliCommand::Run(args) => return args.run().map(ExitCode::from),
         CliCommand::Ping(args) => args.run(),
@@ -333,13 +337,13 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
         }
         CliCommand::Project(command) => {
             let data = data()?;
-            let makes = !is_definite && command.creates_database(&data);
+            let creates_database = !is_definite && command.creates_database(&data);
             command.confirm_deletion(|request| send_request(&data, request, None))?;
             run_call(&data, command.into())?;
-            if makes {
+            if creates_database {
                 let _ = writeln!(
                     io::stderr(),
-                    "overdue: made a new database in {}",
+                    "overdue: created a new database in {}",
                     data.display()
                 );
             }
@@ -382,7 +386,7 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
         CliCommand::Completions(args) => args.run(),
         CliCommand::Man(args) => args.run(),
     };
-    done.map(|()| ExitCode::SUCCESS)
+    result.map(|()| ExitCode::SUCCESS)
 }
 
 /// Sends a request to the server, or to the database. A refusal is an error. After a request that
@@ -390,9 +394,9 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
 fn send_request(
     data: &Path,
     request: AdminRequest,
-    sending: Option<notify::NotifierConfig>,
+    notifier_config: Option<notify::NotifierConfig>,
 ) -> Result<AdminReply, CliError> {
-    if sending.is_some() {
+    if notifier_config.is_some() {
         data_directory::switch_to_owner(data)?;
     }
     let _owner = data_directory::assume_owner(data)?;
@@ -401,7 +405,7 @@ fn send_request(
         .build()
         .map_err(CliError::other)?;
     match runtime
-        .block_on(admin::send_request(data, request, sending))
+        .block_on(admin::send_request(data, request, notifier_config))
         .map_err(CliError::other)?
     {
         AdminReply::Invalid(reason) => Err(CliError::usage(reason)),
@@ -411,18 +415,18 @@ fn send_request(
 }
 
 /// Sends the request and prints the reply.
-fn run_call(data: &Path, question: AdminCall) -> Result<(), CliError> {
+fn run_call(data: &Path, call: AdminCall) -> Result<(), CliError> {
     let AdminCall {
         request,
         json,
-        shows_all_fields: whole,
-        notifier_config: sending,
-        deletion_target: deletes,
-    } = question;
-    deletes.map_or(Ok(()), |what| {
+        shows_all_fields,
+        notifier_config,
+        deletion_target,
+    } = call;
+    deletion_target.map_or(Ok(()), |what| {
         common_args::confirm_deletion_on_terminal(&what)
     })?;
-    let shown = match send_request(data, request, sending)? {
+    let printed = match send_request(data, request, notifier_config)? {
         AdminReply::Done
         | AdminReply::Piece(_)
         | AdminReply::Invalid(_)
@@ -445,7 +449,7 @@ fn run_call(data: &Path, question: AdminCall) -> Result<(), CliError> {
         AdminReply::Keys(rows) => table::print_list(&rows, json, &key::HEADINGS, key::cells),
         AdminReply::Users(rows) => table::print_list(&rows, json, &user::HEADINGS, user::cells),
         AdminReply::MadeLink(row) => user::print_link(&row, json),
-        AdminReply::Checks(rows) if whole => table::print_record(&rows, json),
+        AdminReply::Checks(rows) if shows_all_fields => table::print_record(&rows, json),
         AdminReply::Checks(rows) => table::print_list(
             &check::sort_by_urgency(rows, json),
             json,
@@ -470,7 +474,7 @@ fn run_call(data: &Path, question: AdminCall) -> Result<(), CliError> {
             table::print_list(&rows, json, &deliveries::HEADINGS, deliveries::cells)
         }
         AdminReply::Queued(number) => table::print_created(
-            &format!("waits to be sent as {number}"),
+            &format!("queued as delivery {number}"),
             &serde_json::json!({ "number": number }),
             json,
         ),
@@ -480,13 +484,13 @@ fn run_call(data: &Path, question: AdminCall) -> Result<(), CliError> {
             json,
         ),
         AdminReply::Tested(row) => return channel::print_test_result(&row, json),
-        AdminReply::TestedGroup(rows) => return channel::tested_group(&rows, json),
+        AdminReply::TestedGroup(rows) => return channel::print_group_test_results(&rows, json),
         AdminReply::Warnings(warnings) => {
             channel::print_warnings(&warnings);
             Ok(())
         }
     };
-    shown.map_err(CliError::output_failed)
+    printed.map_err(CliError::output_failed)
 }
 
 /// Prints help and version to standard output, without an error. Other errors become one line.
@@ -506,7 +510,7 @@ fn help_or_usage(error: &clap::Error) -> Result<(), CliError> {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = io::stderr().write_all(text.as_bytes());
         return Err(CliError::usage(
-            "a command is missing: give one of those above",
+            "no command given: use one of the commands above",
         ));
     }
     Err(CliError::usage(one_line_message(&text)))
@@ -517,8 +521,8 @@ const COMMAND_HINTS: [(&str, &str); 3] = [
     ("version", "`overdue --version` prints the version"),
     (
         "status",
-        "`overdue check list` shows the checks, `overdue health` tells whether the server takes \
-         pings",
+        "`overdue check list` shows the checks, `overdue health` tests whether the server \
+         accepts pings",
     ),
     ("start", "`overdue serve` runs the server"),
 ];
@@ -532,7 +536,7 @@ fn unknown_command_message(error: &clap::Error) -> String {
         _ => None,
     };
     let name = text(ContextKind::InvalidSubcommand).unwrap_or_default();
-    let hint = match COMMAND_HINTS.iter().find(|(wanted, _)| *wanted == name) {
+    let hint = match COMMAND_HINTS.iter().find(|(command, _)| *command == name) {
         Some((_, hint)) => format!("; {hint}"),
         None => text(ContextKind::SuggestedSubcommand)
             .map(|similar| format!("; a similar command exists: '{similar}'"))

@@ -152,9 +152,9 @@ impl<'a> CheckProposer<'a> {
 
     /// True if a command already reports to a server.
     fn already_reports(&self, command: &str) -> bool {
-        let own = format!("{}/ping/", self.base_url);
+        let base = format!("{}/ping/", self.base_url);
         [
-            own.as_str(),
+            base.as_str(),
             "hc-ping.com",
             "runitor",
             "/ping/",
@@ -167,30 +167,30 @@ impl<'a> CheckProposer<'a> {
 
     /// Returns a slug that no other proposal has.
     fn unique_slug(&mut self, name: &str) -> Slug {
-        let wanted = Name::parse(&format!("{} {name}", self.host))
+        let slug = Name::parse(&format!("{} {name}", self.host))
             .map(|name| Slug::from_name(&name))
             .unwrap_or_default();
-        let wanted: String = if wanted.is_empty() {
+        let stem: String = if slug.is_empty() {
             "job".into()
         } else {
-            wanted.as_str().chars().take(90).collect()
+            slug.as_str().chars().take(90).collect()
         };
-        let numbered = (2..).map(|number| format!("{wanted}-{number}"));
-        let free = std::iter::once(wanted.clone())
+        let numbered = (2..).map(|number| format!("{stem}-{number}"));
+        let unused = std::iter::once(stem.clone())
             .chain(numbered)
             .find(|slug| !self.used_slugs.contains(slug))
-            .unwrap_or(wanted);
-        self.used_slugs.insert(free.clone());
-        Slug::parse(&free).unwrap_or_default()
+            .unwrap_or(stem);
+        self.used_slugs.insert(unused.clone());
+        Slug::parse(&unused).unwrap_or_default()
     }
 
-    /// Returns the settings of a check for a schedule. `late`: seconds by which its job may begin
-    /// late normally.
+    /// Returns the settings of a check for a schedule. `max_delay_secs`: maximum
+    /// delay of its job in normal operation.
     fn schedule_settings(
         &self,
         schedule: Schedule,
         zone: Option<Timezone>,
-        late: i64,
+        max_delay_secs: i64,
     ) -> CheckSettings {
         let tz = zone.unwrap_or_else(|| self.zone.clone());
         let runs: Vec<_> = schedule
@@ -200,9 +200,9 @@ impl<'a> CheckProposer<'a> {
         let gaps = runs
             .iter()
             .zip(runs.iter().skip(1))
-            .map(|(one, next)| next.micros_since(*one) / 1_000_000)
+            .map(|(run, next)| next.micros_since(*run) / 1_000_000)
             .filter(|gap| *gap > 0);
-        let grace = self.grace_for_gap(gaps.min(), late);
+        let grace = self.grace_for_gap(gaps.min(), max_delay_secs);
         CheckSettings {
             schedule: Some(std::sync::Arc::new(schedule)),
             tz,
@@ -212,9 +212,9 @@ impl<'a> CheckProposer<'a> {
     }
 
     /// Returns the grace for jobs with this gap between runs.
-    fn grace_for_gap(&self, gap: Option<i64>, late: i64) -> Seconds {
-        let (least, most) = GRACE_RANGE_SECS;
-        let secs = gap.map_or(least, |gap| (gap / 10).clamp(least, most)) + late.max(0);
+    fn grace_for_gap(&self, gap: Option<i64>, max_delay_secs: i64) -> Seconds {
+        let (min, max) = GRACE_RANGE_SECS;
+        let secs = gap.map_or(min, |gap| (gap / 10).clamp(min, max)) + max_delay_secs.max(0);
         Seconds::parse(secs).unwrap_or(Seconds::HOUR)
     }
 }

@@ -200,38 +200,38 @@ impl Handle {
         loop {
             self.copy_checks(project, last, CHECKS_PER_LOCK, &mut checks);
             last = checks.last().map(|check| check.id);
-            let more = checks.len() == CHECKS_PER_LOCK;
+            let has_more = checks.len() == CHECKS_PER_LOCK;
             checks.drain(..).for_each(&mut visit);
-            if !more {
+            if !has_more {
                 return;
             }
         }
     }
 
-    /// Checks of a project, oldest first, as in [`for_each_check`](Self::for_each_check). `about`
-    /// is the approximate number of checks.
-    pub fn all_checks(&self, project: ProjectId, about: usize) -> Vec<Check> {
-        let mut checks = Vec::with_capacity(about);
-        let mut had = 0;
+    /// Checks of a project, oldest first, as in [`for_each_check`](Self::for_each_check).
+    /// `expected_count` is the approximate number of checks.
+    pub fn all_checks(&self, project: ProjectId, expected_count: usize) -> Vec<Check> {
+        let mut checks = Vec::with_capacity(expected_count);
+        let mut previous_len = 0;
         loop {
             let last = checks.last().map(|check: &Check| check.id);
             self.copy_checks(project, last, CHECKS_PER_LOCK, &mut checks);
-            if checks.len() < had + CHECKS_PER_LOCK {
+            if checks.len() < previous_len + CHECKS_PER_LOCK {
                 return checks;
             }
-            had = checks.len();
+            previous_len = checks.len();
         }
     }
 
-    /// At most `most` checks of a project that are younger than `older`, oldest first.
+    /// At most `limit` checks of a project that are younger than `older`, oldest first.
     pub fn checks_page(
         &self,
         project: ProjectId,
         older: Option<CheckId>,
-        most: usize,
+        limit: usize,
     ) -> Vec<Check> {
         let mut checks = Vec::new();
-        self.copy_checks(project, older, most, &mut checks);
+        self.copy_checks(project, older, limit, &mut checks);
         checks
     }
 
@@ -239,10 +239,12 @@ impl Handle {
         &self,
         project: ProjectId,
         older: Option<CheckId>,
-        most: usize,
-        to: &mut Vec<Check>,
+        limit: usize,
+        checks: &mut Vec<Check>,
     ) {
-        self.with_state(|state| to.extend(state.checks_after(project, older).take(most).cloned()));
+        self.with_state(|state| {
+            checks.extend(state.checks_after(project, older).take(limit).cloned());
+        });
     }
 
     /// Current time.
@@ -301,22 +303,22 @@ impl Handle {
             .any(|project| self.any_check(project, is_late))
     }
 
-    /// True if `is_like_that` holds for any check of a project. The writer may take the lock in
+    /// True if `predicate` holds for any check of a project. The writer may take the lock in
     /// between.
-    fn any_check(&self, project: ProjectId, is_like_that: impl Fn(&Check) -> bool) -> bool {
+    fn any_check(&self, project: ProjectId, predicate: impl Fn(&Check) -> bool) -> bool {
         let mut last = None;
         loop {
-            let (found, more) = self.with_state(|state| {
-                let mut seen = 0;
+            let (found, has_more) = self.with_state(|state| {
+                let mut count = 0;
                 for check in state.checks_after(project, last).take(CHECKS_PER_LOCK) {
-                    if is_like_that(check) {
+                    if predicate(check) {
                         return (true, false);
                     }
-                    (last, seen) = (Some(check.id), seen + 1);
+                    (last, count) = (Some(check.id), count + 1);
                 }
-                (false, seen == CHECKS_PER_LOCK)
+                (false, count == CHECKS_PER_LOCK)
             });
-            if !more {
+            if !has_more {
                 return found;
             }
         }

@@ -160,15 +160,18 @@ impl HttpServer {
         handle: Handle,
         blocking: Arc<BlockingThreads>,
         config: HttpConfig,
-        most: usize,
+        max_connections: usize,
     ) -> Self {
-        let places = Arc::new(ConnectionLimit::new(most, config.connections_per_address));
+        let connection_limit = Arc::new(ConnectionLimit::new(
+            max_connections,
+            config.connections_per_address,
+        ));
         let api = api::ApiState::new(&config);
-        let outgoing = ResponseWriter::new(blocking);
-        let site = config.web.is_enabled.then(|| {
+        let response_writer = ResponseWriter::new(blocking);
+        let dashboard = config.web.is_enabled.then(|| {
             web::DashboardState::new(
                 handle.clone(),
-                outgoing.clone(),
+                response_writer.clone(),
                 config.web.clone(),
                 config.base_url.clone(),
                 &config.trusted_proxies,
@@ -176,14 +179,14 @@ impl HttpServer {
         });
         Self(Arc::new(ServerState {
             handle,
-            response_writer: outgoing,
-            dashboard: site,
+            response_writer,
+            dashboard,
             config,
             api,
             body_budget: BodyBudget::new(),
             header_budget: HeaderBudget::new(),
             badge_counts: Arc::default(),
-            connection_limit: places,
+            connection_limit,
         }))
     }
 
@@ -204,7 +207,7 @@ impl HttpServer {
             stop.clone(),
             |(stream, peer)| {
                 let exempt = client_address::is_trusted(peer.ip(), &self.0.config.trusted_proxies);
-                let Some((guest, room)) = self
+                let Some((permit, slot)) = self
                     .0
                     .connection_limit
                     .admit((!exempt).then_some(peer.ip()))
@@ -216,40 +219,40 @@ impl HttpServer {
                     send_overloaded(&stream);
                     return None;
                 };
-                let open = self.0.handle.metrics().record_connection(Counted::Http);
+                let open_guard = self.0.handle.metrics().record_connection(Counted::Http);
                 let server = self.clone();
                 let tls = tls.clone();
                 let threads = Arc::clone(&threads);
                 let stop = stop.clone();
                 Some(async move {
-                    let Some(_place) = guest.wait_for_slot(room).await else {
+                    let Some(_slot) = permit.wait_for_slot(slot).await else {
                         return send_overloaded(&stream);
                     };
-                    let line = Arc::clone(&guest.connection);
+                    let state = Arc::clone(&permit.connection);
                     let done = match tls {
                         None => {
-                            let met = ConnectionInfo {
+                            let info = ConnectionInfo {
                                 peer: Peer {
                                     address: peer,
                                     scheme: PingScheme::Http,
                                 },
                                 allowed_routes: AllowedRoutes::All,
                             };
-                            let answering = move |stream: TcpStream| {
-                                server.serve_connection(stream, met, line, stop)
+                            let handle_stream = move |stream: TcpStream| {
+                                server.serve_connection(stream, info, state, stop)
                             };
-                            async { threads.run(stream.detach()?, answering).await }.await
+                            async { threads.run(stream.detach()?, handle_stream).await }.await
                         }
                         // Boxed: it is many times as large as the future of a connection without
                         // TLS.
                         Some(tls) => {
-                            Box::pin(server.serve_tls(&tls, stream, peer, line, &threads, stop))
+                            Box::pin(server.serve_tls(&tls, stream, peer, state, &threads, stop))
                                 .await
                         }
                     };
-                    drop(open);
+                    drop(open_guard);
                     if let Err(error) = done {
-                        tracing::warn!("a connection could not be handed to its thread: {error}");
+                        tracing::warn!("cannot pass a connection to its thread: {error}");
                     }
                 })
             },
@@ -274,19 +277,19 @@ impl HttpServer {
                 let threads = Arc::clone(&threads);
                 let stop = stop.clone();
                 Some(async move {
-                    let met = ConnectionInfo {
+                    let info = ConnectionInfo {
                         peer: Peer {
                             address,
                             scheme: PingScheme::Http,
                         },
                         allowed_routes: AllowedRoutes::MetricsOnly,
                     };
-                    let answering = move |stream: TcpStream| {
-                        server.serve_connection(stream, met, Arc::default(), stop)
+                    let handle_stream = move |stream: TcpStream| {
+                        server.serve_connection(stream, info, Arc::default(), stop)
                     };
-                    let done = async { threads.run(stream.detach()?, answering).await }.await;
+                    let done = async { threads.run(stream.detach()?, handle_stream).await }.await;
                     if let Err(error) = done {
-                        tracing::warn!("a connection could not be handed to its thread: {error}");
+                        tracing::warn!("cannot pass a connection to its thread: {error}");
                     }
                 })
             },
@@ -297,11 +300,11 @@ impl HttpServer {
     async fn serve_connection<C: HttpConnection>(
         self,
         mut stream: C,
-        met: ConnectionInfo,
+        info: ConnectionInfo,
         line: Arc<ConnectionState>,
         mut stop: watch::Receiver<bool>,
     ) {
-        let peer = met.peer;
+        let peer = info.peer;
         // A response is written in one piece. Nagle's algorithm would only delay it.
         stream.with_socket(|socket| {
             let _ = socket.set_nodelay(true);
@@ -316,21 +319,21 @@ impl HttpServer {
         let service = service_fn(async |request: hyper::Request<Incoming>| {
             line.begin_request();
             head.finish_header();
-            let asked = self
+            let log_entry = self
                 .0
                 .config
                 .access_log
                 .then(|| Box::new(AccessLogEntry::from_request(&request, &self.0, peer)));
             let request = request.map(|body| IncomingBody::new(body, line));
             let busy = traffic.begin_request();
-            let mut reply = reply::with_nosniff(self.respond(request, met).await);
+            let mut reply = reply::with_nosniff(self.respond(request, info).await);
             drop(busy);
             reply.body_mut().keep_busy(line);
             if reply.body().is_endless() {
                 traffic.mark_endless();
             }
-            if let Some(asked) = asked {
-                asked.log(&reply, &self.0);
+            if let Some(log_entry) = log_entry {
+                log_entry.log(&reply, &self.0);
             }
             if reply::closes_connection(&reply) {
                 lingers.store(true, Ordering::Relaxed);
@@ -361,7 +364,11 @@ impl HttpServer {
                 ended = connection.as_mut() => ended,
                 () = wait_for_stop(&mut stop) => {
                     // hyper would close it at once, but a new client is about to send a request.
-                    let wait = if head.is_awaiting_first_byte() { FIRST_BYTE_TIMEOUT } else { Duration::ZERO };
+                    let wait = if head.is_awaiting_first_byte() {
+                        FIRST_BYTE_TIMEOUT
+                    } else {
+                        Duration::ZERO
+                    };
                     tokio::select! {
                         biased;
                         ended = connection.as_mut() => ended,
@@ -411,9 +418,9 @@ impl HttpServer {
             allowed_routes: takes,
         }: ConnectionInfo,
     ) -> HttpReply {
-        let door = &*self.0;
+        let server = &*self.0;
         let uri = request.uri();
-        let path = door.config.base_url.strip_base_path(uri.path());
+        let path = server.config.base_url.strip_base_path(uri.path());
         // Unknown paths of the API are answered in JSON, too.
         let refused = |fault: HttpError| {
             if path.starts_with("/api/") {
@@ -428,13 +435,13 @@ impl HttpServer {
         if takes != AllowedRoutes::All {
             return match (takes, Route::parse(path)) {
                 (AllowedRoutes::MetricsOnly, Some(Route::Metrics)) => {
-                    Box::pin(metrics::server_metrics(door, &request, true)).await
+                    Box::pin(metrics::server_metrics(server, &request, true)).await
                 }
                 (AllowedRoutes::HealthOnly, Some(Route::Health)) => {
-                    Box::pin(health_reply(door)).await
+                    Box::pin(health_reply(server)).await
                 }
                 (AllowedRoutes::HealthOnly, _) => refused(HttpError::BadRequest(
-                    "this address takes https:// URLs only".into(),
+                    "this address accepts only https:// URLs".into(),
                 )),
                 _ => refused(HttpError::NotFound),
             };
@@ -442,29 +449,32 @@ impl HttpServer {
         match Route::parse(path) {
             Some(Route::Ping(to)) => {
                 let client =
-                    Client::from_headers(request.headers(), peer, &door.config.trusted_proxies);
-                ping::respond(door, to, request, client).await
+                    Client::from_headers(request.headers(), peer, &server.config.trusted_proxies);
+                ping::respond(server, to, request, client).await
             }
             // Boxed: hyper moves the future of a request several times, and that of a ping would be
             // as large as the largest here.
             Some(Route::Api(endpoint)) => {
-                Box::pin(api::respond(door, endpoint, request, peer)).await
+                Box::pin(api::respond(server, endpoint, request, peer)).await
             }
             Some(Route::Extension(resource)) => {
-                Box::pin(api::respond_extension(door, resource, request, peer)).await
+                Box::pin(api::respond_extension(server, resource, request, peer)).await
             }
             Some(Route::OpenApi) => {
-                public_reply(&request, async || Ok(reply::json(door.api.openapi.clone()))).await
+                public_reply(&request, async || {
+                    Ok(reply::json(server.api.openapi.clone()))
+                })
+                .await
             }
             Some(Route::Badge(badge)) => {
                 Box::pin(public_reply(&request, async || {
-                    badge::respond(door, badge).await
+                    badge::respond(server, badge).await
                 }))
                 .await
             }
             Some(Route::Unsubscribe(channel, signature)) => {
                 let answer = Box::pin(unsubscribe::respond(
-                    door,
+                    server,
                     request.method(),
                     channel,
                     &signature,
@@ -472,13 +482,18 @@ impl HttpServer {
                 .await;
                 answer.unwrap_or_else(|fault| fault.to_text())
             }
-            Some(Route::Health) => Box::pin(health_reply(door)).await,
-            Some(Route::Metrics) => Box::pin(metrics::server_metrics(door, &request, false)).await,
+            Some(Route::Health) => Box::pin(health_reply(server)).await,
+            Some(Route::Metrics) => {
+                Box::pin(metrics::server_metrics(server, &request, false)).await
+            }
             Some(Route::ProjectMetrics(project, key)) => {
-                Box::pin(metrics::project_metrics(door, project, key, &request, peer)).await
+                Box::pin(metrics::project_metrics(
+                    server, project, key, &request, peer,
+                ))
+                .await
             }
             None => {
-                let Some(site) = &door.dashboard else {
+                let Some(site) = &server.dashboard else {
                     return refused(HttpError::NotFound);
                 };
                 match web::DashboardTarget::parse(path)
@@ -487,7 +502,7 @@ impl HttpServer {
                     Some(target) => {
                         Box::pin(web::handle_request(
                             site,
-                            &door.body_budget,
+                            &server.body_budget,
                             target,
                             request,
                             peer,
@@ -513,7 +528,7 @@ fn send_overloaded(stream: &TcpStream) {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn close_unread(stream: &TcpStream, time: Duration) {
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(time)) {
-        tracing::debug!("a connection has no limit for what is not read: {error}");
+        tracing::debug!("cannot set the timeout for unread data of a connection: {error}");
     }
 }
 
@@ -522,8 +537,8 @@ fn close_unread(stream: &TcpStream, time: Duration) {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn close_unread(_: &TcpStream, _: Duration) {}
 
-async fn health_reply(door: &ServerState) -> HttpReply {
-    if door.is_healthy().await {
+async fn health_reply(server: &ServerState) -> HttpReply {
+    if server.is_healthy().await {
         reply::text("OK")
     } else {
         HttpError::Unavailable.to_text()

@@ -99,18 +99,14 @@ impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Source(problem) => f.write_str(problem),
-            Self::Rows {
-                source,
-                errors: complaints,
-            } => {
-                complaints
+            Self::Rows { source, errors } => {
+                errors
                     .iter()
-                    .try_for_each(|complaint| writeln!(f, "{source}: {complaint}"))?;
-                match complaints.len() {
-                    MAX_ROW_ERRORS => writeln!(
-                        f,
-                        "these are the first {MAX_ROW_ERRORS} things that are wrong"
-                    ),
+                    .try_for_each(|error| writeln!(f, "{source}: {error}"))?;
+                match errors.len() {
+                    MAX_ROW_ERRORS => {
+                        writeln!(f, "only the first {MAX_ROW_ERRORS} errors are listed")
+                    }
                     _ => Ok(()),
                 }
             }
@@ -171,7 +167,7 @@ impl RowVisitor for SourcePass<'_> {
         match (self.handle_row)(row) {
             Ok(ControlFlow::Break(())) => return ControlFlow::Break(()),
             Ok(ControlFlow::Continue(())) => {}
-            Err(complaint) => self.errors.push(complaint),
+            Err(error) => self.errors.push(error),
         }
         if self.errors.len() < MAX_ROW_ERRORS {
             ControlFlow::Continue(())
@@ -213,10 +209,10 @@ impl<'a> SourceReader<'a> {
         source: &'a mut ImportSource,
         options: &'a ImportOptions,
         now: Timestamp,
-        tell: &mut dyn FnMut(ImportProgress),
+        on_progress: &mut dyn FnMut(ImportProgress),
     ) -> Result<Self, ImportError> {
         let total = source.total_progress();
-        let mut complaints = Vec::new();
+        let mut errors = Vec::new();
         let mut objects = Vec::new();
         let mut sessions = 0;
         let mut pass = SourcePass {
@@ -232,9 +228,9 @@ impl<'a> SourceReader<'a> {
                     ControlFlow::Break(())
                 })
             },
-            errors: &mut complaints,
+            errors: &mut errors,
             on_progress: &mut |done| {
-                tell(ImportProgress {
+                on_progress(ImportProgress {
                     is_reading_logs: false,
                     done,
                     total,
@@ -244,23 +240,20 @@ impl<'a> SourceReader<'a> {
         source.read_tables(&mut pass).map_err(ImportError::Source)?;
         if objects.len() > MAX_ROWS {
             return Err(ImportError::Source(format!(
-                "{}: there are more than {MAX_ROWS} rows beside those of logs",
+                "{}: too many rows: more than {MAX_ROWS}, not counting logs",
                 source.name()
             )));
         }
-        let made = HealthchecksConverter::new(objects, options, now, &mut complaints);
-        let healthchecks =
-            made.map_err(|problem| ImportError::Source(format!("{}: {problem}", source.name())))?;
-        let mut reading = Self {
-            source,
-            converter: healthchecks,
-        };
-        if complaints.is_empty() {
-            return Ok(reading);
+        let converter = HealthchecksConverter::new(objects, options, now, &mut errors);
+        let converter = converter
+            .map_err(|problem| ImportError::Source(format!("{}: {problem}", source.name())))?;
+        let mut reader = Self { source, converter };
+        if errors.is_empty() {
+            return Ok(reader);
         }
         // Errors in logs are reported as well.
-        reading.read_log_tables(&mut complaints, tell, &mut |_| ControlFlow::Continue(()))?;
-        Err(reading.rows_error(complaints))
+        reader.read_log_tables(&mut errors, on_progress, &mut |_| ControlFlow::Continue(()))?;
+        Err(reader.rows_error(errors))
     }
 
     /// Returns the contents before the logs have been read.
@@ -268,45 +261,45 @@ impl<'a> SourceReader<'a> {
         self.converter.contents()
     }
 
-    /// Reads the logs and calls `take` with each entry to import, until it breaks.
+    /// Reads the logs and calls `on_entry` with each entry to import, until it breaks.
     ///
     /// # Errors
     /// Returns an error if the source cannot be read or has invalid rows.
     pub fn read_logs(
         &mut self,
-        tell: &mut dyn FnMut(ImportProgress),
-        take: &mut dyn FnMut(ImportLogEntry) -> ControlFlow<()>,
+        on_progress: &mut dyn FnMut(ImportProgress),
+        on_entry: &mut dyn FnMut(ImportLogEntry) -> ControlFlow<()>,
     ) -> Result<(), ImportError> {
-        let mut complaints = Vec::new();
-        self.read_log_tables(&mut complaints, tell, take)?;
-        if complaints.is_empty() {
+        let mut errors = Vec::new();
+        self.read_log_tables(&mut errors, on_progress, on_entry)?;
+        if errors.is_empty() {
             Ok(())
         } else {
-            Err(self.rows_error(complaints))
+            Err(self.rows_error(errors))
         }
     }
 
     fn read_log_tables(
         &mut self,
-        complaints: &mut Vec<RowError>,
-        tell: &mut dyn FnMut(ImportProgress),
-        take: &mut dyn FnMut(ImportLogEntry) -> ControlFlow<()>,
+        errors: &mut Vec<RowError>,
+        on_progress: &mut dyn FnMut(ImportProgress),
+        on_entry: &mut dyn FnMut(ImportLogEntry) -> ControlFlow<()>,
     ) -> Result<(), ImportError> {
-        if complaints.len() >= MAX_ROW_ERRORS {
+        if errors.len() >= MAX_ROW_ERRORS {
             return Ok(());
         }
         let total = self.source.total_progress();
-        let healthchecks = &mut self.converter;
+        let converter = &mut self.converter;
         let mut pass = SourcePass {
             tables: &SourceTable::LOGS,
             handle_row: &mut |row| {
-                Ok(healthchecks
+                Ok(converter
                     .convert_log_row(&row)
-                    .map_or(ControlFlow::Continue(()), &mut *take))
+                    .map_or(ControlFlow::Continue(()), &mut *on_entry))
             },
-            errors: complaints,
+            errors,
             on_progress: &mut |done| {
-                tell(ImportProgress {
+                on_progress(ImportProgress {
                     is_reading_logs: true,
                     done,
                     total,
@@ -318,11 +311,11 @@ impl<'a> SourceReader<'a> {
             .map_err(ImportError::Source)
     }
 
-    fn rows_error(&self, mut complaints: Vec<RowError>) -> ImportError {
-        complaints.truncate(MAX_ROW_ERRORS);
+    fn rows_error(&self, mut errors: Vec<RowError>) -> ImportError {
+        errors.truncate(MAX_ROW_ERRORS);
         ImportError::Rows {
             source: self.source.name().to_owned(),
-            errors: complaints,
+            errors,
         }
     }
 
@@ -340,11 +333,11 @@ pub fn dry_run(
     source: &mut ImportSource,
     options: &ImportOptions,
     now: Timestamp,
-    tell: &mut dyn FnMut(ImportProgress),
+    on_progress: &mut dyn FnMut(ImportProgress),
 ) -> Result<(ImportContents, ImportReport), ImportError> {
-    let mut reading = SourceReader::read_objects(source, options, now, tell)?;
-    reading.read_logs(tell, &mut |_| ControlFlow::Continue(()))?;
-    Ok(reading.finish())
+    let mut reader = SourceReader::read_objects(source, options, now, on_progress)?;
+    reader.read_logs(on_progress, &mut |_| ControlFlow::Continue(()))?;
+    Ok(reader.finish())
 }
 
 #[cfg(test)]

@@ -40,9 +40,9 @@ pub struct JobSpec {
     pub arguments: Vec<OsString>,
     /// Ping URL of its check.
     pub url: PingUrl,
-    /// Maximum duration. After it the job is asked to end.
+    /// Time limit. A job that exceeds it is asked to end.
     pub timeout: Option<Duration>,
-    /// Time to end after that request. After it the job is killed.
+    /// Time from that request until the job is killed.
     pub kill_after: Duration,
     /// True to send the end of its output.
     pub sends_output: bool,
@@ -59,35 +59,35 @@ pub struct JobSpec {
 /// If the system provides no signals or no pipes. Nothing has been started then.
 pub async fn run(job: JobSpec, delivery: PingSender) -> io::Result<u8> {
     let run = delivery.random.uuid();
-    let begins = OutgoingPing::new(
+    let start_ping = OutgoingPing::new(
         job.url.url_for(Some(JobEvent::Start), Some(run)),
         Vec::new(),
     );
     let mut signals = ForwardedSignals::listen()?;
     let child = JobProcess::start(&job)?;
-    let (tell, told) = oneshot::channel();
-    let telling = tokio::spawn(report_run(delivery, begins, told));
+    let (end_sender, end_receiver) = oneshot::channel();
+    let reporting = tokio::spawn(report_run(delivery, start_ping, end_receiver));
     let JobResult {
         status,
         note,
         output,
     } = match child {
         Ok(child) => child.wait(&job, &mut signals).await,
-        Err(end) => end,
+        Err(result) => result,
     };
     let body = if job.sends_output { output } else { Vec::new() };
-    let mut ends = OutgoingPing::new(
+    let mut end_ping = OutgoingPing::new(
         job.url.url_for(Some(JobEvent::Exit(status)), Some(run)),
         body,
     );
     if let Some(note) = note {
         print_notice(&note);
-        ends.append_line(&format!("overdue: {note}"));
+        end_ping.append_line(&format!("overdue: {note}"));
     }
     // The task ends only after this message.
-    let _ = tell.send(ends);
+    let _ = end_sender.send(end_ping);
     tokio::select! {
-        _ = telling => {}
+        _ = reporting => {}
         () = signals.next_after(SIGNAL_GRACE) => {}
     }
     Ok(status)
@@ -97,39 +97,45 @@ pub async fn run(job: JobSpec, delivery: PingSender) -> io::Result<u8> {
 /// it is known.
 async fn report_run(
     delivery: PingSender,
-    begins: OutgoingPing,
-    mut ended: oneshot::Receiver<OutgoingPing>,
+    start_ping: OutgoingPing,
+    mut end_receiver: oneshot::Receiver<OutgoingPing>,
 ) {
-    let (stop, mut stopped) = watch::channel(false);
-    let before = async {
-        let begun = delivery.send_until_stopped(&begins, &mut stopped).await;
-        if matches!(begun, PingAttemptResult::Accepted { .. }) {
+    let (stop_sender, mut stop_receiver) = watch::channel(false);
+    let sending = async {
+        let result = delivery
+            .send_until_stopped(&start_ping, &mut stop_receiver)
+            .await;
+        if matches!(result, PingAttemptResult::Accepted { .. }) {
             delivery.drain_spool().await;
         }
-        begun
+        result
     };
-    tokio::pin!(before);
-    let (begun, ends) = tokio::select! {
-        begun = &mut before => (begun, ended.await),
-        ends = &mut ended => {
+    tokio::pin!(sending);
+    let (start_result, end_ping) = tokio::select! {
+        result = &mut sending => (result, end_receiver.await),
+        end_ping = &mut end_receiver => {
             // A ping in flight may end first: the end must not arrive before the start.
-            stop.send_replace(true);
-            (timeout(LAST_ATTEMPT_TIMEOUT, &mut before).await.unwrap_or(PingAttemptResult::Unavailable(String::new())), ends)
+            stop_sender.send_replace(true);
+            let result = timeout(LAST_ATTEMPT_TIMEOUT, &mut sending).await;
+            let unavailable = PingAttemptResult::Unavailable(String::new());
+            (result.unwrap_or(unavailable), end_ping)
         }
     };
-    let Ok(mut ends) = ends else { return };
+    let Ok(mut end_ping) = end_ping else { return };
     if let PingAttemptResult::Accepted {
         body_limit: Some(limit),
-    } = begun
+    } = start_result
     {
-        ends.truncate_to_tail(limit);
+        end_ping.truncate_to_tail(limit);
     }
-    match delivery.send_or_spool(ends).await {
+    match delivery.send_or_spool(end_ping).await {
         PingResult::Accepted => {}
-        PingResult::Spooled(why) => print_notice(&format!(
-            "the server did not take the ping: {why}; the next run sends it again"
+        PingResult::Spooled(reason) => print_notice(&format!(
+            "the server did not accept the ping: {reason}; the next run sends it again"
         )),
-        PingResult::Lost(why) => print_notice(&format!("the server did not take the ping: {why}")),
+        PingResult::Lost(reason) => {
+            print_notice(&format!("the server did not accept the ping: {reason}"))
+        }
     }
 }
 

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_lines_a_second_and_the_others_are_counted() {
+    fn lines_above_the_limit_are_counted() {
         let limit = LogLimit::new();
         let admitted = |at| {
             (0..100)

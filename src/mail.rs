@@ -64,12 +64,12 @@ fn collect_text(head: &PartHeader<'_>, body: &[u8], depth: u8, text: &mut String
     let content_type = parse_content_type(head.content_type);
     let is_html = match content_type
         .as_ref()
-        .map(|own| (own.ctype(), own.subtype()))
+        .map(|parsed| (parsed.ctype(), parsed.subtype()))
     {
         Some(("multipart", _)) => {
             let boundary = content_type
                 .as_ref()
-                .and_then(|own| own.attribute("boundary"))
+                .and_then(|parsed| parsed.attribute("boundary"))
                 .map(str::trim_ascii_end);
             let parts = boundary
                 .filter(|boundary| !boundary.is_empty())
@@ -95,29 +95,29 @@ fn collect_text(head: &PartHeader<'_>, body: &[u8], depth: u8, text: &mut String
     if !text.is_empty() {
         text.push('\n');
     }
-    let room = MAX_TEXT_BYTES.saturating_sub(text.len());
+    let remaining = MAX_TEXT_BYTES.saturating_sub(text.len());
     let decoded = decode_transfer_encoding(head, body);
     // The length of markup does not limit the length of its text.
-    let wanted = if is_html {
+    let length = if is_html {
         decoded.len()
     } else {
-        decoded.len().min(MAX_CHAR_BYTES * room)
+        decoded.len().min(MAX_CHAR_BYTES * remaining)
     };
-    let decoded = decoded.get(..wanted).unwrap_or_default();
+    let decoded = decoded.get(..length).unwrap_or_default();
     let charset = content_type
         .as_ref()
-        .and_then(|own| own.attribute("charset"));
+        .and_then(|parsed| parsed.attribute("charset"));
     let content = match charset.and_then(|charset| charset_decoder(charset.trim_ascii().as_bytes()))
     {
         Some(decoder) => decoder(decoded).into(),
         None => String::from_utf8_lossy(decoded),
     };
     if is_html {
-        text.push_str(&html::html_to_text(&content, room));
+        text.push_str(&html::html_to_text(&content, remaining));
     } else {
         text.push_str(
             content
-                .get(..content.floor_char_boundary(room))
+                .get(..content.floor_char_boundary(remaining))
                 .unwrap_or_default(),
         );
     }

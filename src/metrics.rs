@@ -190,39 +190,35 @@ impl Metrics {
         let pings = register_counters(
             &mut registry,
             "pings",
-            "Pings that are on disk, by what they say and how they came",
+            "Pings that were written to disk, by kind and protocol",
         );
-        let refused = register_counters(
+        let rejected_pings = register_counters(
             &mut registry,
             "pings_refused",
-            "Pings by HTTP that were not taken, by the reason",
+            "Pings by HTTP that were rejected, by reason",
         );
         let flips = register_counters(
             &mut registry,
             "flips",
-            "Changes of the status of checks, by the status after it",
+            "Status changes of checks, by new status",
         );
         let deliveries = register_counters(
             &mut registry,
             "deliveries",
-            "What has become of alerts, by the kind of channel",
+            "Finished deliveries of alerts, by kind of channel and result",
         );
         let connections = Family::<Labels<1>, Gauge>::default();
-        registry.register(
-            "connections",
-            "Connections that are open",
-            connections.clone(),
-        );
-        let turned_away = register_counters(
+        registry.register("connections", "Open connections", connections.clone());
+        let rejected_connections = register_counters(
             &mut registry,
             "connections_refused",
-            "Connections for which there was no place",
+            "Connections that were rejected because of a limit",
         );
-        let refused_mail = Counter::default();
+        let rejected_mail = Counter::default();
         registry.register(
             "mail_refused",
-            "Recipients, messages and commands of mail that were refused",
-            refused_mail.clone(),
+            "Recipients, messages and commands that were refused in mail sessions",
+            rejected_mail.clone(),
         );
         let mut histogram = |name, help, bounds: &[f64]| {
             let histogram = Histogram::new(bounds.iter().copied());
@@ -231,33 +227,34 @@ impl Metrics {
         };
         Self {
             pings: PING_KINDS.map(|kind| {
-                PING_SCHEMES
-                    .map(|door| counter(&pings, [("kind", kind.name()), ("scheme", door.name())]))
+                PING_SCHEMES.map(|scheme| {
+                    counter(&pings, [("kind", kind.name()), ("scheme", scheme.name())])
+                })
             }),
             pings_rejected: PingRejection::ALL
-                .map(|reason| counter(&refused, [("reason", reason.name())])),
-            mail_rejected: refused_mail,
+                .map(|reason| counter(&rejected_pings, [("reason", reason.name())])),
+            mail_rejected: rejected_mail,
             flips: STATUSES.map(|status| counter(&flips, [("to", status.name())])),
             deliveries,
             commit_seconds: histogram(
                 "commit_seconds",
-                "Time that a batch took to be on disk",
+                "Time to write a batch of commands to disk",
                 &COMMIT_SECONDS_BUCKETS,
             ),
             batch_commands: histogram(
                 "batch_commands",
-                "Commands that were written together",
+                "Commands in a batch",
                 &BATCH_COMMANDS_BUCKETS,
             ),
             lateness_seconds: histogram(
                 "deadline_lateness_seconds",
-                "Time from a missed deadline to its notice",
+                "Time from a missed deadline until it was noticed",
                 &LATENESS_SECONDS_BUCKETS,
             ),
             connections: ConnectionProtocol::ALL
-                .map(|door| connections.get_or_create_owned(&[("door", door.name())])),
+                .map(|protocol| connections.get_or_create_owned(&[("door", protocol.name())])),
             connections_rejected: ConnectionProtocol::ALL
-                .map(|door| counter(&turned_away, [("door", door.name())])),
+                .map(|protocol| counter(&rejected_connections, [("door", protocol.name())])),
             logged_pings: AtomicU64::new(0),
             logged_bytes: AtomicU64::new(0),
             last_commit: AtomicU64::new(0),
@@ -365,15 +362,20 @@ impl Metrics {
     }
 
     /// Counts a connection as open until the returned value is dropped.
-    pub fn record_connection(&self, door: ConnectionProtocol) -> Option<OpenConnection> {
-        let gauge = value_of(&ConnectionProtocol::ALL, &self.connections, &door)?;
+    pub fn record_connection(&self, protocol: ConnectionProtocol) -> Option<OpenConnection> {
+        let gauge = value_of(&ConnectionProtocol::ALL, &self.connections, &protocol)?;
         gauge.inc();
         Some(OpenConnection(gauge.clone()))
     }
 
     /// Counts a connection that was rejected because of a limit.
-    pub fn record_rejected_connection(&self, door: ConnectionProtocol) {
-        value_of(&ConnectionProtocol::ALL, &self.connections_rejected, &door).map(Counter::inc);
+    pub fn record_rejected_connection(&self, protocol: ConnectionProtocol) {
+        value_of(
+            &ConnectionProtocol::ALL,
+            &self.connections_rejected,
+            &protocol,
+        )
+        .map(Counter::inc);
     }
 
     /// Sets the number of pings in the database file, and the bytes of their long bodies.
@@ -420,106 +422,99 @@ impl Metrics {
     }
 
     /// Renders all metrics in the text format that every version of Prometheus reads.
-    pub fn render(&self, readings: &MetricsSnapshot) -> String {
+    pub fn render(&self, snapshot: &MetricsSnapshot) -> String {
         let mut out = String::new();
-        let mut now = Registry::with_prefix("overdue");
-        self.register_snapshot(readings, &mut now);
+        let mut snapshot_registry = Registry::with_prefix("overdue");
+        self.register_snapshot(snapshot, &mut snapshot_registry);
         let mut process = Registry::with_prefix("process");
         process::register_process_metrics(micros_to_seconds(self.started.micros()), &mut process);
-        for registry in [&self.registry, &now, &process] {
+        for registry in [&self.registry, &snapshot_registry, &process] {
             // Writing to a string does not fail.
             let _ = encode_registry(&mut out, registry);
         }
         text_format::to_text_format(&out)
     }
 
-    fn register_snapshot(&self, readings: &MetricsSnapshot, registry: &mut Registry) {
+    fn register_snapshot(&self, snapshot: &MetricsSnapshot, registry: &mut Registry) {
         let build = [
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
             ("commit", COMMIT.to_owned()),
-            ("schema", readings.schema.to_string()),
+            ("schema", snapshot.schema.to_string()),
         ];
-        registry.register("build", "What runs", Info::new(build));
+        registry.register("build", "Build information of the server", Info::new(build));
         let pings = self.logged_pings.load(Relaxed);
-        let dead = pings.saturating_sub(readings.live_pings);
+        let dead_pings = pings.saturating_sub(snapshot.live_pings);
         // Pings beyond a log limit have no length of their own: they are part of a log that is
         // pruned at its end.
-        let dead_bytes =
-            (self.logged_bytes.load(Relaxed) as f64 * dead as f64 / pings.max(1) as f64) as u64;
+        let dead_bytes = (self.logged_bytes.load(Relaxed) as f64 * dead_pings as f64
+            / pings.max(1) as f64) as u64;
         for (name, help, value) in [
             (
                 "writable",
-                "Whether pings are taken",
-                u64::from(readings.writable),
+                "1 if the server accepts pings, otherwise 0",
+                u64::from(snapshot.writable),
             ),
             (
                 "queue_commands",
-                "Commands that wait for the writer",
-                readings.queue.0,
+                "Commands waiting for the writer",
+                snapshot.queue.0,
             ),
             (
                 "queue_bytes",
-                "Bytes of texts and bodies that wait for the writer",
-                readings.queue.1,
+                "Bytes of texts and bodies waiting for the writer",
+                snapshot.queue.1,
             ),
             (
                 "deadlines_late",
-                "Deadlines that passed a minute ago and that nobody has looked at",
-                readings.late_deadlines,
+                "Deadlines that passed at least a minute ago and are not processed yet",
+                snapshot.late_deadlines,
             ),
-            ("projects", "Projects", readings.projects),
-            ("checks", "Checks", readings.checks),
-            (
-                "outbox_rows",
-                "Alerts that wait to be sent",
-                readings.outbox,
-            ),
+            ("projects", "Projects", snapshot.projects),
+            ("checks", "Checks", snapshot.checks),
+            ("outbox_rows", "Alerts waiting to be sent", snapshot.outbox),
             ("database_pings", "Pings in the database file", pings),
             (
                 "database_dead_pings",
                 "Pings in the database file beyond the log limits of their checks",
-                dead,
+                dead_pings,
             ),
             (
                 "database_dead_bytes",
-                "Bytes of the bodies of these, by the mean of all bodies",
+                "Bytes of the bodies of pings beyond the log limits, estimated from the mean of \
+                 all bodies",
                 dead_bytes,
             ),
         ] {
             register_gauge(registry, name, help, value);
         }
-        let file = readings
+        let file = snapshot
             .file_bytes
-            .map(|bytes| ("database_file_bytes", "Length of the database file", bytes));
+            .map(|bytes| ("database_file_bytes", "Size of the database file", bytes));
         file.into_iter()
             .for_each(|(name, help, value)| register_gauge(registry, name, help, value));
         if let Ok(ok) = u64::try_from(self.apply_ok.load(Relaxed)) {
             register_gauge(
                 registry,
                 "apply_ok",
-                "Whether the files of --apply were applied when they were read last",
+                "1 if the files of --apply were applied when they were last read, otherwise 0",
                 ok,
             );
         }
-        let oldest = ConstGauge::new(micros_to_seconds(readings.outbox_oldest.max(0)));
+        let oldest = ConstGauge::new(micros_to_seconds(snapshot.outbox_oldest.max(0)));
         registry.register(
             "outbox_oldest_seconds",
-            "For how long the oldest alert has waited",
+            "Time that the oldest alert has been waiting",
             oldest,
         );
         let channels = Family::<Labels<1>, Gauge>::default();
-        for (status, count) in &readings.channels {
+        for (status, count) in &snapshot.channels {
             channels
                 .get_or_create(&[("status", *status)])
                 .set(i64::try_from(*count).unwrap_or(i64::MAX));
         }
-        registry.register(
-            "channels",
-            "Channels by their status, as lists show it",
-            channels,
-        );
+        registry.register("channels", "Channels, by status", channels);
         if let Some(newest) = self.backup_status().and_then(|status| status.newest) {
-            let help = "When the newest backup that the server made was begun";
+            let help = "Start time of the newest backup made by the server";
             registry.register(
                 "backup_newest_timestamp_seconds",
                 help,

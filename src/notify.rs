@@ -95,7 +95,7 @@ pub fn start(
     stopped: watch::Receiver<bool>,
 ) -> std::io::Result<oneshot::Receiver<()>> {
     handle.set_transports(config.outbound.transports());
-    let (tell, ended) = oneshot::channel();
+    let (ended_sender, ended) = oneshot::channel();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(MAX_SECRET_READERS)
@@ -108,7 +108,7 @@ pub fn start(
             // A file that is being read may be on a disk that hangs.
             runtime.shutdown_background();
             // The receiver is gone only if the process is about to end.
-            let _ = tell.send(());
+            let _ = ended_sender.send(());
         })?;
     Ok(ended)
 }
@@ -119,8 +119,8 @@ pub async fn run_channel_tests(handle: &Handle, config: NotifierConfig) -> Infal
     handle.set_transports(config.outbound.transports());
     let sender = MessageSender::new(handle.clone(), config);
     loop {
-        while let Some(trial) = handle.next_channel_test() {
-            sender.run_channel_test(trial).await;
+        while let Some(channel_test) = handle.next_channel_test() {
+            sender.run_channel_test(channel_test).await;
         }
         handle.wait_for_outgoing().await;
     }
@@ -163,25 +163,25 @@ impl Notifier {
     }
 
     async fn run(mut self, mut stopped: watch::Receiver<bool>) {
-        let mut aside = JoinSet::new();
-        aside.spawn_local(resend::run(Rc::clone(&self.sender)));
+        let mut background_tasks = JoinSet::new();
+        background_tasks.spawn_local(resend::run(Rc::clone(&self.sender)));
         if let Some(heartbeat) = self.heartbeat.take() {
-            aside.spawn_local(heartbeat::run(Rc::clone(&self.sender), heartbeat));
+            background_tasks.spawn_local(heartbeat::run(Rc::clone(&self.sender), heartbeat));
         }
         while !*stopped.borrow() {
             self.record_round();
-            let again = self.run_round().await;
+            let wait = self.run_round().await;
             tokio::select! {
                 () = self.handle.wait_for_outgoing() => {}
                 Some(ended) = self.in_flight.join_next_with_id() => self.finish_message(ended),
-                () = sleep(again) => {}
+                () = sleep(wait) => {}
                 _ = stopped.changed() => {}
                 // Each of these tasks runs forever unless it panics. Then the whole notifier stops,
                 // so that the server does not look healthy.
-                Some(_) = aside.join_next() => return,
+                Some(_) = background_tasks.join_next() => return,
             }
         }
-        aside.abort_all();
+        background_tasks.abort_all();
         self.submit_unreported().await;
         let finishing = async {
             while let Some(ended) = self.in_flight.join_next_with_id().await {
@@ -241,7 +241,7 @@ impl Notifier {
         let ScheduledWork {
             messages: jobs,
             reports,
-            wake_at: again,
+            wake_at,
             ..
         } = {
             let resending = self.sender.resending.borrow();
@@ -265,13 +265,13 @@ impl Notifier {
         if !jobs.is_empty() && !self.begin_messages(jobs).await {
             return WRITER_RETRY_DELAY;
         }
-        let longest = if self.sender.resending.borrow().is_empty() {
+        let max_wait = if self.sender.resending.borrow().is_empty() {
             MAX_WAIT
         } else {
             MAX_WAIT_WHILE_RESENDING
         };
-        again.map_or(longest, |at| {
-            at.saturating_sub(self.now().uptime).min(longest)
+        wake_at.map_or(max_wait, |at| {
+            at.saturating_sub(self.now().uptime).min(max_wait)
         })
     }
 
@@ -279,10 +279,10 @@ impl Notifier {
     /// limit.
     fn begin_channel_tests(&mut self) {
         let now = self.now();
-        while let Some(trial) = self.handle.next_channel_test() {
+        while let Some(channel_test) = self.handle.next_channel_test() {
             let Some(channel) = self
                 .handle
-                .with_state(|state| state.channel(trial.channel).cloned())
+                .with_state(|state| state.channel(channel_test.channel).cloned())
             else {
                 continue;
             };
@@ -292,14 +292,16 @@ impl Notifier {
                 now,
             ) {
                 let sender = Rc::clone(&self.sender);
-                tokio::task::spawn_local(async move { sender.run_channel_test(trial).await });
+                tokio::task::spawn_local(
+                    async move { sender.run_channel_test(channel_test).await },
+                );
             } else {
-                let failed = Some("as much was sent within a day as most-a-day allows".into());
+                let error = Some("the daily limit most-a-day is reached".into());
                 // The requester may be gone.
-                let _ = trial.reply.send(ChannelTestResult {
+                let _ = channel_test.reply.send(ChannelTestResult {
                     duration: Duration::ZERO,
                     status: 0,
-                    error: failed,
+                    error,
                     missed: None,
                 });
             }
@@ -315,13 +317,13 @@ impl Notifier {
     }
 
     fn finish_message(&mut self, ended: SendTaskResult) {
-        let (task, done) = match ended {
-            Ok(sent) => sent,
+        let (task, result) = match ended {
+            Ok(finished) => finished,
             // The panic hook has logged it.
             Err(error) => (
                 error.id(),
                 MessageResult::failed(
-                    "sending it failed for a reason of our own, which the log tells",
+                    "sending failed because of an internal error; see the server log",
                 ),
             ),
         };
@@ -335,7 +337,7 @@ impl Notifier {
         let rules = DeliveryPolicy::of_channel(&channel, &self.sender.zone, now.wall);
         let reports = self
             .scheduler
-            .record_result(id, done, &rules, now, self.handle.random());
+            .record_result(id, result, &rules, now, self.handle.random());
         self.unreported.push((id, reports));
     }
 
@@ -358,33 +360,31 @@ impl Notifier {
 
     async fn submit_reports(&self, reports: Vec<DeliveryReport>) -> bool {
         let mut commands = Vec::new();
-        let mut together = Vec::new();
+        let mut batch = Vec::new();
         let mut rows = 0;
         for report in reports {
-            let mut part_of = |part: &[DeliveryNumber]| {
-                if rows + part.len() > MAX_ATTEMPTS_PER_COMMAND && !together.is_empty() {
-                    commands.push(Command::RecordDeliveryReports(std::mem::take(
-                        &mut together,
-                    )));
+            let mut add_part = |part: &[DeliveryNumber]| {
+                if rows + part.len() > MAX_ATTEMPTS_PER_COMMAND && !batch.is_empty() {
+                    commands.push(Command::RecordDeliveryReports(std::mem::take(&mut batch)));
                     rows = 0;
                 }
                 rows += part.len();
-                together.push(DeliveryReport {
+                batch.push(DeliveryReport {
                     rows: part.to_vec(),
                     ..report.clone()
                 });
             };
             if report.rows.is_empty() {
                 // It concerns the channel only.
-                part_of(&[]);
+                add_part(&[]);
             }
             report
                 .rows
                 .chunks(MAX_ATTEMPTS_PER_COMMAND)
-                .for_each(&mut part_of);
+                .for_each(&mut add_part);
         }
-        if !together.is_empty() {
-            commands.push(Command::RecordDeliveryReports(together));
+        if !batch.is_empty() {
+            commands.push(Command::RecordDeliveryReports(batch));
         }
         self.run_commands(commands).await.is_some()
     }

@@ -244,7 +244,7 @@ impl Outbound {
         let none = || {
             SendError::new(
                 SendStage::Setup,
-                "commands are not run; start with --allow-shell",
+                "commands are not allowed; start with --allow-shell",
             )
         };
         self.inner

@@ -1,4 +1,4 @@
-//! The list of users of the machine (passwd(5)). Users that a supervisor makes up are in no list.
+//! The list of users of the machine (passwd(5)). Dynamic users of a supervisor are not in it.
 
 /// A user in the list.
 pub(crate) struct Entry {

@@ -25,13 +25,16 @@ impl Random {
     ///
     /// # Panics
     /// If the operating system has no randomness: no secret could be drawn then.
-    #[allow(clippy::panic, reason = "there is nothing to go on with")]
+    #[allow(
+        clippy::panic,
+        reason = "no secret can be generated without randomness"
+    )]
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         match self {
             Self::System => {
                 if let Err(error) = from_system(&mut bytes) {
-                    panic!("the operating system gives no random bytes: {error}");
+                    panic!("the operating system provides no random bytes: {error}");
                 }
             }
             Self::Seeded(state) => {

@@ -157,45 +157,45 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
         .map_err(ServeError::System)?;
     let hangups = signals::handle_hangups(&runtime).map_err(ServeError::System)?;
     // Before the database: a start that fails for a port creates none.
-    let doors = runtime.block_on(Listeners::bind(&config, passed))?;
+    let listeners = runtime.block_on(Listeners::bind(&config, passed))?;
     let engine = engine::EngineConfig::new(
         Medium::Directory(config.data_directory.clone()),
         config.ping_body_limit,
     );
-    let told = LastActivity::default();
+    let last_progress = LastActivity::default();
     let engine = engine::EngineConfig {
-        progress: startup_progress::startup_progress(told.clone()),
+        progress: startup_progress::startup_progress(last_progress.clone()),
         holds_alerts_after_outage: config.holds_after_outage,
         ..engine
     };
     let (handle, writer) = engine::open(engine).map_err(ServeError::Store)?;
     warn_if_directory_open(&config.data_directory);
-    let ended = start_writer(writer).map_err(ServeError::System)?;
-    let served = runtime.block_on(serve(
+    let writer_exit = start_writer(writer).map_err(ServeError::System)?;
+    let result = runtime.block_on(serve(
         config,
-        (doors, hangups),
-        (handle, told),
+        (listeners, hangups),
+        (handle, last_progress),
         outbound,
-        ended,
+        writer_exit,
     ));
     // Blocking reads are not waited for.
     runtime.shutdown_background();
-    served
+    result
 }
 
 async fn serve(
     config: ServerConfig,
-    (doors, hangups): (Listeners, HangupCount),
-    (handle, told): (Handle, LastActivity),
+    (listeners, hangups): (Listeners, HangupCount),
+    (handle, last_progress): (Handle, LastActivity),
     outbound: Outbound,
-    mut ended: oneshot::Receiver<WriterExit>,
+    mut writer_exit: oneshot::Receiver<WriterExit>,
 ) -> Result<(), ServeError> {
     let mut signals = StopSignals::new().map_err(ServeError::System)?;
     let admin = admin::AdminSocket::bind(&config.data_directory).map_err(ServeError::Admin)?;
     if handle.is_new() {
         let prepared = first_start::create_default_project(
             &handle,
-            &doors.base_url,
+            &listeners.base_url,
             &config.program,
             &config.data_directory,
         )
@@ -203,7 +203,9 @@ async fn serve(
         // If it is not read, `overdue key list` still shows the ping key.
         print_to_stderr(&prepared.map_err(ServeError::FirstStart)?);
     } else if handle.with_state(|state| state.projects().next().is_none()) {
-        tracing::warn!("the database has no project: `overdue project create NAME` makes one");
+        tracing::warn!(
+            "the database has no project: create one with `overdue project create NAME`"
+        );
     }
     if config
         .web
@@ -212,17 +214,17 @@ async fn serve(
         .is_some_and(|forward| forward.is_spoofable(&config.trusted_proxies))
     {
         tracing::warn!(
-            "any machine in the ranges of --trusted-proxy can say that it is anybody: name the \
+            "any machine in the ranges of --trusted-proxy can sign in as any user: give only the \
              proxy's own address, or give --auth-header-secret-file"
         );
     }
     let files = reload::ReloadableFiles {
-        certificates: doors.certificates(),
+        certificates: listeners.certificates(),
         declared: config.declared.clone(),
         pages: config
             .web
             .is_enabled
-            .then(|| doors.base_url.as_str().to_owned()),
+            .then(|| listeners.base_url.as_str().to_owned()),
     };
     if let Some(declared) = &files.declared {
         declared_files::apply_declared(&handle, declared, files.pages.as_deref()).await;
@@ -231,7 +233,7 @@ async fn serve(
         && handle.with_state(|state| state.users.is_empty())
         && let Some(lines) = first_start::create_setup_link(
             &handle,
-            &remote_access(&doors, &config),
+            &remote_access(&listeners, &config),
             &config.program,
             &config.data_directory,
         )
@@ -240,19 +242,19 @@ async fn serve(
         // If it is not read, `overdue user link` prints another one.
         print_to_stderr(&lines);
     }
-    let keeper = config
+    let backups = config
         .backups
         .clone()
-        .map(|intervals| BackupScheduler::start(handle.clone(), intervals));
-    let _keeper = keeper.transpose().map_err(ServeError::System)?;
-    log_start(&doors, &handle);
+        .map(|schedule| BackupScheduler::start(handle.clone(), schedule));
+    let _backups = backups.transpose().map_err(ServeError::System)?;
+    log_start(&listeners, &handle);
     let (stop, stopped) = watch::channel(false);
     let cores = available_parallelism().map_or(1, NonZero::get);
-    let start =
+    let start_threads =
         |name, count| ConnectionThreads::start(name, count, &handle).map_err(ServeError::System);
     let threads = ServerThreads {
-        connections: start("connections", cores)?,
-        handshakes: start(
+        connections: start_threads("connections", cores)?,
+        handshakes: start_threads(
             "handshakes",
             if config.certificate.is_some() {
                 cores.div_ceil(2)
@@ -263,14 +265,14 @@ async fn serve(
         blocking: Arc::new(BlockingThreads::start(BLOCKING_THREADS).map_err(ServeError::System)?),
     };
     let blocking = Arc::clone(&threads.blocking);
-    let round = LastActivity::default();
-    let telling = notify::NotifierConfig {
+    let last_round = LastActivity::default();
+    let notifier_config = notify::NotifierConfig {
         outbound,
         zone: config.zone.clone().unwrap_or_else(machine_timezone),
-        host: doors.base_url.host().into(),
+        host: listeners.base_url.host().into(),
         heartbeat: config.heartbeat.clone(),
-        last_round: Arc::clone(&round.0),
-        render_check: http::check_renderer(doors.base_url.clone(), handle.clone()),
+        last_round: Arc::clone(&last_round.0),
+        render_check: http::check_renderer(listeners.base_url.clone(), handle.clone()),
         pages_url: config
             .base_url
             .as_ref()
@@ -281,21 +283,21 @@ async fn serve(
             .clone()
             .map(|base_url| http::unsubscribe_links(base_url, handle.clone())),
     };
-    round.record(Clock::System.uptime());
-    let mut notifier =
-        notify::start(handle.clone(), telling, stopped.clone()).map_err(ServeError::System)?;
-    let mut doors = doors.serve(admin, &handle, config, threads, &stopped);
+    last_round.record(Clock::System.uptime());
+    let mut notifier = notify::start(handle.clone(), notifier_config, stopped.clone())
+        .map_err(ServeError::System)?;
+    let mut listeners = listeners.serve(admin, &handle, config, threads, &stopped);
     notify_supervisor(NotifyState::Ready);
     files.watch(handle.clone(), blocking, hangups);
-    watchdog::start(handle.clone(), told, round);
+    watchdog::start(handle.clone(), last_progress, last_round);
 
     let failure = tokio::select! {
         name = signals.next() => {
             tracing::info!(signal = name, "stopping");
             None
         }
-        _ = &mut ended => Some(ServeError::WriterPanicked),
-        _ = doors.join_next() => Some(ServeError::ListenerPanicked),
+        _ = &mut writer_exit => Some(ServeError::WriterPanicked),
+        _ = listeners.join_next() => Some(ServeError::ListenerPanicked),
         _ = &mut notifier => Some(ServeError::NotifierPanicked),
     };
     notify_supervisor(NotifyState::Stopping);
@@ -303,10 +305,10 @@ async fn serve(
     let stopping = async {
         // A notifier that panicked is not waited for.
         let notifier = (!matches!(failure, Some(ServeError::NotifierPanicked))).then_some(notifier);
-        stop_listeners(doors, notifier).await;
+        stop_listeners(listeners, notifier).await;
         match failure {
             Some(error) => Err(error),
-            None => stop_writer(&handle, ended).await,
+            None => stop_writer(&handle, writer_exit).await,
         }
     };
     tokio::select! {
@@ -316,13 +318,12 @@ async fn serve(
 }
 
 /// Returns the access to the dashboard from another device.
-fn remote_access<'a>(doors: &'a Listeners, config: &ServerConfig) -> RemoteAccess<'a> {
-    let is_named = config.base_url.is_some();
+fn remote_access<'a>(listeners: &'a Listeners, config: &ServerConfig) -> RemoteAccess<'a> {
     RemoteAccess {
-        base_url: &doors.base_url,
-        is_configured: is_named,
-        reachable_address: doors.reachable_address(),
-        has_passed_sockets: doors.has_passed_sockets,
+        base_url: &listeners.base_url,
+        is_configured: config.base_url.is_some(),
+        reachable_address: listeners.reachable_address(),
+        has_passed_sockets: listeners.has_passed_sockets,
     }
 }
 
@@ -333,13 +334,13 @@ fn print_to_stderr(lines: &str) {
 }
 
 /// Logs the release, the addresses, and the numbers of projects, checks and channels.
-fn log_start(doors: &Listeners, handle: &Handle) {
+fn log_start(listeners: &Listeners, handle: &Handle) {
     handle.with_state(|state| {
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             schema = store::SCHEMA,
-            listen = doors.addresses(),
-            base_url = doors.base_url.as_str(),
+            listen = listeners.addresses(),
+            base_url = listeners.base_url.as_str(),
             projects = state.projects().count(),
             checks = state
                 .projects()
@@ -356,37 +357,37 @@ fn log_start(doors: &Listeners, handle: &Handle) {
 
 /// Starts the writer on a thread of its own. The receiver gets its result.
 fn start_writer(writer: Writer) -> io::Result<oneshot::Receiver<WriterExit>> {
-    let (tell, ended) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     std::thread::Builder::new()
         .name("writer".into())
         .spawn(move || {
             // The receiver is gone only when the process is about to end.
-            let _ = tell.send(writer.run());
+            let _ = sender.send(writer.run());
         })?;
-    Ok(ended)
+    Ok(receiver)
 }
 
 /// Waits for the listeners, so that everything they accepted reaches the writer and is answered.
-async fn stop_listeners(mut doors: JoinSet<()>, told: Option<oneshot::Receiver<()>>) {
+async fn stop_listeners(mut listeners: JoinSet<()>, notifier: Option<oneshot::Receiver<()>>) {
     let closed = async {
-        while doors.join_next().await.is_some() {}
+        while listeners.join_next().await.is_some() {}
         // The results of messages in flight go to the same writer.
-        if let Some(told) = told {
-            let _ = told.await;
+        if let Some(notifier) = notifier {
+            let _ = notifier.await;
         }
     };
     if timeout(LISTENERS_STOP_TIMEOUT, closed).await.is_err() {
-        tracing::warn!("what the doors did not finish in time is dropped");
+        tracing::warn!("requests and alerts that did not finish in time are dropped");
     }
 }
 
 /// Lets the writer finish its queue.
 async fn stop_writer(
     handle: &Handle,
-    ended: oneshot::Receiver<WriterExit>,
+    writer_exit: oneshot::Receiver<WriterExit>,
 ) -> Result<(), ServeError> {
     handle.close();
-    match timeout(WRITER_STOP_TIMEOUT, ended).await {
+    match timeout(WRITER_STOP_TIMEOUT, writer_exit).await {
         Ok(Ok(WriterExit::Closed)) => Ok(()),
         Ok(_) => Err(ServeError::WriterPanicked),
         Err(_) => Err(ServeError::WriterTimeout),
@@ -396,11 +397,11 @@ async fn stop_writer(
 /// Warns if other users can access the data directory. The permissions of an existing directory are
 /// not changed.
 fn warn_if_directory_open(directory: &Path) {
-    let open =
-        std::fs::metadata(directory).is_ok_and(|there| there.permissions().mode() & 0o077 != 0);
-    if open {
+    let is_accessible = std::fs::metadata(directory)
+        .is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0);
+    if is_accessible {
         tracing::warn!(
-            "others can enter the data directory {}: run chmod 700 on it",
+            "other users can access the data directory {}: run chmod 700 on it",
             directory.display()
         );
     }
@@ -424,7 +425,7 @@ pub(crate) fn machine_timezone() -> Timezone {
 /// Notifies a supervisor such as systemd, if there is one.
 fn notify_supervisor(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!("the supervisor cannot be told: {error}");
+        tracing::warn!("cannot notify the supervisor: {error}");
     }
 }
 
@@ -467,13 +468,13 @@ mod tests {
         let (handle, writer) =
             engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
         let _running = start_writer(writer).unwrap();
-        let (tell, ended) = oneshot::channel();
-        tell.send(WriterExit::Panicked).unwrap();
+        let (sender, writer_exit) = oneshot::channel();
+        sender.send(WriterExit::Panicked).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
-        let doors = runtime
+        let listeners = runtime
             .block_on(Listeners::bind(&config, PassedSockets::default()))
             .unwrap();
         let hangups = signals::handle_hangups(&runtime).unwrap();
@@ -482,10 +483,10 @@ mod tests {
         assert!(matches!(
             runtime.block_on(serve(
                 config,
-                (doors, hangups),
+                (listeners, hangups),
                 (handle.clone(), LastActivity::default()),
                 outbound,
-                ended
+                writer_exit
             )),
             Err(ServeError::WriterPanicked)
         ));

@@ -89,7 +89,7 @@ impl SmtpServer {
                 };
                 let Some(counted) = self.0.address_limit.admit(peer.ip()) else {
                     return refuse(
-                        b"421 4.7.0 Too many connections from your address: end some\r\n",
+                        b"421 4.7.0 Too many connections from your address: close some\r\n",
                     );
                 };
                 let Ok(place) = Arc::clone(&self.0.sessions).try_acquire_owned() else {

@@ -98,7 +98,8 @@ pub enum StoreError {
 impl StoreError {
     /// True if the file cannot be opened because its file system is read-only, as in a snapshot.
     pub fn is_read_only(&self) -> bool {
-        matches!(self, Self::Directory(_, error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem)
+        use std::io::ErrorKind;
+        matches!(self, Self::Directory(_, error) if error.kind() == ErrorKind::ReadOnlyFilesystem)
     }
 
     /// True if a write failed because the disk is full.
@@ -236,16 +237,16 @@ impl Store {
         inspection: &mut Inspection,
     ) -> Result<bool, StoreError> {
         let mut store = Self::open_unmigrated(medium, progress)?;
-        let looked = catch_panic(|| {
+        let result = catch_panic(|| {
             let sound = store.database.check_integrity()?;
-            let mut looked = Ok(());
+            let mut inspected = Ok(());
             store.snapshot()?.for_each_rows(|rows| {
-                looked = inspection.inspect_rows(rows);
-                looked.is_ok()
+                inspected = inspection.inspect_rows(rows);
+                inspected.is_ok()
             })?;
-            looked.map(|()| sound)
+            inspected.map(|()| sound)
         });
-        looked.map_err(|error| medium.explain_error(error))
+        result.map_err(|error| medium.explain_error(error))
     }
 
     /// Rewrites the closed file in place before it is opened.

@@ -333,7 +333,7 @@ def other_secrets(place):
     """Without SECRET_KEY hashed keys stay behind; with a wrong one they are refused. The report says it."""
     hashed = [key for keys in KEYS.values() for key in (keys["rw"], keys["ro"]) if key and key.startswith("hc")]
     (place.home / "wrong").write_text("wrong-secret\n")
-    for flags, carried, note in [([], 2, "hashed: give --env-file"), (["--secret-key-file", place.home / "wrong"], 6, "if the old server ran with it")]:
+    for flags, carried, note in [([], 2, "hashed: they need the SECRET_KEY"), (["--secret-key-file", place.home / "wrong"], 6, "if the old server used this SECRET_KEY")]:
         data, report = imported(place, "hc.sqlite", *flags)
         text = json.dumps(report)
         assert note in text, text

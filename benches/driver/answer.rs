@@ -23,11 +23,11 @@ impl ResponseParser {
     /// belong to the next response.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Option<u16>> {
         if let Some((status, mut body)) = self.body.take() {
-            let whole = body.take(bytes)?;
-            if !whole {
+            let is_complete = body.take(bytes)?;
+            if !is_complete {
                 self.body = Some((status, body));
             }
-            return Ok(whole.then_some(status));
+            return Ok(is_complete.then_some(status));
         }
         let joined;
         let bytes = if self.head.is_empty() {
@@ -43,11 +43,11 @@ impl ResponseParser {
         };
         let (head, rest) = bytes.split_at(end + 4);
         let (status, mut body) = parse(head)?;
-        let whole = body.take(rest)?;
-        if !whole {
+        let is_complete = body.take(rest)?;
+        if !is_complete {
             self.body = Some((status, body));
         }
-        Ok(whole.then_some(status))
+        Ok(is_complete.then_some(status))
     }
 }
 
@@ -75,8 +75,9 @@ fn parse(head: &[u8]) -> Result<(u16, RemainingBody)> {
         let mut lines = head
             .split(|byte| *byte == b'\n')
             .filter_map(|line| line.split_at_checked(name.len()));
-        lines.find_map(|(own, value)| {
-            own.eq_ignore_ascii_case(name.as_bytes())
+        lines.find_map(|(label, value)| {
+            label
+                .eq_ignore_ascii_case(name.as_bytes())
                 .then_some(value.trim_ascii())
         })
     };

@@ -32,7 +32,7 @@ impl EndpointReply {
     /// Returns the value of a header, if there is one.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
-        fields.find_map(|(own, value)| own.eq_ignore_ascii_case(name).then_some(value))
+        fields.find_map(|(field, value)| field.eq_ignore_ascii_case(name).then_some(value))
     }
 }
 
@@ -117,11 +117,11 @@ impl Endpoint {
             .ok_or("the answer has no status")?;
         let mut reply = EndpointReply { status, head, body };
         if reply.header("transfer-encoding").is_some() {
-            let mut whole = Vec::with_capacity(reply.body.len());
-            if !ChunkDecoder::default().take(&reply.body, |some| whole.extend_from_slice(some))? {
-                return Err("the server did not answer whole".into());
+            let mut decoded = Vec::with_capacity(reply.body.len());
+            if !ChunkDecoder::default().take(&reply.body, |data| decoded.extend_from_slice(data))? {
+                return Err("the answer of the server is incomplete".into());
             }
-            reply.body = whole;
+            reply.body = decoded;
         }
         Ok(reply)
     }

@@ -46,7 +46,7 @@ impl Request {
         }
         text.push_str("\r\n");
         text.push_str(body);
-        let places = text
+        let number_offsets = text
             .match_indices(NUMBER_PLACEHOLDER)
             .enumerate()
             .map(|(nth, (at, _))| at + nth * (NUMBER_DIGITS - NUMBER_PLACEHOLDER.len()))
@@ -56,7 +56,7 @@ impl Request {
             .into_bytes();
         Self {
             bytes,
-            number_offsets: places,
+            number_offsets,
             count: count.max(1),
             step: coprime_step(count.max(1)),
         }
@@ -79,9 +79,9 @@ impl Request {
     /// Writes the number of the request at this position of the run into its bytes.
     pub(super) fn number(&self, bytes: &mut [u8], position: u64) {
         let number = (position % self.count) * self.step % self.count;
-        for place in &self.number_offsets {
+        for offset in &self.number_offsets {
             let mut rest = number;
-            for digit in bytes.iter_mut().skip(*place).take(NUMBER_DIGITS).rev() {
+            for digit in bytes.iter_mut().skip(*offset).take(NUMBER_DIGITS).rev() {
                 *digit = b'0' + (rest % 10) as u8;
                 rest /= 10;
             }

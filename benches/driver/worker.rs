@@ -290,13 +290,13 @@ impl<'a> Worker<'a> {
         };
         connection.parser = ResponseParser::default();
         connection.unsent = 0;
-        let asked = connection.scheduled.take().is_some();
-        self.run.lost += u64::from(asked);
-        self.in_flight -= usize::from(asked);
+        let was_in_flight = connection.scheduled.take().is_some();
+        self.run.lost += u64::from(was_in_flight);
+        self.in_flight -= usize::from(was_in_flight);
         match stream {
             Ok(stream) => {
                 connection.stream = stream;
-                if asked {
+                if was_in_flight {
                     self.idle.push(at);
                 }
             }

@@ -42,23 +42,23 @@ struct AlertBurst {
 
 /// Measures the delays, and the effect of ten thousand alerts on pings.
 pub(super) fn alerts(setup: &BenchSetup) -> Result<Vec<TableRow>> {
-    let subject = setup.start_filled_server(setup.scaled(PINGED_CHECKS), 1)?;
-    let came = AlertReceiver::default();
-    came.create_channel(&subject)?;
-    let failures = single_alert_delays(setup, &subject, &came)?;
-    let deadlines = deadline_delays(setup, &subject, &came)?;
+    let server = setup.start_filled_server(setup.scaled(PINGED_CHECKS), 1)?;
+    let receiver = AlertReceiver::default();
+    receiver.create_channel(&server)?;
+    let failures = single_alert_delays(setup, &server, &receiver)?;
+    let deadlines = deadline_delays(setup, &server, &receiver)?;
     let AlertBurst {
         count,
-        until_last: all,
-        pings_before: quiet,
-        pings_meanwhile: meanwhile,
-    } = alert_burst(setup, &subject, &came)?;
+        until_last,
+        pings_before,
+        pings_meanwhile,
+    } = alert_burst(setup, &server, &receiver)?;
     let p99 = |run: &LoadResult| run.latency.value_at_quantile(0.99) as f64 / 1000.0;
     let slower = format!(
         "{:.2}× ({:.2} ms, otherwise {:.2} ms)",
-        p99(&meanwhile) / p99(&quiet),
-        p99(&meanwhile),
-        p99(&quiet)
+        p99(&pings_meanwhile) / p99(&pings_before),
+        p99(&pings_meanwhile),
+        p99(&pings_before)
     );
     let at_once = format!("{} failures at once, one webhook", thousands(count as f64));
     Ok(vec![
@@ -75,7 +75,7 @@ pub(super) fn alerts(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         TableRow::new(
             at_once,
             "all within 10 s",
-            format!("{:.2} s", all.as_secs_f64()),
+            format!("{:.2} s", until_last.as_secs_f64()),
         ),
         TableRow::new(
             format!("p99 of {PINGS_PER_SECOND} pings a second of others meanwhile"),
@@ -88,8 +88,8 @@ pub(super) fn alerts(setup: &BenchSetup) -> Result<Vec<TableRow>> {
 fn delay_summary(mut delays: Vec<Duration>) -> String {
     delays.sort_unstable();
     let at = |percent: usize| {
-        let place = (delays.len() * percent / 100).min(delays.len().saturating_sub(1));
-        delays.get(place).copied().unwrap_or_default().as_secs_f64() * 1000.0
+        let index = (delays.len() * percent / 100).min(delays.len().saturating_sub(1));
+        delays.get(index).copied().unwrap_or_default().as_secs_f64() * 1000.0
     };
     format!(
         "p50 {:.1} ms, p99 {:.1} ms of {}",
@@ -102,16 +102,16 @@ fn delay_summary(mut delays: Vec<Duration>) -> String {
 /// Fails one check after the other.
 fn single_alert_delays(
     setup: &BenchSetup,
-    subject: &MeasuredServer,
-    came: &AlertReceiver,
+    server: &MeasuredServer,
+    receiver: &AlertReceiver,
 ) -> Result<Vec<Duration>> {
     setup.bar.set_prefix("failures one by one");
     let mut delays = Vec::new();
     for number in 0..setup.scaled(SINGLE_ALERTS) {
         let name = format!("one-{number}");
-        let begun = Instant::now();
-        ping(subject, &format!("{name}/fail?create=1"))?;
-        delays.push(came.arrival(&name)?.saturating_duration_since(begun));
+        let start = Instant::now();
+        ping(server, &format!("{name}/fail?create=1"))?;
+        delays.push(receiver.arrival(&name)?.saturating_duration_since(start));
     }
     Ok(delays)
 }
@@ -119,20 +119,20 @@ fn single_alert_delays(
 /// Lets one check after the other become due; the smoke test does not wait for them.
 fn deadline_delays(
     setup: &BenchSetup,
-    subject: &MeasuredServer,
-    came: &AlertReceiver,
+    server: &MeasuredServer,
+    receiver: &AlertReceiver,
 ) -> Result<Vec<Duration>> {
     let count = setup.scaled(SINGLE_ALERTS);
-    let endpoint = &subject.endpoint;
+    let endpoint = &server.endpoint;
     let create = &Request::new(
         endpoint,
         "POST",
         "/api/v3/checks/",
-        &[("X-Api-Key", &subject.api_key)],
+        &[("X-Api-Key", &server.api_key)],
         CHECK,
         count,
     );
-    setup.bar.set_prefix("checks that come due");
+    setup.bar.set_prefix("checks that become due");
     setup.send(&LoadPlan {
         endpoint,
         request: create,
@@ -145,19 +145,19 @@ fn deadline_delays(
     for number in 0..count {
         std::thread::sleep(ALERT_INTERVAL);
         // The time on the server is between this and the response.
-        let begun = Instant::now();
+        let start = Instant::now();
         let name = format!("due-{number:07}");
-        ping(subject, &name)?;
-        pinged.push((name, begun));
+        ping(server, &name)?;
+        pinged.push((name, start));
     }
     if setup.smoke {
         return Ok(Vec::new());
     }
     let mut delays = Vec::new();
-    for (name, begun) in pinged {
-        let deadline = begun + TO_DEADLINE;
+    for (name, start) in pinged {
+        let deadline = start + TO_DEADLINE;
         std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
-        delays.push(came.arrival(&name)?.saturating_duration_since(deadline));
+        delays.push(receiver.arrival(&name)?.saturating_duration_since(deadline));
     }
     Ok(delays)
 }
@@ -165,15 +165,15 @@ fn deadline_delays(
 /// Fails many checks as fast as possible.
 fn alert_burst(
     setup: &BenchSetup,
-    subject: &MeasuredServer,
-    came: &AlertReceiver,
+    server: &MeasuredServer,
+    receiver: &AlertReceiver,
 ) -> Result<AlertBurst> {
     let count = setup.scaled(10_000);
-    let endpoint = &subject.endpoint;
+    let endpoint = &server.endpoint;
     let others = |warm_up| {
         let request = &Request::ping(
             endpoint,
-            &subject.ping_key,
+            &server.ping_key,
             setup.scaled(PINGED_CHECKS),
             false,
         );
@@ -191,13 +191,13 @@ fn alert_burst(
         })
     };
     setup.bar.set_prefix("pings while many alerts are sent");
-    let quiet = others(Duration::from_millis(500))?;
-    let before = came.locked().len();
-    let path = format!("/ping/{}/many-{{n}}/fail?create=1", subject.ping_key);
+    let pings_before = others(Duration::from_millis(500))?;
+    let earlier_count = receiver.locked().len();
+    let path = format!("/ping/{}/many-{{n}}/fail?create=1", server.ping_key);
     let fail = &Request::new(endpoint, "POST", &path, &[], "", count);
     std::thread::scope(|scope| {
         let pinging = scope.spawn(|| others(Duration::ZERO));
-        let begun = Instant::now();
+        let start = Instant::now();
         setup.send(&LoadPlan {
             endpoint,
             request: fail,
@@ -206,26 +206,26 @@ fn alert_burst(
             rate: None,
             until: StopCondition::Count(count),
         })?;
-        while came.locked().len() < before + usize::try_from(count)? {
-            if begun.elapsed() > ALERT_TIMEOUT {
-                return Err("not all alerts came".into());
+        while receiver.locked().len() < earlier_count + usize::try_from(count)? {
+            if start.elapsed() > ALERT_TIMEOUT {
+                return Err("not all alerts arrived".into());
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        let all = begun.elapsed();
+        let until_last = start.elapsed();
         Ok(AlertBurst {
             count,
-            until_last: all,
-            pings_before: quiet,
+            until_last,
+            pings_before,
             pings_meanwhile: pinging.join().map_err(|_| "the pings panicked")??,
         })
     })
 }
 
 /// Pings by slug; `rest` follows the key.
-fn ping(subject: &MeasuredServer, rest: &str) -> Result<()> {
-    let path = format!("/ping/{}/{rest}", subject.ping_key);
-    let answer = subject.endpoint.call("POST", &path, &[], "")?;
+fn ping(server: &MeasuredServer, rest: &str) -> Result<()> {
+    let path = format!("/ping/{}/{rest}", server.ping_key);
+    let answer = server.endpoint.call("POST", &path, &[], "")?;
     if matches!(answer.status, 200 | 201) {
         Ok(())
     } else {
@@ -240,18 +240,18 @@ impl AlertReceiver {
 
     /// Returns the arrival of the alert about a check.
     fn arrival(&self, name: &str) -> Result<Instant> {
-        let begun = Instant::now();
-        while begun.elapsed() < ALERT_TIMEOUT {
+        let start = Instant::now();
+        while start.elapsed() < ALERT_TIMEOUT {
             if let Some(at) = self.locked().get(name) {
                 return Ok(*at);
             }
             std::thread::sleep(Duration::from_micros(200));
         }
-        Err(format!("no alert about {name} came").into())
+        Err(format!("no alert about {name} arrived").into())
     }
 
     /// Creates a channel that sends alerts about every check to this receiver.
-    pub(super) fn create_channel(&self, subject: &MeasuredServer) -> Result<()> {
+    pub(super) fn create_channel(&self, server: &MeasuredServer) -> Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let url = format!("down-url=http://{}/", listener.local_addr()?);
         self.listen(listener);
@@ -267,19 +267,19 @@ impl AlertReceiver {
             "--set",
             "every=on",
         ];
-        subject
+        server
             .run(&[&words[..], &["--set", &url, "--set", "body=$NAME"]].concat())
             .map(drop)
     }
 
     /// Accepts every alert on this listener.
     pub(super) fn listen(&self, listener: TcpListener) {
-        let came = self.clone();
+        let receiver = self.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let came = came.clone();
+                let receiver = receiver.clone();
                 // The thread ends with its connection.
-                std::thread::spawn(move || drop(came.receive(stream)));
+                std::thread::spawn(move || drop(receiver.receive(stream)));
             }
         });
     }

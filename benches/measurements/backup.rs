@@ -15,20 +15,20 @@ const PINGS_PER_SECOND: u32 = 20_000;
 /// the same pings without backups.
 pub(super) fn backup(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(10_000);
-    let subject = setup.start_server()?;
+    let server = setup.start_server()?;
     // All of them stay in the file.
-    subject.run(&["project", "set", "default", "--ping-log-limit", "10000"])?;
-    setup.fill(&subject, checks, 110)?;
+    server.run(&["project", "set", "default", "--ping-log-limit", "10000"])?;
+    setup.fill(&server, checks, 110)?;
     let rate = if setup.smoke {
         PINGS_PER_SECOND / 100
     } else {
         PINGS_PER_SECOND
     };
     let load = |name| {
-        let request = Request::ping(&subject.endpoint, &subject.ping_key, checks, false);
+        let request = Request::ping(&server.endpoint, &server.ping_key, checks, false);
         TimedLoad {
             name,
-            endpoint: &subject.endpoint,
+            endpoint: &server.endpoint,
             request,
             connections: 64,
             rate: Some(rate),
@@ -39,11 +39,11 @@ pub(super) fn backup(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let mut times = Vec::new();
     for _ in 0..setup.rounds {
         without.push(p99(&setup.run_once(&load("pings without a backup"))?));
-        let ends = AtomicBool::new(false);
+        let has_ended = AtomicBool::new(false);
         let (run, made) = std::thread::scope(|scope| {
-            let making = scope.spawn(|| backups(&subject, &ends));
-            let run = setup.run_once(&load("pings beside backups"));
-            ends.store(true, Ordering::Relaxed);
+            let making = scope.spawn(|| backups(&server, &has_ended));
+            let run = setup.run_once(&load("pings during backups"));
+            has_ended.store(true, Ordering::Relaxed);
             Ok::<_, crate::driver::BenchError>((
                 run?,
                 making.join().map_err(|_| "the backups panicked")??,
@@ -52,7 +52,7 @@ pub(super) fn backup(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         with.push(p99(&run));
         times.extend(made);
     }
-    let size = std::fs::metadata(subject.directory.path().join("backup"))?.len();
+    let size = std::fs::metadata(server.directory.path().join("backup"))?.len();
     let ratio = median(
         with.iter()
             .zip(&without)
@@ -63,7 +63,7 @@ pub(super) fn backup(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     Ok(vec![
         TableRow::new(
             format!(
-                "p99 of a ping at {}/s beside backups of {pings} pings and more, against that \
+                "p99 of a ping at {}/s during backups of {pings} pings and more, against that \
                  without",
                 thousands(rate.into())
             ),
@@ -75,7 +75,7 @@ pub(super) fn backup(setup: &BenchSetup) -> Result<Vec<TableRow>> {
             ),
         ),
         TableRow::new(
-            "time of a backup beside these pings",
+            "time of a backup during these pings",
             "",
             format!("{:.1} s, {}", median(times), megabytes(size as f64)),
         ),
@@ -88,15 +88,15 @@ fn p99(run: &LoadResult) -> f64 {
 
 /// Creates one backup after the other until the pings end; returns the seconds of each, including
 /// the last one.
-fn backups(subject: &MeasuredServer, ends: &AtomicBool) -> Result<Vec<f64>> {
+fn backups(server: &MeasuredServer, has_ended: &AtomicBool) -> Result<Vec<f64>> {
     let mut times = Vec::new();
-    while !ends.load(Ordering::Relaxed) {
-        let mut backup = Command::new(&subject.binary);
+    while !has_ended.load(Ordering::Relaxed) {
+        let mut backup = Command::new(&server.binary);
         backup
             .arg("backup")
-            .arg(subject.directory.path().join("backup"))
+            .arg(server.directory.path().join("backup"))
             .arg("--data")
-            .arg(subject.directory.path());
+            .arg(server.directory.path());
         let backup = backup
             .stdin(Stdio::null())
             .stdout(Stdio::null())

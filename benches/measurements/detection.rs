@@ -53,36 +53,40 @@ pub(super) fn detection(setup: &BenchSetup) -> Result<Vec<TableRow>> {
 }
 
 /// Measures the delay with a webhook for every check, or without channels.
-fn measured(setup: &BenchSetup, is_told: bool) -> Result<Vec<TableRow>> {
+fn measured(setup: &BenchSetup, has_channels: bool) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(10_000);
-    let subject = setup.start_filled_server(PINGED_CHECKS, 1)?;
-    if is_told {
-        AlertReceiver::default().create_channel(&subject)?;
+    let server = setup.start_filled_server(PINGED_CHECKS, 1)?;
+    if has_channels {
+        AlertReceiver::default().create_channel(&server)?;
     }
-    make_due(setup, &subject, checks)?;
-    let watched = pick_watched(&subject)?;
+    make_due(setup, &server, checks)?;
+    let watched = pick_watched(&server)?;
     let deadlines = || watched.iter().map(|check| check.deadline);
     let (Some(first), Some(last)) = (deadlines().min(), deadlines().max()) else {
         return Err("no check is due".into());
     };
-    let quiet = pings(setup, &subject, Duration::from_secs(1), QUIET_PERIOD)?;
+    let quiet = pings(setup, &server, Duration::from_secs(1), QUIET_PERIOD)?;
     let wait = Duration::try_from(Timestamp::now().duration_until(first))?;
     let (delay, meanwhile) = std::thread::scope(|scope| {
-        let pinging = scope.spawn(|| pings(setup, &subject, wait, MEASURED));
-        let delay = longest_delay(&subject, watched.iter().collect(), wait);
+        let pinging = scope.spawn(|| pings(setup, &server, wait, MEASURED));
+        let delay = longest_delay(&server, watched.iter().collect(), wait);
         Ok::<_, BenchError>((delay?, pinging.join().map_err(|_| "the pings panicked")??))
     })?;
-    let down = due_checks(&subject)?
+    let down = due_checks(&server)?
         .iter()
         .filter(|check| check.status == "down" && check.next_ping.is_none())
         .count();
     let within = last.duration_since(first).as_secs_f64();
-    let with = if is_told { " with a channel each" } else { "" };
+    let with = if has_channels {
+        " with a channel each"
+    } else {
+        ""
+    };
     let what = format!(
         "flip on disk and readable after its deadline, {} checks{with} due within {within:.2} s",
         thousands(checks as f64)
     );
-    let seen = format!(
+    let delays = format!(
         "{:.2} s at the most of {} watched; {} are down",
         delay.as_secs_f64(),
         watched.len(),
@@ -101,12 +105,12 @@ fn measured(setup: &BenchSetup, is_told: bool) -> Result<Vec<TableRow>> {
     Ok(vec![
         TableRow::new(
             what,
-            if is_told {
+            if has_channels {
                 "all within 0.2 s"
             } else {
                 "all within 1 s"
             },
-            seen,
+            delays,
         ),
         TableRow::new(
             format!("p50 of {PINGS_PER_SECOND} pings a second {pinged}"),
@@ -122,25 +126,25 @@ fn measured(setup: &BenchSetup, is_told: bool) -> Result<Vec<TableRow>> {
 }
 
 /// Creates the checks and pings them all at once.
-fn make_due(setup: &BenchSetup, subject: &MeasuredServer, checks: u64) -> Result<()> {
-    let endpoint = &subject.endpoint;
+fn make_due(setup: &BenchSetup, server: &MeasuredServer, checks: u64) -> Result<()> {
+    let endpoint = &server.endpoint;
     let create = Request::new(
         endpoint,
         "POST",
         "/api/v3/checks/",
-        &[("X-Api-Key", &subject.api_key)],
+        &[("X-Api-Key", &server.api_key)],
         CHECK,
         checks,
     );
     let ping = Request::new(
         endpoint,
         "POST",
-        &format!("/ping/{}/due-{{n}}", subject.ping_key),
+        &format!("/ping/{}/due-{{n}}", server.ping_key),
         &[],
         "",
         checks,
     );
-    for (name, request) in [("checks that come due", &create), ("their pings", &ping)] {
+    for (name, request) in [("checks that become due", &create), ("their pings", &ping)] {
         setup.bar.set_prefix(name);
         setup.send(&LoadPlan {
             endpoint,
@@ -155,18 +159,18 @@ fn make_due(setup: &BenchSetup, subject: &MeasuredServer, checks: u64) -> Result
 }
 
 /// Returns the checks that become due.
-fn due_checks(subject: &MeasuredServer) -> Result<Vec<DueCheck>> {
+fn due_checks(server: &MeasuredServer) -> Result<Vec<DueCheck>> {
     #[derive(Deserialize)]
     struct List {
         checks: Vec<DueCheck>,
     }
-    let List { mut checks } = get(subject, "/api/v3/checks/")?;
+    let List { mut checks } = get(server, "/api/v3/checks/")?;
     checks.retain(|check| check.slug.starts_with("due-"));
     Ok(checks)
 }
 
 /// Picks some of them, with the deadline that follows from the exact time of their one ping.
-fn pick_watched(subject: &MeasuredServer) -> Result<Vec<WatchedCheck>> {
+fn pick_watched(server: &MeasuredServer) -> Result<Vec<WatchedCheck>> {
     #[derive(Deserialize)]
     struct Log {
         pings: Vec<Ping>,
@@ -175,13 +179,13 @@ fn pick_watched(subject: &MeasuredServer) -> Result<Vec<WatchedCheck>> {
     struct Ping {
         date: String,
     }
-    let due = due_checks(subject)?;
-    let some = due
+    let due = due_checks(server)?;
+    let watched = due
         .into_iter()
         .rev()
         .step_by(WATCH_EVERY)
         .map(|DueCheck { uuid, .. }| {
-            let Log { pings } = get(subject, &format!("/api/v3/checks/{uuid}/pings/"))?;
+            let Log { pings } = get(server, &format!("/api/v3/checks/{uuid}/pings/"))?;
             let pinged: Timestamp = pings
                 .first()
                 .ok_or("a check was not pinged")?
@@ -192,14 +196,14 @@ fn pick_watched(subject: &MeasuredServer) -> Result<Vec<WatchedCheck>> {
                 deadline: pinged.checked_add(TO_DEADLINE)?,
             })
         });
-    some.collect()
+    watched.collect()
 }
 
 /// Returns the response of the API to a GET.
-fn get<T: DeserializeOwned>(subject: &MeasuredServer, path: &str) -> Result<T> {
-    let answer = subject
+fn get<T: DeserializeOwned>(server: &MeasuredServer, path: &str) -> Result<T> {
+    let answer = server
         .endpoint
-        .call("GET", path, &[("X-Api-Key", &subject.api_key)], "")?;
+        .call("GET", path, &[("X-Api-Key", &server.api_key)], "")?;
     if answer.status != 200 {
         return Err(format!(
             "GET {path} was answered {}: {}",
@@ -214,15 +218,15 @@ fn get<T: DeserializeOwned>(subject: &MeasuredServer, path: &str) -> Result<T> {
 /// Pings other checks at a fixed rate.
 fn pings(
     setup: &BenchSetup,
-    subject: &MeasuredServer,
+    server: &MeasuredServer,
     warm_up: Duration,
     measured: Duration,
 ) -> Result<LoadResult> {
-    let request = &Request::ping(&subject.endpoint, &subject.ping_key, PINGED_CHECKS, false);
+    let request = &Request::ping(&server.endpoint, &server.ping_key, PINGED_CHECKS, false);
     let until = StopCondition::Time { warm_up, measured };
-    setup.bar.set_prefix("pings while checks come due");
+    setup.bar.set_prefix("pings while checks become due");
     setup.send(&LoadPlan {
-        endpoint: &subject.endpoint,
+        endpoint: &server.endpoint,
         request,
         connections: 16,
         threads: 1,
@@ -233,28 +237,28 @@ fn pings(
 
 /// Waits, then reads these checks until each has its flip; returns the longest delay.
 fn longest_delay(
-    subject: &MeasuredServer,
+    server: &MeasuredServer,
     mut watched: Vec<&WatchedCheck>,
     wait: Duration,
 ) -> Result<SignedDuration> {
     std::thread::sleep(wait);
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut longest = SignedDuration::ZERO;
     while !watched.is_empty() {
-        if begun.elapsed() > DETECTION_TIMEOUT {
+        if start.elapsed() > DETECTION_TIMEOUT {
             return Err(format!("{} of the watched checks did not go down", watched.len()).into());
         }
-        let mut left = Vec::new();
+        let mut remaining = Vec::new();
         for check in watched {
             let flips: Vec<serde_json::Value> =
-                get(subject, &format!("/api/v3/checks/{}/flips/", check.uuid))?;
+                get(server, &format!("/api/v3/checks/{}/flips/", check.uuid))?;
             if flips.is_empty() {
-                left.push(check);
+                remaining.push(check);
             } else {
                 longest = longest.max(Timestamp::now().duration_since(check.deadline));
             }
         }
-        watched = left;
+        watched = remaining;
         std::thread::sleep(POLL_INTERVAL);
     }
     Ok(longest)

@@ -11,13 +11,13 @@ use crate::driver::{Request, Result};
 pub(super) fn writes(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(10_000);
     // The sweep begins when the log holds about twice the limit.
-    let subject = setup.start_filled_server(checks, 250)?;
+    let server = setup.start_filled_server(checks, 250)?;
     let mut lines = Vec::new();
     for connections in [64, 256] {
-        let request = Request::ping(&subject.endpoint, &subject.ping_key, checks, false);
+        let request = Request::ping(&server.endpoint, &server.ping_key, checks, false);
         let load = TimedLoad {
             name: "pings, logs full",
-            endpoint: &subject.endpoint,
+            endpoint: &server.endpoint,
             request,
             connections,
             rate: None,
@@ -25,9 +25,9 @@ pub(super) fn writes(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         let mut bytes = Vec::new();
         let mut rates = Vec::new();
         for _ in 0..setup.rounds {
-            let before = subject.written_bytes()?;
+            let before = server.written_bytes()?;
             let run = setup.run_once(&load)?;
-            bytes.push((subject.written_bytes()? - before) / run.succeeded() as f64);
+            bytes.push((server.written_bytes()? - before) / run.succeeded() as f64);
             rates.push(run.per_second());
         }
         let what = format!(
@@ -50,11 +50,11 @@ pub(super) fn writes(setup: &BenchSetup) -> Result<Vec<TableRow>> {
 /// Measures the size of the file while each of 10,000 full logs is replaced repeatedly.
 pub(super) fn turnovers(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(10_000);
-    let subject = setup.start_filled_server(checks, 100)?;
-    let mut sizes = vec![subject.database_bytes()?];
+    let server = setup.start_filled_server(checks, 100)?;
+    let mut sizes = vec![server.database_bytes()?];
     for _ in 0..setup.turnovers {
-        setup.fill(&subject, checks, 100)?;
-        sizes.push(subject.database_bytes()?);
+        setup.fill(&server, checks, 100)?;
+        sizes.push(server.database_bytes()?);
     }
     let what = format!(
         "file after each of {} turnovers of {} logs of 100 pings",
@@ -72,7 +72,7 @@ pub(super) fn turnovers(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         TableRow::new(
             "resident memory after that",
             "",
-            megabytes(subject.resident_bytes()?),
+            megabytes(server.resident_bytes()?),
         ),
     ])
 }

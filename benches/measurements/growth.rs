@@ -21,14 +21,14 @@ pub(super) fn growth(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let mut disk = plot::Panel::new("database file, MB");
     let mut start = plot::Panel::new("ready after a clean stop, ms");
     for checks in [1000, 10_000, 100_000, 1_000_000].map(|checks| setup.scaled(checks)) {
-        let mut subject = setup.start_filled_server(checks, 1)?;
-        let used = subject.resident_bytes()?;
+        let mut server = setup.start_filled_server(checks, 1)?;
+        let used = server.resident_bytes()?;
         let mut times = Vec::new();
         for _ in 0..setup.rounds {
-            subject.stop()?;
-            times.push(subject.restart()?.as_secs_f64());
+            server.stop()?;
+            times.push(server.restart()?.as_secs_f64());
         }
-        let file = subject.database_bytes()?;
+        let file = server.database_bytes()?;
         let ready = median(times);
         memory.points.push((checks as f64, used / 1e6));
         disk.points.push((checks as f64, file / 1e6));

@@ -27,34 +27,34 @@ const IMPORT_TIME: &str = "2026-01-01T12:00:00.123Z";
 /// Imports a `dumpdata` of 1,000 checks, and one of 10,000, into a server under load.
 pub(super) fn imports(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let mut lines = Vec::new();
-    for (checks, wanted) in [(1_000, "10 s"), (10_000, "60 s; 60 MB; p99 at most 10 ms")] {
-        lines.extend(import(setup, setup.scaled(checks), wanted)?);
+    for (checks, target) in [(1_000, "10 s"), (10_000, "60 s; 60 MB; p99 at most 10 ms")] {
+        lines.extend(import(setup, setup.scaled(checks), target)?);
     }
     Ok(lines)
 }
 
-fn import(setup: &BenchSetup, checks: u64, wanted: &'static str) -> Result<Vec<TableRow>> {
-    let subject = setup.start_server()?;
-    let path = subject.directory.path().join("source.json");
+fn import(setup: &BenchSetup, checks: u64, target: &'static str) -> Result<Vec<TableRow>> {
+    let server = setup.start_server()?;
+    let path = server.directory.path().join("source.json");
     write_source(&path, checks)?;
-    let request = Request::ping(&subject.endpoint, &subject.ping_key, 10, true);
+    let request = Request::ping(&server.endpoint, &server.ping_key, 10, true);
     let load = TimedLoad {
-        name: "pings beside an import",
-        endpoint: &subject.endpoint,
+        name: "pings during an import",
+        endpoint: &server.endpoint,
         request,
         connections: 8,
         rate: Some(PINGS_PER_SECOND),
     };
     let without = setup.run_once(&load)?.latency;
-    let is_over = AtomicBool::new(false);
-    let ((seconds, client), latency) = std::thread::scope(|scope| {
+    let has_ended = AtomicBool::new(false);
+    let ((seconds, client_bytes), latency) = std::thread::scope(|scope| {
         let importing = scope.spawn(|| {
-            let imported = run_import(&subject, &path);
-            is_over.store(true, Ordering::Relaxed);
+            let imported = run_import(&server, &path);
+            has_ended.store(true, Ordering::Relaxed);
             imported
         });
         let mut latency = setup.run_once(&load)?.latency;
-        while !is_over.load(Ordering::Relaxed) {
+        while !has_ended.load(Ordering::Relaxed) {
             latency.add(setup.run_once(&load)?.latency)?;
         }
         Ok::<_, crate::driver::BenchError>((
@@ -62,9 +62,9 @@ fn import(setup: &BenchSetup, checks: u64, wanted: &'static str) -> Result<Vec<T
             latency,
         ))
     })?;
-    let server = subject.resident_bytes()?;
+    let server_bytes = server.resident_bytes()?;
     let what = format!(
-        "import of {} checks with {PINGS_PER_CHECK} pings each into a server that takes \
+        "import of {} checks with {PINGS_PER_CHECK} pings each into a server that receives \
          {PINGS_PER_SECOND} pings a second",
         thousands(checks as f64)
     );
@@ -72,11 +72,11 @@ fn import(setup: &BenchSetup, checks: u64, wanted: &'static str) -> Result<Vec<T
     Ok(vec![
         TableRow::new(
             what,
-            wanted,
+            target,
             format!(
                 "{seconds:.1} s; {} for the command, {} for the server",
-                megabytes(client),
-                megabytes(server)
+                megabytes(client_bytes),
+                megabytes(server_bytes)
             ),
         ),
         TableRow::new(
@@ -94,13 +94,13 @@ fn import(setup: &BenchSetup, checks: u64, wanted: &'static str) -> Result<Vec<T
 }
 
 /// Imports a file; returns the seconds that it took, and the peak memory of the command.
-fn run_import(subject: &MeasuredServer, path: &Path) -> Result<(f64, f64)> {
-    let mut import = Command::new(&subject.binary);
+fn run_import(server: &MeasuredServer, path: &Path) -> Result<(f64, f64)> {
+    let mut import = Command::new(&server.binary);
     import
         .args(["import", "healthchecks", "--trial"])
         .arg(path)
         .arg("--data")
-        .arg(subject.directory.path());
+        .arg(server.directory.path());
     wait_for_command(
         import
             .stdin(Stdio::null())
@@ -114,36 +114,71 @@ fn run_import(subject: &MeasuredServer, path: &Path) -> Result<(f64, f64)> {
 /// Writes the output of `manage.py dumpdata`, with the log in the order in which pings arrived.
 fn write_source(path: &Path, checks: u64) -> Result<()> {
     let mut out = BufWriter::new(File::create(path)?);
-    let mut before = '[';
+    let mut separator = '[';
     let mut row = |model: &str, pk: u64, fields: &Value| -> Result<()> {
         writeln!(
             out,
-            "{before}{}",
+            "{separator}{}",
             json!({ "model": model, "pk": pk, "fields": fields })
         )?;
-        before = ',';
+        separator = ',';
         Ok(())
     };
-    let person = json!({ "password": "!", "is_superuser": false, "username": "a", "email": "a@example.org", "is_active": true, "date_joined": IMPORT_TIME });
-    row("auth.user", 1, &person)?;
+    let user = json!({
+        "password": "!",
+        "is_superuser": false,
+        "username": "a",
+        "email": "a@example.org",
+        "is_active": true,
+        "date_joined": IMPORT_TIME,
+    });
+    row("auth.user", 1, &user)?;
     row(
         "accounts.profile",
         1,
         &json!({ "ping_log_limit": PINGS_PER_CHECK, "user": 1 }),
     )?;
     let project = json!({
-        "code": Uuid::from_u128(1), "name": "Moved", "owner": 1, "api_key": "", "api_key_readonly": "", "badge_key": "moved",
-        "ping_key": null, "show_slugs": false,
+        "code": Uuid::from_u128(1),
+        "name": "Moved",
+        "owner": 1,
+        "api_key": "",
+        "api_key_readonly": "",
+        "badge_key": "moved",
+        "ping_key": null,
+        "show_slugs": false,
     });
     row("accounts.project", 1, &project)?;
     for check in 1..=checks {
         let fields = json!({
-            "name": format!("check {check}"), "slug": format!("check-{check}"), "tags": "prod", "code": Uuid::from_u128((2 << 64) + u128::from(check)),
-            "desc": "", "project": 1, "created": IMPORT_TIME, "kind": "simple", "timeout": "365 00:00:00", "grace": "01:00:00", "schedule": "",
-            "tz": "UTC", "filter_subject": false, "filter_body": false, "filter_http_body": false, "filter_default_fail": false,
-            "start_kw": "", "success_kw": "", "failure_kw": "", "methods": "", "manual_resume": false,
-            "badge_key": Uuid::from_u128((3 << 64) + u128::from(check)), "n_pings": PINGS_PER_CHECK, "last_ping": IMPORT_TIME, "last_start": null,
-            "last_start_rid": null, "last_duration": null, "status": "up",
+            "name": format!("check {check}"),
+            "slug": format!("check-{check}"),
+            "tags": "prod",
+            "code": Uuid::from_u128((2 << 64) + u128::from(check)),
+            "desc": "",
+            "project": 1,
+            "created": IMPORT_TIME,
+            "kind": "simple",
+            "timeout": "365 00:00:00",
+            "grace": "01:00:00",
+            "schedule": "",
+            "tz": "UTC",
+            "filter_subject": false,
+            "filter_body": false,
+            "filter_http_body": false,
+            "filter_default_fail": false,
+            "start_kw": "",
+            "success_kw": "",
+            "failure_kw": "",
+            "methods": "",
+            "manual_resume": false,
+            "badge_key": Uuid::from_u128((3 << 64) + u128::from(check)),
+            "n_pings": PINGS_PER_CHECK,
+            "last_ping": IMPORT_TIME,
+            "last_start": null,
+            "last_start_rid": null,
+            "last_duration": null,
+            "status": "up",
         });
         row("api.check", check, &fields)?;
     }
@@ -151,8 +186,18 @@ fn write_source(path: &Path, checks: u64) -> Result<()> {
     for n in 1..=PINGS_PER_CHECK {
         for check in 1..=checks {
             let fields = json!({
-                "n": n, "owner": check, "created": IMPORT_TIME, "kind": "", "scheme": "http", "remote_addr": "192.0.2.1", "method": "GET",
-                "ua": "curl", "body_raw": body, "object_size": null, "exitstatus": null, "rid": null,
+                "n": n,
+                "owner": check,
+                "created": IMPORT_TIME,
+                "kind": "",
+                "scheme": "http",
+                "remote_addr": "192.0.2.1",
+                "method": "GET",
+                "ua": "curl",
+                "body_raw": body,
+                "object_size": null,
+                "exitstatus": null,
+                "rid": null,
             });
             row("api.ping", n * checks + check, &fields)?;
         }

@@ -17,10 +17,10 @@ const PATH: &str = "/api/v3/checks/";
 /// Measures the list of 1,000 checks against the same requests to a server that does nothing.
 pub(super) fn lists(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(1000);
-    let subject = setup.start_filled_server(checks, 1)?;
-    let bare = BaselineServer::start()?;
-    let key = ("X-Api-Key", subject.api_key.as_str());
-    let listed = subject.endpoint.call("GET", PATH, &[key], "")?;
+    let server = setup.start_filled_server(checks, 1)?;
+    let baseline = BaselineServer::start()?;
+    let key = ("X-Api-Key", server.api_key.as_str());
+    let listed = server.endpoint.call("GET", PATH, &[key], "")?;
     let tag = listed.header("etag").ok_or("the list has no ETag")?;
     let load = |name, endpoint, headers: &[(&str, &str)]| {
         let request = Request::new(endpoint, "GET", PATH, headers, "", 1);
@@ -33,19 +33,19 @@ pub(super) fn lists(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         }
     };
     let [bare_runs, list_runs, same_runs] = setup.run_alternating(&[
-        load("bare hyper", &bare.endpoint, &[key]),
-        load("list", &subject.endpoint, &[key]),
+        load("bare hyper", &baseline.endpoint, &[key]),
+        load("list", &server.endpoint, &[key]),
         load(
             "list that has not changed",
-            &subject.endpoint,
+            &server.endpoint,
             &[key, ("If-None-Match", tag)],
         ),
     ])?;
     let pinged = while_pinged(
         setup,
-        &subject,
+        &server,
         checks,
-        &load("list while pings come", &subject.endpoint, &[key]),
+        &load("list during pings", &server.endpoint, &[key]),
     )?;
     let what = format!(
         "GET {PATH} with {} checks, {CONNECTIONS} connections, against bare hyper",
@@ -54,7 +54,7 @@ pub(super) fn lists(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     Ok(vec![
         TableRow::new(what, "at least 0.005", ratio(&list_runs, &bare_runs, 4)),
         TableRow::new(
-            format!("the same while {PINGS_PER_SECOND} pings a second come"),
+            format!("the same during {PINGS_PER_SECOND} pings a second"),
             "",
             ratio(&pinged, &bare_runs, 4),
         ),
@@ -69,12 +69,12 @@ pub(super) fn lists(setup: &BenchSetup) -> Result<Vec<TableRow>> {
 /// Returns the results of the load in each round while checks change.
 fn while_pinged(
     setup: &BenchSetup,
-    subject: &MeasuredServer,
+    server: &MeasuredServer,
     checks: u64,
     load: &TimedLoad<'_>,
 ) -> Result<Vec<LoadResult>> {
-    let endpoint = &subject.endpoint;
-    let request = &Request::ping(endpoint, &subject.ping_key, checks, false);
+    let endpoint = &server.endpoint;
+    let request = &Request::ping(endpoint, &server.ping_key, checks, false);
     let until = StopCondition::Time {
         warm_up: Duration::ZERO,
         measured: setup.warm_up + setup.measured,
@@ -93,7 +93,7 @@ fn while_pinged(
             let run = setup.run_once(load)?;
             let pinged = pinging.join().map_err(|_| "the pings panicked")??;
             if pinged.failed() > 0 {
-                Err("not all pings beside the lists were answered well".into())
+                Err("not all pings during the lists succeeded".into())
             } else {
                 Ok(run)
             }

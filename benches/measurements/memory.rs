@@ -16,7 +16,7 @@ pub(super) fn memory(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         "12 MB",
         megabytes(median(idle)),
     )];
-    for (checks, pings, wanted) in [
+    for (checks, pings, target) in [
         (setup.scaled(10_000), 100, "60 MB"),
         (setup.scaled(100_000), 1, "300 MB"),
     ] {
@@ -31,16 +31,16 @@ pub(super) fn memory(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         );
         lines.push(TableRow::new(
             what,
-            wanted,
+            target,
             format!("{used} ({restarted} after a restart)"),
         ));
     }
     Ok(lines)
 }
 
-fn used_and_after_restart(subject: &mut MeasuredServer) -> Result<(f64, f64)> {
-    let used = subject.resident_bytes()?;
-    subject.stop()?;
-    subject.restart()?;
-    Ok((used, subject.resident_bytes()?))
+fn used_and_after_restart(server: &mut MeasuredServer) -> Result<(f64, f64)> {
+    let used = server.resident_bytes()?;
+    server.stop()?;
+    server.restart()?;
+    Ok((used, server.resident_bytes()?))
 }

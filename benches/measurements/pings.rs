@@ -11,14 +11,14 @@ use crate::server_process::MeasuredServer;
 
 fn ping_load<'a>(
     name: &'a str,
-    subject: &'a MeasuredServer,
+    server: &'a MeasuredServer,
     checks: u64,
     connections: usize,
 ) -> TimedLoad<'a> {
-    let request = Request::ping(&subject.endpoint, &subject.ping_key, checks, false);
+    let request = Request::ping(&server.endpoint, &server.ping_key, checks, false);
     TimedLoad {
         name,
-        endpoint: &subject.endpoint,
+        endpoint: &server.endpoint,
         request,
         connections,
         rate: None,
@@ -28,26 +28,26 @@ fn ping_load<'a>(
 /// Measures durable pings against the same requests to a server that does nothing.
 pub(super) fn against_baseline(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(10_000);
-    let subject = setup.start_filled_server(checks, 1)?;
-    let bare = BaselineServer::start()?;
+    let server = setup.start_filled_server(checks, 1)?;
+    let baseline = BaselineServer::start()?;
     let idle = |name, connections| {
-        let request = Request::ping(&bare.endpoint, &subject.ping_key, checks, false);
+        let request = Request::ping(&baseline.endpoint, &server.ping_key, checks, false);
         TimedLoad {
             name,
-            endpoint: &bare.endpoint,
+            endpoint: &baseline.endpoint,
             request,
             connections,
             rate: None,
         }
     };
-    let before = subject.endpoint.logged_pings(&subject.api_key)?;
+    let before = server.endpoint.logged_pings(&server.api_key)?;
     let [bare_64, pings_64, bare_256, pings_256] = setup.run_alternating(&[
         idle("bare hyper, 64 connections", 64),
-        ping_load("pings, 64 connections", &subject, checks, 64),
+        ping_load("pings, 64 connections", &server, checks, 64),
         idle("bare hyper, 256 connections", 256),
-        ping_load("pings, 256 connections", &subject, checks, 256),
+        ping_load("pings, 256 connections", &server, checks, 256),
     ])?;
-    let logged = subject.endpoint.logged_pings(&subject.api_key)? - before;
+    let logged = server.endpoint.logged_pings(&server.api_key)? - before;
     let answered: u64 = pings_64
         .iter()
         .chain(&pings_256)
@@ -103,9 +103,9 @@ pub(super) fn many_against_few(setup: &BenchSetup) -> Result<Vec<TableRow>> {
 /// Measures the 99th percentile at half the peak rate, open loop.
 pub(super) fn latency(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(10_000);
-    let subject = setup.start_filled_server(checks, 1)?;
-    let sync = median_fdatasync(subject.directory.path())?;
-    let peak = ping_load("pings, 64 connections: the peak", &subject, checks, 64);
+    let server = setup.start_filled_server(checks, 1)?;
+    let sync = median_fdatasync(server.directory.path())?;
+    let peak = ping_load("pings, 64 connections: the peak", &server, checks, 64);
     let mut peaks = Vec::new();
     let mut p50 = Vec::new();
     let mut p99 = Vec::new();
@@ -114,7 +114,7 @@ pub(super) fn latency(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         let most = setup.run_once(&peak)?.per_second();
         let half = TimedLoad {
             rate: Some((most / 2.0) as u32),
-            ..ping_load("pings at half the peak", &subject, checks, 256)
+            ..ping_load("pings at half the peak", &server, checks, 256)
         };
         let run = setup.run_once(&half)?;
         peaks.push(most);

@@ -68,7 +68,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Waits until a command has ended successfully; returns its seconds, and its peak memory.
 pub(super) fn wait_for_command(mut command: Child, name: &str) -> Result<(f64, f64)> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let status_file = format!("/proc/{}/status", command.id());
     let mut most = 0.0;
     let status: ExitStatus = loop {
@@ -83,7 +83,7 @@ pub(super) fn wait_for_command(mut command: Child, name: &str) -> Result<(f64, f
         }
     };
     if status.success() {
-        Ok((begun.elapsed().as_secs_f64(), most))
+        Ok((start.elapsed().as_secs_f64(), most))
     } else {
         Err(format!("`overdue {name}` ended with {status}").into())
     }

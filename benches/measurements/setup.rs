@@ -67,15 +67,15 @@ impl BenchSetup {
 
     /// Starts a server with this number of checks, each of them pinged this often.
     pub(super) fn start_filled_server(&self, checks: u64, pings: u64) -> Result<MeasuredServer> {
-        let subject = self.start_server()?;
-        self.fill(&subject, checks, pings)?;
-        Ok(subject)
+        let server = self.start_server()?;
+        self.fill(&server, checks, pings)?;
+        Ok(server)
     }
 
     /// Pings each of the checks this often; missing ones are created.
-    pub(super) fn fill(&self, subject: &MeasuredServer, checks: u64, pings: u64) -> Result<()> {
-        let endpoint = &subject.endpoint;
-        let request = &Request::ping(endpoint, &subject.ping_key, checks, true);
+    pub(super) fn fill(&self, server: &MeasuredServer, checks: u64, pings: u64) -> Result<()> {
+        let endpoint = &server.endpoint;
+        let request = &Request::ping(endpoint, &server.ping_key, checks, true);
         self.bar
             .set_prefix(format!("{pings} pings to each of {checks} checks"));
         self.send(&LoadPlan {
@@ -94,7 +94,7 @@ impl BenchSetup {
         let run = driver::run(plan, &self.bar)?;
         if run.failed() > 0 {
             return Err(format!(
-                "not all requests were answered well: {:?}, {} without answer",
+                "not all requests succeeded: {:?}, {} without answer",
                 run.statuses, run.lost
             )
             .into());

@@ -13,16 +13,16 @@ const LONG: Duration = Duration::from_secs(3600);
 /// Measures the time to the first answered ping after a clean stop.
 pub(super) fn after_stop(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let mut lines = Vec::new();
-    for (checks, wanted) in [
+    for (checks, target) in [
         (setup.scaled(10_000), "0.2 s"),
         (setup.scaled(100_000), "1.0 s"),
     ] {
-        let mut subject = setup.start_filled_server(checks, 1)?;
+        let mut server = setup.start_filled_server(checks, 1)?;
         let mut times = Vec::new();
         for _ in 0..setup.rounds {
-            subject.stop()?;
-            times.push(subject.restart()?.as_secs_f64());
-            setup.fill(&subject, checks, 1)?;
+            server.stop()?;
+            times.push(server.restart()?.as_secs_f64());
+            setup.fill(&server, checks, 1)?;
         }
         let what = format!(
             "ready to answer after a clean stop, {} checks",
@@ -30,7 +30,7 @@ pub(super) fn after_stop(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         );
         lines.push(TableRow::new(
             what,
-            wanted,
+            target,
             format!("{:.3} s", median(times)),
         ));
     }
@@ -41,16 +41,16 @@ pub(super) fn after_stop(setup: &BenchSetup) -> Result<Vec<TableRow>> {
 /// answered pings are stored.
 pub(super) fn after_kill(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(100_000);
-    let mut subject = setup.start_filled_server(checks, 10)?;
+    let mut server = setup.start_filled_server(checks, 10)?;
     let mut times = Vec::new();
     let mut answered = 0;
     let mut logged = 0;
     for _ in 0..setup.rounds {
-        let before = subject.endpoint.logged_pings(&subject.api_key)?;
-        answered += killed_while_pinged(setup, &mut subject, checks)?;
-        times.push(subject.restart()?.as_secs_f64());
+        let before = server.endpoint.logged_pings(&server.api_key)?;
+        answered += killed_while_pinged(setup, &mut server, checks)?;
+        times.push(server.restart()?.as_secs_f64());
         // One ping has shown that it is ready.
-        logged += subject.endpoint.logged_pings(&subject.api_key)? - before - 1;
+        logged += server.endpoint.logged_pings(&server.api_key)? - before - 1;
     }
     if logged < answered {
         return Err(format!(
@@ -62,14 +62,14 @@ pub(super) fn after_kill(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let what = format!(
         "ready to answer after SIGKILL under load, {checks} checks, {pings} and more logged pings"
     );
-    let found = format!(
+    let counts = format!(
         "{} answered, {} logged",
         thousands(answered as f64),
         thousands(logged as f64)
     );
     Ok(vec![
         TableRow::new(what, "2.0 s", format!("{:.3} s", median(times))),
-        TableRow::new("pings before SIGKILL", "none lost", found),
+        TableRow::new("pings before SIGKILL", "none lost", counts),
     ])
 }
 
@@ -77,11 +77,11 @@ pub(super) fn after_kill(setup: &BenchSetup) -> Result<Vec<TableRow>> {
 /// then.
 fn killed_while_pinged(
     setup: &BenchSetup,
-    subject: &mut MeasuredServer,
+    server: &mut MeasuredServer,
     checks: u64,
 ) -> Result<u64> {
-    let endpoint = subject.endpoint.clone();
-    let request = Request::ping(&endpoint, &subject.ping_key, checks, false);
+    let endpoint = server.endpoint.clone();
+    let request = Request::ping(&endpoint, &server.ping_key, checks, false);
     let until = StopCondition::Time {
         warm_up: Duration::ZERO,
         measured: LONG,
@@ -98,8 +98,8 @@ fn killed_while_pinged(
     let run = std::thread::scope(|scope| {
         let pinging = scope.spawn(|| driver::run(&plan, &setup.bar));
         std::thread::sleep(setup.warm_up + setup.measured);
-        subject.child.kill()?;
-        subject.child.wait()?;
+        server.child.kill()?;
+        server.child.wait()?;
         pinging.join().map_err(|_| "the pings panicked")?
     })?;
     Ok(run.succeeded())

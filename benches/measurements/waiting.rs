@@ -24,7 +24,7 @@ struct WaitingChannel {
 /// Measures memory with and without waiting alerts, and the time until all are delivered.
 pub(super) fn waiting(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(100_000);
-    let subject = setup.start_filled_server(checks, 1)?;
+    let server = setup.start_filled_server(checks, 1)?;
     // No server listens at this address until later.
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let url = format!("url=http://{address}");
@@ -43,13 +43,15 @@ pub(super) fn waiting(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         "every=on",
     ];
     // Without waiting alerts, to measure the cost of a failure itself.
-    let before = subject.resident_bytes()?;
-    let written = subject.database_bytes()?;
-    subject.run(&[&words[..], &["--set", &url]].concat())?;
-    let endpoint = &subject.endpoint;
-    let path = format!("/ping/{}/load-{{n}}/fail", subject.ping_key);
+    let bytes_before = server.resident_bytes()?;
+    let written = server.database_bytes()?;
+    server.run(&[&words[..], &["--set", &url]].concat())?;
+    let endpoint = &server.endpoint;
+    let path = format!("/ping/{}/load-{{n}}/fail", server.ping_key);
     let fail = &Request::new(endpoint, "POST", &path, &[], "", checks);
-    setup.bar.set_prefix("failures that nobody can be told");
+    setup
+        .bar
+        .set_prefix("failures whose alerts cannot be delivered");
     setup.send(&LoadPlan {
         endpoint,
         request: fail,
@@ -58,52 +60,52 @@ pub(super) fn waiting(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         rate: None,
         until: StopCondition::Count(checks),
     })?;
-    if waiting_alerts(&subject)? != checks {
-        return Err("not all failures wait to be told".into());
+    if waiting_alerts(&server)? != checks {
+        return Err("not all alerts are waiting".into());
     }
-    let after = subject.resident_bytes()?;
-    let grown = subject.database_bytes()? - written;
-    let used = subject.cpu_seconds()?;
-    let came = AlertReceiver::default();
-    came.listen(TcpListener::bind(address)?);
-    // It is tried at once, and not at the end of its pause.
-    subject.run(&["channel", "enable", "phone"])?;
+    let bytes_after = server.resident_bytes()?;
+    let grown = server.database_bytes()? - written;
+    let cpu_before = server.cpu_seconds()?;
+    let receiver = AlertReceiver::default();
+    receiver.listen(TcpListener::bind(address)?);
+    // Delivery is retried at once, and not at the end of the pause.
+    server.run(&["channel", "enable", "phone"])?;
     let back = Instant::now();
-    while waiting_alerts(&subject)? > 0 {
+    while waiting_alerts(&server)? > 0 {
         if back.elapsed() > WAIT_TIMEOUT {
-            return Err("not everything was told".into());
+            return Err("not all alerts were delivered".into());
         }
         std::thread::sleep(POLL_INTERVAL);
     }
     let drained = back.elapsed();
-    let used = subject.cpu_seconds()? - used;
+    let cpu_seconds = server.cpu_seconds()? - cpu_before;
     let what = format!(
         "{} alerts that wait for a channel that is dead: memory, file",
         thousands(checks as f64)
     );
-    let kept = format!(
+    let memory_and_file = format!(
         "{} more, {} more",
-        megabytes(after - before),
+        megabytes(bytes_after - bytes_before),
         megabytes(grown)
     );
-    let told = format!(
-        "{:.1} s, {used:.1} s of processor time, {} messages",
+    let delivery = format!(
+        "{:.1} s, {cpu_seconds:.1} s of processor time, {} messages",
         drained.as_secs_f64(),
-        came.count()
+        receiver.count()
     );
     Ok(vec![
-        TableRow::new(what, "40 MB more", kept),
+        TableRow::new(what, "40 MB more", memory_and_file),
         TableRow::new(
-            "until they are told once it is back",
+            "until they are delivered once it is back",
             "60 s, 30 s of processor time",
-            told,
+            delivery,
         ),
     ])
 }
 
 /// Returns the number of waiting alerts.
-fn waiting_alerts(subject: &MeasuredServer) -> Result<u64> {
+fn waiting_alerts(server: &MeasuredServer) -> Result<u64> {
     let list: Vec<WaitingChannel> =
-        serde_json::from_str(&subject.run(&["channel", "list", "--json"])?)?;
+        serde_json::from_str(&server.run(&["channel", "list", "--json"])?)?;
     Ok(list.iter().map(|channel| channel.waiting).sum())
 }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_so_many_connections() {
+    fn the_connections_of_an_address_are_limited() {
         let addresses = AddressLimit::new(2);
         let count = |address: &str| addresses.admit(address.parse().unwrap());
         let same = ["10.0.0.1", "::ffff:10.0.0.1"].map(|address| count(address).unwrap());

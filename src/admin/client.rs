@@ -70,33 +70,31 @@ impl fmt::Display for AdminClientError {
                 {
                     return write!(
                         f,
-                        "there is no database in {shown}: that of the service is in \
-                         {SERVICE_DIRECTORY}, as in `sudo -u overdue overdue … --data \
+                        "there is no database in {shown}: the service has its database in \
+                         {SERVICE_DIRECTORY}; run `sudo -u overdue overdue … --data \
                          {SERVICE_DIRECTORY}`"
                     );
                 }
                 write!(
                     f,
-                    "there is no database in {shown}: give its directory with --data, or make one \
-                     with `overdue serve` or `overdue project create`"
+                    "there is no database in {shown}: give its directory with --data, or create \
+                     one with `overdue serve` or `overdue project create`"
                 )
             }
             Self::NotResponding(directory) => write!(
                 f,
-                "a server is running on {} but does not answer: look at its log, or stop it and \
+                "a server is running on {} but does not respond: look at its log, or stop it and \
                  try again; a change may or may not have been made",
                 directory.display()
             ),
             Self::Disconnected => f.write_str(
-                "the server stopped before it answered: a change may or may not have been made",
+                "the server stopped before it responded: a change may or may not have been made",
             ),
             Self::UnreadableReply(reason) => f.write_str(reason),
             Self::Socket(path, error) => f.write_str(&explain_path_error(path, error)),
             Self::Store(error) => error.fmt(f),
             Self::Backup(error) => error.fmt(f),
-            Self::Thread => {
-                f.write_str("the thread that writes the database could not do its work")
-            }
+            Self::Thread => f.write_str("the thread that writes the database failed"),
         }
     }
 }
@@ -500,7 +498,9 @@ fn write_chunk(reply: AdminReply, out: &mut impl Write) -> Result<bool, AdminCli
     match reply {
         AdminReply::Piece(piece) => {
             let piece = STANDARD.decode(piece).map_err(|_| {
-                AdminClientError::UnreadableReply("a piece of the answer is no base64".into())
+                AdminClientError::UnreadableReply(
+                    "a part of the response is not valid base64".into(),
+                )
             })?;
             out.write_all(&piece).map_err(unwritten).map(|()| false)
         }
@@ -509,7 +509,7 @@ fn write_chunk(reply: AdminReply, out: &mut impl Write) -> Result<bool, AdminCli
             Err(AdminClientError::UnreadableReply(reason))
         }
         _ => Err(AdminClientError::UnreadableReply(
-            "the server answered something else than pieces".into(),
+            "the server sent an unexpected response".into(),
         )),
     }
 }
@@ -521,6 +521,6 @@ pub fn is_server_running(directory: &Path) -> bool {
 
 fn append_reply(first: &mut AdminReply, next: AdminReply) -> Result<(), AdminClientError> {
     first.append(next).map_err(|_| {
-        AdminClientError::UnreadableReply("the pieces of an answer do not belong together".into())
+        AdminClientError::UnreadableReply("the parts of a response do not belong together".into())
     })
 }

@@ -76,8 +76,8 @@ pub(super) fn decode_line<T: DeserializeOwned>(line: &[u8]) -> Result<(T, bool),
         .map_err(|error| format!("not a line of the admin protocol: {error}"))?;
     if version != PROTOCOL_VERSION {
         return Err(format!(
-            "the other end speaks version {version} of the admin protocol, this one version \
-             {PROTOCOL_VERSION}: use the command and the server of one release"
+            "the other program uses version {version} of the admin protocol, and this one uses \
+             version {PROTOCOL_VERSION}: use the same release of the command and the server"
         ));
     }
     let MessageLine { message, more, .. } =
@@ -122,12 +122,12 @@ mod tests {
             decode_line::<AdminRequest>(newer.as_bytes())
                 .err()
                 .unwrap()
-                .contains("speaks version 4")
+                .contains("uses version 4")
         );
     }
 
     #[test]
-    fn a_long_list_goes_in_pieces() {
+    fn a_long_list_is_split_into_parts() {
         let row = |checks| ProjectRow {
             uuid: uuid::Uuid::nil(),
             name: "x".repeat(50_000),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_cannot_hold_is_refused_while_it_is_read() {
+    fn invalid_requests_are_rejected_while_they_are_parsed() {
         let channel = |settings: &str| {
             format!(r#"{{"create_channel":{{"project":"p","name":"n","settings":{settings}}}}}"#)
         };
@@ -178,14 +178,14 @@ mod tests {
             ),
             (
                 r#"{"create_key":{"project":"p","access":"all","label":""}}"#.to_owned(),
-                "no such access",
+                "unknown access",
             ),
             (
                 r#"{"revoke_key":{"id":1,"idd":2}}"#.to_owned(),
                 "unknown field `idd`",
             ),
             (r#"{"erase":{}}"#.to_owned(), "unknown variant `erase`"),
-            (channel(r#"["fax",[]]"#), "no such kind"),
+            (channel(r#"["fax",[]]"#), "unknown kind of channel"),
             (channel(r#"["email",[]]"#), "to is missing"),
         ] {
             let error = decode_line::<AdminRequest>(

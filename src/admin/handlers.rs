@@ -279,9 +279,7 @@ async fn dispatch(
                 )
                 .await
             }
-            Err(_) => Ok(AdminReply::Invalid(
-                "the document is no text (UTF-8)".into(),
-            )),
+            Err(_) => Ok(AdminReply::Invalid("the document is not UTF-8 text".into())),
         },
         AdminRequest::Export { project, secrets } => {
             let handle = handle.clone();
@@ -297,7 +295,7 @@ async fn dispatch(
         AdminRequest::Backup {} => {
             let write = |handle: Handle, out: &mut dyn Write| {
                 backup::write_backup(&handle, out)
-                    .map_err(|error| format!("no backup can be made: {error}"))
+                    .map_err(|error| format!("the backup failed: {error}"))
             };
             return start_stream(handle, write).await;
         }
@@ -305,7 +303,7 @@ async fn dispatch(
             let project = any(project)?;
             let write = move |handle: Handle, out: &mut dyn Write| {
                 import::export_format::write_export(&handle, project, logs, out)
-                    .map_err(|error| format!("not all can be exported: {error}"))
+                    .map_err(|error| format!("the export failed: {error}"))
             };
             return start_stream(handle, write).await;
         }
@@ -328,10 +326,10 @@ async fn start_stream(
     handle: &Handle,
     write: impl FnOnce(Handle, &mut dyn Write) -> Result<(), String> + Send + 'static,
 ) -> Result<AdminResponse, OperationError> {
-    let own = handle.clone();
-    let pieces = backup::stream_chunks(move |out| write(own, out))
+    let writer_handle = handle.clone();
+    let chunks = backup::stream_chunks(move |out| write(writer_handle, out))
         .map_err(|_| OperationError::Unavailable(Unavailable::Busy))?;
-    Ok(ReplyStream::Stream(pieces).next_reply(handle).await)
+    Ok(ReplyStream::Stream(chunks).next_reply(handle).await)
 }
 
 fn list_projects(handle: &Handle) -> AdminReply {
@@ -371,9 +369,9 @@ fn list_keys(handle: &Handle, project: Option<ProjectId>, show_ping_keys: bool) 
     AdminReply::Keys(rows.collect())
 }
 
-fn format_timestamp(moment: Timestamp) -> String {
+fn format_timestamp(at: Timestamp) -> String {
     let mut text = String::new();
-    moment.write_rfc3339_secs(&mut text);
+    at.write_rfc3339_secs(&mut text);
     text
 }
 

@@ -485,7 +485,7 @@ mod form {
         access,
         KeyAccess,
         |access: &KeyAccess| access.name(),
-        |text: String| KeyAccess::parse(&text).ok_or("no such access")
+        |text: String| KeyAccess::parse(&text).ok_or("unknown access")
     );
     text!(key_label, KeyLabel, KeyLabel::as_str, |text: String| {
         KeyLabel::parse(&text)
@@ -509,14 +509,14 @@ mod form {
         password_hash,
         PasswordHash,
         PasswordHash::as_str,
-        |text: String| password::parse(&text).ok_or("not the hash of a password")
+        |text: String| password::parse(&text).ok_or("not a valid password hash")
     );
     text!(
         optional_password_hash,
         Option<PasswordHash>,
         |hash: &Option<PasswordHash>| hash.as_ref().map(|hash| hash.as_str().to_owned()),
         |text: Option<String>| {
-            text.map(|text| password::parse(&text).ok_or("not the hash of a password"))
+            text.map(|text| password::parse(&text).ok_or("not a valid password hash"))
                 .transpose()
         }
     );
@@ -543,7 +543,7 @@ mod form {
                 .collect::<Vec<(String, String)>>()
         ),
         |(kind, pairs): (String, Vec<(String, String)>)| {
-            let kind = ChannelKind::from_name(&kind).ok_or("no such kind of channel")?;
+            let kind = ChannelKind::from_name(&kind).ok_or("unknown kind of channel")?;
             ChannelSettings::parse(kind, pairs).map_err(|error| error.to_string())
         }
     );

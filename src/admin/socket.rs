@@ -65,7 +65,7 @@ impl fmt::Display for AdminSocketError {
             }
             Self::Occupied(path) => write!(
                 f,
-                "{} is no socket and lies where the admin socket has to be: move it away",
+                "{} is not a socket, but the admin socket needs this path: move the file away",
                 path.display()
             ),
             Self::Io(path, error) => write!(
@@ -112,7 +112,7 @@ impl AdminSocket {
         let path = directory.join(SOCKET_NAME);
         let refused = |error| AdminSocketError::Io(path.clone(), error);
         match fs::symlink_metadata(&path) {
-            Ok(there) if there.file_type().is_socket() => {
+            Ok(metadata) if metadata.file_type().is_socket() => {
                 fs::remove_file(&path).map_err(refused)?
             }
             Ok(_) => return Err(AdminSocketError::Occupied(path)),
@@ -175,7 +175,7 @@ fn append_part(document: &mut Vec<u8>, part: &str) -> AdminReply {
             AdminReply::Done
         }
         Ok(_) => AdminReply::Invalid(format!("a document has at most {MAX_DOCUMENT_BYTES} bytes")),
-        Err(_) => AdminReply::Invalid("a part of a document is no base64".into()),
+        Err(_) => AdminReply::Invalid("a part of a document is not valid base64".into()),
     }
 }
 
@@ -264,11 +264,13 @@ async fn serve_connection(
     };
     loop {
         let mut line = Vec::new();
-        let (most, patience) = own_import.request_limits();
+        let (max_bytes, patience) = own_import.request_limits();
         let reading = async {
             timeout(
                 patience,
-                (&mut read).take(most as u64).read_until(b'\n', &mut line),
+                (&mut read)
+                    .take(max_bytes as u64)
+                    .read_until(b'\n', &mut line),
             )
             .await
         };
@@ -278,7 +280,7 @@ async fn serve_connection(
         };
         let mut to_take = CLIENT_TIMEOUT;
         let whole = line.ends_with(b"\n");
-        let too_long = line.len() == most;
+        let too_long = line.len() == max_bytes;
         let (mut reply, mut rest) = match arrived {
             true if whole => match framing::decode_line::<AdminRequest>(&line) {
                 Ok((AdminRequest::Part(part), _)) => (append_part(&mut document, &part), None),
@@ -286,7 +288,9 @@ async fn serve_connection(
                     if own_import.import.is_some() =>
                 {
                     (
-                        AdminReply::Refused("an import is under way on this connection".into()),
+                        AdminReply::Refused(
+                            "an import is already in progress on this connection".into(),
+                        ),
                         None,
                     )
                 }
@@ -314,7 +318,7 @@ async fn serve_connection(
                 Err(reason) => (AdminReply::Invalid(reason), None),
             },
             true if too_long => (
-                AdminReply::Invalid(format!("a request has at most {most} bytes")),
+                AdminReply::Invalid(format!("a request has at most {max_bytes} bytes")),
                 None,
             ),
             _ => return,

@@ -96,9 +96,9 @@ impl BackupFile {
         };
         file.sync_all()?;
         // The partial name may belong to another file by now.
-        let mut again = file.try_clone()?;
-        again.rewind()?;
-        let rows = count_rows(read_backup(again)?, pace)?;
+        let mut reader_file = file.try_clone()?;
+        reader_file.rewind()?;
+        let rows = count_rows(read_backup(reader_file)?, pace)?;
         let bytes = file.metadata()?.len();
         fs::rename(&self.partial, &self.path)?;
         self.is_kept = true;
@@ -161,13 +161,13 @@ fn create_locked(partial: &Path) -> io::Result<File> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 if !fs::symlink_metadata(partial)?.is_file() {
                     return Err(io::Error::other(format!(
-                        "{} is in the way and no file: remove it",
+                        "{} exists and is not a regular file: remove it",
                         partial.display()
                     )));
                 }
-                let left = options(false)?;
-                left.try_lock().map_err(io::Error::from)?;
-                if is_named(&left, partial)? {
+                let leftover = options(false)?;
+                leftover.try_lock().map_err(io::Error::from)?;
+                if is_named(&leftover, partial)? {
                     fs::remove_file(partial)?;
                 }
             }
@@ -181,7 +181,7 @@ fn create_locked(partial: &Path) -> io::Result<File> {
 fn is_named(file: &File, path: &Path) -> io::Result<bool> {
     let file = file.metadata()?;
     match fs::symlink_metadata(path) {
-        Ok(named) => Ok((named.dev(), named.ino()) == (file.dev(), file.ino())),
+        Ok(named_file) => Ok((named_file.dev(), named_file.ino()) == (file.dev(), file.ino())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
@@ -231,19 +231,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_under_the_name_of_the_file_under_way_is_not_written_into() {
+    fn an_existing_file_at_the_temporary_path_is_not_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.backup");
         let victim = directory.path().join("victim");
         let partial = path_with_suffix(&path, ".partial");
-        fs::write(&victim, b"somebody's").unwrap();
+        fs::write(&victim, b"of another user").unwrap();
         symlink(&victim, &partial).unwrap();
         let refused = BackupFile::create(&path).err().unwrap();
         assert!(
-            refused.to_string().contains("no file: remove it"),
+            refused
+                .to_string()
+                .contains("not a regular file: remove it"),
             "{refused}"
         );
-        assert_eq!(fs::read(&victim).unwrap(), b"somebody's");
+        assert_eq!(fs::read(&victim).unwrap(), b"of another user");
         fs::remove_file(&partial).unwrap();
         // Readable by all and, if the test runs as root, owned by another user.
         fs::write(&partial, b"left").unwrap();

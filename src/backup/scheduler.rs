@@ -50,10 +50,10 @@ impl BackupScheduler {
         let mut newest = made.ok().and_then(|made| made.newest_time(handle.now()));
         handle.metrics().enable_backups(newest);
         let (wake, woken) = mpsc::channel();
-        let moved = wake.clone();
+        let wake_on_move = wake.clone();
         handle.clock().on_move(move || {
             // The receiver is gone once the server has stopped.
-            let _ = moved.send(());
+            let _ = wake_on_move.send(());
         });
         std::thread::Builder::new()
             .name("backups".into())
@@ -84,7 +84,7 @@ impl BackupScheduler {
                                 now.plus_micros(to_micros(RETRY_DELAY.min(intervals.interval)));
                             let reason = failure_reason(&error);
                             tracing::error!(
-                                "NO BACKUP could be made in {}: {reason}",
+                                "NO BACKUP: writing to {} failed: {reason}",
                                 intervals.directory.display()
                             );
                             handle.metrics().record_backup_failure(now, reason);
@@ -110,8 +110,8 @@ fn to_micros(duration: Duration) -> i64 {
 fn failure_reason(error: &BackupError) -> String {
     match error {
         BackupError::Io(io) if io.kind() == io::ErrorKind::ReadOnlyFilesystem => format!(
-            "{error}; a service of systemd writes only where its unit permits it: name the \
-             directory in ReadWritePaths= (systemctl edit overdue)"
+            "{error}; a systemd service can write only to directories that its unit allows: add \
+             the directory to ReadWritePaths= (systemctl edit overdue)"
         ),
         _ => error.to_string(),
     }
@@ -136,7 +136,7 @@ fn create_backup(
     let (bytes, rows) =
         file.verify_and_keep(&mut Throttle::new(ServerLocation::InProcess(handle)))?;
     tracing::info!(
-        "a backup of {rows} rows is in {}: {bytes} bytes",
+        "wrote backup {}: {rows} rows, {bytes} bytes",
         path.display()
     );
     for (_, old) in BackupFiles::list(handle, &intervals.directory)?
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn times_in_names_are_read_as_they_were_written() {
+    fn times_in_names_are_read_back() {
         for secs in [0, 1_800_000_000, 1_799_999_999] {
             assert_eq!(
                 parse_time(&format_time(Timestamp::from_secs(secs))),

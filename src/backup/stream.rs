@@ -74,10 +74,10 @@ impl<W: Write> BackupWriter<W> {
         frame.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
         frame.push(kind);
         parts.iter().for_each(|part| frame.extend_from_slice(part));
-        if let Some((head, held)) = frame.split_first_chunk_mut::<FRAME_HEADER_BYTES>() {
+        if let Some((head, content)) = frame.split_first_chunk_mut::<FRAME_HEADER_BYTES>() {
             // A row is far below 4 GiB.
-            let len = (held.len() as u32).to_le_bytes();
-            let sum = crc32fast::hash(held).to_le_bytes();
+            let len = (content.len() as u32).to_le_bytes();
+            let sum = crc32fast::hash(content).to_le_bytes();
             head.iter_mut()
                 .zip(len.into_iter().chain(sum))
                 .for_each(|(byte, of)| *byte = of);
@@ -111,15 +111,15 @@ impl<R: Read> BackupReader<R> {
             Ok(()) if magic == MAGIC => {}
             Ok(()) if magic.starts_with(MAGIC_PREFIX) => {
                 return Err(damage_error(
-                    "it is a backup of a newer release: restore it with that one or a newer one",
+                    "it was made by a newer release: restore it with that release or a later one",
                 ));
             }
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error.into()),
             // A decoder fails like this if a compressed file ends too early.
             Err(error) if error.get_ref().is_some() => {
-                return Err(damage_error("it is cut short, or is still being written"));
+                return Err(damage_error("it is truncated, or is still being written"));
             }
-            _ => return Err(damage_error("it is no backup of overdue")),
+            _ => return Err(damage_error("it is not a backup of overdue")),
         }
         let hash = Sha256::new_with_prefix(MAGIC);
         let about = BackupInfo {
@@ -133,14 +133,14 @@ impl<R: Read> BackupReader<R> {
             info: about,
             is_finished: false,
         };
-        let form = match reader.read_frame()? {
-            (KIND_INFO, held) => serde_json::from_slice::<BackupInfoRow>(held)
-                .map_err(|_| damage_error("it does not say what it is"))?,
-            _ => return Err(damage_error("it does not say what it is")),
+        let row = match reader.read_frame()? {
+            (KIND_INFO, content) => serde_json::from_slice::<BackupInfoRow>(content)
+                .map_err(|_| damage_error("its header is missing or invalid"))?,
+            _ => return Err(damage_error("its header is missing or invalid")),
         };
         reader.info = BackupInfo {
-            begun: form.made,
-            release: form.release,
+            begun: row.made,
+            release: row.release,
         };
         Ok(reader)
     }
@@ -157,22 +157,22 @@ impl<R: Read> BackupReader<R> {
         }
         let hash = self.hash.clone().finalize();
         match self.read_frame()? {
-            (KIND_END, held) if held == hash.as_slice() => {
+            (KIND_END, content) if content == hash.as_slice() => {
                 if self.input.read(&mut [0])? != 0 {
-                    return Err(damage_error("something follows its end"));
+                    return Err(damage_error("unexpected data after the end"));
                 }
                 self.is_finished = true;
                 Ok(None)
             }
             (KIND_END, _) => Err(damage_error(
-                "its checksum is wrong: frames are missing or stand in another order",
+                "its checksum is wrong: frames are missing or out of order",
             )),
             (KIND_ROWS, _) => self
                 .frame_rows()
                 .map(Some)
-                .ok_or_else(|| damage_error("it holds rows that cannot be read")),
+                .ok_or_else(|| damage_error("it has rows that cannot be read")),
             (kind, _) => Err(damage_error(&format!(
-                "it has a frame of the kind {kind}, which this release does not know"
+                "it has a frame of unknown kind {kind}"
             ))),
         }
     }
@@ -188,7 +188,7 @@ impl<R: Read> BackupReader<R> {
     fn read_frame(&mut self) -> Result<(u8, &[u8]), BackupError> {
         let cut = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
-                damage_error("it has no end: it was cut, or is still being written")
+                damage_error("its end is missing: it is truncated, or is still being written")
             }
             _ => error.into(),
         };
@@ -198,7 +198,9 @@ impl<R: Read> BackupReader<R> {
         let len = u32::from_le_bytes([a, b, c, d]) as usize;
         let sum = u32::from_le_bytes([e, f, g, h]);
         if len == 0 || len > MAX_FRAME_BYTES {
-            return Err(damage_error("it is damaged: a frame cannot be that long"));
+            return Err(damage_error(
+                "it is damaged: the length of a frame is invalid",
+            ));
         }
         self.frame.clear();
         // The buffer grows with the data that exists, whatever the header claims.
@@ -217,7 +219,7 @@ impl<R: Read> BackupReader<R> {
         self.hash.update(&self.frame);
         self.frame
             .split_first()
-            .map(|(kind, held)| (*kind, held))
+            .map(|(kind, content)| (*kind, content))
             .ok_or_else(|| damage_error("it is damaged: a frame is empty"))
     }
 }
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn a_stream_is_read_back() {
         assert_eq!(
             read(&written()).unwrap(),
             ["2026-11-20T10:00:00+00:00", "pings 2", "bodies 2"]
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_cut_changed_or_added_is_told() {
+    fn truncated_changed_and_extended_streams_are_rejected() {
         let whole = written();
         for len in 0..whole.len() {
             assert!(read(&whole[..len]).is_err(), "cut at {len}");
@@ -302,27 +304,31 @@ mod tests {
                 .flat_map(|part| parts[*part])
                 .copied()
                 .collect();
+            let error = read(&bytes);
             assert!(
-                matches!(read(&bytes), Err(BackupError::Damaged(reason)) if reason.contains("its checksum is wrong")),
+                matches!(
+                    error,
+                    Err(BackupError::Damaged(reason)) if reason.contains("its checksum is wrong")
+                ),
                 "{order:?}"
             );
         }
     }
 
     #[test]
-    fn a_compressed_one_that_is_cut_is_told_apart_from_other_files() {
+    fn a_truncated_compressed_backup_is_recognised() {
         let whole = zstd::encode_all(&written()[..], 3).unwrap();
         let cut = whole.get(..12).unwrap().to_vec();
         let input = super::super::file::read_backup(io::Cursor::new(cut)).unwrap();
-        let told = BackupReader::begin(input).err().unwrap().to_string();
-        assert!(told.contains("cut short"), "{told}");
+        let error = BackupReader::begin(input).err().unwrap().to_string();
+        assert!(error.contains("truncated"), "{error}");
     }
 
     #[test]
-    fn other_files_are_told_apart() {
+    fn other_files_are_rejected() {
         for (bytes, part) in [
-            (&b""[..], "no backup"),
-            (b"redb\x1a\n and more and more", "no backup"),
+            (&b""[..], "not a backup"),
+            (b"redb\x1a\n and more and more", "not a backup"),
             (b"overdue backup 2\nxxxxxxxx", "newer release"),
         ] {
             assert!(

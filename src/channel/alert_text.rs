@@ -26,22 +26,22 @@ pub fn duplicate_note(attempt: &SendAttempt) -> Option<&'static str> {
 }
 
 /// Composes the alert for these facts.
-pub fn compose_alert(facts: AlertFacts, scene: RenderContext<'_>) -> Alert {
+pub fn compose_alert(facts: AlertFacts, context: RenderContext<'_>) -> Alert {
     match facts {
-        AlertFacts::Check(check, news) => check_alert(*check, &news, scene),
-        AlertFacts::Digest { down, up } => digest_alert(&down, &up, scene),
+        AlertFacts::Check(check, event) => check_alert(*check, &event, context),
+        AlertFacts::Digest { down, up } => digest_alert(&down, &up, context),
         AlertFacts::ServerOutage {
             from,
             until,
             checks,
-        } => outage_alert(from, until, &checks, scene),
-        AlertFacts::StillDown(checks) => still_down_alert(&checks, scene),
+        } => outage_alert(from, until, &checks, context),
+        AlertFacts::StillDown(checks) => still_down_alert(&checks, context),
         AlertFacts::Notice {
             title,
             text,
-            is_resolved: over,
+            is_resolved,
         } => {
-            let severity = if over {
+            let severity = if is_resolved {
                 AlertSeverity::Recovery
             } else {
                 AlertSeverity::Warning
@@ -51,7 +51,7 @@ pub fn compose_alert(facts: AlertFacts, scene: RenderContext<'_>) -> Alert {
                 lead: clean_lines(&text),
                 reason: title.clone(),
                 short,
-                ..title_only_alert(AlertEvent::Notice, severity, &title, scene)
+                ..title_only_alert(AlertEvent::Notice, severity, &title, context)
             }
         }
     }
@@ -62,12 +62,12 @@ fn title_only_alert(
     event: AlertEvent,
     severity: AlertSeverity,
     title: &str,
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
 ) -> Alert {
     Alert {
         event,
         tests_recovery: false,
-        at: scene.now,
+        at: context.now,
         severity,
         title: to_one_line(title),
         lead: String::new(),
@@ -79,7 +79,7 @@ fn title_only_alert(
         other_checks: String::new(),
         output: None,
         link: None,
-        host: scene.host.to_owned(),
+        host: context.host.to_owned(),
         check: None,
     }
 }
@@ -90,7 +90,7 @@ pub fn check_display_name(settings: &crate::domain::check::CheckSettings) -> Str
     names
         .into_iter()
         .find(|name| !name.is_empty())
-        .unwrap_or_else(|| "A check without a name".into())
+        .unwrap_or_else(|| "Unnamed check".into())
 }
 
 /// Title for a check that went down.
@@ -109,62 +109,62 @@ fn down_title(name: &str, cause: FlipCause) -> String {
     }
 }
 
-fn check_alert(check: CheckFacts, news: &CheckEvent, scene: RenderContext<'_>) -> Alert {
+fn check_alert(check: CheckFacts, event: &CheckEvent, context: RenderContext<'_>) -> Alert {
     let name = check_display_name(&check.settings);
     let zone = if check.settings.schedule.is_some() {
         &check.settings.tz
     } else {
-        scene.zone
+        context.zone
     };
     let times = TimeFormatter {
-        now: scene.now,
+        now: context.now,
         zone,
     };
-    let mut alert = match news {
-        CheckEvent::Down { flip, also } => down_alert(&name, &check, *flip, also, &times, scene),
+    let mut alert = match event {
+        CheckEvent::Down { flip, also } => down_alert(&name, &check, *flip, also, &times, context),
         CheckEvent::Up {
             flip,
             down,
-            was_notified: told,
+            was_notified,
             also,
-        } => up_alert(&name, *flip, *down, *told, also, &times, scene),
-        CheckEvent::Closed { at, why } => closed(&name, *at, *why, &times, scene),
+        } => up_alert(&name, *flip, *down, *was_notified, also, &times, context),
+        CheckEvent::Closed { at, why } => closed_alert(&name, *at, *why, &times, context),
         CheckEvent::Test { at, up, channel } => {
             let alert = title_only_alert(
                 AlertEvent::Test,
                 AlertSeverity::Info,
                 "This is a test from overdue",
-                scene,
+                context,
             );
-            let server = if scene.host.is_empty() {
+            let server = if context.host.is_empty() {
                 String::new()
             } else {
-                format!(" on {}", scene.host)
+                format!(" on {}", context.host)
             };
-            let place = format!(
+            let channel_phrase = format!(
                 "channel {} of project {}{server}",
                 to_one_line(channel),
                 to_one_line(&check.project)
             );
-            let lead = format!("Alerts of the {place} arrive here.");
+            let lead = format!("Alerts from {channel_phrase} arrive here.");
             Alert {
                 at: *at,
                 tests_recovery: *up,
-                short: format!("TEST from overdue: {place}."),
+                short: format!("TEST from overdue: {channel_phrase}."),
                 reason: "test".into(),
                 lead,
                 ..alert
             }
         }
     };
-    let (cause, downtime) = match news {
+    let (cause, downtime) = match event {
         CheckEvent::Down { flip, .. } => (flip.cause, Some((flip.at, None))),
         CheckEvent::Up { flip, down, .. } => (down.cause, Some((down.at, Some(flip.at)))),
         CheckEvent::Closed { .. } => (FlipCause::PausedOrResumed, None),
         CheckEvent::Test { .. } => (FlipCause::Unknown, None),
     };
     let unique_key = check.unique_key;
-    let pages = scene
+    let pages = context
         .page_base_url
         .filter(|_| alert.event != AlertEvent::Test);
     alert.link = pages.map(|base| format!("{}/cloaked/{unique_key}/", base.trim_end_matches('/')));
@@ -194,7 +194,7 @@ fn down_alert(
     flip: Flip,
     also: &EventContext,
     times: &TimeFormatter<'_>,
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
 ) -> Alert {
     let took = check
         .last_ping
@@ -240,7 +240,7 @@ fn down_alert(
     lead.extend(unreported_changes_sentence(also, times));
     if let Some((from, until)) = also.outage {
         lead.push(format!(
-            "overdue took no pings {}, so its ping may have been lost.",
+            "overdue accepted no pings {}, so its ping may have been lost.",
             times.span(from, until)
         ));
     }
@@ -255,7 +255,7 @@ fn down_alert(
         AlertEvent::Down,
         AlertSeverity::Critical,
         &down_title(name, flip.cause),
-        scene,
+        context,
     );
     Alert {
         at: flip.at,
@@ -270,10 +270,10 @@ fn up_alert(
     name: &str,
     flip: Flip,
     down: Flip,
-    told: bool,
+    was_notified: bool,
     also: &EventContext,
     times: &TimeFormatter<'_>,
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
 ) -> Alert {
     let reason = explanation::short_reason(down.cause);
     let was = format!(
@@ -281,13 +281,13 @@ fn up_alert(
         format_duration(flip.at.micros_since(down.at)),
         times.span(down.at, flip.at)
     );
-    let untold = if told {
+    let missed_clause = if was_notified {
         ""
     } else {
         missed_notification_clause(also.delay)
     };
     let mut lead = vec![format!(
-        "{was} ({}){untold}. Reason: {reason}.",
+        "{was} ({}){missed_clause}. Reason: {reason}.",
         times.zone.name()
     )];
     lead.extend(unreported_changes_sentence(also, times));
@@ -295,7 +295,7 @@ fn up_alert(
         AlertEvent::Up,
         AlertSeverity::Recovery,
         &format!("{name} is up again"),
-        scene,
+        context,
     );
     let short = format!("UP: {name}. {was}.");
     Alert {
@@ -307,12 +307,12 @@ fn up_alert(
     }
 }
 
-fn closed(
+fn closed_alert(
     name: &str,
     at: Timestamp,
     why: Closing,
     times: &TimeFormatter<'_>,
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
 ) -> Alert {
     let at_time = format!("{} ({})", times.at_phrase(at), times.zone.name());
     let (title, lead, reason) = match why {
@@ -339,7 +339,7 @@ fn closed(
             )
         }
     };
-    let alert = title_only_alert(AlertEvent::Closed, AlertSeverity::Info, &title, scene);
+    let alert = title_only_alert(AlertEvent::Closed, AlertSeverity::Info, &title, context);
     Alert {
         at,
         short: format!("CLOSED: {name}. {lead}"),
@@ -353,12 +353,10 @@ fn closed(
 fn missed_notification_clause(delay: Option<DelayReason>) -> &'static str {
     match delay {
         Some(DelayReason::Undelivered) => "; this could not be delivered earlier",
-        Some(DelayReason::QuietHours) => "; it was in the quiet hours of this channel",
-        Some(DelayReason::DailyLimit) => {
-            "; this channel had sent as many messages as most-a-day allows"
-        }
+        Some(DelayReason::QuietHours) => "; this channel had quiet hours",
+        Some(DelayReason::DailyLimit) => "; this channel had reached its daily limit (most-a-day)",
         Some(DelayReason::Flapping) => {
-            "; it changed so often that messages about it were held back"
+            "; its status changed so often that messages about it were held back"
         }
         None => "; this was not sent earlier",
     }
@@ -370,11 +368,11 @@ fn delay_sentence(delay: DelayReason) -> &'static str {
         DelayReason::Undelivered => "This message is late: it could not be delivered earlier.",
         DelayReason::QuietHours => "This message waited for the end of the channel's quiet hours.",
         DelayReason::DailyLimit => {
-            "This message is late: the channel had sent as many messages as most-a-day allows."
+            "This message is late: the channel had reached its daily limit (most-a-day)."
         }
         DelayReason::Flapping => {
-            "This message is late: the check changed so often that messages about it were held \
-             back."
+            "This message is late: the status of the check changed so often that messages about it \
+             were held back."
         }
     }
 }
@@ -382,7 +380,7 @@ fn delay_sentence(delay: DelayReason) -> &'static str {
 fn unreported_changes_sentence(also: &EventContext, times: &TimeFormatter<'_>) -> Option<String> {
     also.unreported_changes.map(|(changes, since)| {
         format!(
-            "It changed {} since {}.",
+            "Its status changed {} since {}.",
             format_count(changes.into(), "time"),
             times.at(since)
         )
@@ -407,7 +405,7 @@ fn labelled_facts(check: &CheckFacts, times: &TimeFormatter<'_>) -> Vec<Labelled
             .without_ping_addresses(&to_one_line(&mail.subject))
             .into_owned()
     });
-    let known = [
+    let facts = [
         ("Project", Some(to_one_line(&check.project))),
         ("Tags", (!tags.is_empty()).then(|| tags.join(", "))),
         (
@@ -432,7 +430,7 @@ fn labelled_facts(check: &CheckFacts, times: &TimeFormatter<'_>) -> Vec<Labelled
         ),
         ("Pings", Some(check.n_pings.to_string())),
     ];
-    known
+    facts
         .into_iter()
         .filter_map(|(label, value)| {
             Some(LabelledFact {
@@ -527,10 +525,10 @@ fn list_item(brief: &CheckSummary, times: &TimeFormatter<'_>) -> String {
     format!("{} ({why})", to_one_line(&brief.name))
 }
 
-fn digest_alert(down: &[CheckSummary], up: &[CheckSummary], scene: RenderContext<'_>) -> Alert {
+fn digest_alert(down: &[CheckSummary], up: &[CheckSummary], context: RenderContext<'_>) -> Alert {
     let times = TimeFormatter {
-        now: scene.now,
-        zone: scene.zone,
+        now: context.now,
+        zone: context.zone,
     };
     let (title, severity) = match (down.len(), up.len()) {
         (0, up) => (
@@ -569,7 +567,7 @@ fn digest_alert(down: &[CheckSummary], up: &[CheckSummary], scene: RenderContext
         String::new(),
         lists,
         down.first().or(up.first()),
-        scene,
+        context,
     )
 }
 
@@ -585,20 +583,20 @@ fn outage_alert(
     from: Timestamp,
     until: Timestamp,
     checks: &[CheckSummary],
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
 ) -> Alert {
     let times = TimeFormatter {
-        now: scene.now,
-        zone: scene.zone,
+        now: context.now,
+        zone: context.zone,
     };
-    let own = if checks.len() == 1 { "its" } else { "their" };
+    let pronoun = if checks.len() == 1 { "its" } else { "their" };
     let title = format!(
-        "{} may have missed {own} reports",
+        "{} may have missed {pronoun} reports",
         format_count(checks.len(), "check")
     );
     let span = times.span(from, until);
     let lead = format!(
-        "overdue could take no pings {span} ({}), {} in all. These checks fell due in that time \
+        "overdue could not accept pings {span} ({}), {} in all. These checks fell due in that time \
          and have not reported since. Their pings may have been lost.",
         times.zone.name(),
         format_duration(until.micros_since(from))
@@ -617,19 +615,19 @@ fn outage_alert(
             items,
         }],
         checks.first(),
-        scene,
+        context,
     )
 }
 
-fn still_down_alert(checks: &[CheckSummary], scene: RenderContext<'_>) -> Alert {
+fn still_down_alert(checks: &[CheckSummary], context: RenderContext<'_>) -> Alert {
     let times = TimeFormatter {
-        now: scene.now,
-        zone: scene.zone,
+        now: context.now,
+        zone: context.zone,
     };
     let since = |brief: &CheckSummary| {
         format!(
             "for {}, since {}",
-            format_duration(scene.now.micros_since(brief.since)),
+            format_duration(context.now.micros_since(brief.since)),
             times.at(brief.since)
         )
     };
@@ -643,7 +641,7 @@ fn still_down_alert(checks: &[CheckSummary], scene: RenderContext<'_>) -> Alert 
             lead,
             Vec::new(),
             Some(brief),
-            scene,
+            context,
         );
     }
     let items = checks
@@ -661,7 +659,7 @@ fn still_down_alert(checks: &[CheckSummary], scene: RenderContext<'_>) -> Alert 
             items,
         }],
         checks.first(),
-        scene,
+        context,
     )
 }
 
@@ -673,7 +671,7 @@ fn multi_check_alert(
     lead: String,
     lists: Vec<AlertList>,
     one: Option<&CheckSummary>,
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
 ) -> Alert {
     let project = one
         .map(|one| to_one_line(&one.project))
@@ -697,13 +695,13 @@ fn multi_check_alert(
     } else {
         format!("{title}: {names}")
     };
-    let link = scene.page_base_url.and_then(page);
+    let link = context.page_base_url.and_then(page);
     Alert {
         lead,
         reason: title.clone(),
         short,
         lists,
         link,
-        ..title_only_alert(event, severity, &title, scene)
+        ..title_only_alert(event, severity, &title, context)
     }
 }

@@ -71,14 +71,14 @@ impl RedactedSecrets {
     }
 
     fn add_request(&mut self, request: &ChannelRequest, settings: &ChannelSettings) {
-        let is_own = |name: &str| {
+        let is_configured = |name: &str| {
             settings.pairs().any(|(key, _)| {
                 key.split_once("header.")
-                    .is_some_and(|(_, own)| own.eq_ignore_ascii_case(name))
+                    .is_some_and(|(_, configured)| configured.eq_ignore_ascii_case(name))
             })
         };
         for (name, value) in &request.headers {
-            if name.eq_ignore_ascii_case("authorization") || is_own(name) {
+            if name.eq_ignore_ascii_case("authorization") || is_configured(name) {
                 self.add(value);
                 self.add_header(value);
             }

@@ -173,36 +173,36 @@ pub fn render_styled_text(
         };
     }
     let full = TextLayout::with_everything(alert, show);
-    let draw = |plan: TextLayout| plan.render(alert, attempt, dialect, show);
-    let fits = |plan: TextLayout| limit.fits(&draw(plan).text);
+    let draw = |layout: TextLayout| layout.render(alert, attempt, dialect, show);
+    let fits = |layout: TextLayout| limit.fits(&draw(layout).text);
     if fits(full) {
         return draw(full);
     }
-    let mut plan = full;
-    for (place, part) in TextPart::DROP_ORDER.into_iter().enumerate() {
+    let mut layout = full;
+    for (index, part) in TextPart::DROP_ORDER.into_iter().enumerate() {
         let Some(amount) = largest_fitting(full.amount_of(part), |amount| {
-            fits(plan.with_amount(part, amount))
+            fits(layout.with_amount(part, amount))
         }) else {
-            plan = plan.with_amount(part, 0);
+            layout = layout.with_amount(part, 0);
             continue;
         };
-        plan = plan.with_amount(part, amount);
+        layout = layout.with_amount(part, amount);
         // Earlier parts may fit again if a long description was dropped.
-        for earlier in TextPart::DROP_ORDER.into_iter().take(place).rev() {
+        for earlier in TextPart::DROP_ORDER.into_iter().take(index).rev() {
             let least = if earlier == TextPart::Output {
                 MIN_OUTPUT_CHARS.min(full.amount_of(earlier))
             } else {
                 1
             };
             let amount = largest_fitting(full.amount_of(earlier) + 1, |amount| {
-                fits(plan.with_amount(earlier, amount))
+                fits(layout.with_amount(earlier, amount))
             });
-            plan = plan.with_amount(
+            layout = layout.with_amount(
                 earlier,
                 amount.filter(|amount| *amount >= least).unwrap_or_default(),
             );
         }
-        return draw(plan);
+        return draw(layout);
     }
     RenderedText::default()
 }
@@ -281,7 +281,7 @@ struct TextLayout([usize; TextPart::DROP_ORDER.len()]);
 impl TextLayout {
     fn with_everything(alert: &Alert, show: TextSections) -> Self {
         let chars = |text: &str| text.chars().count();
-        let mut plan = Self([0; TextPart::DROP_ORDER.len()]);
+        let mut layout = Self([0; TextPart::DROP_ORDER.len()]);
         for (part, amount) in [
             (
                 TextPart::OtherChecks,
@@ -317,9 +317,9 @@ impl TextLayout {
                 if show.title { chars(&alert.title) } else { 0 },
             ),
         ] {
-            plan = plan.with_amount(part, amount);
+            layout = layout.with_amount(part, amount);
         }
-        plan
+        layout
     }
 
     fn amount_of(self, part: TextPart) -> usize {
@@ -327,8 +327,8 @@ impl TextLayout {
     }
 
     fn with_amount(mut self, part: TextPart, amount: usize) -> Self {
-        if let Some(own) = self.0.get_mut(part as usize) {
-            *own = amount;
+        if let Some(current) = self.0.get_mut(part as usize) {
+            *current = amount;
         }
         self
     }
@@ -357,13 +357,13 @@ impl TextLayout {
             writer.blank_line();
             writer.text(&alert.description);
         }
-        for (place, fact) in alert
+        for (index, fact) in alert
             .facts
             .iter()
             .take(self.amount_of(TextPart::Facts))
             .enumerate()
         {
-            match place {
+            match index {
                 0 => writer.blank_line(),
                 _ => writer.line_end(),
             }
@@ -396,16 +396,16 @@ impl TextLayout {
     }
 
     fn render_lists(self, alert: &Alert, writer: &mut DialectWriter) {
-        let mut room = self.amount_of(TextPart::Lists);
+        let mut remaining = self.amount_of(TextPart::Lists);
         let all: usize = alert.lists.iter().map(|list| list.items.len()).sum();
-        let hidden = all.saturating_sub(room);
-        if all > 0 && room == 0 {
+        let hidden = all.saturating_sub(remaining);
+        if all > 0 && remaining == 0 {
             writer.blank_line();
             writer.text(&crate::domain::formatting::format_count(all, "check"));
         }
         for list in alert.lists.iter() {
-            let shown = list.items.len().min(room);
-            room -= shown;
+            let shown = list.items.len().min(remaining);
+            remaining -= shown;
             if shown == 0 {
                 continue;
             }

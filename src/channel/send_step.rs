@@ -216,14 +216,14 @@ pub(super) fn encode_latin1(text: &str) -> String {
     value
 }
 
-/// Percent-encodes a text, except for letters, digits, `_.-~` and the characters in `kept`.
-pub(super) fn percent_encode(text: &str, kept: &str) -> String {
+/// Percent-encodes a text, except for letters, digits, `_.-~` and the characters in `allowed`.
+pub(super) fn percent_encode(text: &str, allowed: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         let c = char::from(byte);
         if byte.is_ascii_alphanumeric()
             || "_.-~".contains(c)
-            || (byte.is_ascii() && kept.contains(c))
+            || (byte.is_ascii() && allowed.contains(c))
         {
             encoded.push(c);
         } else {

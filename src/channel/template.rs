@@ -73,10 +73,10 @@ impl<'a> TemplateValues<'a> {
     /// If the value is longer than a header may be.
     pub(super) fn fill_header(&self, template: &str) -> Result<String, TemplateTooLong> {
         let value = encode_latin1(&self.fill(template, TemplateTarget::Header)?);
-        let most = TemplateTarget::Header.max_bytes();
+        let max_bytes = TemplateTarget::Header.max_bytes();
         // Every character is one byte in the request.
-        if value.chars().count() > most {
-            Err(TemplateTooLong { max_bytes: most })
+        if value.chars().count() > max_bytes {
+            Err(TemplateTooLong { max_bytes })
         } else {
             Ok(value)
         }
@@ -90,12 +90,12 @@ impl<'a> TemplateValues<'a> {
     pub(super) fn fill(
         &self,
         template: &str,
-        place: TemplateTarget,
+        target: TemplateTarget,
     ) -> Result<String, TemplateTooLong> {
-        let most = place.max_bytes();
-        let within = |filled: String| {
-            if filled.len() > most {
-                Err(TemplateTooLong { max_bytes: most })
+        let max_bytes = target.max_bytes();
+        let check_length = |filled: String| {
+            if filled.len() > max_bytes {
+                Err(TemplateTooLong { max_bytes })
             } else {
                 Ok(filled)
             }
@@ -104,7 +104,7 @@ impl<'a> TemplateValues<'a> {
         let mut rest = template;
         while let Some((before, after)) = rest.split_once('$') {
             filled.push_str(before);
-            match self.match_placeholder(after, place) {
+            match self.match_placeholder(after, target) {
                 Some((length, value)) => {
                     filled.push_str(&value);
                     rest = after.get(length..).unwrap_or_default();
@@ -114,17 +114,17 @@ impl<'a> TemplateValues<'a> {
                     rest = after;
                 }
             }
-            filled = within(filled)?;
+            filled = check_length(filled)?;
         }
         filled.push_str(rest);
-        within(filled)
+        check_length(filled)
     }
 
     /// Environment variables for a command, named like the placeholders. Values contain no NUL
     /// characters, which are invalid there. Each is short enough for the limits of Linux (128 KiB
     /// per variable) and macOS (1 MiB in all).
     pub(super) fn environment_variables(&self) -> impl Iterator<Item = (String, String)> {
-        let named = COMMAND_VARIABLES.into_iter().filter_map(|name| {
+        let variables = COMMAND_VARIABLES.into_iter().filter_map(|name| {
             Some((
                 name.to_owned(),
                 environment_value(&self.placeholder_value(name)?),
@@ -137,14 +137,14 @@ impl<'a> TemplateValues<'a> {
         let tags: Vec<_> = tags
             .split_whitespace()
             .enumerate()
-            .map(|(place, tag)| (format!("TAG{}", place + 1), tag.to_owned()))
+            .map(|(index, tag)| (format!("TAG{}", index + 1), tag.to_owned()))
             .collect();
-        named.chain([("BODY".to_owned(), body)]).chain(tags)
+        variables.chain([("BODY".to_owned(), body)]).chain(tags)
     }
 
     /// Returns the placeholder at the beginning of a text: the length of the longest matching name,
     /// and its encoded value.
-    fn match_placeholder(&self, text: &str, place: TemplateTarget) -> Option<(usize, String)> {
+    fn match_placeholder(&self, text: &str, target: TemplateTarget) -> Option<(usize, String)> {
         if let Some(number) = text
             .strip_prefix("TAG")
             .filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -159,19 +159,19 @@ impl<'a> TemplateValues<'a> {
                 .parse::<usize>()
                 .ok()?;
             let tag = self.settings().tags.iter().nth(number - 1)?;
-            return Some((3 + digits, encode_value(tag.to_owned(), place, false)));
+            return Some((3 + digits, encode_value(tag.to_owned(), target, false)));
         }
         let name = PLACEHOLDERS
             .iter()
             .filter(|name| text.starts_with(**name))
             .max_by_key(|name| name.len())?;
-        if name.starts_with("BODY") && place != TemplateTarget::Body {
+        if name.starts_with("BODY") && target != TemplateTarget::Body {
             return None;
         }
         let plain = matches!(*name, "CODE" | "STATUS" | "SLUG" | "EXITSTATUS");
         Some((
             name.len(),
-            encode_value(self.placeholder_value(name)?, place, plain),
+            encode_value(self.placeholder_value(name)?, target, plain),
         ))
     }
 
@@ -247,10 +247,13 @@ impl<'a> TemplateValues<'a> {
             _ => None,
         };
         let seconds = self.downtime_seconds();
-        let downtime = self
-            .subject
-            .downtime
-            .map(|(from, until)| json!({ "from": format_timestamp(from), "until": until.map(format_timestamp), "seconds": seconds }));
+        let downtime = self.subject.downtime.map(|(from, until)| {
+            json!({
+                "from": format_timestamp(from),
+                "until": until.map(format_timestamp),
+                "seconds": seconds,
+            })
+        });
         json!({
             "id": self.attempt.id,
             "event": self.alert.event.name(),
@@ -327,8 +330,8 @@ pub(super) fn environment_value(value: &str) -> String {
 }
 
 /// Encodes a value for its position. A plain value needs no encoding.
-fn encode_value(value: String, place: TemplateTarget, plain: bool) -> String {
-    match place {
+fn encode_value(value: String, target: TemplateTarget, plain: bool) -> String {
+    match target {
         TemplateTarget::Url if !plain => percent_encode(&value, "/"),
         TemplateTarget::Url | TemplateTarget::Header | TemplateTarget::Body => value,
     }

@@ -181,7 +181,7 @@ impl TransportReply {
         settings: &ChannelSettings,
         step: &SendStep,
     ) -> Judgement {
-        let (status, what, said) = match self {
+        let (status, summary, reply_text) = match self {
             Self::Http(response) => (
                 response.status,
                 format!("{ANSWERED}{}", response.status),
@@ -191,7 +191,7 @@ impl TransportReply {
                 (*code, format!("{MAIL_SERVER_SAID}{code}"), text.clone())
             }
             Self::Command { end, error } => {
-                let (status, what) = match end {
+                let (status, summary) = match end {
                     CommandStatus::Exit(status) => (
                         u16::try_from(*status).unwrap_or_default(),
                         format!("{EXITED}{status}"),
@@ -200,14 +200,14 @@ impl TransportReply {
                     CommandStatus::Timeout => (0, TOO_LONG.to_owned()),
                     CommandStatus::NotRun => (0, NOT_RUN.to_owned()),
                 };
-                (status, what, error.clone())
+                (status, summary, error.clone())
             }
             Self::NoReply(sentence) => (0, redacted(sentence, settings, step), String::new()),
         };
         // Secrets may be ordinary words. Our own words stay unmasked, so that their end can be
         // found.
-        let said = redacted(&said, settings, step);
-        let error = match (&verdict, said.as_str()) {
+        let reply_text = redacted(&reply_text, settings, step);
+        let error = match (&verdict, reply_text.as_str()) {
             // Others have received it.
             (Verdict::Delivered, text) if matches!(self, Self::Mail { .. }) && !text.is_empty() => {
                 format!("{NOT_TAKEN}{text}")
@@ -215,8 +215,8 @@ impl TransportReply {
             (Verdict::Delivered | Verdict::Continue(_) | Verdict::ChangeSetting { .. }, _) => {
                 String::new()
             }
-            (_, "") => what,
-            (_, said) => format!("{what}{QUOTE}{said}"),
+            (_, "") => summary,
+            (_, reply_text) => format!("{summary}{QUOTE}{reply_text}"),
         };
         Judgement {
             verdict,
@@ -244,12 +244,12 @@ pub fn public_part(error: &str) -> &str {
             .find(|c: char| !c.is_ascii_digit() && c != '-')
             .unwrap_or(rest.len())
     };
-    let quoted = BEFORE_QUOTES.iter().flat_map(|words| {
+    let quotation_ends = BEFORE_QUOTES.iter().flat_map(|words| {
         error
             .match_indices(words)
             .map(|(at, words)| end_of_number(at + words.len()))
     });
-    let quoted = quoted
+    let quotation_ends = quotation_ends
         .filter(|end| {
             error
                 .get(*end..)
@@ -258,13 +258,13 @@ pub fn public_part(error: &str) -> &str {
         .min();
     // `not taken for ann@example.org: 550 no such user`: here a code takes the place of our own
     // words.
-    let refused = error.find(NOT_TAKEN).and_then(|at| {
+    let refusal_end = error.find(NOT_TAKEN).and_then(|at| {
         let start = error.get(at..)?.find(QUOTE)? + at + QUOTE.len();
         Some(end_of_number(start)).filter(|end| *end > start)
     });
-    let end = quoted
+    let end = quotation_ends
         .into_iter()
-        .chain(refused)
+        .chain(refusal_end)
         .min()
         .unwrap_or(error.len());
     error.get(..end).unwrap_or_default()
@@ -334,21 +334,21 @@ impl ChannelResponse {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
-            .find(|(own, _)| own == name)
+            .find(|(other, _)| other == name)
             .map(|(_, value)| value.trim())
     }
 
     /// Value in a JSON body at a pointer (RFC 6901). Null if the body is no JSON, or has no such
     /// value.
-    pub(super) fn json_at(&self, place: &str) -> Value {
+    pub(super) fn json_at(&self, pointer: &str) -> Value {
         let body = serde_json::from_slice::<Value>(&self.body).unwrap_or(Value::Null);
-        body.pointer(place).cloned().unwrap_or(Value::Null)
+        body.pointer(pointer).cloned().unwrap_or(Value::Null)
     }
 
     /// True if the body is JSON with a string at a pointer (RFC 6901). A proxy in between does not
     /// answer with the JSON of a service.
-    pub(super) fn has_text_at(&self, place: &str) -> bool {
-        self.json_at(place).is_string()
+    pub(super) fn has_text_at(&self, pointer: &str) -> bool {
+        self.json_at(pointer).is_string()
     }
 
     /// Body as text.

@@ -25,22 +25,37 @@ pub(super) struct BackupArgs {
     file: PathBuf,
 }
 
-/// The flags of a server that makes backups by itself.
+/// Flags for scheduled backups by the server.
 #[derive(Args)]
 #[command(next_help_heading = "Backups")]
 pub(super) struct BackupFlags {
-    /// Directory in which the server makes backups by itself, which has to be there. The packaged
-    /// service may write to /var/backups/overdue; another one has to stand in ReadWritePaths= of
-    /// its unit (systemctl edit overdue) [default: none are made]
+    /// Existing directory for scheduled backups by the server. The packaged service may write to
+    /// /var/backups/overdue; add another directory to ReadWritePaths= of its unit (systemctl edit
+    /// overdue) [default: no scheduled backups]
     #[arg(long, env = "OVERDUE_BACKUP_TO", value_name = "DIR")]
     backup_to: Option<PathBuf>,
 
-    /// Time from one backup to the next, in minutes, hours or days: 30m, 12h, 1d
-    #[arg(long, env = "OVERDUE_BACKUP_EVERY", value_name = "TIME", default_value = "1d", value_parser = parse_interval, requires = "backup_to")]
+    /// Time between two scheduled backups, in minutes, hours or days, as in 30m, 12h or 1d
+    #[arg(
+        long,
+        env = "OVERDUE_BACKUP_EVERY",
+        value_name = "TIME",
+        default_value = "1d",
+        value_parser = parse_interval,
+        requires = "backup_to"
+    )]
     backup_every: Duration,
 
-    /// How many backups are kept, the newest
-    #[arg(long, env = "OVERDUE_BACKUP_KEEP", value_name = "N", default_value_t = 7, value_parser = number_parser::<u32>(1..=100_000), allow_negative_numbers = true, requires = "backup_to")]
+    /// Number of scheduled backups to keep; older ones are deleted
+    #[arg(
+        long,
+        env = "OVERDUE_BACKUP_KEEP",
+        value_name = "N",
+        default_value_t = 7,
+        value_parser = number_parser::<u32>(1..=100_000),
+        allow_negative_numbers = true,
+        requires = "backup_to"
+    )]
     backup_keep: u32,
 }
 
@@ -81,14 +96,14 @@ pub(super) struct RestoreArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Replace the database that is there
+    /// Replace an existing database
     #[arg(long, env = "OVERDUE_FORCE", value_parser = clap::builder::FalseyValueParser::new())]
     force: bool,
 }
 
 #[derive(Args)]
 pub(super) struct VerifyArgs {
-    /// Backup to look at, compressed or not; `-` for standard input [default: the database]
+    /// Backup to verify, compressed or not; `-` for standard input [default: the database]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
@@ -96,7 +111,7 @@ pub(super) struct VerifyArgs {
     json: JsonFlag,
 }
 
-/// True if it stands for standard input or output.
+/// True for standard input or output.
 fn is_stream(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
@@ -144,20 +159,20 @@ impl BackupArgs {
         if is_stream(file) {
             if io::stdout().is_terminal() {
                 return Err(CliError::usage(
-                    "a backup is not for a terminal: send it to a file or a pipe",
+                    "a backup cannot be written to a terminal: redirect it to a file or a pipe",
                 ));
             }
             return write_backup(data, io::stdout().lock());
         }
         let mut out = BackupFile::create(file).map_err(|error| file_error(file)(error.into()))?;
         write_backup(data, &mut out)?;
-        let beside = if admin::is_server_running(data) {
+        let server = if admin::is_server_running(data) {
             ServerLocation::OtherProcess
         } else {
             ServerLocation::NotRunning
         };
         let (bytes, rows) = out
-            .verify_and_keep(&mut Throttle::new(beside))
+            .verify_and_keep(&mut Throttle::new(server))
             .map_err(file_error(file))?;
         // The backup exists, even if this message cannot be written.
         let _ = writeln!(
@@ -178,13 +193,13 @@ impl RestoreArgs {
         let backup = open_backup(&self.file)?;
         let _owner = assume_owner(data)?;
         let restored = backup::restore(data, self.force, backup, &Random::System);
-        let BackupInfo { begun: made, .. } = restored.map_err(|error| match error {
+        let BackupInfo { begun, .. } = restored.map_err(|error| match error {
             BackupError::Store(error) => CliError::other(error),
             error => file_error(&self.file)(error),
         })?;
         let _ = writeln!(
             io::stderr(),
-            "overdue: {} was restored from the backup of {made}",
+            "overdue: {} was restored from the backup of {begun}",
             data.join(FILE_NAME).display()
         );
         Ok(())
@@ -194,13 +209,13 @@ impl RestoreArgs {
 impl VerifyArgs {
     /// Verifies all of a backup or of the database.
     pub(super) fn run(&self, data: &Path) -> Result<(), CliError> {
-        let verified = match &self.file {
+        let report = match &self.file {
             Some(file) => {
-                let (about, findings) =
+                let (info, findings) =
                     backup::inspect(open_backup(file)?).map_err(file_error(file))?;
                 VerifyReport {
                     path: file.clone(),
-                    backup_info: Some(about),
+                    backup_info: Some(info),
                     pages_are_sound: true,
                     findings,
                 }
@@ -216,13 +231,13 @@ impl VerifyArgs {
                 }
             }
         };
-        let shown = if self.json.json {
-            table::print_lines(&[verified.to_json()])
+        let printed = if self.json.json {
+            table::print_lines(&[report.to_json()])
         } else {
-            verified.print()
+            report.print()
         };
-        shown.map_err(CliError::output_failed)?;
-        verified.to_result()
+        printed.map_err(CliError::output_failed)?;
+        report.to_result()
     }
 }
 
@@ -249,22 +264,31 @@ impl VerifyReport {
         let InspectionReport {
             schema,
             tables,
-            intact_bodies: sound_bodies,
+            intact_bodies,
             dead_pings,
-            quarantined_rows: put_aside,
-            problem_count: wrong,
-            problems: told,
+            quarantined_rows,
+            problem_count,
+            problems,
         } = &self.findings;
-        let size = |TableSize { rows, bytes }: &TableSize| serde_json::json!({ "rows": rows, "bytes": bytes });
+        let size = |size: &TableSize| serde_json::json!({ "rows": size.rows, "bytes": size.bytes });
         let tables: serde_json::Map<_, _> = tables
             .iter()
             .map(|(name, table)| (name.clone(), size(table)))
             .collect();
         serde_json::json!({
-            "path": self.path, "made": self.backup_info.as_ref().map(|about| &about.begun),
-            "release": self.backup_info.as_ref().map(|about| &about.release), "schema": schema, "sound": self.to_result().is_ok(),
-            "bytes": self.file_bytes(), "bytes_of_rows": self.row_bytes(), "tables": tables, "sound_bodies": sound_bodies,
-            "dead_pings": dead_pings, "put_aside": put_aside, "wrong": wrong, "told": told,
+            "path": self.path,
+            "made": self.backup_info.as_ref().map(|info| &info.begun),
+            "release": self.backup_info.as_ref().map(|info| &info.release),
+            "schema": schema,
+            "sound": self.to_result().is_ok(),
+            "bytes": self.file_bytes(),
+            "bytes_of_rows": self.row_bytes(),
+            "tables": tables,
+            "sound_bodies": intact_bodies,
+            "dead_pings": dead_pings,
+            "put_aside": quarantined_rows,
+            "wrong": problem_count,
+            "told": problems,
         })
         .to_string()
     }
@@ -273,10 +297,10 @@ impl VerifyReport {
         let InspectionReport {
             schema,
             tables,
-            intact_bodies: sound_bodies,
+            intact_bodies,
             dead_pings,
-            quarantined_rows: put_aside,
-            problems: told,
+            quarantined_rows,
+            problems,
             ..
         } = &self.findings;
         let cells = |(name, size): (&String, &TableSize)| {
@@ -286,23 +310,22 @@ impl VerifyReport {
             &["TABLE", "ROWS", "BYTES"],
             tables.iter().map(cells),
         ))?;
-        let made = self.backup_info.as_ref().map_or(
-            String::new(),
-            |BackupInfo {
-                 begun: made,
-                 release,
-             }| format!(", made {made} by release {release}"),
-        );
+        let origin = self
+            .backup_info
+            .as_ref()
+            .map_or(String::new(), |BackupInfo { begun, release }| {
+                format!(", made {begun} by release {release}")
+            });
         let bytes = self.file_bytes().map_or(String::new(), |bytes| {
             format!(" in a file of {bytes} bytes")
         });
         let mut words = vec![
             format!(
-                "{}{made}: layout {schema}, {} bytes of rows{bytes}",
+                "{}{origin}: layout {schema}, {} bytes of rows{bytes}",
                 self.path.display(),
                 self.row_bytes()
             ),
-            match sound_bodies {
+            match intact_bodies {
                 1 => "1 body of a ping matches its checksum".into(),
                 bodies => format!("{bodies} bodies of pings match their checksums"),
             },
@@ -310,24 +333,24 @@ impl VerifyReport {
         if *dead_pings > 0 {
             let pings = format_count(usize::try_from(*dead_pings).unwrap_or(usize::MAX), "ping");
             words.push(format!(
-                "{pings} beyond the log limits, which a server removes by and by"
+                "{pings} beyond the log limits, which a server removes gradually"
             ));
         }
-        if *put_aside > 0 {
-            let is = if *put_aside == 1 {
+        if *quarantined_rows > 0 {
+            let rows_are = if *quarantined_rows == 1 {
                 "row is"
             } else {
                 "rows are"
             };
             words.push(format!(
-                "{put_aside} {is} put aside, which a release could not read"
+                "{quarantined_rows} {rows_are} put aside, because a release could not read them"
             ));
         }
         if self.to_result().is_ok() {
-            words.push("all of it can be read, and nothing is damaged".into());
+            words.push("everything can be read, and nothing is damaged".into());
         }
-        for words in words.iter().chain(told) {
-            writeln!(io::stderr(), "overdue: {words}")?;
+        for line in words.iter().chain(problems) {
+            writeln!(io::stderr(), "overdue: {line}")?;
         }
         Ok(())
     }
@@ -336,13 +359,9 @@ impl VerifyReport {
         let path = self.path.display();
         match (self.findings.problem_count, self.pages_are_sound) {
             (0, true) => Ok(()),
-            (0, false) => Err(CliError::other(format!(
-                "{path} has pages that make no sense"
-            ))),
-            (1, _) => Err(CliError::other(format!("{path} has 1 row that is damaged"))),
-            (wrong, _) => Err(CliError::other(format!(
-                "{path} has {wrong} rows that are damaged"
-            ))),
+            (0, false) => Err(CliError::other(format!("{path} has damaged pages"))),
+            (1, _) => Err(CliError::other(format!("{path} has 1 damaged row"))),
+            (count, _) => Err(CliError::other(format!("{path} has {count} damaged rows"))),
         }
     }
 }
@@ -375,11 +394,11 @@ fn inspect_database(data: &Path, path: &Path) -> Result<(bool, InspectionReport)
     let (reader, writer) = io::pipe().map_err(CliError::other)?;
     std::thread::scope(|scope| {
         let inspected = scope.spawn(move || backup::inspect(io::BufReader::new(reader)));
-        let taken = write_backup(data, writer);
+        let written = write_backup(data, writer);
         let inspected = inspected
             .join()
-            .map_err(|_| CliError::other("the rows could not be looked at"))?;
-        taken?;
+            .map_err(|_| CliError::other("the verification of the rows panicked"))?;
+        written?;
         inspected
             .map(|(_, findings)| (true, findings))
             .map_err(CliError::other)

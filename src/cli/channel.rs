@@ -2,6 +2,7 @@
 
 mod assign;
 mod kinds;
+mod test_result;
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,36 +15,39 @@ use super::common_args::{JsonFlag, ProjectFilter, TargetProject, YesFlag, read_l
 use super::outbound_flags::OutboundFlags;
 use super::{AdminCall, CliError};
 use super::{send_request, table};
-use crate::admin::channel::{
-    ChannelAction, ChannelRow, CheckSelectionRow, MemberTestRow, RefusedRow, TestRow,
-};
+use crate::admin::channel::{ChannelAction, ChannelRow, CheckSelectionRow, RefusedRow};
 use crate::admin::{AdminReply, AdminRequest};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::project::ChannelName;
 use assign::AssignedChecksArgs;
 use kinds::KindsArgs;
+use test_result::{member_test_lines, require_delivery, test_message};
+pub(super) use test_result::{print_group_test_results, print_test_result};
 
 /// Maximum bytes of a file of settings: see [limits](crate::docs::limits).
 const MAX_SETTINGS_FILE_BYTES: u64 = 1 << 20;
 
 #[derive(Subcommand)]
 pub(super) enum ChannelCommand {
-    /// Make a channel and print its UUID
+    /// Create a channel and print its UUID
     #[command(after_help = kinds::kinds_help() + "\n\n" + TEST_HELP)]
     Create(Box<CreateChannelArgs>),
     #[command(flatten)]
     Manage(ManageChannelCommand),
-    /// Show what kinds of channel there are and what can be set
+    /// List the kinds of channel and their settings
     Kinds(KindsArgs),
 }
 
 /// Explanation of the flags for alerts.
-const TEST_HELP: &str = "A test is sent by the server that runs, by its own flags. When none \
-                         runs, this command sends it, by the flags for alerts above.";
+const TEST_HELP: &str = "A running server sends the test, with its own flags. If no server is \
+                         running, this command sends it, with the flags for alerts above.";
+
+/// Explanation of the value that keeps a secret.
+const KEEP_SECRET_HELP: &str = "The value *** keeps the stored secret.";
 
 /// Explanation of the exit status of a test.
-const TEST_STATUS: &str = "The exit status is 0 if anybody got the test: one of several \
-                           recipients of a mail, one channel of a group. It is 1 if nobody did.";
+const TEST_STATUS: &str = "The exit status is 0 if the test reached at least one recipient of a \
+                           mail, or one channel of a group. Otherwise it is 1.";
 
 /// The flags of `create`.
 #[derive(Args)]
@@ -51,23 +55,27 @@ pub(super) struct CreateChannelArgs {
     #[command(flatten)]
     project: TargetProject,
 
-    /// How it notifies
+    /// Kind of the channel
     #[arg(long, env = "OVERDUE_KIND", value_parser = kind_parser())]
     kind: &'static ChannelKind,
 
-    /// Its name, which others may have too
+    /// Name of the channel; it need not be unique
     #[arg(long, env = "OVERDUE_NAME", value_parser = ChannelName::parse)]
     name: ChannelName,
 
     #[command(flatten)]
     settings: ChannelSettingsArgs,
 
-    /// Checks that it is told about from now on: all there are in the project, or tag:TAG for
-    /// those with a tag
-    #[arg(long, env = "OVERDUE_ASSIGN", value_name = "all|tag:TAG", value_parser = assign::parse_initial_checks)]
+    /// Checks to assign: all existing checks of the project, or tag:TAG for those with a tag
+    #[arg(
+        long,
+        env = "OVERDUE_ASSIGN",
+        value_name = "all|tag:TAG",
+        value_parser = assign::parse_initial_checks
+    )]
     assign: Option<CheckSelectionRow>,
 
-    /// Send a test to it
+    /// Send a test to the channel
     #[arg(long, env = "OVERDUE_TEST", value_parser = FalseyValueParser::new())]
     test: bool,
 
@@ -78,10 +86,10 @@ pub(super) struct CreateChannelArgs {
     outbound: OutboundFlags,
 }
 
-/// What the admin door is asked.
+/// Subcommands that send one admin request.
 #[derive(Subcommand)]
 pub(super) enum ManageChannelCommand {
-    /// List the channels, and show which do not work
+    /// List the channels with their status
     List {
         #[command(flatten)]
         project: ProjectFilter,
@@ -93,17 +101,17 @@ pub(super) enum ManageChannelCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Give a channel another name
+    /// Rename a channel
     Rename {
         #[command(flatten)]
         which: ChannelSelector,
 
-        /// Its new name
+        /// New name
         #[arg(value_parser = ChannelName::parse)]
         name: ChannelName,
     },
-    /// Give a channel other settings, in place of all that it had or beside them
-    #[command(after_help = kinds::kinds_help() + "\n\n*** in place of a secret keeps the one that is stored.")]
+    /// Replace the settings of a channel, or change some of them with --keep
+    #[command(after_help = kinds::kinds_help() + "\n\n" + KEEP_SECRET_HELP)]
     Set {
         #[command(flatten)]
         which: ChannelSelector,
@@ -111,19 +119,25 @@ pub(super) enum ManageChannelCommand {
         #[command(flatten)]
         settings: ChannelSettingsArgs,
 
-        /// Change only the settings that are given; the others stay
+        /// Change only the given settings; the others stay
         #[arg(long, env = "OVERDUE_KEEP", value_parser = FalseyValueParser::new())]
         keep: bool,
     },
-    /// Send a test to a channel, or to each channel of a group, and say what came of it; one that
-    /// arrives enables the channel
+    /// Send a test to a channel, or to each channel of a group, and print the result. A delivered
+    /// test enables the channel
     #[command(after_help = format!("{TEST_HELP}\n\n{TEST_STATUS}"))]
     Test {
         #[command(flatten)]
         which: ChannelSelector,
 
-        /// Whether to try what is sent when a check is down, or when it is up again
-        #[arg(long, env = "OVERDUE_EVENT", default_value = "down", value_parser = event_parser(), action = ArgAction::Set)]
+        /// Message to test: that of a check that is down, or up again
+        #[arg(
+            long,
+            env = "OVERDUE_EVENT",
+            default_value = "down",
+            value_parser = event_parser(),
+            action = ArgAction::Set
+        )]
         event: bool,
 
         #[command(flatten)]
@@ -137,12 +151,12 @@ pub(super) enum ManageChannelCommand {
         #[command(flatten)]
         which: ChannelSelector,
     },
-    /// Disable a channel; alerts that wait for it are skipped
+    /// Disable a channel; its waiting alerts are skipped
     Disable {
         #[command(flatten)]
         which: ChannelSelector,
     },
-    /// Notify a channel about checks
+    /// Assign checks to a channel, so that it is notified about them
     Assign {
         #[command(flatten)]
         which: ChannelSelector,
@@ -153,7 +167,7 @@ pub(super) enum ManageChannelCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Stop notifying a channel about checks
+    /// Remove checks from a channel, so that it is no longer notified about them
     Unassign {
         #[command(flatten)]
         which: ChannelSelector,
@@ -164,7 +178,7 @@ pub(super) enum ManageChannelCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Delete a channel; checks are no longer assigned to it
+    /// Delete a channel and remove it from its checks
     Delete {
         #[command(flatten)]
         which: ChannelSelector,
@@ -176,7 +190,7 @@ pub(super) enum ManageChannelCommand {
 
 #[derive(Args)]
 pub(super) struct ChannelSelector {
-    /// Its UUID, or its name if no other channel has it
+    /// UUID of the channel, or its name if no other channel has the same
     channel: String,
 
     #[command(flatten)]
@@ -195,11 +209,17 @@ impl ChannelSelector {
 
 #[derive(Args)]
 pub(super) struct ChannelSettingsArgs {
-    /// A setting of its kind; may be given several times, the variable holds one
-    #[arg(long, env = "OVERDUE_SET", hide_env_values = true, value_name = "KEY=VALUE", value_parser = parse_setting)]
+    /// Setting of the channel's kind; may be given several times, the variable holds one
+    #[arg(
+        long,
+        env = "OVERDUE_SET",
+        hide_env_values = true,
+        value_name = "KEY=VALUE",
+        value_parser = parse_setting
+    )]
     set: Vec<(String, String)>,
 
-    /// File with more settings, one on each line, so that secrets stand in no command line
+    /// File with more settings, one on each line, to keep secrets out of the command line
     #[arg(long, env = "OVERDUE_SET_FILE", value_name = "FILE")]
     set_file: Option<PathBuf>,
 }
@@ -210,7 +230,7 @@ fn kind_parser() -> impl clap::builder::TypedValueParser<Value = &'static Channe
         .try_map(|word| ChannelKind::from_name(&word).ok_or("no such kind"))
 }
 
-/// Returns a parser of an event; true for that of a check that is up again.
+/// Returns a parser of an event; `true` for a check that is up again.
 fn event_parser() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(["down", "up"]).map(|word| word == "up")
 }
@@ -218,22 +238,22 @@ fn event_parser() -> impl TypedValueParser<Value = bool> {
 fn parse_setting(text: &str) -> Result<(String, String), &'static str> {
     text.split_once('=')
         .map(|(key, value)| (key.into(), value.into()))
-        .ok_or("a setting is KEY=VALUE")
+        .ok_or("give a setting as KEY=VALUE")
 }
 
 impl ChannelSettingsArgs {
     fn into_pairs(self) -> Result<Vec<(String, String)>, CliError> {
         let mut pairs = self.set;
         if let Some(path) = self.set_file {
-            let told = |reason: String| {
+            let file_error = |reason: String| {
                 CliError::usage(format!(
                     "cannot use the settings in {}: {reason}",
                     path.display()
                 ))
             };
             let bytes = read_limited(&path, MAX_SETTINGS_FILE_BYTES)
-                .map_err(|error| told(error.to_string()))?;
-            let text = String::from_utf8(bytes).map_err(|error| told(error.to_string()))?;
+                .map_err(|error| file_error(error.to_string()))?;
+            let text = String::from_utf8(bytes).map_err(|error| file_error(error.to_string()))?;
             for (number, line) in text
                 .lines()
                 .enumerate()
@@ -241,7 +261,7 @@ impl ChannelSettingsArgs {
             {
                 pairs.push(
                     parse_setting(line)
-                        .map_err(|reason| told(format!("line {}: {reason}", number + 1)))?,
+                        .map_err(|reason| file_error(format!("line {}: {reason}", number + 1)))?,
                 );
             }
         }
@@ -324,9 +344,9 @@ impl ManageChannelCommand {
                     },
                 yes: YesFlag { yes },
             } => {
-                let deletes = (!yes).then(|| format!("the channel {channel:?}"));
+                let deletion_target = (!yes).then(|| format!("the channel {channel:?}"));
                 AdminCall {
-                    deletion_target: deletes,
+                    deletion_target,
                     ..AdminRequest::DeleteChannel { project, channel }.into()
                 }
             }
@@ -355,10 +375,10 @@ impl CreateChannelArgs {
         let settings =
             ChannelSettings::parse(kind, settings.into_pairs()?).map_err(CliError::usage)?;
         // Invalid flags are reported before anything is created.
-        let sending = test.then(|| outbound.notifier_config()).transpose()?;
+        let notifier_config = test.then(|| outbound.notifier_config()).transpose()?;
         let warnings = settings.warnings();
         let kind = kind.name;
-        let called = name.as_str().to_owned();
+        let channel_name = name.as_str().to_owned();
         let AdminReply::Made(uuid) = send_request(
             data,
             AdminRequest::CreateChannel {
@@ -387,29 +407,33 @@ impl CreateChannelArgs {
             {
                 let _ = writeln!(
                     io::stderr(),
-                    "it cannot deliver yet: {}",
+                    "the channel cannot deliver yet: {}",
                     table::sanitize(row.last_error.as_deref().unwrap_or_default())
                 );
             }
-            print_warnings(duplicate_warning(&rows, uuid, kind, &called).as_slice());
+            print_warnings(duplicate_warning(&rows, uuid, kind, &channel_name).as_slice());
         }
         let ask = |what| AdminRequest::OfChannel {
             project: None,
             channel: uuid.to_string(),
             what,
         };
-        if let Some(chosen) = assign
+        if let Some(selection) = assign
             && let AdminReply::Assigned(count) =
-                send_request(data, ask(ChannelAction::Assign(chosen)), None)?
+                send_request(data, ask(ChannelAction::Assign(selection)), None)?
         {
             let _ = writeln!(io::stderr(), "{}", assignment_message(count));
         }
         if test {
-            match send_request(data, ask(ChannelAction::Test { up: false }), sending)? {
+            match send_request(
+                data,
+                ask(ChannelAction::Test { up: false }),
+                notifier_config,
+            )? {
                 AdminReply::Tested(row) => _ = writeln!(io::stderr(), "{}", test_message(&row)?),
                 AdminReply::TestedGroup(rows) => {
-                    let _ = writeln!(io::stderr(), "{}", delivered_to_members(&rows).join("\n"));
-                    reached(&rows)?;
+                    let _ = writeln!(io::stderr(), "{}", member_test_lines(&rows).join("\n"));
+                    require_delivery(&rows)?;
                 }
                 _ => {}
             }
@@ -431,8 +455,8 @@ fn duplicate_warning(rows: &[ChannelRow], new: Uuid, kind: &str, name: &str) -> 
         .collect();
     (!twins.is_empty()).then(|| {
         format!(
-            "the project {project:?} has another {kind} channel named {name:?} already ({}); if \
-             that is the same receiver, delete one with `channel delete UUID`",
+            "the project {project:?} already has a channel of kind {kind} named {name:?} ({}); if \
+             both have the same receiver, delete one with `channel delete UUID`",
             twins.join(", ")
         )
     })
@@ -452,72 +476,6 @@ pub(super) fn assignment_message(count: usize) -> String {
         "{count} {} changed",
         if count == 1 { "check" } else { "checks" }
     )
-}
-
-/// Returns the result of a test that reached a recipient, in words; otherwise an error.
-fn test_message(row: &TestRow) -> Result<String, CliError> {
-    let text = test_words(row);
-    if row.delivered {
-        Ok(text)
-    } else {
-        Err(CliError::other(text))
-    }
-}
-
-/// Returns the result of a test in words.
-fn test_words(row: &TestRow) -> String {
-    match (row.delivered, &row.error) {
-        (false, error) => format!("not delivered: {}", error.as_deref().unwrap_or_default()),
-        // Some of its recipients were missed, as this says.
-        (true, Some(missed)) => missed.clone(),
-        (true, None) => {
-            let status = row
-                .status
-                .map(|status| format!(" ({status})"))
-                .unwrap_or_default();
-            format!("delivered in {} ms{status}", row.millis)
-        }
-    }
-}
-
-/// Returns the results of the tests of a group: a line for each of its channels.
-fn delivered_to_members(rows: &[MemberTestRow]) -> Vec<String> {
-    rows.iter()
-        .map(|row| table::sanitize(&format!("{}: {}", row.name, test_words(&row.test))))
-        .collect()
-}
-
-/// Returns an error if no channel of a group accepted its test.
-fn reached(rows: &[MemberTestRow]) -> Result<(), CliError> {
-    let is_reached = rows.iter().any(|row| row.test.delivered);
-    if is_reached {
-        Ok(())
-    } else {
-        Err(CliError::other(
-            "not delivered: no channel of the group took it",
-        ))
-    }
-}
-
-/// Shows the results of the tests of a group.
-pub(super) fn tested_group(rows: &[MemberTestRow], json: bool) -> Result<(), CliError> {
-    let lines = if json {
-        vec![table::to_json(rows).map_err(CliError::other)?]
-    } else {
-        delivered_to_members(rows)
-    };
-    table::print_lines(&lines).map_err(CliError::output_failed)?;
-    reached(rows)
-}
-
-/// Prints the result of a test.
-pub(super) fn print_test_result(row: &TestRow, json: bool) -> Result<(), CliError> {
-    let text = test_message(row);
-    if json || text.is_ok() {
-        table::print_created(text.as_deref().unwrap_or_default(), row, json)
-            .map_err(CliError::output_failed)?;
-    }
-    text.map(drop)
 }
 
 /// Headings of the table.

@@ -25,13 +25,18 @@ pub(super) enum CheckCommand {
 
         /// Status that a check must have; may be given several times, with commas in the variable
         /// [default: any]
-        #[arg(long, env = "OVERDUE_STATUS", value_delimiter = ',', value_parser = PossibleValuesParser::new(STATUSES_BY_URGENCY))]
+        #[arg(
+            long,
+            env = "OVERDUE_STATUS",
+            value_delimiter = ',',
+            value_parser = PossibleValuesParser::new(STATUSES_BY_URGENCY)
+        )]
         status: Vec<String>,
 
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Show all of a check
+    /// Show all fields of a check
     Show {
         #[command(flatten)]
         which: CheckSelector,
@@ -39,14 +44,20 @@ pub(super) enum CheckCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Make a check and print its UUID
+    /// Create a check and print its UUID
     Create {
         #[command(flatten)]
         project: TargetProject,
 
-        /// Change the check that agrees on all of these, if there is one; may be given several
-        /// times, with commas in the variable
-        #[arg(long, env = "OVERDUE_UNIQUE", value_name = "FIELD", value_delimiter = ',', value_parser = unique_parser())]
+        /// Update the existing check with the same values in these fields, if there is one; may be
+        /// given several times, with commas in the variable
+        #[arg(
+            long,
+            env = "OVERDUE_UNIQUE",
+            value_name = "FIELD",
+            value_delimiter = ',',
+            value_parser = unique_parser()
+        )]
         unique: Vec<UniqueField>,
 
         #[command(flatten)]
@@ -55,7 +66,7 @@ pub(super) enum CheckCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Change what is given of a check
+    /// Change the given fields of a check
     #[command(arg_required_else_help = true)]
     Set {
         #[command(flatten)]
@@ -64,29 +75,35 @@ pub(super) enum CheckCommand {
         #[command(flatten)]
         fields: Box<CheckFieldsArgs>,
     },
-    /// Stop watching a check until it is pinged or resumed
+    /// Stop monitoring a check until it is pinged or resumed
     Pause {
         #[command(flatten)]
         which: CheckSelector,
     },
-    /// Watch a paused check again from its next ping on
+    /// Resume a paused check; monitoring begins with its next ping
     Resume {
         #[command(flatten)]
         which: CheckSelector,
     },
-    /// Show when it is told that a check is down, and change that
+    /// Show or change when a check alerts
     Alerting {
         #[command(flatten)]
         which: CheckSelector,
 
-        /// Tell only after so many failures in a row; the status and pages show the first at once
-        /// [new checks: 1]
-        #[arg(long, env = "OVERDUE_AFTER", value_name = "N", value_parser = parse_failures, allow_negative_numbers = true)]
+        /// Alert only after this number of consecutive failures; the status and the pages show the
+        /// first failure at once [new checks: 1]
+        #[arg(
+            long,
+            env = "OVERDUE_AFTER",
+            value_name = "N",
+            value_parser = parse_failures,
+            allow_negative_numbers = true
+        )]
         after: Option<FailureThreshold>,
 
-        /// Check that it depends on, a router say: while that is down and told, it is not told
-        /// that this one does not report; may be given several times, with commas in the
-        /// variable; '' for none
+        /// Check that this check depends on, such as that of a router. While the parent is down and
+        /// has alerted, missing pings of this check cause no alert; may be given several times,
+        /// with commas in the variable; '' for none
         #[arg(
             long,
             env = "OVERDUE_PARENT",
@@ -98,7 +115,7 @@ pub(super) enum CheckCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Delete a check with its logs
+    /// Delete a check and its logs
     Delete {
         #[command(flatten)]
         which: CheckSelector,
@@ -114,7 +131,7 @@ pub(super) enum CheckCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// List the changes of a check's status, newest first
+    /// List the status changes of a check, newest first
     Flips {
         #[command(flatten)]
         which: CheckSelector,
@@ -126,7 +143,7 @@ pub(super) enum CheckCommand {
 
 #[derive(Args)]
 pub(super) struct CheckSelector {
-    /// Its UUID; or its slug or its name, if no other check has it
+    /// UUID of the check, or its slug or name if no other check has the same
     check: String,
 
     #[command(flatten)]
@@ -145,78 +162,140 @@ impl CheckSelector {
 
 #[derive(Args)]
 pub(super) struct CheckFieldsArgs {
-    /// Its name
+    /// Name
     #[arg(long, env = "OVERDUE_NAME", value_parser = check::parse_name)]
     name: Option<Name>,
 
-    /// What ping URLs by slug name it by: a to z, 0 to 9, hyphens and underscores
+    /// Slug for ping URLs: a to z, 0 to 9, hyphens and underscores
     #[arg(long, env = "OVERDUE_SLUG", value_parser = check::parse_slug)]
     slug: Option<Slug>,
 
-    /// Its tags, with spaces between them
+    /// Tags, separated by spaces
     #[arg(long, env = "OVERDUE_TAGS", value_parser = check::parse_tags)]
     tags: Option<Tags>,
 
-    /// Its description
+    /// Description
     #[arg(long, env = "OVERDUE_DESC", value_name = "TEXT", value_parser = check::parse_description)]
     desc: Option<Description>,
 
-    /// Time between two pings, in place of a schedule, in seconds or as in 15m, 2h or 1d [new
-    /// checks: 86400]
-    #[arg(long, env = "OVERDUE_TIMEOUT", value_name = "TIME", value_parser = check::parse_seconds, allow_negative_numbers = true)]
+    /// Expected time between two pings, for a check without a schedule, in seconds or as in 15m, 2h
+    /// or 1d [new checks: 86400]
+    #[arg(
+        long,
+        env = "OVERDUE_TIMEOUT",
+        value_name = "TIME",
+        value_parser = check::parse_seconds,
+        allow_negative_numbers = true
+    )]
     timeout: Option<Seconds>,
 
-    /// Time that a ping may be late, in seconds or as in 15m, 2h or 1d [new checks: 3600]
-    #[arg(long, env = "OVERDUE_GRACE", value_name = "TIME", value_parser = check::parse_seconds, allow_negative_numbers = true)]
+    /// Time by which a ping may be late, in seconds or as in 15m, 2h or 1d [new checks: 3600]
+    #[arg(
+        long,
+        env = "OVERDUE_GRACE",
+        value_name = "TIME",
+        value_parser = check::parse_seconds,
+        allow_negative_numbers = true
+    )]
     grace: Option<Seconds>,
 
-    /// When pings are expected: a cron expression of five fields, or an OnCalendar expression of
-    /// systemd
-    #[arg(long, env = "OVERDUE_SCHEDULE", value_name = "EXPR", value_parser = check::parse_schedule)]
+    /// Schedule of the expected pings: a cron expression of five fields, or an OnCalendar
+    /// expression of systemd
+    #[arg(
+        long,
+        env = "OVERDUE_SCHEDULE",
+        value_name = "EXPR",
+        value_parser = check::parse_schedule
+    )]
     schedule: Option<std::sync::Arc<Schedule>>,
 
     /// Time zone of the schedule, such as Europe/Riga [new checks: UTC]
     #[arg(long, env = "OVERDUE_TZ", value_name = "ZONE", value_parser = Timezone::parse)]
     tz: Option<Timezone>,
 
-    /// Which methods count as pings
+    /// HTTP methods that count as pings
     #[arg(long, env = "OVERDUE_METHODS", value_parser = methods_parser())]
     methods: Option<bool>,
 
-    /// Whether a paused check ignores pings
-    #[arg(long, env = "OVERDUE_MANUAL_RESUME", value_name = "yes|no", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
+    /// Whether the check ignores pings while it is paused
+    #[arg(
+        long,
+        env = "OVERDUE_MANUAL_RESUME",
+        value_name = "yes|no",
+        value_parser = BoolishValueParser::new(),
+        hide_possible_values = true
+    )]
     manual_resume: Option<bool>,
 
-    /// Keywords that mean a start, with commas between them
-    #[arg(long, env = "OVERDUE_START_KW", value_name = "WORDS", value_parser = check::parse_keywords)]
+    /// Keywords that mean a start, separated by commas
+    #[arg(
+        long,
+        env = "OVERDUE_START_KW",
+        value_name = "WORDS",
+        value_parser = check::parse_keywords
+    )]
     start_kw: Option<Keywords>,
 
-    /// Keywords that mean a success, with commas between them
-    #[arg(long, env = "OVERDUE_SUCCESS_KW", value_name = "WORDS", value_parser = check::parse_keywords)]
+    /// Keywords that mean a success, separated by commas
+    #[arg(
+        long,
+        env = "OVERDUE_SUCCESS_KW",
+        value_name = "WORDS",
+        value_parser = check::parse_keywords
+    )]
     success_kw: Option<Keywords>,
 
-    /// Keywords that mean a failure, with commas between them
-    #[arg(long, env = "OVERDUE_FAILURE_KW", value_name = "WORDS", value_parser = check::parse_keywords)]
+    /// Keywords that mean a failure, separated by commas
+    #[arg(
+        long,
+        env = "OVERDUE_FAILURE_KW",
+        value_name = "WORDS",
+        value_parser = check::parse_keywords
+    )]
     failure_kw: Option<Keywords>,
 
-    /// Whether keywords are looked for in the subjects of mails
-    #[arg(long, env = "OVERDUE_FILTER_SUBJECT", value_name = "yes|no", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
+    /// Whether to look for keywords in the subjects of mails
+    #[arg(
+        long,
+        env = "OVERDUE_FILTER_SUBJECT",
+        value_name = "yes|no",
+        value_parser = BoolishValueParser::new(),
+        hide_possible_values = true
+    )]
     filter_subject: Option<bool>,
 
-    /// Whether keywords are looked for in the texts of mails
-    #[arg(long, env = "OVERDUE_FILTER_BODY", value_name = "yes|no", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
+    /// Whether to look for keywords in the bodies of mails
+    #[arg(
+        long,
+        env = "OVERDUE_FILTER_BODY",
+        value_name = "yes|no",
+        value_parser = BoolishValueParser::new(),
+        hide_possible_values = true
+    )]
     filter_body: Option<bool>,
 
-    /// Whether keywords are looked for in the bodies of HTTP pings
-    #[arg(long, env = "OVERDUE_FILTER_HTTP_BODY", value_name = "yes|no", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
+    /// Whether to look for keywords in the bodies of HTTP pings
+    #[arg(
+        long,
+        env = "OVERDUE_FILTER_HTTP_BODY",
+        value_name = "yes|no",
+        value_parser = BoolishValueParser::new(),
+        hide_possible_values = true
+    )]
     filter_http_body: Option<bool>,
 
     /// Whether a ping without any keyword is a failure; otherwise it is ignored
-    #[arg(long, env = "OVERDUE_FILTER_DEFAULT_FAIL", value_name = "yes|no", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
+    #[arg(
+        long,
+        env = "OVERDUE_FILTER_DEFAULT_FAIL",
+        value_name = "yes|no",
+        value_parser = BoolishValueParser::new(),
+        hide_possible_values = true
+    )]
     filter_default_fail: Option<bool>,
 
-    /// Its channels: UUIDs or names with commas between them, * for all of the project, or nothing
-    /// for none
+    /// Channels to notify: UUIDs or names separated by commas, * for all channels of the project,
+    /// or '' for none
     #[arg(long, env = "OVERDUE_CHANNELS", value_name = "LIST", value_parser = parse_channels)]
     channels: Option<ChannelSelection>,
 }
@@ -330,9 +409,10 @@ impl From<CheckCommand> for AdminCall {
                 which,
                 yes: YesFlag { yes },
             } => {
-                let deletes = (!yes).then(|| format!("the check {:?} with its logs", which.check));
+                let deletion_target =
+                    (!yes).then(|| format!("the check {:?} with its logs", which.check));
                 Self {
-                    deletion_target: deletes,
+                    deletion_target,
                     ..which.request(CheckAction::Delete).into()
                 }
             }

@@ -71,7 +71,7 @@ pub(super) struct JsonFlag {
 /// The flag of commands that delete.
 #[derive(Args)]
 pub(super) struct YesFlag {
-    /// Do not ask. Without it a terminal is asked
+    /// Do not ask for confirmation. Without this flag, the command asks if it runs on a terminal
     #[arg(long, env = "OVERDUE_YES", value_parser = FalseyValueParser::new())]
     pub(super) yes: bool,
 }
@@ -92,9 +92,9 @@ pub(super) fn confirm_deletion(
     mut questions: impl Write,
 ) -> Result<(), CliError> {
     let mut answer = String::new();
-    let asked =
-        write!(questions, "Delete {what}? [y/N] ").and_then(|()| answers.read_line(&mut answer));
-    asked.map_err(CliError::other)?;
+    write!(questions, "Delete {what}? [y/N] ")
+        .and_then(|()| answers.read_line(&mut answer))
+        .map_err(CliError::other)?;
     let yes = ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
     if yes {
         Ok(())
@@ -103,18 +103,18 @@ pub(super) fn confirm_deletion(
     }
 }
 
-/// A project that something new will belong to.
+/// The project of a new object.
 #[derive(Args)]
 pub(super) struct TargetProject {
-    /// Name or UUID of its project [default: the only one there is]
+    /// Name or UUID of the project [default: the only project]
     #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
     pub(super) project: Option<String>,
 }
 
-/// A project to look in.
+/// The project whose objects are selected.
 #[derive(Args)]
 pub(super) struct ProjectFilter {
-    /// Name or UUID of the project to look in [default: all]
+    /// Name or UUID of the project [default: all projects]
     #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
     pub(super) project: Option<String>,
 }
@@ -125,7 +125,7 @@ mod tests {
     use std::os::fd::AsRawFd as _;
 
     #[test]
-    fn only_yes_deletes() {
+    fn only_yes_confirms_a_deletion() {
         for (answer, is_yes) in [
             ("y\n", true),
             ("Yes\n", true),
@@ -134,10 +134,10 @@ mod tests {
             ("no\n", false),
             ("yesterday\n", false),
         ] {
-            let mut asked = Vec::new();
-            let confirmed = confirm_deletion("the check \"a\"", answer.as_bytes(), &mut asked);
+            let mut prompt = Vec::new();
+            let confirmed = confirm_deletion("the check \"a\"", answer.as_bytes(), &mut prompt);
             assert_eq!(
-                (confirmed.is_ok(), asked.as_slice()),
+                (confirmed.is_ok(), prompt.as_slice()),
                 (is_yes, &b"Delete the check \"a\"? [y/N] "[..]),
                 "{answer:?}"
             );

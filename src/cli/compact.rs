@@ -12,7 +12,7 @@ use crate::store::{FILE_NAME, Medium, Store};
 pub(super) fn run(directory: &Path, json: bool) -> Result<(), CliError> {
     let _owner = super::data_directory::assume_owner(directory)?;
     let path = directory.join(FILE_NAME);
-    let size = || std::fs::metadata(&path).map(|there| there.len());
+    let size = || std::fs::metadata(&path).map(|metadata| metadata.len());
     let before = size().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => CliError::other(format!(
             "there is no database at {}: give its directory with --data",

@@ -9,7 +9,7 @@ use super::{Cli, CliError};
 
 #[derive(Args)]
 pub(super) struct CompletionsArgs {
-    /// The shell
+    /// Shell that reads the script
     shell: Shell,
 }
 

@@ -52,17 +52,17 @@ pub(super) fn text_lines(rows: &[ChangeRow], tense: DiffTense, colours: bool) ->
             sign.to_string()
         };
         let name = object_label(row);
-        let told = detail_lines(row, tense);
-        let mut told = told.iter();
+        let details = detail_lines(row, tense);
+        let mut details = details.iter();
         lines.push(
             format!(
                 "  {sign} {name:<widest$}  {}",
-                told.next().map_or("", String::as_str)
+                details.next().map_or("", String::as_str)
             )
             .trim_end()
             .to_owned(),
         );
-        lines.extend(told.map(|more| format!("    {:widest$}  {more}", "")));
+        lines.extend(details.map(|more| format!("    {:widest$}  {more}", "")));
         if let Some(link) = &row.link {
             lines.push(format!(
                 "    {:widest$}  chooses a password at {}",
@@ -98,13 +98,13 @@ fn detail_lines(row: &ChangeRow, tense: DiffTense) -> Vec<String> {
                 .iter()
                 .map(|field| format!("{} {}", sanitize(&field.name), value(&field.to)));
             let fields = fields.collect::<Vec<_>>().join(", ");
-            let mut told = if fields.is_empty() {
+            let mut details = if fields.is_empty() {
                 Vec::new()
             } else {
                 vec![fields]
             };
-            told.extend(row.url.clone());
-            told
+            details.extend(row.url.clone());
+            details
         }
         ("change", _) => {
             let widest = row
@@ -125,12 +125,12 @@ fn detail_lines(row: &ChangeRow, tense: DiffTense) -> Vec<String> {
             row.fields.iter().map(line).collect()
         }
         ("adopt", DiffTense::Planned) => {
-            vec!["is as declared, and will belong to the source".into()]
+            vec!["matches the file, and will belong to its source".into()]
         }
         ("adopt", DiffTense::Applied) => {
-            vec!["is as declared, and belongs to the source now".into()]
+            vec!["matches the file, and now belongs to its source".into()]
         }
-        ("leave", _) => vec!["is no longer declared: it stays, --prune would delete it".into()],
+        ("leave", _) => vec!["is no longer declared; kept, --prune would delete it".into()],
         _ => Vec::new(),
     }
 }
@@ -167,5 +167,6 @@ pub(super) fn json_document(rows: &[ChangeRow]) -> Value {
             json!(rows.iter().filter(|row| row.op == **op).count()),
         )
     };
-    json!({ "changes": rows, "counts": OPERATIONS.iter().map(count).collect::<serde_json::Map<_, _>>() })
+    let counts: serde_json::Map<_, _> = OPERATIONS.iter().map(count).collect();
+    json!({ "changes": rows, "counts": counts })
 }

@@ -25,19 +25,18 @@ const DEFAULT_PRUNE_LIMIT: &str = "10";
 /// Exit status of `diff` if there are changes.
 const EXIT_CHANGES_PENDING: u8 = 3;
 
-/// How what there is is written.
+/// Format of an export.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ExportFormat {
-    /// For people; what `apply` reads
+    /// For people, and for `apply`
     Toml,
     /// The same for programs
     Json,
-    /// Everything as it is, as lines of JSON for another server: keys, users, statuses and secrets
-    /// too
+    /// All data as JSON lines for another server, including keys, users, statuses and secrets
     Jsonl,
 }
 
-/// Which logs are written.
+/// Logs in an export.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ExportedLogs {
     All,
@@ -46,25 +45,32 @@ enum ExportedLogs {
 
 #[derive(Args)]
 pub(super) struct ExportArgs {
-    /// File to write, for its owner alone; `-` for standard output
+    /// File to write, readable by its owner only; `-` for standard output
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
 
-    /// Name or UUID of the project to write [default: all, and users]
+    /// Name or UUID of the project to export [default: all projects, and users]
     #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
     project: Option<String>,
 
-    /// In which form [default: that of the ending of FILE, .toml, .json or .jsonl, else toml]
+    /// Format [default: by the extension of FILE, .toml, .json or .jsonl, else toml]
     #[arg(long, env = "OVERDUE_FORMAT", value_enum)]
     format: Option<ExportFormat>,
 
-    /// Write secrets in the clear, in place of names of variables
+    /// Write secrets in plain text instead of names of variables
     #[arg(long, env = "OVERDUE_SECRETS", value_parser = FalseyValueParser::new())]
     secrets: bool,
 
-    /// Write logs too, pings with their bodies and flips, which jsonl alone can hold; none: no
-    /// logs
-    #[arg(long, env = "OVERDUE_LOGS", value_enum, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "all")]
+    /// Include logs: pings with their bodies, and flips; only jsonl can contain them. none: no logs
+    #[arg(
+        long,
+        env = "OVERDUE_LOGS",
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "none",
+        default_missing_value = "all"
+    )]
     logs: ExportedLogs,
 }
 
@@ -87,13 +93,13 @@ impl ExportArgs {
     /// Returns the format of the flag or of the file name. They must agree.
     fn format(&self) -> Result<ExportFormat, CliError> {
         match (self.format, ExportFormat::from_file_name(&self.file)) {
-            (Some(given), Some(of_name)) if given != of_name => Err(CliError::usage(format!(
-                "{} ends with .{}, and --format says {}: rename the file, or leave --format out",
+            (Some(flag), Some(extension)) if flag != extension => Err(CliError::usage(format!(
+                "{} ends with .{}, but --format is {}: rename the file, or omit --format",
                 self.file.display(),
-                of_name.name(),
-                given.name(),
+                extension.name(),
+                flag.name(),
             ))),
-            (given, of_name) => Ok(given.or(of_name).unwrap_or(ExportFormat::Toml)),
+            (flag, extension) => Ok(flag.or(extension).unwrap_or(ExportFormat::Toml)),
         }
     }
 
@@ -102,15 +108,16 @@ impl ExportArgs {
         let format = self.format()?;
         if self.has_logs() && format != ExportFormat::Jsonl {
             return Err(CliError::usage(
-                "logs are written in the form jsonl alone: give --format jsonl, or a FILE that \
-                 ends with .jsonl",
+                "only the format jsonl can contain logs: give --format jsonl, or a FILE that ends \
+                 with .jsonl",
             ));
         }
         // An export of everything always contains secrets.
         let has_secrets = self.secrets || format == ExportFormat::Jsonl;
         if has_secrets && to_stdout && io::stdout().is_terminal() {
             return Err(CliError::usage(
-                "secrets are not for a terminal: give a file, which is made for its owner alone",
+                "secrets cannot be written to a terminal: give a FILE, which only its owner can \
+                 read",
             ));
         }
         if format == ExportFormat::Jsonl {
@@ -125,9 +132,7 @@ impl ExportArgs {
             None,
         )?
         else {
-            return Err(CliError::other(
-                "the server answered something else than what there is",
-            ));
+            return Err(CliError::other("the reply of the server was unexpected"));
         };
         let text = match format {
             ExportFormat::Toml => declare::to_toml(&objects, declare::HEADER_COMMENTS),
@@ -191,7 +196,7 @@ fn write_private_file(
     path: &Path,
     write: impl FnOnce(&mut File) -> Result<(), Box<dyn Error>>,
 ) -> Result<(), Box<dyn Error>> {
-    if path.metadata().is_ok_and(|there| !there.is_file()) {
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return write(&mut OpenOptions::new().write(true).open(path)?);
     }
     // A symbolic link stays, and leads to the new file.
@@ -215,9 +220,9 @@ pub(super) fn replace_private_file(
         .open(&partial)
         .map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
-                let left = partial.display();
+                let partial = partial.display();
                 io::Error::other(format!(
-                    "{left} is there: it is being written now, or was left behind; remove it then"
+                    "{partial} exists: remove it, unless another command is writing it now"
                 ))
             }
             _ => error,
@@ -233,17 +238,25 @@ pub(super) fn replace_private_file(
 
 #[derive(Args)]
 pub(super) struct ConfigFilesArgs {
-    /// Files or directories (*.toml) that declare what there is to be, as one; `-` for standard
-    /// input
+    /// Configuration files, or directories with *.toml files, which are read as one; `-` for
+    /// standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// Delete what the source of the files made and no longer names, at most 10 objects unless a
-    /// number is given
-    #[arg(long, env = "OVERDUE_PRUNE", value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = DEFAULT_PRUNE_LIMIT)]
+    /// Delete objects that the source of the files created and no longer declares; at most 10
+    /// objects unless a number is given
+    #[arg(
+        long,
+        env = "OVERDUE_PRUNE",
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = DEFAULT_PRUNE_LIMIT
+    )]
     prune: Option<usize>,
 
-    /// Change also what nobody's file made, and own it from then on
+    /// Also change objects that belong to no source; they belong to the source of the files from
+    /// then on
     #[arg(long, env = "OVERDUE_ADOPT", value_parser = FalseyValueParser::new())]
     adopt: bool,
 
@@ -256,17 +269,22 @@ pub(super) struct ApplyArgs {
     #[command(flatten)]
     files: ConfigFilesArgs,
 
-    /// Only read the files and say what is wrong in them: no database is needed
-    #[arg(long, visible_alias = "check", env = "OVERDUE_CHECK_ONLY", value_parser = FalseyValueParser::new())]
+    /// Only read the files and report errors in them; no database is needed
+    #[arg(
+        long,
+        visible_alias = "check",
+        env = "OVERDUE_CHECK_ONLY",
+        value_parser = FalseyValueParser::new()
+    )]
     check_only: bool,
 }
 
-/// The flags of a server that makes what files declare so.
+/// Flags for a server that applies configuration files.
 #[derive(Args)]
 #[command(next_help_heading = "Configuration as files")]
 pub(super) struct ConfigFileFlags {
-    /// Files or directories that declare what there is to be: applied before requests are taken,
-    /// and again at SIGHUP; may be given several times, with commas in the variable
+    /// Configuration file or directory. It is applied before the server accepts requests, and again
+    /// at SIGHUP; may be given several times, with commas in the variable
     #[arg(
         long,
         env = "OVERDUE_APPLY",
@@ -275,9 +293,17 @@ pub(super) struct ConfigFileFlags {
     )]
     apply: Vec<PathBuf>,
 
-    /// Delete what the source of these files made and no longer names, at most 10 objects unless a
-    /// number is given
-    #[arg(long, env = "OVERDUE_APPLY_PRUNE", value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = DEFAULT_PRUNE_LIMIT, requires = "apply")]
+    /// Delete objects that the source of these files created and no longer declares; at most 10
+    /// objects unless a number is given
+    #[arg(
+        long,
+        env = "OVERDUE_APPLY_PRUNE",
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = DEFAULT_PRUNE_LIMIT,
+        requires = "apply"
+    )]
     apply_prune: Option<usize>,
 }
 
@@ -300,7 +326,7 @@ fn prepare_files(files: &[PathBuf]) -> Result<LoadedConfig, CliError> {
     )
     .map_err(|error| match error {
         ConfigLoadError::Files(error) => CliError::usage(error),
-        ConfigLoadError::Problems(told) => CliError::verbatim(2, told),
+        ConfigLoadError::Problems(problems) => CliError::verbatim(2, problems),
     })?;
     for warning in &prepared.warnings {
         let _ = writeln!(io::stderr(), "overdue: {warning}");
@@ -312,16 +338,15 @@ impl ConfigFilesArgs {
     /// Returns the planned or applied changes.
     fn request_changes(&self, data: &Path, dry: bool) -> Result<Vec<ChangeRow>, CliError> {
         let LoadedConfig {
-            document,
-            declared: wanted,
-            ..
+            document, declared, ..
         } = prepare_files(&self.files)?;
-        if self.prune.is_some() && wanted.source.is_none() {
+        if self.prune.is_some() && declared.source.is_none() {
             return Err(CliError::usage(
-                r#"--prune deletes what a source owns: write source = "NAME" at the top of the file"#,
+                "--prune deletes objects of a source: write source = \"NAME\" at the top of the \
+                 file",
             ));
         }
-        let sent = serde_json::to_string(&document.root.to_json()).map_err(CliError::other)?;
+        let config = serde_json::to_string(&document.root.to_json()).map_err(CliError::other)?;
         let request = AdminRequest::Declare {
             prune: self.prune,
             adopt: self.adopt,
@@ -333,7 +358,7 @@ impl ConfigFilesArgs {
             .build()
             .map_err(CliError::other)?;
         match runtime
-            .block_on(admin::send_config_request(data, request, sent))
+            .block_on(admin::send_config_request(data, request, config))
             .map_err(CliError::other)?
         {
             AdminReply::Changes(rows) => Ok(rows),
@@ -348,9 +373,7 @@ impl ConfigFilesArgs {
             }
             AdminReply::Invalid(reason) => Err(CliError::usage(reason)),
             AdminReply::Refused(reason) => Err(CliError::other(reason)),
-            _ => Err(CliError::other(
-                "the server answered something else than what changes",
-            )),
+            _ => Err(CliError::other("the reply of the server was unexpected")),
         }
     }
 
@@ -366,15 +389,15 @@ impl ConfigFilesArgs {
         };
         match table::print_lines(&lines) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            shown => shown.map_err(CliError::output_failed),
+            printed => printed.map_err(CliError::output_failed),
         }
     }
 
     pub(super) fn diff(&self, data: &Path) -> Result<ExitCode, CliError> {
         let rows = self.request_changes(data, true)?;
         self.print_changes(&rows, DiffTense::Planned)?;
-        let is_to_do = rows.iter().any(|row| row.op != "leave");
-        Ok(if is_to_do {
+        let has_changes = rows.iter().any(|row| row.op != "leave");
+        Ok(if has_changes {
             ExitCode::from(EXIT_CHANGES_PENDING)
         } else {
             ExitCode::SUCCESS
@@ -406,7 +429,7 @@ pub(super) fn print_schema() -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(&declare::json_schema()).map_err(CliError::other)?;
     match table::print_lines(&[text]) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        shown => shown.map_err(CliError::output_failed),
+        printed => printed.map_err(CliError::output_failed),
     }
 }
 
@@ -422,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_for_its_owner_alone_whatever_was_there() {
+    fn an_export_is_readable_by_its_owner_only() {
         let directory = tempfile::tempdir().unwrap();
         let [file, link, partial] =
             ["all.toml", "link.toml", "all.toml.partial"].map(|name| directory.path().join(name));
@@ -442,7 +465,7 @@ mod tests {
         // After any error, the existing file is still complete.
         fs::write(&partial, "").unwrap();
         let refused = write_content(&file, b"newer").unwrap_err().to_string();
-        assert!(refused.contains("all.toml.partial is there"), "{refused}");
+        assert!(refused.contains("all.toml.partial exists"), "{refused}");
         assert_eq!(fs::read(&file).unwrap(), b"new");
         fs::remove_file(&partial).unwrap();
         write_content(&file, b"newer").unwrap();
@@ -453,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_written_into() {
+    fn a_pipe_is_written_directly() {
         let (mut reader, writer) = io::pipe().unwrap();
         write_content(
             Path::new(&format!("/proc/self/fd/{}", writer.as_raw_fd())),

@@ -14,13 +14,19 @@ use crate::web::{AuthMode, DashboardConfig, LogoutUrl, ProxyAuth};
 #[derive(Args)]
 #[command(next_help_heading = "Dashboard")]
 pub(super) struct DashboardFlags {
-    /// Who sees the dashboard: password (whoever signs in) or none (everybody on this machine and
-    /// behind trusted proxies, as an owner)
-    #[arg(long, env = "OVERDUE_AUTH", value_name = "HOW", default_value = "password", value_parser = parse_auth)]
+    /// Sign-in to the dashboard: password, or none (every client on this machine or behind a
+    /// trusted proxy is an owner)
+    #[arg(
+        long,
+        env = "OVERDUE_AUTH",
+        value_name = "HOW",
+        default_value = "password",
+        value_parser = parse_auth
+    )]
     auth: AuthMode,
 
-    /// Header in which a trusted proxy names the user, such as Remote-User; the proxy has to take
-    /// it off what comes from outside
+    /// Header in which a trusted proxy names the user, such as Remote-User; the proxy must remove
+    /// it from requests of clients
     #[arg(
         long,
         env = "OVERDUE_AUTH_HEADER",
@@ -29,21 +35,47 @@ pub(super) struct DashboardFlags {
     )]
     auth_header: Option<String>,
 
-    /// File with what the proxy has to send in X-Overdue-Proxy-Secret for its header to count
-    #[arg(long, env = "OVERDUE_AUTH_HEADER_SECRET_FILE", value_name = "FILE", requires = "auth_header", value_parser = read_secret)]
+    /// File with the secret that the proxy must send in X-Overdue-Proxy-Secret; otherwise its
+    /// header is ignored
+    #[arg(
+        long,
+        env = "OVERDUE_AUTH_HEADER_SECRET_FILE",
+        value_name = "FILE",
+        requires = "auth_header",
+        value_parser = read_secret
+    )]
     auth_header_secret_file: Option<SecretFileContent>,
 
-    /// Access to all projects for users whom the proxy names and who were not added here: no
-    /// (none), read-only or member
-    #[arg(long, env = "OVERDUE_AUTH_NEW_USERS", value_name = "WHAT", default_value = "no", value_parser = parse_new_users)]
+    /// Access to all projects for users that the proxy names and that do not exist here: no (none),
+    /// read-only or member
+    #[arg(
+        long,
+        env = "OVERDUE_AUTH_NEW_USERS",
+        value_name = "WHAT",
+        default_value = "no",
+        value_parser = parse_new_users
+    )]
     auth_new_users: NewUserAccess,
 
-    /// URL to which users whom the proxy signed in are sent when they sign out
-    #[arg(long, env = "OVERDUE_AUTH_LOGOUT_URL", value_name = "URL", requires = "auth_header", value_parser = LogoutUrl::parse)]
+    /// URL to which users are redirected when they sign out, if the proxy signed them in
+    #[arg(
+        long,
+        env = "OVERDUE_AUTH_LOGOUT_URL",
+        value_name = "URL",
+        requires = "auth_header",
+        value_parser = LogoutUrl::parse
+    )]
     auth_logout_url: Option<LogoutUrl>,
 
-    /// Days after which whoever has not used the dashboard signs in again
-    #[arg(long, env = "OVERDUE_SESSION_DAYS", value_name = "DAYS", default_value_t = 30, value_parser = number_parser::<u32>(1..=180), allow_negative_numbers = true)]
+    /// Days without use of the dashboard after which a session ends
+    #[arg(
+        long,
+        env = "OVERDUE_SESSION_DAYS",
+        value_name = "DAYS",
+        default_value_t = 30,
+        value_parser = number_parser::<u32>(1..=180),
+        allow_negative_numbers = true
+    )]
     session_days: u32,
 
     /// Disable the dashboard
@@ -99,14 +131,14 @@ impl DashboardFlags {
             .auth_header_secret_file
             .as_ref()
             .map(|secret| &*secret.0);
-        let forward = self.auth_header.map(|header| {
+        let proxy_auth = self.auth_header.map(|header| {
             ProxyAuth::new(&header, secret, self.auth_new_users.0, self.auth_logout_url)
         });
         Ok(DashboardConfig {
             auth: self.auth,
             is_enabled: !self.no_web,
             session_days: self.session_days,
-            proxy_auth: forward.transpose()?,
+            proxy_auth: proxy_auth.transpose()?,
             default_zone: zone,
             mail_domain: None,
         })

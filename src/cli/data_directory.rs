@@ -13,14 +13,14 @@ use crate::store::path_access::SERVICE_DIRECTORY;
 /// systemd.exec(5): several are separated by colons); else the state directory of the XDG Base
 /// Directory Specification, which ignores relative paths.
 pub(super) fn resolve(
-    given: Option<PathBuf>,
+    flag: Option<PathBuf>,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<PathBuf, &'static str> {
-    if let Some(given) = given {
-        return if given.as_os_str().is_empty() {
+    if let Some(directory) = flag {
+        return if directory.as_os_str().is_empty() {
             Err("--data is empty; give a directory")
         } else {
-            Ok(given)
+            Ok(directory)
         };
     }
     let absolute = |name| {
@@ -34,7 +34,7 @@ pub(super) fn resolve(
         .filter(|path| path.is_absolute())
         .or_else(|| Some(absolute("XDG_STATE_HOME")?.join("overdue")))
         .or_else(|| Some(absolute("HOME")?.join(".local/state/overdue")))
-        .ok_or("no place for the data is known, since HOME is not set; give one with --data")
+        .ok_or("there is no default data directory, because HOME is not set; give one with --data")
 }
 
 /// Returns the directory of a command that needs an existing database. If the default has none,
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_particular_place_wins() {
+    fn the_most_specific_directory_is_used() {
         type Case<'a> = (Option<&'a str>, &'a [(&'a str, &'a str)], Option<&'a str>);
         let cases: &[Case<'_>] = &[
             (
@@ -125,7 +125,7 @@ mod tests {
             (None, &[("HOME", "")], None),
             (None, &[], None),
         ];
-        for (given, variables, wanted) in cases {
+        for (flag, variables, expected) in cases {
             let variable = |name: &str| {
                 variables
                     .iter()
@@ -133,9 +133,9 @@ mod tests {
                     .map(|(_, value)| OsString::from(value))
             };
             assert_eq!(
-                resolve(given.map(PathBuf::from), variable).ok(),
-                wanted.map(PathBuf::from),
-                "{given:?} {variables:?}"
+                resolve(flag.map(PathBuf::from), variable).ok(),
+                expected.map(PathBuf::from),
+                "{flag:?} {variables:?}"
             );
         }
     }
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn the_database_of_the_service_is_used_where_the_default_has_none() {
         let default = PathBuf::from("/home/ann/.local/state/overdue");
-        for (there, wanted) in [
+        for (databases, expected) in [
             (&[][..], "/home/ann/.local/state/overdue"),
             (&["/var/lib/overdue"], "/var/lib/overdue"),
             (
@@ -151,12 +151,15 @@ mod tests {
                 "/home/ann/.local/state/overdue",
             ),
         ] {
-            let has_database =
-                |directory: &Path| there.iter().any(|there| Path::new(there) == directory);
+            let has_database = |directory: &Path| {
+                databases
+                    .iter()
+                    .any(|database| Path::new(database) == directory)
+            };
             assert_eq!(
                 service_directory_or(default.clone(), has_database),
-                Path::new(wanted),
-                "{there:?}"
+                Path::new(expected),
+                "{databases:?}"
             );
         }
     }

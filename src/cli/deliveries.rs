@@ -20,10 +20,10 @@ pub(super) struct DeliveriesArgs {
 
 #[derive(Subcommand)]
 enum DeliveriesCommand {
-    /// Have sent again what failed. People are told only what is true now, so nothing of a check
-    /// that has changed since
+    /// Send a failed alert again. Recipients are notified of the current status only: if the check
+    /// has changed since, nothing is sent
     Retry {
-        /// Its number, as shown by `deliveries`
+        /// Number of the delivery, as shown by `deliveries`
         #[arg(value_parser = number_parser::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
         number: u64,
 
@@ -45,12 +45,19 @@ struct DeliveryListArgs {
     #[arg(long, env = "OVERDUE_CHECK")]
     check: Option<String>,
 
-    /// Show only what was given up
+    /// Show only alerts whose delivery was given up
     #[arg(long, env = "OVERDUE_FAILED", value_parser = FalseyValueParser::new())]
     failed: bool,
 
-    /// How many to show at most
-    #[arg(long, env = "OVERDUE_LIMIT", value_name = "N", default_value_t = 50, value_parser = number_parser::<u32>(1..=50_000), allow_negative_numbers = true)]
+    /// Maximum number of alerts to show
+    #[arg(
+        long,
+        env = "OVERDUE_LIMIT",
+        value_name = "N",
+        default_value_t = 50,
+        value_parser = number_parser::<u32>(1..=50_000),
+        allow_negative_numbers = true
+    )]
     limit: u32,
 
     #[command(flatten)]

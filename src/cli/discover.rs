@@ -47,16 +47,22 @@ enum ReporterArg {
 
 #[derive(Args)]
 pub(super) struct DiscoverArgs {
-    /// URL under which the server is reached [default: that of a server on this machine]
+    /// URL at which clients reach the server [default: that of a server on this machine]
     #[arg(long, env = "OVERDUE_BASE_URL", value_name = "URL")]
     base_url: Option<BaseUrl>,
 
-    /// Name of the project that the checks are to belong to
-    #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME", default_value = "default", value_parser = ProjectName::parse)]
+    /// Name of the project for the checks
+    #[arg(
+        long,
+        env = "OVERDUE_PROJECT",
+        value_name = "NAME",
+        default_value = "default",
+        value_parser = ProjectName::parse
+    )]
     project: ProjectName,
 
-    /// Read this crontab in place of all that the machine has; may be given several times, with
-    /// commas in the variable
+    /// Read this crontab instead of the crontabs and timers of the machine; may be given several
+    /// times, with commas in the variable
     #[arg(
         long,
         env = "OVERDUE_CRONTAB",
@@ -65,33 +71,38 @@ pub(super) struct DiscoverArgs {
     )]
     crontab: Vec<PathBuf>,
 
-    /// In these crontabs a user stands before each command, as in /etc/crontab
-    #[arg(long, env = "OVERDUE_USER_COLUMN", requires = "crontab", value_parser = FalseyValueParser::new())]
+    /// These crontabs have a user before each command, as /etc/crontab does
+    #[arg(
+        long,
+        env = "OVERDUE_USER_COLUMN",
+        requires = "crontab",
+        value_parser = FalseyValueParser::new()
+    )]
     user_column: bool,
 
-    /// What jobs report with: curl behind the job, or overdue run, which also sends the start and
-    /// the output
+    /// Program by which jobs report: curl after the job, or overdue run, which also sends the start
+    /// and the output
     #[arg(long, env = "OVERDUE_WITH", value_enum, default_value = "curl")]
     with: ReporterArg,
 
-    /// What slugs begin with [default: the name of this machine]
+    /// Prefix of slugs [default: the name of this machine]
     #[arg(long, env = "OVERDUE_HOST", value_name = "NAME")]
     host: Option<String>,
 
-    /// Time zone of schedules that name none [default: the machine's]
+    /// Time zone of schedules without a time zone [default: that of the machine]
     #[arg(long, env = "OVERDUE_TIME_ZONE", value_name = "ZONE")]
     time_zone: Option<String>,
 
-    /// Make checks also of timers that came with the distribution
+    /// Also propose checks for timers of the distribution
     #[arg(long, env = "OVERDUE_ALL", value_parser = FalseyValueParser::new())]
     all: bool,
 
-    /// Make one check of each directory of jobs, such as /etc/cron.daily
+    /// Propose one check for each directory of jobs, such as /etc/cron.daily
     #[arg(long, env = "OVERDUE_RUN_PARTS", value_parser = FalseyValueParser::new())]
     run_parts: bool,
 
-    /// Write overdue.toml, overdue.patch and an edited crontab into this directory, to which
-    /// nobody else may write
+    /// Write overdue.toml, overdue.patch and an edited crontab to this directory. Other users must
+    /// not have write access to it
     #[arg(long, env = "OVERDUE_WRITE", value_name = "DIR")]
     write: Option<PathBuf>,
 
@@ -129,43 +140,43 @@ impl DiscoverArgs {
         let host = self.host.clone().unwrap_or_else(system::host_name);
         let random = Random::System;
         let draw = || random.uuid();
-        let mut maker = CheckProposer::new(&base_url, &host, zone, Clock::System.now(), &draw);
-        maker.reporter = if self.with == ReporterArg::Run {
+        let mut proposer = CheckProposer::new(&base_url, &host, zone, Clock::System.now(), &draw);
+        proposer.reporter = if self.with == ReporterArg::Run {
             Reporter::Run
         } else {
             Reporter::Curl
         };
-        maker.run_parts = self.run_parts;
-        let places = self.discover_sources(&mut maker)?;
-        for skipped in places.iter().flat_map(|place| &place.discovered.skipped) {
+        proposer.run_parts = self.run_parts;
+        let sources = self.discover_sources(&mut proposer)?;
+        for skipped in sources.iter().flat_map(|source| &source.discovered.skipped) {
             let kind = if skipped.needs_manual_edit {
-                "by hand"
+                "edit manually"
             } else {
-                "left out"
+                "skipped"
             };
-            let said = format!(
+            let message = format!(
                 "{kind}: {}: {}: {}",
                 skipped.location, skipped.reason, skipped.job
             );
-            let _ = writeln!(io::stderr(), "overdue: {}", sanitize(&said));
+            let _ = writeln!(io::stderr(), "overdue: {}", sanitize(&message));
         }
         if let Some(directory) = &self.write {
-            return self.write_files(directory, places);
+            return self.write_files(directory, sources);
         }
         let text = if self.json.json {
-            table::to_json(&to_json(&places)).map_err(CliError::output_failed)?
+            table::to_json(&to_json(&sources)).map_err(CliError::output_failed)?
         } else {
-            self.to_toml(&places)
+            self.to_toml(&sources)
         };
         match table::print_lines(&[text.trim_end().to_owned()]) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            shown => shown.map_err(CliError::output_failed),
+            printed => printed.map_err(CliError::output_failed),
         }
     }
 
     fn discover_sources(
         &self,
-        maker: &mut CheckProposer<'_>,
+        proposer: &mut CheckProposer<'_>,
     ) -> Result<Vec<DiscoverySource>, CliError> {
         let mut crontabs = Vec::new();
         for file in &self.crontab {
@@ -175,7 +186,7 @@ impl DiscoverArgs {
                     sanitize(&file.display().to_string())
                 ))
             })?;
-            let whose = if self.user_column {
+            let owner = if self.user_column {
                 CrontabOwner::System
             } else {
                 CrontabOwner::User
@@ -183,37 +194,38 @@ impl DiscoverArgs {
             crontabs.push(Crontab {
                 name: file.display().to_string(),
                 text: String::from_utf8_lossy(&text).into_owned(),
-                owner: whose,
+                owner,
             });
         }
         let is_foreign = !crontabs.is_empty();
         if !is_foreign {
             crontabs = system::read_crontabs();
         }
-        let mut places: Vec<_> = crontabs
+        let mut sources: Vec<_> = crontabs
             .into_iter()
             .map(|crontab| DiscoverySource {
-                discovered: discover::propose_for_crontab(maker, &crontab),
+                discovered: discover::propose_for_crontab(proposer, &crontab),
                 crontab: Some(crontab),
             })
             .collect();
         if !is_foreign {
             for (timers, directory) in system::query_timers() {
-                let found = discover::propose_for_timers(maker, &timers, &directory, self.all);
-                places.push(DiscoverySource {
+                let discovered =
+                    discover::propose_for_timers(proposer, &timers, &directory, self.all);
+                sources.push(DiscoverySource {
                     crontab: None,
-                    discovered: found,
+                    discovered,
                 });
             }
         }
-        Ok(places)
+        Ok(sources)
     }
 
     /// Returns the checks as a file that `apply` reads.
-    fn to_toml(&self, places: &[DiscoverySource]) -> String {
-        let objects = places
+    fn to_toml(&self, sources: &[DiscoverySource]) -> String {
+        let objects = sources
             .iter()
-            .flat_map(|place| &place.discovered.proposals)
+            .flat_map(|source| &source.discovered.proposals)
             .map(|proposal| {
                 let CheckProposal {
                     slug,
@@ -238,8 +250,8 @@ impl DiscoverArgs {
         declare::to_toml(
             &objects,
             &[
-                "Checks for jobs of this machine: `overdue apply` makes them, the edits make the \
-                 jobs report.",
+                "Checks for jobs of this machine: `overdue apply` creates them, the edits make \
+                 the jobs report.",
             ],
         )
     }
@@ -250,11 +262,11 @@ impl DiscoverArgs {
     fn write_files(
         &self,
         directory: &Path,
-        mut places: Vec<DiscoverySource>,
+        mut sources: Vec<DiscoverySource>,
     ) -> Result<(), CliError> {
-        let checks: usize = places
+        let checks: usize = sources
             .iter()
-            .map(|place| place.discovered.proposals.len())
+            .map(|source| source.discovered.proposals.len())
             .sum();
         if checks == 0 {
             // The files of an earlier run may still be of use.
@@ -272,10 +284,10 @@ impl DiscoverArgs {
         let file = |name: &str| directory.join(name);
         let earlier = EarlierChecks::read(&file(CHECKS_FILE)).map_err(|error| failed(&error))?;
         let mut earlier =
-            earlier.without_reporting(places.iter().flat_map(|place| &place.discovered.skipped));
-        places
+            earlier.without_reporting(sources.iter().flat_map(|source| &source.discovered.skipped));
+        sources
             .iter_mut()
-            .flat_map(|place| &mut place.discovered.proposals)
+            .flat_map(|source| &mut source.discovered.proposals)
             .for_each(|proposal| earlier.restore(proposal));
         let write = |name: &str, text: &str| {
             let written =
@@ -284,9 +296,9 @@ impl DiscoverArgs {
         };
         let mut patch = String::new();
         let mut has_crontab = false;
-        for place in &places {
-            let lines = place.line_edits();
-            match &place.crontab {
+        for source in &sources {
+            let lines = source.line_edits();
+            match &source.crontab {
                 Some(crontab) if crontab.name == system::OWN_CRONTAB_NAME && !lines.is_empty() => {
                     write(CRONTAB_FILE, &discover::apply_edits(&crontab.text, &lines))?;
                     has_crontab = true;
@@ -300,14 +312,14 @@ impl DiscoverArgs {
                 }
                 None => {}
             }
-            for proposal in &place.discovered.proposals {
+            for proposal in &source.discovered.proposals {
                 let JobEdit::DropIn { path, text } = &proposal.edit else {
                     continue;
                 };
                 patch += &discover::new_file_diff(path.trim_start_matches('/'), text);
             }
         }
-        write(CHECKS_FILE, &self.to_toml(&places))?;
+        write(CHECKS_FILE, &self.to_toml(&sources))?;
         write(PATCH_FILE, &patch)?;
         let word = |name: &str| shell_word(&file(name).to_string_lossy());
         // Paths of crontabs on the command line may be relative.
@@ -326,7 +338,7 @@ impl DiscoverArgs {
             }),
             has_crontab.then(|| {
                 format!(
-                    "of your own crontab in {} (crontab {})",
+                    "for your own crontab in {} (crontab {})",
                     file(CRONTAB_FILE).display(),
                     word(CRONTAB_FILE)
                 )
@@ -338,19 +350,18 @@ impl DiscoverArgs {
             .collect::<Vec<_>>()
             .join(" and ");
         if !has_crontab && file(CRONTAB_FILE).symlink_metadata().is_ok() {
-            let said = format!(
+            let message = format!(
                 "{} was not written by this run",
                 file(CRONTAB_FILE).display()
             );
-            let _ = writeln!(io::stderr(), "overdue: {}", sanitize(&said));
+            let _ = writeln!(io::stderr(), "overdue: {}", sanitize(&message));
         }
-        let is = if checks == 1 { "is" } else { "are" };
-        let said = format!(
-            "{} {is} in {}; the edits are {edits}",
+        let message = format!(
+            "wrote {} to {}; the edits are {edits}",
             format_count(checks, "check"),
             file(CHECKS_FILE).display()
         );
-        let _ = writeln!(io::stderr(), "overdue: {}", sanitize(&said));
+        let _ = writeln!(io::stderr(), "overdue: {}", sanitize(&message));
         Ok(())
     }
 }
@@ -376,13 +387,13 @@ fn proposal_comments(proposal: &CheckProposal) -> Vec<String> {
 }
 
 /// Returns the result as JSON for programs.
-fn to_json(places: &[DiscoverySource]) -> serde_json::Value {
+fn to_json(sources: &[DiscoverySource]) -> serde_json::Value {
     let proposal = |proposal: &CheckProposal| {
         let CheckProposal {
             slug,
             uuid,
             settings,
-            location: place,
+            location,
             edit,
         } = proposal;
         let schedule = settings.schedule.as_ref();
@@ -393,7 +404,7 @@ fn to_json(places: &[DiscoverySource]) -> serde_json::Value {
         json!({
             "slug": slug.as_str(),
             "uuid": uuid,
-            "place": place,
+            "place": location,
             "schedule": schedule.map(|schedule| schedule.text()),
             "tz": schedule.map(|_| settings.tz.name()),
             "timeout": schedule.is_none().then(|| settings.timeout.get()),
@@ -404,9 +415,23 @@ fn to_json(places: &[DiscoverySource]) -> serde_json::Value {
             "content": content,
         })
     };
-    let skipped = |skipped: &discover::SkippedJob| json!({ "place": skipped.location, "job": skipped.job, "reason": skipped.reason, "by_hand": skipped.needs_manual_edit });
-    json!({
-        "checks": places.iter().flat_map(|place| &place.discovered.proposals).map(proposal).collect::<Vec<_>>(),
-        "skipped": places.iter().flat_map(|place| &place.discovered.skipped).map(skipped).collect::<Vec<_>>(),
-    })
+    let skipped = |skipped: &discover::SkippedJob| {
+        json!({
+            "place": skipped.location,
+            "job": skipped.job,
+            "reason": skipped.reason,
+            "by_hand": skipped.needs_manual_edit,
+        })
+    };
+    let checks: Vec<_> = sources
+        .iter()
+        .flat_map(|source| &source.discovered.proposals)
+        .map(proposal)
+        .collect();
+    let skipped_jobs: Vec<_> = sources
+        .iter()
+        .flat_map(|source| &source.discovered.skipped)
+        .map(skipped)
+        .collect();
+    json!({ "checks": checks, "skipped": skipped_jobs })
 }

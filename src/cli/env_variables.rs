@@ -22,33 +22,33 @@ pub(super) fn unknown_variable_warnings(
     tree: &Command,
     environment: impl Iterator<Item = OsString>,
 ) -> Vec<String> {
-    let mut known = BTreeSet::new();
-    collect_names(tree, &mut known);
+    let mut flag_variables = BTreeSet::new();
+    collect_names(tree, &mut flag_variables);
     let names: Vec<String> = environment
         .filter_map(|name| name.into_string().ok())
-        .filter(|name| name.starts_with(PREFIX) && !known.contains(name))
+        .filter(|name| name.starts_with(PREFIX) && !flag_variables.contains(name))
         .collect();
     let is_in_pod = names.iter().any(|name| name == SERVICE_HOST);
     let names = names
         .into_iter()
         .filter(|name| !(is_in_pod && is_kubernetes_variable(name)));
-    let likeness = |name: &str, known: &String| {
+    let similarity = |name: &str, candidate: &String| {
         strsim::jaro_winkler(
             name.trim_start_matches(PREFIX),
-            known.trim_start_matches(PREFIX),
+            candidate.trim_start_matches(PREFIX),
         )
     };
     let sentence = |name: String| {
-        let nearest = known
+        let nearest = flag_variables
             .iter()
-            .map(|known| (likeness(&name, known), known))
+            .map(|candidate| (similarity(&name, candidate), candidate))
             .max_by(|(a, _), (b, _)| a.total_cmp(b));
         let hint = nearest
-            .filter(|(alike, _)| *alike >= MIN_SIMILARITY)
-            .map_or(String::new(), |(_, known)| {
-                format!("; {known} is meant, perhaps")
+            .filter(|(score, _)| *score >= MIN_SIMILARITY)
+            .map_or(String::new(), |(_, candidate)| {
+                format!("; did you mean {candidate}?")
             });
-        format!("the variable {name} is unknown and changes nothing{hint}")
+        format!("the variable {name} is unknown and is ignored{hint}")
     };
     names.map(sentence).collect()
 }
@@ -74,13 +74,11 @@ pub(super) fn annotate_sources(
     words: &[OsString],
     variable: impl Fn(&OsStr) -> Option<OsString>,
 ) -> String {
-    let is_given = |flag: &str| {
-        let given = words
+    let is_on_command_line = |flag: &str| {
+        words
             .iter()
             .filter_map(|word| word.to_str())
-            .take_while(|word| *word != "--");
-        given
-            .into_iter()
+            .take_while(|word| *word != "--")
             .any(|word| word.split('=').next() == Some(flag))
     };
     let mut text = String::new();
@@ -100,7 +98,7 @@ pub(super) fn annotate_sources(
                 .to_uppercase()
         );
         let is_set = variable(OsStr::new(&name)).is_some_and(|value| !value.is_empty());
-        if flag.len() > 2 && is_set && !is_given(flag) && named.insert(name.clone()) {
+        if flag.len() > 2 && is_set && !is_on_command_line(flag) && named.insert(name.clone()) {
             // `'--listen <ADDR:PORT>'` stays in one piece.
             let quoted = rest
                 .strip_prefix(" <")
@@ -114,15 +112,15 @@ pub(super) fn annotate_sources(
     text + rest
 }
 
-fn collect_names(command: &Command, known: &mut BTreeSet<String>) {
-    known.extend(
+fn collect_names(command: &Command, names: &mut BTreeSet<String>) {
+    names.extend(
         command
             .get_arguments()
             .filter_map(|flag| flag.get_env()?.to_str().map(str::to_owned)),
     );
     command
         .get_subcommands()
-        .for_each(|command| collect_names(command, known));
+        .for_each(|command| collect_names(command, names));
 }
 
 #[cfg(test)]
@@ -130,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_of_kubernetes_are_not_taken_for_misspelt_ones() {
+    fn variables_of_kubernetes_cause_no_warning() {
         let of_kubernetes = [
             "OVERDUE_SERVICE_HOST",
             "OVERDUE_SERVICE_PORT",

@@ -18,9 +18,16 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(9);
 
 #[derive(Args)]
 pub(super) struct HealthArgs {
-    /// Address and port that the server takes HTTP requests on; may be given several times, with
-    /// commas in the variable: the first counts
-    #[arg(long, env = "OVERDUE_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', default_value = DEFAULT_LISTEN, value_parser = parse_address)]
+    /// Address and port on which the server accepts HTTP requests; may be given several times, with
+    /// commas in the variable: the first one is tested
+    #[arg(
+        long,
+        env = "OVERDUE_LISTEN",
+        value_name = "ADDR:PORT",
+        value_delimiter = ',',
+        default_value = DEFAULT_LISTEN,
+        value_parser = parse_address
+    )]
     listen: Vec<SocketAddr>,
 }
 
@@ -52,25 +59,25 @@ impl HealthArgs {
         match runtime.block_on(outbound.send_http(request, Trust::Operator)) {
             Ok(answer) if answer.status == 200 => Ok(()),
             Ok(answer) => Err(CliError::other(format!(
-                "{at} answers {} to /healthz: it takes no pings",
+                "{at} answers {} to /healthz: the server does not accept pings",
                 answer.status
             ))),
             Err(error) => Err(CliError::other(format!(
-                "no server takes pings at {at}: {error}; if it listens elsewhere, say so with \
-                 --listen or in OVERDUE_LISTEN"
+                "no server accepts pings at {at}: {error}; if it listens on another address, give \
+                 that with --listen or OVERDUE_LISTEN"
             ))),
         }
     }
 }
 
 /// Returns the address at which this machine reaches a server that listens here.
-fn local_address(listens: SocketAddr) -> SocketAddr {
-    let ip = match listens.ip() {
+fn local_address(listen_address: SocketAddr) -> SocketAddr {
+    let ip = match listen_address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
-    SocketAddr::new(ip, listens.port())
+    SocketAddr::new(ip, listen_address.port())
 }
 
 #[cfg(test)]
@@ -78,15 +85,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_listens_everywhere_is_reached_here() {
-        for (listens, reached) in [
+    fn a_server_on_all_addresses_is_reached_at_the_loopback_address() {
+        for (listen_address, local) in [
             ("0.0.0.0:80", "127.0.0.1:80"),
             ("[::]:8000", "[::1]:8000"),
             ("192.0.2.1:1", "192.0.2.1:1"),
         ] {
             assert_eq!(
-                local_address(listens.parse().unwrap()),
-                reached.parse().unwrap()
+                local_address(listen_address.parse().unwrap()),
+                local.parse().unwrap()
             );
         }
     }

@@ -33,23 +33,23 @@ const PROGRESS_UPDATES_PER_SECOND: u8 = 5;
 
 #[derive(Subcommand)]
 pub(super) enum ImportCommand {
-    /// From a Healthchecks: its SQLite file, or what pg_dump or manage.py dumpdata writes
+    /// Import from Healthchecks: its SQLite file, or the output of pg_dump or manage.py dumpdata
     Healthchecks(Box<ImportHealthchecksArgs>),
-    /// From another overdue: what its `export --format jsonl` writes
+    /// Import from another overdue: the output of its `export --format jsonl`
     Overdue(Box<ImportOverdueArgs>),
-    /// List the imports that are under way, and the projects that are on trial
+    /// List unfinished imports, and projects on trial
     List {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// End an import that is under way: nothing of it is kept
+    /// Abandon an unfinished import. Nothing of it is kept
     Abandon {
-        /// Its number in the list
+        /// Number of the import, as shown by `import list`
         import: u64,
     },
 }
 
-/// Which pings come along.
+/// Pings to import.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LogsArg {
     All,
@@ -59,16 +59,16 @@ enum LogsArg {
 
 #[derive(Args)]
 pub(super) struct ImportHealthchecksArgs {
-    /// File to read: a SQLite database (with what lies beside it), a plain pg_dump or a dumpdata;
-    /// `-` for standard input
+    /// File to read: a SQLite database (with its log or journal beside it), the text output of
+    /// pg_dump, or a dumpdata; `-` for standard input
     #[arg(value_name = "SOURCE", required_unless_present = "api")]
     source: Option<PathBuf>,
 
     #[command(flatten)]
     how: ImportModeArgs,
 
-    /// Leave behind the check of this name, slug or UUID; may be given several times, with commas
-    /// in the variable
+    /// Do not import the check with this name, slug or UUID; may be given several times, with
+    /// commas in the variable
     #[arg(
         long,
         env = "OVERDUE_SKIP",
@@ -77,26 +77,32 @@ pub(super) struct ImportHealthchecksArgs {
     )]
     skip: Vec<String>,
 
-    /// Read one name of a time zone as another, where it is unknown here; may be given several
-    /// times, with commas in the variable
-    #[arg(long, env = "OVERDUE_TZ", value_name = "OLD=NEW", value_delimiter = ',', value_parser = parse_zone_mapping)]
+    /// Replacement for a time zone that is unknown here; may be given several times, with commas in
+    /// the variable
+    #[arg(
+        long,
+        env = "OVERDUE_TZ",
+        value_name = "OLD=NEW",
+        value_delimiter = ',',
+        value_parser = parse_zone_mapping
+    )]
     tz: Vec<(String, Timezone)>,
 
-    /// Which pings come along: all with their bodies, all without, or none [default: all; of an
-    /// API heads, since each body is a request]
+    /// Pings to import: all, with their bodies; heads, without bodies; or none [default: all; from
+    /// an API heads, because each body takes a request]
     #[arg(long, env = "OVERDUE_LOGS", value_enum)]
     logs: Option<LogsArg>,
 
-    /// Bring users along, with their passwords where those can be taken over
+    /// Import users, with their passwords where possible
     #[arg(long, env = "OVERDUE_USERS", value_parser = FalseyValueParser::new())]
     users: bool,
 
-    /// File with the variables of the old server, as compose files have it: its SECRET_KEY, and
-    /// tokens that belong to channels here
+    /// File with the environment variables of the old server, in the format of Docker Compose: its
+    /// SECRET_KEY, and tokens that belong to channels here
     #[arg(long, env = "OVERDUE_ENV_FILE", value_name = "FILE")]
     env_file: Option<PathBuf>,
 
-    /// File with the SECRET_KEY of the old server alone
+    /// File with only the SECRET_KEY of the old server
     #[arg(long, env = "OVERDUE_SECRET_KEY_FILE", value_name = "FILE")]
     secret_key_file: Option<PathBuf>,
 
@@ -116,11 +122,11 @@ fn parse_zone_mapping(text: &str) -> Result<(String, Timezone), String> {
 
 /// Reads a small file that the user names.
 fn read_small_file(path: &Path) -> Result<String, CliError> {
-    let told =
+    let read_failed =
         |error: io::Error| CliError::usage(format!("cannot read {}: {error}", path.display()));
-    let bytes = read_limited(path, MAX_FILE_BYTES as u64).map_err(told)?;
+    let bytes = read_limited(path, MAX_FILE_BYTES as u64).map_err(read_failed)?;
     String::from_utf8(bytes)
-        .map_err(|error| told(io::Error::new(io::ErrorKind::InvalidData, error)))
+        .map_err(|error| read_failed(io::Error::new(io::ErrorKind::InvalidData, error)))
 }
 
 /// Headings of the table of imports.
@@ -166,25 +172,24 @@ impl ImportHealthchecksArgs {
         let Some(mut source) = self.open_source(options.logs, &bar)? else {
             return Ok(());
         };
-        let mut tell = progress_callback(&bar);
+        let mut on_progress = progress_callback(&bar);
         let now = Clock::System.now();
         if self.how.is_dry_run() {
-            let looked = import::dry_run(&mut source, &options, now, &mut tell);
+            let preview = import::dry_run(&mut source, &options, now, &mut on_progress);
             bar.finish_and_clear();
-            let (imported, report) = looked.map_err(import_failed)?;
+            let (imported, report) = preview.map_err(import_failed)?;
             return self.how.finish_dry_run(data, imported, report, NEXT_STEPS);
         }
-        let mut reading = SourceReader::read_objects(&mut source, &options, now, &mut tell)
+        let mut reader = SourceReader::read_objects(&mut source, &options, now, &mut on_progress)
             .map_err(import_failed)?;
-        let mut handover =
-            ImportUpload::begin(upload::open_session(&data()?)?, reading.contents())?;
-        reading
-            .read_logs(&mut tell, &mut |entry| handover.add_log_entry(entry))
+        let mut upload = ImportUpload::begin(upload::open_session(&data()?)?, reader.contents())?;
+        reader
+            .read_logs(&mut on_progress, &mut |entry| upload.add_log_entry(entry))
             .map_err(import_failed)?;
-        let (imported, report) = reading.finish();
+        let (imported, report) = reader.finish();
         bar.finish_and_clear();
-        let done = self.how.finish(handover, imported)?;
-        self.how.print_report(&report, &[], &done)
+        let summary = self.how.finish(upload, imported)?;
+        self.how.print_report(&report, &[], &summary)
     }
 
     /// Returns the source: the responses of the API, or the file.
@@ -244,14 +249,14 @@ fn import_failed(error: ImportError) -> CliError {
 
 /// Steps from an import to the switch.
 const NEXT_STEPS: &[&str] = &[
-    "what to do next:",
-    "  1. any day: overdue import healthchecks SOURCE --trial; look at pages and the API; nobody \
-     is told anything",
-    "  2. for the switch: stop the old server, and import its last state with --live in place of \
+    "next steps:",
+    "  1. at any time: overdue import healthchecks SOURCE --trial; try the pages and the API; no \
+     alerts are sent",
+    "  2. for the switch: stop the old server, and import its last state with --live instead of \
      --trial",
-    "  3. have the old address lead here, by the proxy or by DNS; pings that fail meanwhile are \
-     sent again by clients that retry",
-    "  to go back, start the old server: it was never written to",
+    "  3. point the old address to this server, by the proxy or by DNS; clients that retry send \
+     the pings that fail meanwhile again",
+    "  to go back, start the old server: it was never changed",
 ];
 
 /// Returns a progress bar; hidden unless standard error is a terminal.

@@ -10,37 +10,44 @@ use crate::domain::project::{KeyAccess, KeyLabel};
 
 #[derive(Subcommand)]
 pub(super) enum KeyCommand {
-    /// Make a key and print it; an API key is stored hashed and never shown again
+    /// Create a key and print it. An API key is stored as a hash and cannot be shown again
     Create {
         #[command(flatten)]
         project: TargetProject,
 
-        /// What it opens: the API, what of the API only reads, or pinging by slug
+        /// Access: read-write or read-only for the API, or ping for pings by slug
         #[arg(long, env = "OVERDUE_ACCESS", value_parser = access_parser())]
         access: KeyAccess,
 
-        /// What you call it, such as the name of who gets it
-        #[arg(long, env = "OVERDUE_LABEL", value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = KeyLabel::parse)]
+        /// Label, such as the name of the program that uses the key
+        #[arg(
+            long,
+            env = "OVERDUE_LABEL",
+            value_name = "TEXT",
+            default_value = "",
+            hide_default_value = true,
+            value_parser = KeyLabel::parse
+        )]
         label: KeyLabel,
 
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// List the keys, without the keys themselves
+    /// List the keys, without their values
     List {
         #[command(flatten)]
         project: ProjectFilter,
 
-        /// Show ping keys: whoever knows one can ping the project's checks
+        /// Show the values of ping keys. They allow pings to the project's checks
         #[arg(long, env = "OVERDUE_SHOW_PING_KEYS", value_parser = FalseyValueParser::new())]
         show_ping_keys: bool,
 
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Revoke a key at once
+    /// Revoke a key; it stops working at once
     Revoke {
-        /// Its id, as shown by `key list`
+        /// Id of the key, as shown by `key list`
         #[arg(value_parser = number_parser::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
         id: u64,
     },
@@ -101,13 +108,13 @@ pub(super) fn cells(row: &KeyRow) -> [String; 7] {
     } else {
         format!("{}...", row.hint)
     };
-    let used = row
+    let last_used = row
         .used
         .iter()
         .zip(row.used_from)
         .map(|(at, from)| format!("{at} from {from}"))
         .next();
-    let used = row.note.clone().or(used).unwrap_or_default();
+    let last_used = row.note.clone().or(last_used).unwrap_or_default();
     let project = row.project.clone();
     let access = row.access.clone();
     let label = row.label.clone();
@@ -118,6 +125,6 @@ pub(super) fn cells(row: &KeyRow) -> [String; 7] {
         label,
         row.key.clone().unwrap_or(hint),
         row.created.clone(),
-        used,
+        last_used,
     ]
 }

@@ -11,7 +11,7 @@ use crate::store::FILE_NAME;
 
 #[derive(Args)]
 pub(super) struct ManArgs {
-    /// The directory, which is made if it is not there
+    /// Directory for the pages; it is created if it does not exist
     directory: PathBuf,
 }
 
@@ -70,6 +70,7 @@ const EXIT_STATUSES: [(&str, &[(&str, &str)]); 3] = [
         "overdue-run",
         &[
             ("N", "The exit status of the job."),
+            ("124", "The job exceeded its time limit and then succeeded."),
             ("126", "The job cannot be executed."),
             ("127", "The job is not found."),
             ("128+N", "Signal N ended the job."),
@@ -78,25 +79,25 @@ const EXIT_STATUSES: [(&str, &[(&str, &str)]); 3] = [
     (
         "overdue-diff",
         &[
-            ("0", "Nothing would change."),
-            ("1", "It did not work."),
-            ("2", "A file is wrong."),
-            ("3", "Something would change."),
+            ("0", "There are no changes."),
+            ("1", "The command failed."),
+            ("2", "The command line, a variable or a file is invalid."),
+            ("3", "There are changes."),
         ],
     ),
     (
         "overdue-health",
         &[
-            ("0", "The server takes pings."),
-            ("1", "It does not."),
-            ("2", "The command line is wrong."),
+            ("0", "The server accepts pings."),
+            ("1", "The server does not accept pings."),
+            ("2", "The command line or a variable is invalid."),
         ],
     ),
 ];
 const DEFAULT_EXIT_STATUSES: &[(&str, &str)] = &[
-    ("0", "Done."),
-    ("1", "It did not work."),
-    ("2", "The command line, a variable or a file is wrong."),
+    ("0", "Success."),
+    ("1", "The command failed."),
+    ("2", "The command line, a variable or a file is invalid."),
 ];
 
 /// Examples for the most used commands.
@@ -145,9 +146,9 @@ fn extra_sections(name: &str) -> String {
         of(&EXIT_STATUSES).unwrap_or(DEFAULT_EXIT_STATUSES),
     );
     if name == "overdue" {
-        text += ".SH ENVIRONMENT\nEvery option has a variable: OVERDUE_ and its name in capitals, \
-                 with underscores in place of hyphens. An option on the command line wins. An \
-                 empty variable is one that is not set.\n";
+        text += ".SH ENVIRONMENT\nEvery option has an environment variable: OVERDUE_ and the name \
+                 of the option in capitals, with underscores for hyphens. An option on the \
+                 command line overrides its variable. An empty variable counts as not set.\n";
     }
     if ["overdue", "overdue-serve"].contains(&name) {
         let database = format!("DIR/{FILE_NAME}");

@@ -23,14 +23,20 @@ use crate::serve::machine_timezone;
 #[derive(Args)]
 #[command(next_help_heading = "Alerts")]
 pub(super) struct OutboundFlags {
-    /// Time zone of the times in alerts about checks that have none of their own [default: the
-    /// machine's, else UTC]
+    /// Time zone of times in alerts about checks without a time zone of their own [default: that of
+    /// the machine, else UTC]
     #[arg(long, env = "OVERDUE_TIME_ZONE", value_name = "ZONE", value_parser = parse_zone)]
     pub(super) time_zone: Option<Timezone>,
 
     /// Mail server for alerts: smtps://USER@HOST (TLS), smtp://USER@HOST (STARTTLS) or
-    /// smtp+plain://HOST (no TLS); the user may be left out
-    #[arg(long, env = "OVERDUE_MAIL_SERVER", value_name = "URL", value_parser = MailServer::parse, requires = "mail_from")]
+    /// smtp+plain://HOST (no TLS); USER@ is optional
+    #[arg(
+        long,
+        env = "OVERDUE_MAIL_SERVER",
+        value_name = "URL",
+        value_parser = MailServer::parse,
+        requires = "mail_from"
+    )]
     mail_server: Option<MailServer>,
 
     /// File whose first line is the password for the mail server
@@ -43,40 +49,78 @@ pub(super) struct OutboundFlags {
     mail_password_file: Option<PathBuf>,
 
     /// Sender of alerts by mail, as in 'overdue <alerts@example.org>'
-    #[arg(long, env = "OVERDUE_MAIL_FROM", value_name = "ADDRESS", value_parser = MailFrom::parse, requires = "mail_server")]
+    #[arg(
+        long,
+        env = "OVERDUE_MAIL_FROM",
+        value_name = "ADDRESS",
+        value_parser = MailFrom::parse,
+        requires = "mail_server"
+    )]
     mail_from: Option<MailFrom>,
 
-    /// Run the commands of channels of kind shell
+    /// Allow channels of kind shell to run their commands
     #[arg(long, env = "OVERDUE_ALLOW_SHELL", value_parser = FalseyValueParser::new())]
     allow_shell: bool,
 
-    /// What channels made through the API may reach: private (public addresses and private
-    /// networks) or public (public addresses alone). Channels made at the command line may
-    /// reach everything. Behind a proxy only addresses can be judged, names cannot
-    #[arg(long, env = "OVERDUE_OUTBOUND", value_name = "REACH", default_value = "private", value_parser = parse_reach)]
+    /// Addresses that channels created through the API may reach: private (public addresses and
+    /// private networks) or public (public addresses only). Channels created at the command line
+    /// may reach all addresses. If a proxy is used, host names cannot be checked, only addresses
+    /// can
+    #[arg(
+        long,
+        env = "OVERDUE_OUTBOUND",
+        value_name = "REACH",
+        default_value = "private",
+        value_parser = parse_reach
+    )]
     outbound: NetworkReach,
 
-    /// Network that channels made through the API may reach besides, as in 127.0.0.1; may be given
-    /// several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_OUTBOUND_ALLOW", value_name = "CIDR", value_delimiter = ',', value_parser = parse_network)]
+    /// Network that channels created through the API may also reach, such as 127.0.0.1; may be
+    /// given several times, with commas in the variable
+    #[arg(
+        long,
+        env = "OVERDUE_OUTBOUND_ALLOW",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        value_parser = parse_network
+    )]
     outbound_allow: Vec<IpNet>,
 
-    /// Network that channels made through the API may not reach; the smallest network that is
-    /// named counts; may be given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_OUTBOUND_DENY", value_name = "CIDR", value_delimiter = ',', value_parser = parse_network)]
+    /// Network that channels created through the API may not reach. If several networks match an
+    /// address, the smallest one applies; may be given several times, with commas in the variable
+    #[arg(
+        long,
+        env = "OVERDUE_OUTBOUND_DENY",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        value_parser = parse_network
+    )]
     outbound_deny: Vec<IpNet>,
 
-    /// Proxy for alerts by HTTP: http://HOST:PORT, socks5://HOST:PORT, or none [default: what HTTPS_PROXY, HTTP_PROXY, ALL_PROXY say];
-    /// NO_PROXY names exceptions
-    #[arg(long, env = "OVERDUE_OUTBOUND_PROXY", value_name = "URL", value_parser = ProxyChoice::parse, hide_env_values = true)]
+    /// Proxy for alerts by HTTP: http://HOST:PORT, socks5://HOST:PORT, or none; NO_PROXY lists
+    /// exceptions [default: from HTTPS_PROXY, HTTP_PROXY or ALL_PROXY]
+    #[arg(
+        long,
+        env = "OVERDUE_OUTBOUND_PROXY",
+        value_name = "URL",
+        value_parser = ProxyChoice::parse,
+        hide_env_values = true
+    )]
     outbound_proxy: Option<ProxyChoice>,
 
-    /// PEM file of certificate authorities to trust besides the system's
+    /// PEM file with certificate authorities to trust in addition to the system's
     #[arg(long, env = "OVERDUE_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
 
-    /// Requests that are sent to one host and port at once
-    #[arg(long, env = "OVERDUE_SEND_PER_HOST", value_name = "N", default_value_t = 8, value_parser = number_parser::<u8>(1..=64), allow_negative_numbers = true)]
+    /// Maximum number of concurrent requests to one host and port
+    #[arg(
+        long,
+        env = "OVERDUE_SEND_PER_HOST",
+        value_name = "N",
+        default_value_t = 8,
+        value_parser = number_parser::<u8>(1..=64),
+        allow_negative_numbers = true
+    )]
     send_per_host: u8,
 }
 

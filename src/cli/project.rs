@@ -14,9 +14,9 @@ use crate::domain::project::{DEFAULT_PING_LOG_LIMIT, ProjectName};
 
 #[derive(Subcommand)]
 pub(super) enum ProjectCommand {
-    /// Make a project and print its UUID
+    /// Create a project and print its UUID
     Create {
-        /// Its name, which no other project has
+        /// Name of the project; it must be unique
         #[arg(value_parser = ProjectName::parse)]
         name: ProjectName,
 
@@ -31,34 +31,39 @@ pub(super) enum ProjectCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Give a project another name
+    /// Rename a project
     Rename {
-        /// Its name or UUID
+        /// Name or UUID of the project
         project: String,
 
-        /// Its new name
+        /// New name
         #[arg(value_parser = ProjectName::parse)]
         name: ProjectName,
     },
     /// Delete a project with its checks, keys and channels
     Delete {
-        /// Its name or UUID
+        /// Name or UUID of the project
         project: String,
 
-        /// Do not ask; needed where nobody can be asked
+        /// Do not ask for confirmation; required if the command does not run on a terminal
         #[arg(long, env = "OVERDUE_YES", value_parser = FalseyValueParser::new())]
         yes: bool,
     },
-    /// End the trial of a project that was imported: from now on it tells. What is down and was not
-    /// told where it came from is told
+    /// End the trial of an imported project: alerts are sent from now on, also for checks that are
+    /// down and that the old server had not reported
     Release {
-        /// Its name or UUID
+        /// Name or UUID of the project
         project: String,
     },
     /// Change the limits of a project
-    #[command(group = ArgGroup::new("limits").args(["check_limit", "ping_log_limit"]).required(true).multiple(true))]
+    #[command(
+        group = ArgGroup::new("limits")
+            .args(["check_limit", "ping_log_limit"])
+            .required(true)
+            .multiple(true)
+    )]
     Set {
-        /// Its name or UUID
+        /// Name or UUID of the project
         project: String,
 
         #[command(flatten)]
@@ -68,12 +73,24 @@ pub(super) enum ProjectCommand {
 
 #[derive(Args)]
 pub(super) struct ProjectLimitsArgs {
-    /// Checks that it may have, or none for no limit [new projects: none]
-    #[arg(long, env = "OVERDUE_CHECK_LIMIT", value_name = "N|none", value_parser = CheckLimit::parse, allow_negative_numbers = true)]
+    /// Maximum number of checks, or none for no limit [new projects: none]
+    #[arg(
+        long,
+        env = "OVERDUE_CHECK_LIMIT",
+        value_name = "N|none",
+        value_parser = CheckLimit::parse,
+        allow_negative_numbers = true
+    )]
     check_limit: Option<CheckLimit>,
 
-    /// Pings of each check that are kept [new projects: 100]
-    #[arg(long, env = "OVERDUE_PING_LOG_LIMIT", value_name = "N", value_parser = number_parser::<u32>(ANY_U32), allow_negative_numbers = true)]
+    /// Number of pings to keep for each check [new projects: 100]
+    #[arg(
+        long,
+        env = "OVERDUE_PING_LOG_LIMIT",
+        value_name = "N",
+        value_parser = number_parser::<u32>(ANY_U32),
+        allow_negative_numbers = true
+    )]
     ping_log_limit: Option<u32>,
 }
 
@@ -156,19 +173,19 @@ impl ProjectCommand {
         let AdminReply::Projects(rows) = ask(AdminRequest::ListProjects {})? else {
             return Ok(());
         };
-        let found = rows
+        let row = rows
             .iter()
             .find(|row| row.name == *project)
             .or_else(|| rows.iter().find(|row| row.uuid.to_string() == *project));
         // The deletion itself reports that there is no such project.
-        let Some(ProjectRow { name, checks, .. }) = found else {
+        let Some(ProjectRow { name, checks, .. }) = row else {
             return Ok(());
         };
         let what =
             format!("the project {name:?} with its {checks} checks and all keys and channels");
         if !io::stdin().is_terminal() {
             return Err(CliError::usage(format!(
-                "this deletes {what}: if that is meant, add --yes"
+                "this deletes {what}; add --yes to confirm"
             )));
         }
         confirm_deletion(&what, io::stdin().lock(), io::stderr())

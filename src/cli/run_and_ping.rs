@@ -23,47 +23,59 @@ const MAX_BODY_BYTES: u64 = 10 * 1024 * 1024;
 
 #[derive(Args)]
 pub(super) struct RunArgs {
-    /// Ping URL of the job's check, on any server that speaks the protocol of Healthchecks
+    /// Ping URL of the job's check, on any server that is compatible with Healthchecks
     #[arg(env = "OVERDUE_PING_URL", value_parser = PingUrl::parse, hide_env_values = true)]
     url: PingUrl,
 
-    /// Time after which the job is asked to end (SIGTERM), in seconds or as in 5m or 2h, which is
-    /// reported as a failure [default: never]
-    #[arg(long, env = "OVERDUE_TIMEOUT", value_name = "TIME", value_parser = duration_parser(31_536_000), allow_negative_numbers = true)]
+    /// Time limit of the job, in seconds or as in 5m or 2h. A job that exceeds it gets SIGTERM, and
+    /// is reported as failed [default: none]
+    #[arg(
+        long,
+        env = "OVERDUE_TIMEOUT",
+        value_name = "TIME",
+        value_parser = duration_parser(31_536_000),
+        allow_negative_numbers = true
+    )]
     timeout: Option<u32>,
 
-    /// Time after that until it is killed (SIGKILL)
-    #[arg(long, env = "OVERDUE_KILL_AFTER", value_name = "TIME", default_value_t = 10, value_parser = duration_parser(86_400), allow_negative_numbers = true)]
+    /// Time from SIGTERM to SIGKILL, in seconds or as in 5m
+    #[arg(
+        long,
+        env = "OVERDUE_KILL_AFTER",
+        value_name = "TIME",
+        default_value_t = 10,
+        value_parser = duration_parser(86_400),
+        allow_negative_numbers = true
+    )]
     kill_after: u32,
 
-    /// Send nothing of the job's output
+    /// Do not send the job's output
     #[arg(long, env = "OVERDUE_NO_OUTPUT", value_parser = FalseyValueParser::new())]
     no_output: bool,
 
     #[command(flatten)]
     delivery: PingDeliveryArgs,
 
-    /// The job: a program and its arguments
+    /// Program of the job, and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
 
 #[derive(Args)]
 pub(super) struct PingArgs {
-    /// Ping URL of a check, on any server that speaks the protocol of Healthchecks
+    /// Ping URL of a check, on any server that is compatible with Healthchecks
     #[arg(env = "OVERDUE_PING_URL", value_parser = PingUrl::parse, hide_env_values = true)]
     url: PingUrl,
 
-    /// What the ping says: start, fail, log, or an exit status from 0 to 255 [default: what the
-    /// URL says]
+    /// Event to report: start, fail, log, or an exit status from 0 to 255 [default: as in the URL]
     #[arg(long, env = "OVERDUE_ACTION", value_name = "WHAT", value_parser = JobEvent::parse)]
     action: Option<JobEvent>,
 
-    /// Run id, the same for the start of a job and its end
+    /// Run id, which connects the start and the end of a run
     #[arg(long, env = "OVERDUE_RID", value_name = "UUID", value_parser = parse_run_id)]
     rid: Option<Uuid>,
 
-    /// File whose content is sent as the body; - for standard input
+    /// File to send as the body; - for standard input
     #[arg(long, env = "OVERDUE_BODY_FILE", value_name = "FILE")]
     body_file: Option<PathBuf>,
 
@@ -71,18 +83,25 @@ pub(super) struct PingArgs {
     delivery: PingDeliveryArgs,
 }
 
-/// How pings are delivered.
+/// Options for the delivery of pings.
 #[derive(Args)]
 struct PingDeliveryArgs {
-    /// Directory in which a ping waits when the server cannot be reached; the next run delivers it
+    /// Directory for pings that the server did not accept; the next run sends them again
     #[arg(long, env = "OVERDUE_SPOOL", value_name = "DIR")]
     spool: Option<PathBuf>,
 
-    /// Time for which the last ping is tried, in seconds or as in 5m
-    #[arg(long, env = "OVERDUE_DELIVER_WITHIN", value_name = "TIME", default_value_t = 30, value_parser = duration_parser(86_400), allow_negative_numbers = true)]
+    /// Time for which the last ping is retried, in seconds or as in 5m
+    #[arg(
+        long,
+        env = "OVERDUE_DELIVER_WITHIN",
+        value_name = "TIME",
+        default_value_t = 30,
+        value_parser = duration_parser(86_400),
+        allow_negative_numbers = true
+    )]
     deliver_within: u32,
 
-    /// PEM file of certificate authorities to trust besides the system's
+    /// PEM file with certificate authorities to trust in addition to the system's
     #[arg(long, env = "OVERDUE_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
 }
@@ -159,9 +178,9 @@ impl PingArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
         let body = match self.body_file {
             Some(path) => {
-                let told =
+                let read_failed =
                     |error| CliError::other(format!("cannot read {}: {error}", path.display()));
-                read_body(&path).map_err(told)?
+                read_body(&path).map_err(read_failed)?
             }
             None => Vec::new(),
         };
@@ -169,15 +188,16 @@ impl PingArgs {
         let delivery = self.delivery.into_sender();
         match block_on(job::ping(url, body, &delivery))? {
             PingResult::Accepted => Ok(()),
-            PingResult::Spooled(why) => {
+            PingResult::Spooled(reason) => {
                 let _ = writeln!(
                     io::stderr(),
-                    "overdue: the server did not take the ping: {why}; the next run sends it again"
+                    "overdue: the server did not accept the ping: {reason}; the next run sends it \
+                     again"
                 );
                 Ok(())
             }
-            PingResult::Lost(why) => Err(CliError::other(format!(
-                "the server did not take the ping: {why}"
+            PingResult::Lost(reason) => Err(CliError::other(format!(
+                "the server did not accept the ping: {reason}"
             ))),
         }
     }
@@ -205,7 +225,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
         .enable_all()
         .build()
         .map_err(CliError::other)?;
-    let done = runtime.block_on(work);
+    let output = runtime.block_on(work);
     runtime.shutdown_background();
-    Ok(done)
+    Ok(output)
 }

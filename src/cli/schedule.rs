@@ -19,25 +19,36 @@ const MAX_LINE_BYTES: u64 = 16_384;
 #[derive(Args)]
 pub(super) struct ScheduleArgs {
     /// Cron expression of five fields, or OnCalendar expression of systemd
-    #[arg(required_unless_present = "batch", conflicts_with = "batch", value_parser = Schedule::parse)]
+    #[arg(
+        required_unless_present = "batch",
+        conflicts_with = "batch",
+        value_parser = Schedule::parse
+    )]
     expr: Option<Schedule>,
 
     /// Time zone of the schedule, such as Europe/Riga [default: UTC]
     #[arg(long, env = "OVERDUE_TZ", value_name = "ZONE", value_parser = Timezone::parse)]
     tz: Option<Timezone>,
 
-    /// Time after which to look, such as 2027-01-31T08:00:00+02:00 [default: now]
+    /// Time after which to show occurrences, such as 2027-01-31T08:00:00+02:00 [default: now]
     #[arg(long, env = "OVERDUE_FROM", value_name = "RFC3339", value_parser = parse_timestamp)]
     from: Option<Timestamp>,
 
-    /// How many occurrences to show at most
-    #[arg(long, env = "OVERDUE_COUNT", value_name = "N", default_value_t = 5, value_parser = number_parser::<u16>(0..=u64::from(u16::MAX)), allow_negative_numbers = true)]
+    /// Maximum number of occurrences to show
+    #[arg(
+        long,
+        env = "OVERDUE_COUNT",
+        value_name = "N",
+        default_value_t = 5,
+        value_parser = number_parser::<u16>(0..=u64::from(u16::MAX)),
+        allow_negative_numbers = true
+    )]
     count: u16,
 
     #[command(flatten)]
     json: JsonFlag,
 
-    /// Answer JSON lines {"expr","tz","start"} on standard input, one by one
+    /// Answer JSON lines {"expr","tz","start"} from standard input, one by one
     #[arg(long, env = "OVERDUE_BATCH")]
     batch: bool,
 }
@@ -50,13 +61,13 @@ pub(super) fn run(
     stdout: impl Write,
     stderr: impl Write,
 ) -> io::Result<()> {
-    let shown = match &args.expr {
+    let printed = match &args.expr {
         Some(schedule) => print_next_runs(schedule, args, now, stdout, stderr),
         None => answer_batch(args, now, stdin, stdout),
     };
-    match shown {
+    match printed {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        shown => shown,
+        printed => printed,
     }
 }
 
@@ -71,7 +82,8 @@ fn print_next_runs(
     if args.tz.is_none() {
         writeln!(
             stderr,
-            "overdue: read as UTC; --tz sets the zone of the schedule, as in --tz Europe/Riga"
+            "overdue: times are in UTC; --tz sets the time zone of the schedule, as in --tz \
+             Europe/Riga"
         )?;
     }
     let mut next = schedule
@@ -144,15 +156,15 @@ fn answer_batch(
 }
 
 fn answer_query(line: &[u8], args: &ScheduleArgs, now: Timestamp) -> Result<BatchAnswer, String> {
-    let asked: BatchQuery = serde_json::from_slice(line)
+    let query: BatchQuery = serde_json::from_slice(line)
         .map_err(|error| format!(r#"not a line {{"expr","tz","start"}}: {error}"#))?;
-    let schedule = Schedule::parse(&asked.expr).map_err(|error| format!("expr: {error}"))?;
-    let zone = asked
+    let schedule = Schedule::parse(&query.expr).map_err(|error| format!("expr: {error}"))?;
+    let zone = query
         .tz
         .map(|name| Timezone::parse(&name))
         .transpose()
         .map_err(|error| format!("tz: {error}"))?;
-    let start = asked
+    let start = query
         .start
         .map(|text| parse_timestamp(&text))
         .transpose()

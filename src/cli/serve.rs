@@ -25,85 +25,185 @@ use crate::smtp::address::MailDomain;
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
-    /// Address and port to take HTTP requests on, such as 0.0.0.0:8000 for all addresses of this
-    /// machine; may be given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', default_value = DEFAULT_LISTEN, value_parser = parse_address)]
+    /// Address and port on which to accept HTTP requests, such as 0.0.0.0:8000 for all addresses of
+    /// this machine; may be given several times, with commas in the variable
+    #[arg(
+        long,
+        env = "OVERDUE_LISTEN",
+        value_name = "ADDR:PORT",
+        value_delimiter = ',',
+        default_value = DEFAULT_LISTEN,
+        value_parser = parse_address
+    )]
     listen: Vec<SocketAddr>,
 
     #[command(flatten)]
     tls: TlsArgs,
 
-    /// URL under which the service is reached, with its path if it has one [default: the first
+    /// URL at which clients reach the server, with its path if it has one [default: the first
     /// listen address]
     #[arg(long, env = "OVERDUE_BASE_URL", value_name = "URL")]
     base_url: Option<BaseUrl>,
 
-    /// Name of the site: the label on the badges of whole projects
-    #[arg(long, env = "OVERDUE_SITE_NAME", value_name = "NAME", default_value = "overdue", value_parser = parse_site_name)]
+    /// Name of the site, shown on the badges of whole projects
+    #[arg(
+        long,
+        env = "OVERDUE_SITE_NAME",
+        value_name = "NAME",
+        default_value = "overdue",
+        value_parser = parse_site_name
+    )]
     site_name: Box<str>,
 
-    /// Proxies whose X-Forwarded-For, X-Forwarded-Proto and Forwarded are believed; may be given
-    /// several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',', value_parser = parse_network)]
+    /// Network of proxies whose X-Forwarded-For, X-Forwarded-Proto and Forwarded headers are
+    /// trusted; may be given several times, with commas in the variable
+    #[arg(
+        long,
+        env = "OVERDUE_TRUSTED_PROXY",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        value_parser = parse_network
+    )]
     trusted_proxy: Vec<IpNet>,
 
-    /// Bytes of a ping's body that are stored
-    #[arg(long, env = "OVERDUE_PING_BODY_LIMIT", value_name = "BYTES", default_value_t = 100_000, value_parser = number_parser::<u32>(0..=10_000_000), allow_negative_numbers = true)]
+    /// Maximum number of bytes of a ping's body to store
+    #[arg(
+        long,
+        env = "OVERDUE_PING_BODY_LIMIT",
+        value_name = "BYTES",
+        default_value_t = 100_000,
+        value_parser = number_parser::<u32>(0..=10_000_000),
+        allow_negative_numbers = true
+    )]
     ping_body_limit: u32,
 
     #[command(flatten)]
     mail: SmtpArgs,
 
-    /// API requests a minute for each key; 0 for no limit
-    #[arg(long, env = "OVERDUE_API_RATE", value_name = "N", default_value_t = 100, value_parser = number_parser::<u32>(ANY_U32), allow_negative_numbers = true)]
+    /// Maximum number of API requests a minute for each key; 0 for no limit
+    #[arg(
+        long,
+        env = "OVERDUE_API_RATE",
+        value_name = "N",
+        default_value_t = 100,
+        value_parser = number_parser::<u32>(ANY_U32),
+        allow_negative_numbers = true
+    )]
     api_rate: u32,
 
-    /// API requests that a key may make at once after a pause
-    #[arg(long, env = "OVERDUE_API_BURST", value_name = "N", default_value_t = 1000, value_parser = number_parser::<u32>(ANY_U32), allow_negative_numbers = true)]
+    /// Maximum number of API requests that a key may make at once after a pause
+    #[arg(
+        long,
+        env = "OVERDUE_API_BURST",
+        value_name = "N",
+        default_value_t = 1000,
+        value_parser = number_parser::<u32>(ANY_U32),
+        allow_negative_numbers = true
+    )]
     api_burst: u32,
 
-    /// HTTP connections that one address may have at once; IPv6 counts by /64, and trusted proxies
-    /// have no limit of their own
-    #[arg(long, env = "OVERDUE_CONNECTIONS_PER_ADDRESS", value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Maximum number of HTTP connections from one address; IPv6 addresses count by /64 network.
+    /// Trusted proxies are not limited
+    #[arg(
+        long,
+        env = "OVERDUE_CONNECTIONS_PER_ADDRESS",
+        value_name = "N",
+        default_value_t = 1024,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     connections_per_address: u32,
 
     #[command(flatten)]
     web: DashboardFlags,
 
-    /// How much is logged: off, error, warn, info, debug or trace
-    #[arg(long, env = "OVERDUE_LOG", value_name = "LEVEL", default_value = "info", value_parser = parse_log_level, help_heading = "Log and metrics")]
+    /// Log level: off, error, warn, info, debug or trace
+    #[arg(
+        long,
+        env = "OVERDUE_LOG",
+        value_name = "LEVEL",
+        default_value = "info",
+        value_parser = parse_log_level,
+        help_heading = "Log and metrics"
+    )]
     log: LevelFilter,
 
-    /// How the log is written: text, or json (an object on each line)
-    #[arg(long, env = "OVERDUE_LOG_FORMAT", value_name = "FORMAT", default_value = "text", value_parser = parse_log_format, help_heading = "Log and metrics")]
+    /// Format of the log: text, or json (one object on each line)
+    #[arg(
+        long,
+        env = "OVERDUE_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value = "text",
+        value_parser = parse_log_format,
+        help_heading = "Log and metrics"
+    )]
     log_format: LogFormat,
 
-    /// Log every HTTP request, with *** in place of whatever may be a secret in its path
-    #[arg(long, env = "OVERDUE_ACCESS_LOG", value_parser = FalseyValueParser::new(), help_heading = "Log and metrics")]
+    /// Log every HTTP request, with *** in place of possible secrets in its path
+    #[arg(
+        long,
+        env = "OVERDUE_ACCESS_LOG",
+        value_parser = FalseyValueParser::new(),
+        help_heading = "Log and metrics"
+    )]
     access_log: bool,
 
-    /// Address and port to read metrics on without a key, as Prometheus does at /metrics; may be
-    /// given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_METRICS_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', value_parser = parse_address, help_heading = "Log and metrics")]
+    /// Address and port on which to serve /metrics for Prometheus, without a key; may be given
+    /// several times, with commas in the variable
+    #[arg(
+        long,
+        env = "OVERDUE_METRICS_LISTEN",
+        value_name = "ADDR:PORT",
+        value_delimiter = ',',
+        value_parser = parse_address,
+        help_heading = "Log and metrics"
+    )]
     metrics_listen: Vec<SocketAddr>,
 
-    /// File with the token by which metrics are read at /metrics of the other addresses, as in
+    /// File with a token for /metrics at the addresses of --listen; clients send it as
     /// Authorization: Bearer TOKEN
-    #[arg(long, env = "OVERDUE_METRICS_TOKEN_FILE", value_name = "FILE", value_parser = read_secret, help_heading = "Log and metrics")]
+    #[arg(
+        long,
+        env = "OVERDUE_METRICS_TOKEN_FILE",
+        value_name = "FILE",
+        value_parser = read_secret,
+        help_heading = "Log and metrics"
+    )]
     metrics_token_file: Option<SecretFileContent>,
 
-    /// What becomes of alerts for pings that may have been lost while the server could take none:
-    /// hold (the job gets the chance to report again) or at-once
-    #[arg(long, env = "OVERDUE_AFTER_OUTAGE", value_name = "WHAT", default_value = "hold", value_parser = parse_after_outage, help_heading = "Alerts")]
+    /// Alerts about pings that may have been lost while the server could not accept any: hold
+    /// (until the job had a chance to report again) or at-once
+    #[arg(
+        long,
+        env = "OVERDUE_AFTER_OUTAGE",
+        value_name = "WHAT",
+        default_value = "hold",
+        value_parser = parse_after_outage,
+        help_heading = "Alerts"
+    )]
     after_outage: AfterOutageMode,
 
-    /// URL that is fetched as long as all is well, such as the ping URL of a check of another
-    /// server: silence is the alarm
-    #[arg(long, env = "OVERDUE_HEARTBEAT_URL", value_name = "URL", value_parser = parse_heartbeat_url, hide_env_values = true, help_heading = "Alerts")]
+    /// URL to request regularly while the server works, such as a ping URL of another server, which
+    /// then alerts if the requests stop
+    #[arg(
+        long,
+        env = "OVERDUE_HEARTBEAT_URL",
+        value_name = "URL",
+        value_parser = parse_heartbeat_url,
+        hide_env_values = true,
+        help_heading = "Alerts"
+    )]
     heartbeat_url: Option<String>,
 
-    /// Seconds between two heartbeats
-    #[arg(long, env = "OVERDUE_HEARTBEAT_EVERY", value_name = "SECONDS", default_value_t = 60, value_parser = number_parser::<u32>(10..=86_400), allow_negative_numbers = true, help_heading = "Alerts")]
+    /// Seconds between two requests of the heartbeat URL
+    #[arg(
+        long,
+        env = "OVERDUE_HEARTBEAT_EVERY",
+        value_name = "SECONDS",
+        default_value_t = 60,
+        value_parser = number_parser::<u32>(10..=86_400),
+        allow_negative_numbers = true,
+        help_heading = "Alerts"
+    )]
     heartbeat_every: u32,
 
     #[command(flatten)]
@@ -118,8 +218,8 @@ pub(super) struct ServeArgs {
 
 #[derive(Args)]
 struct TlsArgs {
-    /// PEM file of a certificate and its chain: HTTP is taken by TLS alone. It is read again when
-    /// it changes, and at SIGHUP
+    /// PEM file with a certificate and its chain. The server then accepts HTTP over TLS only. The
+    /// file is read again when it changes, and at SIGHUP
     #[arg(
         long,
         env = "OVERDUE_TLS_CERT",
@@ -128,7 +228,7 @@ struct TlsArgs {
     )]
     tls_cert: Option<PathBuf>,
 
-    /// PEM file of the certificate's private key
+    /// PEM file with the certificate's private key
     #[arg(
         long,
         env = "OVERDUE_TLS_KEY",
@@ -140,16 +240,28 @@ struct TlsArgs {
 
 #[derive(Args)]
 struct SmtpArgs {
-    /// Address and port to take pings by SMTP on; may be given several times, with commas in the
-    /// variable
-    #[arg(long, env = "OVERDUE_SMTP_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', value_parser = parse_address, requires = "ping_email_domain")]
+    /// Address and port on which to accept pings by SMTP; may be given several times, with commas
+    /// in the variable
+    #[arg(
+        long,
+        env = "OVERDUE_SMTP_LISTEN",
+        value_name = "ADDR:PORT",
+        value_delimiter = ',',
+        value_parser = parse_address,
+        requires = "ping_email_domain"
+    )]
     smtp_listen: Vec<SocketAddr>,
 
-    /// Domain of the addresses that mail pings: UUID@DOMAIN and PINGKEY+SLUG@DOMAIN
-    #[arg(long, env = "OVERDUE_PING_EMAIL_DOMAIN", value_name = "DOMAIN", value_parser = MailDomain::parse)]
+    /// Domain of the mail addresses for pings: UUID@DOMAIN and PINGKEY+SLUG@DOMAIN
+    #[arg(
+        long,
+        env = "OVERDUE_PING_EMAIL_DOMAIN",
+        value_name = "DOMAIN",
+        value_parser = MailDomain::parse
+    )]
     ping_email_domain: Option<MailDomain>,
 
-    /// PEM file of a certificate and its chain: SMTP offers STARTTLS with it
+    /// PEM file with a certificate and its chain, with which SMTP offers STARTTLS
     #[arg(
         long,
         env = "OVERDUE_SMTP_TLS_CERT",
@@ -159,7 +271,7 @@ struct SmtpArgs {
     )]
     smtp_tls_cert: Option<PathBuf>,
 
-    /// PEM file of the certificate's private key
+    /// PEM file with the certificate's private key
     #[arg(
         long,
         env = "OVERDUE_SMTP_TLS_KEY",
@@ -232,8 +344,8 @@ impl ServeArgs {
         let mut warnings = Vec::new();
         if self.web.is_unauthenticated() {
             warnings.push(
-                "--auth none: everybody on this machine and behind trusted proxies is an owner, \
-                 also behind a proxy of this machine"
+                "--auth none: every client on this machine or behind a trusted proxy is an owner, \
+                 and so is every client of a proxy on this machine"
                     .into(),
             );
         }

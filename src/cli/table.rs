@@ -7,31 +7,37 @@ use serde::Serialize;
 
 use crate::channel::render::sanitize::is_bidi_control;
 
-/// Returns text that is safe for a terminal, on one line. Names, user agents and errors are foreign
-/// text, and a terminal obeys control characters. Tabs stay.
+/// Returns text that is safe for a terminal, on one line. Names, user agents and errors may
+/// contain control characters, which a terminal interprets. Tabs stay.
 pub(super) fn sanitize(text: &str) -> String {
     text.chars()
-        .map(|c| if c != '\t' && obeys(c) { '\u{fffd}' } else { c })
+        .map(|c| {
+            if c != '\t' && is_interpreted(c) {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
         .collect()
 }
 
-/// True if a terminal obeys the character instead of showing it.
-fn obeys(c: char) -> bool {
+/// True if a terminal interprets the character instead of showing it.
+fn is_interpreted(c: char) -> bool {
     c.is_control() || is_bidi_control(c) || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// Returns a value as JSON on one line. Characters that a terminal obeys are escaped.
+/// Returns a value as JSON on one line. Characters that a terminal interprets are escaped.
 pub(super) fn to_json(value: &(impl Serialize + ?Sized)) -> io::Result<String> {
-    let mut shown = String::new();
+    let mut json = String::new();
     for c in serde_json::to_string(value)?.chars() {
-        if obeys(c) {
+        if is_interpreted(c) {
             // The character is within a string, and none needs two escapes.
-            let _ = write!(shown, "\\u{:04x}", u32::from(c));
+            let _ = write!(json, "\\u{:04x}", u32::from(c));
         } else {
-            shown.push(c);
+            json.push(c);
         }
     }
-    Ok(shown)
+    Ok(json)
 }
 
 /// Writes the lines to standard output.
@@ -132,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_and_empty_ones_are_left_out() {
+    fn columns_are_aligned_and_empty_columns_are_omitted() {
         let rows = [["Žofie ☎", "", "1"], ["b", "", "22"]].map(|row| row.map(String::from));
         assert_eq!(
             format_table(&["NAME", "KEY", "N"], rows.into_iter()),
@@ -145,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_one_line_that_a_terminal_does_not_obey() {
+    fn a_cell_is_one_line_without_control_characters() {
         for (text, shown) in [
             ("\u{1b}]0;title\u{7}x", "�]0;title�x"),
             ("\u{9b}2J", "�2J"),

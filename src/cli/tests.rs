@@ -13,15 +13,15 @@ fn all_commands(command: &clap::Command) -> Vec<&clap::Command> {
 }
 
 #[test]
-fn the_tree_is_sound() {
+fn the_definition_of_the_command_line_is_valid() {
     Cli::command().debug_assert();
 }
 
 #[test]
-fn every_flag_has_its_variable_and_help() {
+fn every_flag_has_a_variable_and_help() {
     let mut tree = Cli::command();
     tree.build();
-    let mut seen = BTreeSet::new();
+    let mut names = BTreeSet::new();
     for command in all_commands(&tree) {
         for flag in command
             .get_arguments()
@@ -51,14 +51,14 @@ fn every_flag_has_its_variable_and_help() {
                     command.get_name()
                 );
             }
-            seen.insert(name.to_owned());
+            names.insert(name.to_owned());
         }
     }
     assert!(
         ["data", "listen", "set-file", "ping-log-limit"]
             .iter()
-            .all(|name| seen.contains(*name)),
-        "{seen:?}"
+            .all(|name| names.contains(*name)),
+        "{names:?}"
     );
 }
 
@@ -141,8 +141,8 @@ fn errors_are_one_line() {
         ),
         (
             &["schedule", "* * * *"],
-            "invalid value '* * * *' for '[EXPR]': 4 fields: cron takes five, namely minute, \
-             hour, day of month, month and weekday (see --help)",
+            "invalid value '* * * *' for '[EXPR]': 4 fields: cron has five, namely minute, hour, \
+             day of month, month and weekday (see --help)",
         ),
     ] {
         let error = Cli::try_parse_from(["overdue"].iter().chain(words))
@@ -161,8 +161,8 @@ fn an_unknown_command_names_the_most_similar_one() {
         ("version", "; `overdue --version` prints the version"),
         (
             "status",
-            "; `overdue check list` shows the checks, `overdue health` tells whether the server \
-             takes pings",
+            "; `overdue check list` shows the checks, `overdue health` tests whether the server \
+             accepts pings",
         ),
         ("xyzzy", ""),
     ] {
@@ -186,7 +186,7 @@ fn an_error_names_the_variable_that_a_value_came_from() {
             .any(|set| *set == name)
             .then(|| OsString::from("x"))
     };
-    for (words, message, wanted) in [
+    for (words, message, expected) in [
         (
             "serve",
             "invalid value 'x' for '--listen <ADDR:PORT>': give",
@@ -217,7 +217,7 @@ fn an_error_names_the_variable_that_a_value_came_from() {
         let words: Vec<_> = words.split(' ').map(OsString::from).collect();
         assert_eq!(
             env_variables::annotate_sources(message, &words, variable),
-            wanted
+            expected
         );
     }
 }

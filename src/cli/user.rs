@@ -18,10 +18,15 @@ const MAX_PASSWORD_LINE_BYTES: u64 = 1024;
 
 #[derive(Subcommand)]
 pub(super) enum UserSubcommand {
-    /// Make a user; without a password it prints a link by which the user chooses one
-    #[command(group = ArgGroup::new("role").args(["owner", "member", "read_only"]).required(true).multiple(true))]
+    /// Create a user. Without a password, print a link for choosing one
+    #[command(
+        group = ArgGroup::new("role")
+            .args(["owner", "member", "read_only"])
+            .required(true)
+            .multiple(true)
+    )]
     Create {
-        /// Its name, which no other user has
+        /// Name of the user; it must be unique
         #[arg(value_parser = UserName::parse)]
         name: UserName,
 
@@ -39,54 +44,64 @@ pub(super) enum UserSubcommand {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Give a user another password, and end all its sessions
+    /// Change a user's password, and end all sessions of the user
     #[command(group = ArgGroup::new("source").args(["password_stdin"]).required(true))]
     Passwd {
-        /// Its name or UUID
+        /// Name or UUID of the user
         user: String,
 
         #[command(flatten)]
         password: PasswordArgs,
     },
-    /// Print a link by which a user chooses its password; without a name one for the first owner,
-    /// while there is no user
+    /// Print a link for choosing a user's password. Without a name, print the link that creates the
+    /// first owner, while there is no user
     Link {
-        /// Its name or UUID
+        /// Name or UUID of the user
         user: Option<String>,
 
         #[command(flatten)]
         json: JsonFlag,
     },
     /// Change a user
-    #[command(group = ArgGroup::new("change").args(["name", "owner", "member", "read_only", "disable", "enable"]).required(true).multiple(true))]
+    #[command(
+        group = ArgGroup::new("change")
+            .args(["name", "owner", "member", "read_only", "disable", "enable"])
+            .required(true)
+            .multiple(true)
+    )]
     Set {
-        /// Its name or UUID
+        /// Name or UUID of the user
         user: String,
 
-        /// Its new name
+        /// New name
         #[arg(long, env = "OVERDUE_NAME", value_name = "NAME", value_parser = UserName::parse)]
         name: Option<UserName>,
 
         #[command(flatten)]
         role: UserRoleArgs,
 
-        /// Let it sign in no more, and end all its sessions
-        #[arg(long, env = "OVERDUE_DISABLE", value_parser = FalseyValueParser::new(), conflicts_with = "enable")]
+        /// Disable the user, and end all sessions of the user
+        #[arg(
+            long,
+            env = "OVERDUE_DISABLE",
+            value_parser = FalseyValueParser::new(),
+            conflicts_with = "enable"
+        )]
         disable: bool,
 
-        /// Let it sign in again
+        /// Enable the user again
         #[arg(long, env = "OVERDUE_ENABLE", value_parser = FalseyValueParser::new())]
         enable: bool,
     },
-    /// Take a user's second factor away, as when its app and its recovery codes are lost; its
-    /// password alone signs in then
+    /// Remove a user's second factor, for example if the app and the recovery codes are lost. The
+    /// user then signs in with the password alone
     ResetTotp {
-        /// Its name or UUID
+        /// Name or UUID of the user
         user: String,
     },
     /// Delete a user
     Delete {
-        /// Its name or UUID
+        /// Name or UUID of the user
         user: String,
 
         #[command(flatten)]
@@ -94,20 +109,25 @@ pub(super) enum UserSubcommand {
     },
     /// End all sessions of a user
     SignOut {
-        /// Its name or UUID
+        /// Name or UUID of the user
         user: String,
     },
 }
 
-/// What a user may do.
+/// Access of a user.
 #[derive(Args)]
 pub(super) struct UserRoleArgs {
-    /// It may do everything, in every project
-    #[arg(long, env = "OVERDUE_OWNER", value_parser = FalseyValueParser::new(), conflicts_with_all = ["member", "read_only"])]
+    /// Full access to every project and to the server
+    #[arg(
+        long,
+        env = "OVERDUE_OWNER",
+        value_parser = FalseyValueParser::new(),
+        conflicts_with_all = ["member", "read_only"]
+    )]
     owner: bool,
 
-    /// Name or UUID of a project that it may change; may be given several times, with commas in
-    /// the variable
+    /// Name or UUID of a project that the user may change; may be given several times, with commas
+    /// in the variable
     #[arg(
         long,
         env = "OVERDUE_MEMBER",
@@ -116,8 +136,8 @@ pub(super) struct UserRoleArgs {
     )]
     member: Vec<String>,
 
-    /// Name or UUID of a project that it may look at; may be given several times, with commas in
-    /// the variable
+    /// Name or UUID of a project that the user may only view; may be given several times, with
+    /// commas in the variable
     #[arg(
         long,
         env = "OVERDUE_READ_ONLY",
@@ -129,7 +149,7 @@ pub(super) struct UserRoleArgs {
 
 #[derive(Args)]
 pub(super) struct PasswordArgs {
-    /// Read its password from the first line of standard input: at least 10 characters
+    /// Read the password from the first line of standard input; it has at least 10 characters
     #[arg(long, env = "OVERDUE_PASSWORD_STDIN", value_parser = FalseyValueParser::new())]
     password_stdin: bool,
 }
@@ -166,7 +186,7 @@ impl PasswordArgs {
         let stdin = io::stdin();
         if stdin.is_terminal() {
             // If the prompt is not visible, the password is read all the same.
-            let _ = write!(io::stderr(), "Password, which is shown while you type: ");
+            let _ = write!(io::stderr(), "Password (visible while you type): ");
         }
         let mut line = Vec::new();
         stdin
@@ -174,14 +194,14 @@ impl PasswordArgs {
             .take(MAX_PASSWORD_LINE_BYTES)
             .read_until(b'\n', &mut line)
             .map_err(CliError::other)?;
-        let line =
-            String::from_utf8(line).map_err(|_| CliError::usage("a password is text in UTF-8"))?;
+        let line = String::from_utf8(line)
+            .map_err(|_| CliError::usage("a password must be UTF-8 text"))?;
         let name = UserName::parse(name).map_err(CliError::usage)?;
-        let chosen =
+        let password =
             Password::parse(line.trim_end_matches(['\r', '\n']), &name).map_err(CliError::usage)?;
-        password::hash(&chosen, Random::System.bytes())
+        password::hash(&password, Random::System.bytes())
             .map(Some)
-            .map_err(|_| CliError::other("there is no memory to hash the password"))
+            .map_err(|_| CliError::other("there is not enough memory to hash the password"))
     }
 }
 
@@ -199,7 +219,7 @@ impl UserSubcommand {
                 let password = password.read_hash(name.as_str())?;
                 let grant = role
                     .into_grant()
-                    .ok_or_else(|| CliError::usage("say what the user may do"))?;
+                    .ok_or_else(|| CliError::usage("give --owner, --member or --read-only"))?;
                 AdminCall::new(
                     AdminRequest::CreateUser {
                         name,
@@ -249,9 +269,9 @@ impl UserSubcommand {
                 user,
                 yes: YesFlag { yes },
             } => {
-                let deletes = (!yes).then(|| format!("the user {user:?}"));
+                let deletion_target = (!yes).then(|| format!("the user {user:?}"));
                 AdminCall {
-                    deletion_target: deletes,
+                    deletion_target,
                     ..of(user, UserAction::Delete).into()
                 }
             }
@@ -262,22 +282,27 @@ impl UserSubcommand {
 
 /// Headings of the table.
 pub(super) const HEADINGS: [&str; 7] = [
-    "UUID", "NAME", "STATUS", "MAY", "SESSIONS", "SEEN", "CREATED",
+    "UUID",
+    "NAME",
+    "STATUS",
+    "ACCESS",
+    "SESSIONS",
+    "LAST SEEN",
+    "CREATED",
 ];
 
 /// Returns a row of the table.
 pub(super) fn cells(row: &UserRow) -> [String; 7] {
-    let may = match &row.grant {
+    let access = match &row.grant {
         GrantRow::Owner => "everything".into(),
         GrantRow::Projects(projects) if projects.is_empty() => "nothing".into(),
         GrantRow::Projects(projects) => {
-            let one = |granted: &ProjectGrantRow| {
-                format!("{}: {}", granted.project, granted.access.name())
-            };
-            projects.iter().map(one).collect::<Vec<_>>().join(", ")
+            let label =
+                |grant: &ProjectGrantRow| format!("{}: {}", grant.project, grant.access.name());
+            projects.iter().map(label).collect::<Vec<_>>().join(", ")
         }
     };
-    let seen = row.seen.clone().unwrap_or_default();
+    let last_seen = row.seen.clone().unwrap_or_default();
     let status = if row.second_factor {
         format!("{}, second factor", row.status)
     } else {
@@ -287,9 +312,9 @@ pub(super) fn cells(row: &UserRow) -> [String; 7] {
         row.uuid.to_string(),
         row.name.clone(),
         status,
-        may,
+        access,
         row.sessions.to_string(),
-        seen,
+        last_seen,
         row.created.clone(),
     ]
 }
@@ -300,8 +325,8 @@ pub(super) fn print_link_hint<'a>(links: impl IntoIterator<Item = &'a LinkRow>) 
         // If this cannot be written, the path is shown all the same.
         let _ = writeln!(
             io::stderr(),
-            "overdue: no server with pages is running; open the path of the link at its address \
-             once one does"
+            "overdue: no server with a dashboard is running; once one is, open the path of the \
+             link at its address"
         );
     }
 }

@@ -16,21 +16,24 @@ use crate::domain::text::{Name, Tags};
 
 #[derive(Subcommand)]
 pub(super) enum WindowCommand {
-    /// Make a maintenance window and print its UUID. Who goes down in it is told when it closes, if
-    /// still down
-    #[command(group = ArgGroup::new("begin").args(["at", "from"]).required(true), group = ArgGroup::new("end").args(["to", "minutes"]).required(true))]
+    /// Create a maintenance window and print its UUID. A check that goes down in the window alerts
+    /// when the window closes, if the check is still down
+    #[command(
+        group = ArgGroup::new("begin").args(["at", "from"]).required(true),
+        group = ArgGroup::new("end").args(["to", "minutes"]).required(true)
+    )]
     Create {
         #[command(flatten)]
         project: TargetProject,
 
-        /// Its name, which alerts mention
+        /// Name of the window, which alerts mention
         #[arg(value_parser = check::parse_name)]
         name: Name,
 
         #[command(flatten)]
         about: WindowTagArgs,
 
-        /// When it opens, again and again: a cron expression of five fields, or an OnCalendar
+        /// Schedule of a recurring window: a cron expression of five fields, or an OnCalendar
         /// expression of systemd
         #[arg(long, env = "OVERDUE_AT", value_name = "EXPR", conflicts_with = "to")]
         at: Option<String>,
@@ -39,15 +42,15 @@ pub(super) enum WindowCommand {
         #[arg(long, env = "OVERDUE_TZ", value_name = "ZONE", requires = "at")]
         tz: Option<String>,
 
-        /// When it opens, once: 2026-11-20T10:00:00+00:00
+        /// Start of a single window, such as 2026-11-20T10:00:00+00:00
         #[arg(long, env = "OVERDUE_FROM", value_name = "TIME")]
         from: Option<String>,
 
-        /// When it closes
+        /// End of a single window
         #[arg(long, env = "OVERDUE_TO", value_name = "TIME")]
         to: Option<String>,
 
-        /// For how long it is open: 90m, 2h or 1d
+        /// Duration of the window, as in 90m, 2h or 1d
         #[arg(long = "for", env = "OVERDUE_FOR", value_name = "TIME", value_parser = parse_minutes)]
         minutes: Option<u64>,
 
@@ -62,9 +65,9 @@ pub(super) enum WindowCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Delete a maintenance window. What it held back is told
+    /// Delete a maintenance window. Checks that went down in it and are still down alert then
     Delete {
-        /// Its UUID; or its name, if no other one has it
+        /// UUID of the window, or its name if no other window has the same
         window: String,
 
         #[command(flatten)]
@@ -74,8 +77,8 @@ pub(super) enum WindowCommand {
 
 #[derive(Args)]
 pub(super) struct WindowTagArgs {
-    /// Tag that a check must have to be meant; may be given several times, with commas in the
-    /// variable [default: all checks]
+    /// Tag of the checks to silence; may be given several times for checks with all of the tags,
+    /// with commas in the variable [default: all checks]
     #[arg(long, env = "OVERDUE_TAG", value_delimiter = ',')]
     tag: Vec<String>,
 }
@@ -88,7 +91,7 @@ impl WindowTagArgs {
 
 #[derive(Args)]
 pub(super) struct MuteArgs {
-    /// For how long: 10m, 2h or 1d
+    /// Duration, as in 10m, 2h or 1d
     #[arg(value_parser = parse_minutes, value_name = "TIME")]
     minutes: u64,
 
@@ -103,8 +106,8 @@ pub(super) struct MuteArgs {
 }
 
 fn parse_minutes(text: &str) -> Result<u64, String> {
-    let most = MaintenanceWindow::MAX_MINUTES.cast_signed() * 60;
-    Ok(seconds_of(text, 60, most)?.unsigned_abs() / 60)
+    let max_secs = MaintenanceWindow::MAX_MINUTES.cast_signed() * 60;
+    Ok(seconds_of(text, 60, max_secs)?.unsigned_abs() / 60)
 }
 
 impl From<WindowCommand> for AdminCall {
@@ -178,15 +181,15 @@ impl From<MuteArgs> for AdminCall {
 
 /// Sends the request, and warns of a new window whose tags no check has. The window is created all
 /// the same: checks may get the tags before it opens.
-pub(super) fn ask(data: &Path, question: AdminCall) -> Result<(), CliError> {
-    let listed = match &question.request {
+pub(super) fn ask(data: &Path, call: AdminCall) -> Result<(), CliError> {
+    let tagged = match &call.request {
         AdminRequest::CreateWindow { project, tags, .. } if tags.iter().next().is_some() => {
             Some((project.clone(), tags.clone()))
         }
         _ => None,
     };
-    super::run_call(data, question)?;
-    let Some((project, tags)) = listed else {
+    super::run_call(data, call)?;
+    let Some((project, tags)) = tagged else {
         return Ok(());
     };
     let checks = AdminRequest::ListChecks {
@@ -210,9 +213,11 @@ fn no_check(tags: &Tags) -> String {
         .map(|tag| format!("{tag:?}"))
         .collect::<Vec<_>>();
     match names.as_slice() {
-        [name] => format!("no check has the tag {name}, so the window is about none yet"),
+        [name] => {
+            format!("no check has the tag {name}, so the window does not apply to any check yet")
+        }
         _ => format!(
-            "no check has all of the tags {}, so the window is about none yet",
+            "no check has all of the tags {}, so the window does not apply to any check yet",
             names.join(", ")
         ),
     }

@@ -32,24 +32,24 @@ impl fmt::Display for ConfigApplyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Conflicts(conflicts) => {
-                let told: Vec<_> = conflicts
+                let lines: Vec<_> = conflicts
                     .iter()
                     .map(|conflict| format!("{}: {}", conflict.object.name, conflict.reason))
                     .collect();
-                f.write_str(&told.join("; "))
+                f.write_str(&lines.join("; "))
             }
-            Self::ConcurrentChanges => {
-                f.write_str("what is there changes all the time; nothing was changed, try again")
-            }
+            Self::ConcurrentChanges => f.write_str(
+                "the configuration on the server keeps changing; nothing was changed, try again",
+            ),
             Self::Unavailable(Unavailable::Busy) => {
-                f.write_str("the server has too much to do; nothing was changed, try again")
+                f.write_str("the server is overloaded; nothing was changed, try again")
             }
             Self::Unavailable(Unavailable::Stopping) => {
                 f.write_str("the server is stopping; nothing was changed, try again")
             }
             Self::Unavailable(Unavailable::StorageFailed) => f.write_str(
-                "the database cannot be written at the moment, the change may or may not have \
-                 been made; see the server's log",
+                "the database cannot be written at the moment; the change may or may not have been \
+                 made; see the log of the server",
             ),
         }
     }
@@ -63,10 +63,10 @@ impl std::error::Error for ConfigApplyError {}
 /// If it conflicts with the current state.
 pub async fn diff_config(
     handle: &Handle,
-    wanted: &DeclaredConfig,
-    manner: ApplyOptions,
+    config: &DeclaredConfig,
+    options: ApplyOptions,
 ) -> Result<Vec<PlannedChange>, ConfigApplyError> {
-    make_plan(handle, wanted, manner)
+    make_plan(handle, config, options)
         .await
         .map(|plan| plan.changes)
 }
@@ -77,23 +77,23 @@ pub async fn diff_config(
 /// If it conflicts with the current state, or the writer does not answer.
 pub async fn apply_config(
     handle: &Handle,
-    wanted: DeclaredConfig,
-    manner: ApplyOptions,
+    config: DeclaredConfig,
+    options: ApplyOptions,
 ) -> Result<Vec<PlannedChange>, ConfigApplyError> {
     for _ in 0..MAX_ATTEMPTS {
-        let plan = make_plan(handle, &wanted, manner).await?;
+        let plan = make_plan(handle, &config, options).await?;
         if plan.is_empty() {
             return Ok(plan.changes);
         }
-        let names = (0..plan.uuid_count)
+        let uuids = (0..plan.uuid_count)
             .map(|_| handle.random().uuid())
             .collect();
-        let asked = ApplyConfigRequest {
-            config: wanted.clone(),
-            options: manner,
-            uuids: names,
+        let request = ApplyConfigRequest {
+            config: config.clone(),
+            options,
+            uuids,
         };
-        match handle.call(Command::ApplyConfig(Box::new(asked))).await {
+        match handle.call(Command::ApplyConfig(Box::new(request))).await {
             Ok(Ok(CommandOutcome::ConfigApplied(AppliedConfig { changes }))) => return Ok(changes),
             Ok(Err(CommandError::ConfigConflicts(conflicts))) => {
                 return Err(ConfigApplyError::Conflicts(conflicts));
@@ -109,14 +109,14 @@ pub async fn apply_config(
 /// Plans the changes on a thread for slow work.
 async fn make_plan(
     handle: &Handle,
-    wanted: &DeclaredConfig,
-    manner: ApplyOptions,
+    config: &DeclaredConfig,
+    options: ApplyOptions,
 ) -> Result<ConfigPlan, ConfigApplyError> {
     let handle = handle.clone();
-    let wanted = wanted.clone();
+    let config = config.clone();
     let planning = tokio::task::spawn_blocking(move || {
         handle.with_state(|state| {
-            plan_config(state, &wanted, manner, handle.now(), PLACEHOLDER_IDS, &[])
+            plan_config(state, &config, options, handle.now(), PLACEHOLDER_IDS, &[])
         })
     });
     match planning.await {

@@ -179,14 +179,14 @@ impl ConfigDocument {
     /// Returns the location of the object or field at this path, or of the nearest parent.
     pub fn find_location(&self, path: &[String]) -> Option<SourceLocation> {
         let mut node = &self.root;
-        let mut place = None;
+        let mut location = None;
         for key in path {
             let Some((_, at, next)) = node.entries().iter().find(|(name, ..)| name == key) else {
                 break;
             };
-            (node, place) = (next, Some(at.clone()));
+            (node, location) = (next, Some(at.clone()));
         }
-        place
+        location
     }
 
     /// Renders problems for people: one line each, followed by the line of the file with a caret.
@@ -254,7 +254,7 @@ impl ConfigDocument {
             "{}:{number}:{column}: {path}{colon}{}",
             file.name, problem.reason
         );
-        let shown = |part: &str| {
+        let printable = |part: &str| {
             part.chars()
                 .map(|c| if c.is_control() { ' ' } else { c })
                 .collect::<String>()
@@ -265,12 +265,15 @@ impl ConfigDocument {
             .rev()
             .nth(79)
             .map_or(0, |(at, _)| at);
-        let (left, right): (&str, String) = (
-            line_before.get(from..).unwrap_or_default(),
-            line_after.chars().take(80).collect(),
+        let before_caret = line_before.get(from..).unwrap_or_default();
+        let after_caret: String = line_after.chars().take(80).collect();
+        let _ = writeln!(
+            text,
+            "  {}{}",
+            printable(before_caret),
+            printable(&after_caret).trim_end()
         );
-        let _ = writeln!(text, "  {}{}", shown(left), shown(&right).trim_end());
-        let _ = writeln!(text, "  {}^", " ".repeat(left.chars().count()));
+        let _ = writeln!(text, "  {}^", " ".repeat(before_caret.chars().count()));
     }
 }
 
@@ -313,12 +316,12 @@ fn parse_toml(text: &str, file: usize, skipped: usize) -> (ConfigNode, Vec<Confi
 
 fn toml_table(entries: DeTable<'_>, at: &impl Fn(Range<usize>) -> SourceLocation) -> ConfigValue {
     let entry = |(key, value): (Spanned<_>, Spanned<DeValue<'_>>)| {
-        let place = at(key.span());
+        let location = at(key.span());
         let span = value.span();
         let key: std::borrow::Cow<'_, str> = key.into_inner();
         (
             key.into_owned(),
-            place,
+            location,
             ConfigNode {
                 value: toml_value(value.into_inner(), at),
                 location: at(span),
@@ -395,11 +398,11 @@ fn parse_json(text: &str, file: usize) -> (ConfigNode, Vec<ConfigProblem>) {
 fn json_node(value: serde_json::Value, at: &SourceLocation, depth: usize) -> ConfigNode {
     use serde_json::Value as Json;
     let value = match value {
-        _ if depth == 0 => ConfigValue::Unsupported("a value that lies too deep"),
+        _ if depth == 0 => ConfigValue::Unsupported("a value that is nested too deeply"),
         Json::Null => ConfigValue::Unsupported("null"),
         Json::Bool(flag) => ConfigValue::Bool(flag),
         Json::Number(number) => number.as_i64().map_or(
-            ConfigValue::Unsupported("a number that is not whole or too large"),
+            ConfigValue::Unsupported("a number that is too large or has a fraction"),
             ConfigValue::Number,
         ),
         Json::String(text) => ConfigValue::Text(text),

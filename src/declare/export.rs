@@ -21,11 +21,12 @@ use crate::engine::state::State;
 
 /// Comments at the top of an export.
 pub const HEADER_COMMENTS: &[&str] = &[
-    "What there is, as `overdue apply` reads it; `overdue schema` describes it. What is left out \
-     has its default.",
-    "Whoever knows the UUID of a check can ping it. Secrets are read from the variables that are \
-     named here.",
-    r#"A line such as source = "homelab" makes what the file declares its own, which --prune needs."#,
+    "Configuration for `overdue apply`; `overdue schema` describes the format. Omitted fields have \
+     their defaults.",
+    "Anyone who knows the UUID of a check can ping it. Secrets are read from the environment \
+     variables named here.",
+    "A line such as source = \"homelab\" makes this file the owner of its objects, which --prune \
+     needs.",
 ];
 
 /// An object as a file declares it.
@@ -51,7 +52,7 @@ mod kind {
 
     #[allow(
         clippy::trivially_copy_pass_by_ref,
-        reason = "the form that serde asks for"
+        reason = "the signature that serde requires"
     )]
     pub(super) fn serialize<S: Serializer>(kind: &ObjectKind, to: S) -> Result<S::Ok, S::Error> {
         kind.name().serialize(to)
@@ -59,7 +60,7 @@ mod kind {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectKind, D::Error> {
         ObjectKind::parse(&String::deserialize(from)?)
-            .ok_or_else(|| serde::de::Error::custom("no such kind of object"))
+            .ok_or_else(|| serde::de::Error::custom("unknown kind of object"))
     }
 }
 
@@ -71,27 +72,27 @@ struct ObjectWriter {
 }
 
 impl ObjectWriter {
-    fn value_json(&mut self, value: &ObjectValue, place: &[&str]) -> Json {
+    fn value_json(&mut self, value: &ObjectValue, path: &[&str]) -> Json {
         match value {
             ObjectValue::Text(text) => (&**text).into(),
             ObjectValue::Number(number) => (*number).into(),
             ObjectValue::Flag(flag) => (*flag).into(),
             ObjectValue::List(items) => items.iter().map(|item| &**item).collect(),
             ObjectValue::Secret(text) if self.show_secrets => (&**text).into(),
-            ObjectValue::Secret(_) => json!({ "env": self.name_secret_variable(place) }),
+            ObjectValue::Secret(_) => json!({ "env": self.name_secret_variable(path) }),
             ObjectValue::Path(path) => json!({ "file": path }),
             ObjectValue::Table(fields) => Json::Object(
                 fields
                     .iter()
-                    .map(|(name, value)| (name.to_string(), self.value_json(value, place)))
+                    .map(|(name, value)| (name.to_string(), self.value_json(value, path)))
                     .collect(),
             ),
         }
     }
 
     /// Returns the name of the variable for a secret: `OVERDUE_HOME_TELEGRAM_TOKEN`.
-    fn name_secret_variable(&mut self, place: &[&str]) -> String {
-        let words = place.iter().map(|word| {
+    fn name_secret_variable(&mut self, path: &[&str]) -> String {
+        let words = path.iter().map(|word| {
             let word: String = word
                 .chars()
                 .map(|c| {
@@ -117,13 +118,13 @@ impl ObjectWriter {
         free
     }
 
-    fn field_values(&mut self, fields: &ObjectFields, place: &[&str]) -> Vec<(String, Json)> {
-        let mut written = Vec::new();
+    fn field_values(&mut self, fields: &ObjectFields, path: &[&str]) -> Vec<(String, Json)> {
+        let mut entries = Vec::new();
         for (name, value) in fields {
-            let place: Vec<_> = place.iter().copied().chain([&**name]).collect();
-            written.push((name.to_string(), self.value_json(value, &place)));
+            let path: Vec<_> = path.iter().copied().chain([&**name]).collect();
+            entries.push((name.to_string(), self.value_json(value, &path)));
         }
-        written
+        entries
     }
 }
 
@@ -146,7 +147,7 @@ pub fn export_config(
     let all = handle.with_state(|state| {
         state
             .projects()
-            .map(|found| Arc::clone(&found.project))
+            .map(|project_state| Arc::clone(&project_state.project))
             .collect::<Vec<_>>()
     });
     let mut projects: Vec<_> = all
@@ -191,12 +192,16 @@ impl ProjectCopy {
             checks: Vec::new(),
         };
         handle.with_state(|state| {
-            if let Some(found) = state.project(copied.project.id) {
+            if let Some(project_state) = state.project(copied.project.id) {
                 copied
                     .keys
-                    .extend(found.keys().filter_map(|id| state.key(id).cloned()));
-                copied.channels.extend(found.channels.values().cloned());
-                copied.windows.extend(found.windows.values().cloned());
+                    .extend(project_state.keys().filter_map(|id| state.key(id).cloned()));
+                copied
+                    .channels
+                    .extend(project_state.channels.values().cloned());
+                copied
+                    .windows
+                    .extend(project_state.windows.values().cloned());
             }
         });
         handle.for_each_check(copied.project.id, |check| copied.checks.push(check));
@@ -298,7 +303,7 @@ fn export_project(
         checks
             .binary_search_by_key(id, |check| check.id)
             .ok()
-            .and_then(|place| checks.get(place))
+            .and_then(|index| checks.get(index))
     };
     let mut written: Vec<_> = checks
         .iter()

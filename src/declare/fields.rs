@@ -52,31 +52,28 @@ pub(super) enum ConfigFieldType {
     Access,
 }
 
-const fn field(key: &'static str, form: ConfigFieldType, help: &'static str) -> ConfigField {
+const fn field(key: &'static str, field_type: ConfigFieldType, help: &'static str) -> ConfigField {
     ConfigField {
         key,
-        field_type: form,
+        field_type,
         help,
     }
 }
 
 const SECONDS_TYPE: ConfigFieldType = ConfigFieldType::Duration(Seconds::MIN, Seconds::MAX);
-const UUID_FIELD: ConfigField = field(
-    "uuid",
-    ConfigFieldType::Uuid,
-    "its UUID, if it is to have a certain one",
-);
+const UUID_FIELD: ConfigField = field("uuid", ConfigFieldType::Uuid, "UUID; generated if omitted");
 
 pub(super) const ROOT_FIELDS: &[ConfigField] = &[
     field(
         "version",
         ConfigFieldType::Number(1, 1),
-        "the version of the format",
+        "version of the format",
     ),
     field(
         "source",
         ConfigFieldType::Text(100),
-        "who owns what the file makes; what it owns and no longer names can be pruned",
+        "owner of the objects in the file; --prune deletes its objects that the file no longer \
+         contains",
     ),
 ];
 
@@ -85,81 +82,77 @@ pub(super) const PROJECT_FIELDS: &[ConfigField] = &[
     field(
         "was",
         ConfigFieldType::Text(100),
-        "the name that it had before",
+        "previous name, for a rename",
     ),
     field(
         "check-limit",
         ConfigFieldType::Limit(0, u32::MAX as i64),
-        "how many checks it may have, or none",
+        "maximum number of checks, or none",
     ),
     field(
         "ping-log-limit",
         ConfigFieldType::Number(0, u32::MAX as i64),
-        "how many pings of each check are kept",
+        "number of pings kept for each check",
     ),
     field(
         "ping-key",
         ConfigFieldType::Secret,
-        "the key that stands in ping URLs with slugs",
+        "key in ping URLs with slugs",
     ),
 ];
 
 /// Fields of the defaults of checks; a check itself has more.
 pub(super) const CHECK_DEFAULT_FIELDS: &[ConfigField] = &[
-    field("every", SECONDS_TYPE, "its period"),
+    field("every", SECONDS_TYPE, "period"),
     field(
         "schedule",
         ConfigFieldType::Schedule,
-        "when it is expected, in place of a period",
+        "cron or OnCalendar expression, instead of a period",
     ),
-    field("tz", ConfigFieldType::Timezone, "the zone of the schedule"),
-    field("grace", SECONDS_TYPE, "how late it may be"),
-    field("tags", ConfigFieldType::Words, "its tags"),
-    field("desc", ConfigFieldType::Text(16_384), "its description"),
+    field("tz", ConfigFieldType::Timezone, "time zone of the schedule"),
+    field("grace", SECONDS_TYPE, "time that a ping may be late"),
+    field("tags", ConfigFieldType::Words, "tags"),
+    field("desc", ConfigFieldType::Text(16_384), "description"),
     field(
         "channels",
         ConfigFieldType::Channels,
-        r#"names or UUIDs of those that are told, or "*" for all of the project"#,
+        r#"names or UUIDs of notified channels, or "*" for all channels of the project"#,
     ),
     field(
         "manual-resume",
         ConfigFieldType::Bool,
-        "whether a paused check ignores pings",
+        "true: a paused check ignores pings",
     ),
     field(
         "methods",
         ConfigFieldType::Choice(&["", "POST"]),
-        "POST: only that counts as a ping",
+        "POST: only POST requests count as pings",
     ),
     field(
         "filter",
         ConfigFieldType::Fields(FILTER_FIELDS),
-        "what pings say by words in them",
+        "keywords that determine the meaning of a ping",
     ),
     field(
         "alert",
         ConfigFieldType::Fields(ALERT_FIELDS),
-        "when it is told that it is down",
+        "when alerts are sent",
     ),
 ];
 
 pub(super) const CHECK_FIELDS: &[ConfigField] = &[
     UUID_FIELD,
-    field(
-        "slug",
-        ConfigFieldType::Slug,
-        "its slug, if the key is a UUID",
-    ),
-    field("was", ConfigFieldType::Slug, "the slug that it had before"),
+    field("slug", ConfigFieldType::Slug, "slug, if the key is a UUID"),
+    field("was", ConfigFieldType::Slug, "previous slug, for a rename"),
     field(
         "name",
         ConfigFieldType::Text(Name::MAX_CHARS),
-        "its name; the slug, if it is left out",
+        "name; by default the slug",
     ),
     field(
         "paused",
         ConfigFieldType::Bool,
-        "whether it is paused; as it is, if that is left out",
+        "true: paused; unchanged if omitted",
     ),
 ];
 
@@ -178,23 +171,23 @@ const FILTER_FIELDS: &[ConfigField] = &[
     field(
         "default-fail",
         ConfigFieldType::Bool,
-        "what has none of the words is a failure; else it is ignored",
+        "true: a ping without any of the keywords is a failure; false: it is ignored",
     ),
-    field("start", ConfigFieldType::Words, "words that mean a start"),
-    field("success", ConfigFieldType::Words, "words that mean success"),
-    field("failure", ConfigFieldType::Words, "words that mean failure"),
+    field("start", ConfigFieldType::Words, "keywords for a start"),
+    field("success", ConfigFieldType::Words, "keywords for success"),
+    field("failure", ConfigFieldType::Words, "keywords for failure"),
 ];
 
 const ALERT_FIELDS: &[ConfigField] = &[
     field(
         "after",
         ConfigFieldType::Number(1, 100),
-        "how often in a row it has to fail until that is told",
+        "number of consecutive failures before an alert is sent",
     ),
     field(
         "parents",
         ConfigFieldType::Words,
-        "slugs or UUIDs of the checks without which it cannot report",
+        "slugs or UUIDs of the checks that it depends on",
     ),
 ];
 
@@ -203,13 +196,12 @@ pub(super) const CHANNEL_FIELDS: &[ConfigField] = &[
     field(
         "name",
         ConfigFieldType::Text(100),
-        "its name, if the key is a UUID",
+        "name, if the key is a UUID",
     ),
     field(
         "incomplete",
         ConfigFieldType::Bool,
-        "true: it lacks settings that its kind needs, as some do that were imported, and cannot \
-         deliver",
+        "true: required settings are missing, as in some imported channels, and it cannot deliver",
     ),
 ];
 
@@ -218,25 +210,25 @@ pub(super) const WINDOW_FIELDS: &[ConfigField] = &[
     field(
         "name",
         ConfigFieldType::Text(Name::MAX_CHARS),
-        "its name, if the key is a UUID",
+        "name, if the key is a UUID",
     ),
     field(
         "tags",
         ConfigFieldType::Words,
-        "tags that a check must have to be meant; all checks, if they are left out",
+        "tags that a check must have for the window to apply; all checks if omitted",
     ),
     field(
         "at",
         ConfigFieldType::Schedule,
-        "when it opens, again and again",
+        "schedule of a recurring window",
     ),
-    field("tz", ConfigFieldType::Timezone, "the zone of that"),
-    field("from", ConfigFieldType::Time, "when it opens, once"),
-    field("to", ConfigFieldType::Time, "when it closes"),
+    field("tz", ConfigFieldType::Timezone, "time zone of the schedule"),
+    field("from", ConfigFieldType::Time, "start of a single window"),
+    field("to", ConfigFieldType::Time, "end of a single window"),
     field(
         "for",
         ConfigFieldType::Duration(60, MaintenanceWindow::MAX_MINUTES as i64 * 60),
-        "for how long it is open",
+        "duration",
     ),
 ];
 
@@ -244,30 +236,31 @@ pub(super) const KEY_FIELDS: &[ConfigField] = &[
     field(
         "access",
         ConfigFieldType::Choice(&["read-write", "read-only", "ping"]),
-        "what it opens",
+        "what the key permits",
     ),
-    field("value", ConfigFieldType::Secret, "the key itself"),
+    field("value", ConfigFieldType::Secret, "the key"),
 ];
 
 pub(super) const USER_FIELDS: &[ConfigField] = &[
     field(
         "owner",
         ConfigFieldType::Bool,
-        "whether it may do everything",
+        "true: the user may do everything",
     ),
     field(
         "projects",
         ConfigFieldType::Access,
-        "projects with member or read-only",
+        "permission in each project: member or read-only",
     ),
     field(
         "password-hash",
         ConfigFieldType::Secret,
-        "an Argon2 hash of its password (PHC); without one, a link is printed once",
+        "Argon2 hash of the password (PHC); without it, a link to choose a password is printed \
+         once",
     ),
     field(
         "disabled",
         ConfigFieldType::Bool,
-        "whether it may not sign in; as it is, if that is left out",
+        "true: the user cannot sign in; unchanged if omitted",
     ),
 ];

@@ -28,13 +28,11 @@ impl fmt::Display for ConfigFilesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(path, error) => write!(f, "cannot read {}: {error}", path.display()),
-            Self::EmptyDirectory(path) => write!(
-                f,
-                "the directory {} has no file that ends in .toml",
-                path.display()
-            ),
-            Self::TooLong => write!(f, "the files have more than {MAX_BYTES} bytes together"),
-            Self::NotUtf8(path) => write!(f, "{} is no text (UTF-8)", path.display()),
+            Self::EmptyDirectory(path) => {
+                write!(f, "the directory {} has no .toml file", path.display())
+            }
+            Self::TooLong => write!(f, "the files have more than {MAX_BYTES} bytes in total"),
+            Self::NotUtf8(path) => write!(f, "{} is not UTF-8 text", path.display()),
         }
     }
 }
@@ -82,11 +80,18 @@ pub fn load_config(
     let ReadFiles {
         mut document,
         mut problems,
-        readable_by_others: open,
+        readable_by_others: exposed_files,
     } = read_files(paths).map_err(ConfigLoadError::Files)?;
-    let warning = (!open.is_empty() && has_inline_secrets(&document)).then(|| {
-        let open: Vec<_> = open.iter().map(|path| path.display().to_string()).collect();
-        format!(r#"others can read secrets in {}: run chmod 600, or write {{ env = "NAME" }} or {{ file = "PATH" }}"#, open.join(", "))
+    let warning = (!exposed_files.is_empty() && has_inline_secrets(&document)).then(|| {
+        let exposed_files: Vec<_> = exposed_files
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        format!(
+            "other users can read the secrets in {}: run chmod 600, or write {{ env = \"NAME\" }} \
+             or {{ file = \"PATH\" }} instead",
+            exposed_files.join(", ")
+        )
     });
     if problems.is_empty() {
         problems = secrets.resolve(&mut document);
@@ -97,14 +102,14 @@ pub fn load_config(
         Err(problems)
     };
     match read {
-        Ok(wanted) => {
+        Ok(declared) => {
             let warnings = warning
                 .into_iter()
-                .chain(channel_warnings(&wanted))
+                .chain(channel_warnings(&declared))
                 .collect();
             Ok(LoadedConfig {
                 document,
-                declared: wanted,
+                declared,
                 warnings,
             })
         }
@@ -115,8 +120,11 @@ pub fn load_config(
 }
 
 /// Returns warnings about the declared channels.
-fn channel_warnings(wanted: &DeclaredConfig) -> impl Iterator<Item = String> {
-    let channels = wanted.projects.iter().flat_map(|project| &project.channels);
+fn channel_warnings(declared: &DeclaredConfig) -> impl Iterator<Item = String> {
+    let channels = declared
+        .projects
+        .iter()
+        .flat_map(|project| &project.channels);
     channels.flat_map(|channel| {
         channel
             .settings
@@ -142,11 +150,11 @@ fn read_files(paths: &[PathBuf]) -> Result<ReadFiles, ConfigFilesError> {
         problems: Vec::new(),
         readable_by_others: Vec::new(),
     };
-    let mut room = MAX_BYTES;
+    let mut remaining_bytes = MAX_BYTES;
     for path in paths {
         let unreadable = |error| ConfigFilesError::Unreadable(path.clone(), error);
         if path.as_os_str() == "-" {
-            let text = read_limited(io::stdin().lock(), path, &mut room)?;
+            let text = read_limited(io::stdin().lock(), path, &mut remaining_bytes)?;
             read.problems
                 .extend(read.document.add_file("standard input", text));
             continue;
@@ -164,8 +172,8 @@ fn read_files(paths: &[PathBuf]) -> Result<ReadFiles, ConfigFilesError> {
                 .map_err(|error| ConfigFilesError::Unreadable(file.clone(), error))?;
             let is_open = opened
                 .metadata()
-                .is_ok_and(|there| there.permissions().mode() & 0o044 != 0);
-            let text = read_limited(opened, &file, &mut room)?;
+                .is_ok_and(|metadata| metadata.permissions().mode() & 0o044 != 0);
+            let text = read_limited(opened, &file, &mut remaining_bytes)?;
             read.problems
                 .extend(read.document.add_file(&file.to_string_lossy(), text));
             read.readable_by_others.extend(is_open.then_some(file));
@@ -193,13 +201,13 @@ fn files_in_directory(path: &Path) -> io::Result<Vec<PathBuf>> {
 fn read_limited(
     from: impl io::Read,
     path: &Path,
-    room: &mut usize,
+    remaining_bytes: &mut usize,
 ) -> Result<String, ConfigFilesError> {
     let mut bytes = Vec::new();
-    from.take(*room as u64 + 1)
+    from.take(*remaining_bytes as u64 + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| ConfigFilesError::Unreadable(path.into(), error))?;
-    *room = room
+    *remaining_bytes = remaining_bytes
         .checked_sub(bytes.len())
         .ok_or(ConfigFilesError::TooLong)?;
     String::from_utf8(bytes).map_err(|_| ConfigFilesError::NotUtf8(path.into()))

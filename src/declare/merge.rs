@@ -36,30 +36,31 @@ pub(super) fn merge_nodes(
     else {
         return;
     };
-    for (key, place, node) in more {
-        let Some((_, first, there)) = entries.iter_mut().find(|(name, ..)| *name == key) else {
-            entries.push((key, place, node));
+    for (key, location, node) in more {
+        let Some((_, first, existing)) = entries.iter_mut().find(|(name, ..)| *name == key) else {
+            entries.push((key, location, node));
             continue;
         };
         path.push(key.clone());
         let both_tables = matches!(
-            (&there.value, &node.value),
+            (&existing.value, &node.value),
             (ConfigValue::Table(_), ConfigValue::Table(_))
         );
         if is_container(path) && both_tables {
-            merge_nodes(there, node, path, problems);
+            merge_nodes(existing, node, path, problems);
         } else if !(path.len() == 1
             && SHARED_KEYS.contains(&key.as_str())
-            && there.value == node.value)
+            && existing.value == node.value)
         {
-            let reason = "it is defined twice; this is the first, the second follows";
+            let reason =
+                "it is defined twice; this is the first definition, the second one follows";
             problems.push(ConfigProblem {
                 location: Some(first.clone()),
                 path: path.clone(),
                 reason: reason.into(),
             });
             problems.push(ConfigProblem {
-                location: Some(place),
+                location: Some(location),
                 path: path.clone(),
                 reason: "it is defined here for the second time".into(),
             });

@@ -110,7 +110,7 @@ pub fn to_json(objects: &[ExportedObject]) -> Value {
     let mut root = Map::new();
     root.insert("version".into(), FORMAT_VERSION.into());
     for object in objects {
-        let place = match (&object.project, object.kind) {
+        let entries = match (&object.project, object.kind) {
             (Some(project), ObjectKind::Project) => {
                 table(&mut root, "project").and_then(|projects| table(projects, project))
             }
@@ -122,8 +122,8 @@ pub fn to_json(objects: &[ExportedObject]) -> Value {
                 table(&mut root, kind.name()).and_then(|objects| table(objects, &object.name))
             }
         };
-        if let Some(place) = place {
-            place.extend(object.fields.iter().cloned());
+        if let Some(entries) = entries {
+            entries.extend(object.fields.iter().cloned());
         }
     }
     root.into()

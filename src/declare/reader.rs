@@ -3,6 +3,7 @@
 
 mod channel;
 mod config_object;
+mod keys_and_users;
 
 use std::collections::BTreeMap;
 
@@ -13,18 +14,15 @@ use super::{FORMAT_VERSION, MAX_OBJECTS};
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::check_input;
 use crate::domain::declared::{
-    ConfigSource, DeclaredCheck, DeclaredConfig, DeclaredGrant, DeclaredKey, DeclaredProject,
-    DeclaredUser, DeclaredWindow, ObjectName,
+    ConfigSource, DeclaredCheck, DeclaredConfig, DeclaredKey, DeclaredProject, DeclaredWindow,
+    ObjectName,
 };
 use crate::domain::maintenance_window::WindowTimesInput;
-use crate::domain::project::{
-    KeyAccess, KeyHash, KeyLabel, KeySecret, PingKey, ProjectKey, ProjectName,
-};
+use crate::domain::project::{KeyLabel, ProjectName};
 use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags};
 use crate::domain::timezone::Timezone;
-use crate::domain::user::{Membership, UserName};
-use crate::password;
 use config_object::{ConfigObject, FieldNode};
+use keys_and_users::{key_hint, parse_ping_key};
 
 /// Reads the declared configuration of a document.
 ///
@@ -35,19 +33,19 @@ pub fn read_config(document: &ConfigDocument) -> Result<DeclaredConfig, Vec<Conf
         problems: Vec::new(),
         object_count: 0,
     };
-    let wanted = reader.read_document(&document.root);
+    let config = reader.read_document(&document.root);
     if reader.object_count > MAX_OBJECTS {
         reader.add_problem(
             &document.root,
             &[],
             format!(
-                "there are {} objects, and at most {MAX_OBJECTS} are taken",
+                "there are {} objects; the maximum is {MAX_OBJECTS}",
                 reader.object_count
             ),
         );
     }
     if reader.problems.is_empty() {
-        Ok(wanted)
+        Ok(config)
     } else {
         Err(reader.problems)
     }
@@ -104,7 +102,7 @@ impl ConfigReader {
     }
 
     fn read_document(&mut self, root: &ConfigNode) -> DeclaredConfig {
-        let mut wanted = DeclaredConfig::default();
+        let mut config = DeclaredConfig::default();
         let head = ConfigObject::new(root, None, Vec::new(), fields::ROOT_FIELDS, &[]);
         self.reject_unknown_keys(&head, &["project", "user", "defaults"]);
         match self.read_number(&head, "version") {
@@ -114,7 +112,8 @@ impl ConfigReader {
                     root,
                     &["version".into()],
                     format!(
-                        "version {other} is not known; this release reads version {FORMAT_VERSION}"
+                        "version {other} is not supported; this release supports version \
+                         {FORMAT_VERSION}"
                     ),
                 );
             }
@@ -122,12 +121,12 @@ impl ConfigReader {
                 self.add_problem(
                     root,
                     &[],
-                    format!("there is no version; write version = {FORMAT_VERSION} at the top"),
+                    format!("the version is missing; write version = {FORMAT_VERSION} at the top"),
                 );
             }
             None => {}
         }
-        wanted.source = self.read_parsed(&head, "source", |text| {
+        config.source = self.read_parsed(&head, "source", |text| {
             ConfigSource::parse(text).map_err(String::from)
         });
         let defaults = root.get("defaults");
@@ -143,7 +142,7 @@ impl ConfigReader {
                 self.reject_unknown_keys(&object, &[]);
                 self.read_check_fields(&object, Slug::default(), false);
                 if self.problems.len() > before {
-                    return wanted;
+                    return config;
                 }
             }
         }
@@ -151,7 +150,7 @@ impl ConfigReader {
         for (name, node, path) in
             self.child_tables(root.get("project"), &child_path(&[], "project"))
         {
-            wanted
+            config
                 .projects
                 .extend(self.read_project(name, node, path, defaults));
         }
@@ -164,12 +163,14 @@ impl ConfigReader {
                 self.add_problem(
                     node,
                     &path,
-                    format!("it is the same user as {other:?}: upper and lower case are one"),
+                    format!(
+                        "it is the same user as {other:?}: names of users are not case-sensitive"
+                    ),
                 );
             }
-            wanted.users.push(user);
+            config.users.push(user);
         }
-        wanted
+        config
     }
 
     fn read_project(
@@ -254,7 +255,7 @@ impl ConfigReader {
                     self.add_problem(
                         node,
                         &path,
-                        "the key of the table is the slug already; leave it out",
+                        "the key of the table is already the slug; remove this line",
                     );
                 }
                 match check_input::parse_slug(text) {
@@ -263,7 +264,7 @@ impl ConfigReader {
                         return self.reject(
                             node,
                             &object.path,
-                            "the key of a check is its slug, which is not empty",
+                            "the key of a check is its slug, which must not be empty",
                         );
                     }
                     Err(reason) => {
@@ -306,7 +307,7 @@ impl ConfigReader {
             self.add_problem(
                 node,
                 &path,
-                "a check has either every or schedule; leave one out",
+                "a check has either every or schedule; remove one of them",
             );
         }
         let has_schedule = object.has_own("schedule")
@@ -456,15 +457,15 @@ impl ConfigReader {
             return self.reject(
                 node,
                 &object.path,
-                "say when it opens: at = a schedule, or from = a time",
+                "the start is missing; give at = SCHEDULE or from = TIME",
             );
         }
         // A file is read for years, so a window may be in the past.
-        let then = from
+        let now = from
             .as_deref()
             .and_then(|from| from.parse::<jiff::Timestamp>().ok());
-        let then = then.map_or_else(Default::default, |then| {
-            crate::domain::timestamp::Timestamp::from_micros(then.as_microsecond())
+        let now = now.map_or_else(Default::default, |now| {
+            crate::domain::timestamp::Timestamp::from_micros(now.as_microsecond())
         });
         match (WindowTimesInput {
             from,
@@ -473,7 +474,7 @@ impl ConfigReader {
             minutes,
             tz,
         })
-        .parse(then)
+        .parse(now)
         {
             Ok(times) => Some(DeclaredWindow {
                 id,
@@ -492,149 +493,6 @@ impl ConfigReader {
                 None
             }
         }
-    }
-
-    fn read_key(&mut self, key: &str, node: &ConfigNode, path: Vec<String>) -> Option<DeclaredKey> {
-        let object = ConfigObject::new(node, None, path, fields::KEY_FIELDS, &[]);
-        self.reject_unknown_keys(&object, &[]);
-        let label = KeyLabel::parse(key)
-            .map_err(|reason| self.add_problem(node, &object.path, reason))
-            .ok()?;
-        if key.is_empty() {
-            return self.reject(
-                node,
-                &object.path,
-                "the key of such a table is the label, which is not empty; a ping key without one \
-                 is ping-key of the project",
-            );
-        }
-        let access = self
-            .read_choice(&object, "access")
-            .and_then(KeyAccess::parse);
-        if access.is_none() && !object.has_own("access") {
-            self.add_problem(
-                node,
-                &object.path,
-                r#"say what it opens: access = "read-only", "read-write" or "ping""#,
-            );
-        }
-        if !object.has_own("value") {
-            return self.reject(
-                node,
-                &object.path,
-                r#"there is no value; give value = { env = "NAME" } or { file = "PATH" }"#,
-            );
-        }
-        let access = access?;
-        let (secret, hint) = self.read_parsed(&object, "value", |text| {
-            parse_key_secret(access, text).map(|secret| (secret, key_hint(text)))
-        })?;
-        Some(DeclaredKey {
-            label,
-            secret,
-            hint,
-        })
-    }
-
-    fn read_user(
-        &mut self,
-        name: &str,
-        node: &ConfigNode,
-        path: Vec<String>,
-    ) -> Option<DeclaredUser> {
-        let object = ConfigObject::new(node, None, path, fields::USER_FIELDS, &[]);
-        self.reject_unknown_keys(&object, &[]);
-        let name = UserName::parse(name)
-            .map_err(|reason| self.add_problem(node, &object.path, reason))
-            .ok()?;
-        let disabled = self.read_bool(&object, "disabled");
-        let not_a_hash = || "it is no PHC string of Argon2 whose cost is bounded".to_owned();
-        let password = self.read_parsed(&object, "password-hash", |text| {
-            password::parse(text).ok_or_else(not_a_hash)
-        });
-        let owner = self.read_bool(&object, "owner").unwrap_or_default();
-        let mut projects = Vec::new();
-        if let Some(FieldNode { node, path }) = object.field_node("projects") {
-            if owner {
-                self.add_problem(
-                    node,
-                    &path,
-                    "an owner may do everything already; leave it out",
-                );
-            }
-            for (project, _, access) in node.entries() {
-                let path = child_path(&path, project);
-                let kind = match &access.value {
-                    ConfigValue::Text(text) => Membership::parse(text),
-                    _ => None,
-                };
-                match (ProjectName::parse(project), kind) {
-                    (Ok(project), Some(kind)) => projects.push((project, kind)),
-                    (Err(reason), _) => self.add_problem(access, &path, reason),
-                    (_, None) => self.add_problem(access, &path, "give member or read-only"),
-                }
-            }
-            if !matches!(node.value, ConfigValue::Table(_)) {
-                self.add_problem(
-                    node,
-                    &path,
-                    format!(
-                        r#"it is {}; give a table such as {{ Home = "member" }}"#,
-                        node.type_name()
-                    ),
-                );
-            }
-        }
-        let grant = if owner {
-            DeclaredGrant::Owner
-        } else {
-            DeclaredGrant::Projects(projects)
-        };
-        Some(DeclaredUser {
-            name,
-            grant,
-            password,
-            disabled,
-        })
-    }
-}
-
-fn key_hint(key: &str) -> Box<str> {
-    key.chars()
-        .take(ProjectKey::HINT_LENGTH)
-        .collect::<String>()
-        .into()
-}
-
-fn parse_ping_key(text: &str) -> Result<KeySecret, String> {
-    let wrong = || {
-        let most = PingKey::MAX_LENGTH;
-        format!(
-            "a ping key has 1 to {most} characters: A to Z, a to z, 0 to 9, hyphens and \
-             underscores; and it is no UUID"
-        )
-    };
-    PingKey::parse(text).map(KeySecret::Ping).ok_or_else(wrong)
-}
-
-fn parse_key_secret(access: KeyAccess, text: &str) -> Result<KeySecret, String> {
-    let is_key =
-        text.len() == KeyHash::KEY_LENGTH && text.bytes().all(|byte| byte.is_ascii_graphic());
-    let api_key = || {
-        let hash = KeyHash::of_key(text.as_bytes());
-        if is_key {
-            Ok(hash)
-        } else {
-            Err(format!(
-                "an API key has {} characters without spaces, drawn at random",
-                KeyHash::KEY_LENGTH
-            ))
-        }
-    };
-    match access {
-        KeyAccess::ReadWrite => api_key().map(KeySecret::ReadWrite),
-        KeyAccess::ReadOnly => api_key().map(KeySecret::ReadOnly),
-        KeyAccess::Ping => parse_ping_key(text),
     }
 }
 

@@ -11,27 +11,37 @@ const UUID_PATTERN: &str =
     "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$";
 
 fn reference_schema(kinds: &[&str]) -> Value {
-    let one = |kind: &&str| json!({ "type": "object", "properties": { *kind: { "type": "string" } }, "required": [kind], "additionalProperties": false });
-    json!({ "oneOf": kinds.iter().map(one).collect::<Vec<_>>() })
+    let reference = |kind: &&str| {
+        json!({
+            "type": "object",
+            "properties": { *kind: { "type": "string" } },
+            "required": [kind],
+            "additionalProperties": false,
+        })
+    };
+    json!({ "oneOf": kinds.iter().map(reference).collect::<Vec<_>>() })
 }
 
 fn secret_schema() -> Value {
     json!({ "anyOf": [{ "type": "string" }, reference_schema(&["env", "file", "credential"])] })
 }
 
-fn type_schema(form: ConfigFieldType) -> Value {
+fn type_schema(field_type: ConfigFieldType) -> Value {
     let words = json!({ "type": "array", "items": { "type": "string" } });
-    match form {
+    match field_type {
         ConfigFieldType::Text(most) => json!({ "type": "string", "maxLength": most }),
         ConfigFieldType::Bool => json!({ "type": "boolean" }),
         ConfigFieldType::Number(least, most) => {
             json!({ "type": "integer", "minimum": least, "maximum": most })
         }
         ConfigFieldType::Limit(least, most) => {
-            json!({ "anyOf": [{ "type": "integer", "minimum": least, "maximum": most }, { "const": "none" }] })
+            let number = json!({ "type": "integer", "minimum": least, "maximum": most });
+            json!({ "anyOf": [number, { "const": "none" }] })
         }
         ConfigFieldType::Duration(least, most) => {
-            json!({ "anyOf": [{ "type": "integer", "minimum": least, "maximum": most }, { "type": "string", "pattern": "^[0-9]+[smhdw]$" }] })
+            let seconds = json!({ "type": "integer", "minimum": least, "maximum": most });
+            let text = json!({ "type": "string", "pattern": "^[0-9]+[smhdw]$" });
+            json!({ "anyOf": [seconds, text] })
         }
         ConfigFieldType::Words => json!({ "anyOf": [words, { "type": "string" }] }),
         ConfigFieldType::Channels => json!({ "anyOf": [words, { "const": "*" }] }),
@@ -83,7 +93,7 @@ fn setting_schema(field: &channel::SettingField) -> (String, Value) {
         field.field_type,
         channel::FieldType::List(_) | channel::FieldType::MailAddresses(_)
     );
-    let one = match &field.field_type {
+    let value_schema = match &field.field_type {
         channel::FieldType::Choice(words) => json!({ "enum": words }),
         _ if field.is_secret() => secret_schema(),
         _ if lists => {
@@ -94,9 +104,13 @@ fn setting_schema(field: &channel::SettingField) -> (String, Value) {
     match field.key.strip_suffix(".NAME") {
         Some(prefix) => (
             prefix.into(),
-            json!({ "type": "object", "additionalProperties": one, "description": field.help }),
+            json!({
+                "type": "object",
+                "additionalProperties": value_schema,
+                "description": field.help,
+            }),
         ),
-        None => (field.key.into(), with_description(one, field.help)),
+        None => (field.key.into(), with_description(value_schema, field.help)),
     }
 }
 
@@ -142,8 +156,12 @@ pub fn json_schema() -> Value {
     };
     let defaults = object_schema(&[fields::CHECK_DEFAULT_FIELDS], Map::new());
     let more = json!({
-        "version": { "const": FORMAT_VERSION, "description": "the version of the format" },
-        "defaults": { "type": "object", "properties": { "check": defaults }, "additionalProperties": false },
+        "version": { "const": FORMAT_VERSION, "description": "version of the format" },
+        "defaults": {
+            "type": "object",
+            "properties": { "check": defaults },
+            "additionalProperties": false,
+        },
         "project": table_schema(&object_schema(&[fields::PROJECT_FIELDS], parts), "^.{1,100}$"),
         "user": table_schema(&object_schema(&[fields::USER_FIELDS], Map::new()), "^.{1,100}$"),
     });
@@ -156,7 +174,7 @@ pub fn json_schema() -> Value {
             "$schema".into(),
             "https://json-schema.org/draft/2020-12/schema".into(),
         );
-        root.insert("title".into(), "overdue: what there is to be".into());
+        root.insert("title".into(), "overdue: configuration".into());
         root.insert("required".into(), json!(["version"]));
     }
     root

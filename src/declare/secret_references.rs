@@ -83,17 +83,17 @@ impl SecretResolver<'_> {
 
     fn read_env(&self, name: &str) -> Result<String, String> {
         let value = (self.read_variable)(name).filter(|value| !value.is_empty());
-        value.ok_or_else(|| format!("the variable {name} is not set; set it where this is run"))
+        value.ok_or_else(|| format!("the environment variable {name} is not set"))
     }
 
     fn read_credential(&self, name: &str) -> Result<String, String> {
         let directory = (self.read_variable)("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let directory = directory.ok_or(
             "there are no credentials: CREDENTIALS_DIRECTORY is not set; systemd sets it for \
-             LoadCredential=",
+             services with LoadCredential=",
         )?;
         if name.is_empty() || name.contains('/') || name == ".." || name == "." {
-            return Err("the name of a credential has no slash".into());
+            return Err("the name of a credential must not be empty or contain a slash".into());
         }
         read_secret_file(&directory.join(name))
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::domain::declared::DeclaredConfig;
 
 /// Returns the problems of a file of this name.
-fn told(name: &str, text: &str) -> String {
+fn render_errors(name: &str, text: &str) -> String {
     let mut document = ConfigDocument::empty();
     let mut problems = document.add_file(name, text.into());
     if problems.is_empty() {
@@ -24,15 +24,16 @@ fn wanted(text: &str) -> DeclaredConfig {
 fn tags_of_windows_have_the_limits_of_those_of_checks() {
     let text = "version = 1\n[project.p.window.w]\nfrom = \"2026-11-20T10:00:00Z\"\nfor = \
                 \"2h\"\ntags = [\"LONG\"]\n";
-    let told = told("a.toml", &text.replace("LONG", &"x".repeat(501)));
+    let rendered = render_errors("a.toml", &text.replace("LONG", &"x".repeat(501)));
     assert!(
-        told.contains("a.toml:5:8: project.p.window.w.tags: ") && told.contains("at most 500"),
-        "{told}"
+        rendered.contains("a.toml:5:8: project.p.window.w.tags: ")
+            && rendered.contains("at most 500"),
+        "{rendered}"
     );
 }
 
 #[test]
-fn every_problem_is_told_with_its_place() {
+fn every_problem_is_reported_with_its_location() {
     let text = r#"version = 1
 sourc = "homelab"
 [project.Home]
@@ -53,50 +54,50 @@ for = "2h"
 [user.ann]
 owner = "yes"
 "#;
-    let told = told("home.toml", text);
+    let rendered = render_errors("home.toml", text);
     let expected = [
-        "home.toml:2:1: sourc: there is no such key; did you mean source?\n  sourc = \
-         \"homelab\"\n  ^",
+        "home.toml:2:1: sourc: unknown key; did you mean source?\n  sourc = \"homelab\"\n  ^",
         "home.toml:4:18: project.Home.ping-log-limit: give a whole number from 0 to 4294967295",
         "home.toml:6:12: project.Home.check.backup.schedule: ",
         "  schedule = \"30 25 * * *\"\n             ^",
         "home.toml:7:9: project.Home.check.backup.grace: give a whole number and its unit",
-        r#"home.toml:8:8: project.Home.check.backup.tags: "a b" is empty or has a space in it"#,
+        r#"home.toml:8:8: project.Home.check.backup.tags: "a b" is empty or contains a space"#,
         "home.toml:9:19: project.Home.check.backup.alert.after: give a whole number from 1 to 100",
-        "home.toml:9:24: project.Home.check.backup.alert.parent: there is no such key; did you \
-         mean parents?",
-        "project.Home.check.UPPER: the key of a check is its slug: it consists of a to z",
+        "home.toml:9:24: project.Home.check.backup.alert.parent: unknown key; did you mean \
+         parents?",
+        "project.Home.check.UPPER: the key of a check is its slug: use only a to z",
         r#"home.toml:14:8: project.Home.channel.phone.tokn: there is no setting "tokn""#,
-        r#"project."My House".window.w.from: give a time with its offset"#,
+        r#"project."My House".window.w.from: give a time with its UTC offset"#,
         "home.toml:19:9: user.ann.owner: it is text; give true or false",
     ];
     for part in expected {
-        assert!(told.contains(part), "{part:?} is not in:\n{told}");
+        assert!(rendered.contains(part), "{part:?} is not in:\n{rendered}");
     }
     assert_eq!(
-        told.lines()
+        rendered
+            .lines()
             .filter(|line| line.starts_with("home.toml:"))
             .count(),
         11,
-        "{told}"
+        "{rendered}"
     );
 }
 
 #[test]
-fn what_cannot_be_parsed_is_told_with_its_place() {
-    let toml = told("a.toml", "version = 1\n[project.Home\n");
+fn parse_errors_are_reported_with_their_location() {
+    let toml = render_errors("a.toml", "version = 1\n[project.Home\n");
     assert!(
         toml.starts_with("a.toml:2:14: ")
             && toml.ends_with("\n  [project.Home\n               ^\n"),
         "{toml}"
     );
-    let json = told("a.json", "{\n  \"version\": 1,\n  \"project\": {]\n}");
+    let json = render_errors("a.json", "{\n  \"version\": 1,\n  \"project\": {]\n}");
     assert!(
         json.starts_with("a.json:3:15: ") && json.contains("\n  \"project\": {]\n")
             || json.starts_with("a.json:3:1"),
         "{json}"
     );
-    let pointer = told(
+    let pointer = render_errors(
         "standard input",
         r#"{"version": 1, "project": {"a/b": {"check": {"x": {"every": "1y"}}}}}"#,
     );
@@ -105,13 +106,13 @@ fn what_cannot_be_parsed_is_told_with_its_place() {
         "{pointer}"
     );
     assert!(
-        told("a.toml", "").starts_with("a.toml"),
+        render_errors("a.toml", "").starts_with("a.toml"),
         "{}",
-        told("a.toml", "")
+        render_errors("a.toml", "")
     );
-    assert!(told("a.toml", "version = 2").contains("version 2 is not known"));
+    assert!(render_errors("a.toml", "version = 2").contains("version 2 is not supported"));
     // A long line is shown around the location, with control characters replaced by blanks.
-    let long = told(
+    let long = render_errors(
         "a.toml",
         &format!("version = 1\nx = {{ {} = 1 }} # \u{7}", "y".repeat(500)),
     );
@@ -144,22 +145,22 @@ fn several_files_are_one_document() {
         "three.toml",
         "version = 1\nsource = \"b\"\n[project.Home.check.one]\n".into(),
     );
-    let told = document.render_problems(&problems);
+    let rendered = document.render_problems(&problems);
     assert!(
-        told.contains("one.toml:3:21: project.Home.check.one: it is defined twice"),
-        "{told}"
+        rendered.contains("one.toml:3:21: project.Home.check.one: it is defined twice"),
+        "{rendered}"
     );
     assert!(
-        told.contains(
+        rendered.contains(
             "three.toml:3:21: project.Home.check.one: it is defined here for the second time"
         ),
-        "{told}"
+        "{rendered}"
     );
-    assert!(told.contains("three.toml:2:1: source: "), "{told}");
+    assert!(rendered.contains("three.toml:2:1: source: "), "{rendered}");
 }
 
 #[test]
-fn defaults_are_said_once_and_overruled() {
+fn defaults_apply_unless_overridden() {
     let wanted = wanted(
         r#"version = 1
 [defaults.check]
@@ -203,12 +204,12 @@ name = ""
         ),
         ("a", "")
     );
-    let twice = told(
+    let twice = render_errors(
         "a.toml",
         "version = 1\n[defaults.check]\ngrace = 1\n[project.p.check.a]\n[project.p.check.b]\n",
     );
     assert_eq!(twice.matches("defaults.check.grace").count(), 1, "{twice}");
-    let both = told(
+    let both = render_errors(
         "a.toml",
         "version = 1\n[project.p.check.a]\nevery = 60\nschedule = \"0 3 * * *\"\n",
     );
@@ -216,7 +217,7 @@ name = ""
 }
 
 #[test]
-fn secrets_are_filled_in_and_files_of_channels_stay() {
+fn secrets_are_resolved_and_files_of_channels_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("key");
     std::fs::write(&file, "abcdefghijklmnopqrstuv\r\n").unwrap();
@@ -255,10 +256,12 @@ token = {{ env = "NOTHING" }}
         read_variable: &variable,
     }
     .resolve(&mut document);
-    let told = document.render_problems(&problems);
+    let rendered = document.render_problems(&problems);
     assert!(
-        told.starts_with("a.toml:19:9: project.p.channel.d.token: the variable NOTHING is not set"),
-        "{told}"
+        rendered.starts_with(
+            "a.toml:19:9: project.p.channel.d.token: the environment variable NOTHING is not set"
+        ),
+        "{rendered}"
     );
     let json = document.root.to_json();
     let channel = |name: &str| json["project"]["p"]["channel"][name]["token"].clone();
@@ -302,20 +305,20 @@ fn the_schema_knows_every_kind_and_field() {
 }
 
 #[test]
-fn too_much_is_refused() {
+fn files_over_the_limits_are_rejected() {
     let many: String = (0..=MAX_OBJECTS)
         .map(|number| format!("[project.p.check.c{number}]\n"))
         .collect();
-    let told = told("a.toml", &format!("version = 1\n{many}"));
+    let rendered = render_errors("a.toml", &format!("version = 1\n{many}"));
     assert!(
-        told.contains("at most 50000 are taken"),
+        rendered.contains("the maximum is 50000"),
         "{}",
-        told.chars().take(300).collect::<String>()
+        rendered.chars().take(300).collect::<String>()
     );
     let wrong: String = (0..60).map(|number| format!("x{number} = 1\n")).collect();
-    let told = self::told("a.toml", &format!("version = 1\n{wrong}"));
-    assert!(told.ends_with("and 10 more\n"), "{told}");
+    let rendered = render_errors("a.toml", &format!("version = 1\n{wrong}"));
+    assert!(rendered.ends_with("and 10 more\n"), "{rendered}");
     let deep = "[".repeat(100_000);
-    assert!(!self::told("a.toml", &format!("version = 1\nx = {deep}")).is_empty());
-    assert!(!self::told("a.json", &format!("{{\"x\": {deep}")).is_empty());
+    assert!(!render_errors("a.toml", &format!("version = 1\nx = {deep}")).is_empty());
+    assert!(!render_errors("a.json", &format!("{{\"x\": {deep}")).is_empty());
 }

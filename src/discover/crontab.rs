@@ -63,18 +63,20 @@ fn split_after_words(line: &str, words: usize) -> Option<(&str, &str)> {
     line.split_at_checked(at + blank)
 }
 
-fn parse_job_line(line: &str, whose: CrontabOwner) -> Option<CrontabLine<'_>> {
-    let of_time = if line.trim_start().starts_with('@') {
+fn parse_job_line(line: &str, owner: CrontabOwner) -> Option<CrontabLine<'_>> {
+    let schedule_words = if line.trim_start().starts_with('@') {
         1
     } else {
         5
     };
-    let (when, _) = split_after_words(line, of_time)?;
-    let (before, command) =
-        split_after_words(line, of_time + usize::from(whose == CrontabOwner::System))?;
+    let (schedule, _) = split_after_words(line, schedule_words)?;
+    let (prefix, command) = split_after_words(
+        line,
+        schedule_words + usize::from(owner == CrontabOwner::System),
+    )?;
     (!command.is_empty()).then(|| CrontabLine {
-        prefix: before,
-        schedule: when.trim(),
+        prefix,
+        schedule: schedule.trim(),
         command,
     })
 }
@@ -92,7 +94,7 @@ fn parse_variable(line: &str) -> Option<(&str, &str)> {
 }
 
 /// Proposes checks for the jobs of a crontab.
-pub fn propose_for_crontab(maker: &mut CheckProposer<'_>, crontab: &Crontab) -> DiscoveryResult {
+pub fn propose_for_crontab(proposer: &mut CheckProposer<'_>, crontab: &Crontab) -> DiscoveryResult {
     let mut found = DiscoveryResult::default();
     let mut zone: Result<Option<Timezone>, String> = Ok(None);
     for (number, line) in crontab.text.lines().enumerate() {
@@ -109,59 +111,57 @@ pub fn propose_for_crontab(maker: &mut CheckProposer<'_>, crontab: &Crontab) -> 
             }
             continue;
         }
-        let place = format!("{}:{}", crontab.name, number + 1);
+        let location = format!("{}:{}", crontab.name, number + 1);
         let mut skip = |reason: &str, by_hand| {
             found.skipped.push(SkippedJob {
-                location: place.clone(),
+                location: location.clone(),
                 job: trimmed.into(),
                 reason: reason.into(),
                 needs_manual_edit: by_hand,
             });
         };
         let Some(CrontabLine {
-            prefix: before,
-            schedule: when,
+            prefix,
+            schedule: schedule_text,
             command,
         }) = parse_job_line(line, crontab.owner)
         else {
-            skip("it is no line of a crontab", true);
+            skip("it is not a line of a crontab", true);
             continue;
         };
-        if when == "@reboot" {
+        if schedule_text == "@reboot" {
+            skip("it has no schedule: it runs when the machine starts", false);
+        } else if proposer.already_reports(command) {
+            skip("it already reports", false);
+        } else if command.contains("run-parts") && !proposer.run_parts {
             skip(
-                "it has no schedule: it is run when the machine starts",
-                false,
-            );
-        } else if maker.already_reports(command) {
-            skip("it reports already", false);
-        } else if command.contains("run-parts") && !maker.run_parts {
-            skip(
-                "it runs all jobs of a directory: --run-parts makes one check of them",
+                "it runs all jobs of a directory; --run-parts proposes one check for them",
                 false,
             );
         } else if let Some(reason) = not_editable_reason(command) {
             skip(reason, true);
         } else if let Some(last) = program_hiding_status(command) {
             let reason = format!(
-                "its exit status is that of {last}, so that its check could not fail: let bash \
-                 set -o pipefail, or write the output to a file"
+                "its exit status is that of {last}, which hides failures of the job: use set -o \
+                 pipefail in bash, or write the output to a file"
             );
             skip(&reason, true);
         } else {
-            let when = SCHEDULE_NICKNAMES
+            let cron_fields = SCHEDULE_NICKNAMES
                 .iter()
-                .find(|(word, _)| *word == when)
-                .map_or(when, |(_, fields)| fields);
-            let schedule = Schedule::parse(&when.split_whitespace().collect::<Vec<_>>().join(" "))
-                .map_err(|error| error.to_string());
+                .find(|(word, _)| *word == schedule_text)
+                .map_or(schedule_text, |(_, fields)| fields);
+            let schedule =
+                Schedule::parse(&cron_fields.split_whitespace().collect::<Vec<_>>().join(" "))
+                    .map_err(|error| error.to_string());
             match schedule.and_then(|schedule| Ok((schedule, zone.clone()?))) {
                 Ok((schedule, zone)) => {
-                    let settings = maker.schedule_settings(schedule, zone, 0);
-                    let slug = maker.unique_slug(&job_name(command));
-                    let uuid = (maker.draw_uuid)();
+                    let settings = proposer.schedule_settings(schedule, zone, 0);
+                    let slug = proposer.unique_slug(&job_name(command));
+                    let uuid = (proposer.draw_uuid)();
                     let new = format!(
-                        "{before}{}",
-                        reporting_command(maker, command.trim_end(), &maker.ping_url(uuid))
+                        "{prefix}{}",
+                        reporting_command(proposer, command.trim_end(), &proposer.ping_url(uuid))
                     );
                     let edit = JobEdit::Line {
                         number,
@@ -172,7 +172,7 @@ pub fn propose_for_crontab(maker: &mut CheckProposer<'_>, crontab: &Crontab) -> 
                         slug,
                         uuid,
                         settings,
-                        location: place,
+                        location,
                         edit,
                     });
                 }
@@ -184,8 +184,8 @@ pub fn propose_for_crontab(maker: &mut CheckProposer<'_>, crontab: &Crontab) -> 
 }
 
 /// Returns a command that also reports.
-fn reporting_command(maker: &CheckProposer<'_>, command: &str, url: &str) -> String {
-    match maker.reporter {
+fn reporting_command(proposer: &CheckProposer<'_>, command: &str, url: &str) -> String {
+    match proposer.reporter {
         Reporter::Curl if is_compound(command) || ends_shell(command) => {
             format!("( {command} ); curl -fsS -m 10 --retry 5 -o /dev/null {url}/$?")
         }

@@ -7,7 +7,7 @@ pub(super) fn not_editable_reason(command: &str) -> Option<&'static str> {
     let mut characters = command.chars().peekable();
     while let Some(c) = characters.next() {
         match (quote, c) {
-            (_, '%') => return Some("an unescaped % ends the command for cron"),
+            (_, '%') => return Some("an unescaped % ends the command in a crontab"),
             (Some('\''), '\'') => quote = None,
             // Within single quotes a backslash is literal, but cron removes the one before a
             // percent sign.
@@ -15,15 +15,15 @@ pub(super) fn not_editable_reason(command: &str) -> Option<&'static str> {
             (Some('\''), _) => {}
             (_, '\\') => match characters.next() {
                 Some(_) => {}
-                None => return Some("it ends in a backslash"),
+                None => return Some("it ends with a backslash"),
             },
             (Some('"'), '"') => quote = None,
             (None, '\'' | '"') => quote = Some(c),
-            (None, '#') => return Some("what follows a # may be a comment"),
+            (None, '#') => return Some("the text after # may be a comment"),
             _ => {}
         }
     }
-    quote.map(|_| "its quotes are open")
+    quote.map(|_| "a quote is not closed")
 }
 
 /// Programs that forward their input: their exit status is independent of the program that wrote

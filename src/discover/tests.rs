@@ -170,24 +170,24 @@ fn a_crontab_becomes_checks_and_edits() {
     let reasons = [
         ("crontab:10", false, "it has no schedule"),
         ("crontab:11", true, "an unescaped %"),
-        ("crontab:13", false, "it reports already"),
+        ("crontab:13", false, "it already reports"),
         ("crontab:17", true, ""),
-        ("crontab:18", true, "its quotes are open"),
-        ("crontab:19", true, "it is no line of a crontab"),
+        ("crontab:18", true, "a quote is not closed"),
+        ("crontab:19", true, "it is not a line of a crontab"),
     ];
     assert_eq!(skipped.len(), reasons.len(), "{skipped:?}");
-    for ((place, by_hand, reason), (wanted_place, wanted_by_hand, part)) in
+    for ((location, is_manual, reason), (expected_location, expected_manual, part)) in
         skipped.into_iter().zip(reasons)
     {
         assert!(
-            (place, by_hand) == (wanted_place, wanted_by_hand) && reason.contains(part),
-            "{place}: {reason}"
+            (location, is_manual) == (expected_location, expected_manual) && reason.contains(part),
+            "{location}: {reason}"
         );
     }
 }
 
 #[test]
-fn names_of_files_stay_on_their_line_of_a_diff() {
+fn file_names_in_a_diff_stay_on_one_line() {
     let lines = std::collections::BTreeMap::from([(0, "b".to_owned())]);
     for (name, shown) in [
         ("etc/cron.d/a", "etc/cron.d/a"),
@@ -257,7 +257,8 @@ fn system_crontabs_have_a_user_and_directories_of_jobs() {
         owner: CrontabOwner::System,
     };
     let found = propose_for_crontab(&mut proposer(&draw), &system);
-    let url = "curl -fsS -m 10 --retry 5 -o /dev/null https://ping.example.org/ping/00000000-0000-0000-0000-000000000001/$?";
+    let url = "curl -fsS -m 10 --retry 5 -o /dev/null \
+               https://ping.example.org/ping/00000000-0000-0000-0000-000000000001/$?";
     let line = format!("2: 59 23 * * *   www-data   /usr/bin/php /var/www/cron.php; {url}");
     assert_eq!(
         found.proposals.iter().map(summary).collect::<Vec<_>>(),
@@ -265,7 +266,7 @@ fn system_crontabs_have_a_user_and_directories_of_jobs() {
     );
     assert_eq!(
         found.skipped[0].reason,
-        "it runs all jobs of a directory: --run-parts makes one check of them"
+        "it runs all jobs of a directory; --run-parts proposes one check for them"
     );
     let mut with_parts = CheckProposer {
         run_parts: true,
@@ -306,12 +307,12 @@ fn reported_statuses(directory: &Path, reporter: Reporter, commands: &[&str]) ->
         .iter()
         .map(|command| format!("* * * * * {command}\n"))
         .collect();
-    let mut maker = CheckProposer {
+    let mut proposer = CheckProposer {
         reporter,
         ..proposer(&draw)
     };
     let found = propose_for_crontab(
-        &mut maker,
+        &mut proposer,
         &Crontab {
             name: "c".into(),
             text,
@@ -341,7 +342,7 @@ fn reported_statuses(directory: &Path, reporter: Reporter, commands: &[&str]) ->
 }
 
 #[test]
-fn proposals_are_run_and_report_how_the_job_ended() {
+fn edited_commands_report_the_exit_status_of_the_job() {
     let commands = [
         "true",
         "sh -c 'exit 3'",
@@ -369,8 +370,8 @@ fn proposals_are_run_and_report_how_the_job_ended() {
 }
 
 #[test]
-fn a_pipeline_whose_status_is_not_that_of_the_job_is_left_to_people() {
-    for (command, by_hand) in [
+fn a_pipeline_that_hides_the_exit_status_needs_a_manual_edit() {
+    for (command, filter) in [
         ("rsync -a / /mnt | logger -t rsync", Some("logger")),
         ("sh -c 'rsync -a / /mnt | logger'", Some("logger")),
         (
@@ -404,36 +405,53 @@ fn a_pipeline_whose_status_is_not_that_of_the_job_is_left_to_people() {
                 skipped.needs_manual_edit,
                 skipped
                     .reason
-                    .contains(&format!("is that of {},", by_hand.unwrap_or_default())),
+                    .contains(&format!("is that of {},", filter.unwrap_or_default())),
             )
         });
         assert_eq!(
             (skipped, found.proposals.len()),
-            (
-                by_hand.map(|_| (true, true)),
-                usize::from(by_hand.is_none())
-            ),
+            (filter.map(|_| (true, true)), usize::from(filter.is_none())),
             "{command}: {found:?}"
         );
     }
 }
 
-const TIMER_LIST: &str = r#"[{"next":1795334400000000,"left":1,"last":0,"passed":0,"unit":"backup.timer","activates":"backup.service"},
+const TIMER_LIST: &str = concat!(
+    r#"[{"next":1795334400000000,"left":1,"last":0,"passed":0,"unit":"backup.timer","#,
+    r#""activates":"backup.service"},
 {"next":0,"left":0,"last":0,"passed":0,"unit":"apt-daily.timer","activates":"apt-daily.service"},
 {"next":null,"left":null,"last":null,"passed":null,"unit":"poll.timer","activates":"poll.service"},
-{"next":null,"left":null,"last":null,"passed":null,"unit":"boot.timer","activates":"boot.service"}]"#;
+"#,
+    r#"{"next":null,"left":null,"last":null,"passed":null,"unit":"boot.timer","#,
+    r#""activates":"boot.service"}]"#
+);
 
-const TIMER_PROPERTIES_OUTPUT: &str = "Id=backup.timer\nUnit=backup.service\nFragmentPath=/etc/systemd/system/backup.timer\\
-     nTimersCalendar={ OnCalendar=Mon..Fri *-*-* 03:30:00 ; next_elapse=Mon 2026-11-23 03:30:00 \
-     UTC }\nTimersMonotonic=\nRandomizedDelayUSec=10min\nAccuracyUSec=1min\n\nId=apt-daily.timer\\
-     nUnit=apt-daily.service\nFragmentPath=/usr/lib/systemd/system/apt-daily.timer\\
-     nTimersCalendar={ OnCalendar=*-*-* 06,18:00:00 ; next_elapse=Sun 2026-11-22 18:00:00 UTC \
-     }\nRandomizedDelayUSec=12h\nAccuracyUSec=1min\n\nId=poll.timer\nUnit=poll.service\\
-     nFragmentPath=/etc/systemd/system/poll.timer\nTimersMonotonic={ OnBootUSec=15min ; \
-     next_elapse=0 }\nTimersMonotonic={ OnUnitActiveUSec=1h 30min ; next_elapse=0 \
-     }\nRandomizedDelayUSec=0\nAccuracyUSec=1min\n\nId=boot.timer\nUnit=boot.service\\
-     nFragmentPath=/etc/systemd/system/boot.timer\nTimersMonotonic={ OnBootUSec=15min ; \
-     next_elapse=0 }\n";
+const TIMER_PROPERTIES_OUTPUT: &str = "\
+Id=backup.timer\n\
+Unit=backup.service\n\
+FragmentPath=/etc/systemd/system/backup.timer\n\
+TimersCalendar={ OnCalendar=Mon..Fri *-*-* 03:30:00 ; next_elapse=Mon 2026-11-23 03:30:00 \
+    UTC }\n\
+TimersMonotonic=\n\
+RandomizedDelayUSec=10min\n\
+AccuracyUSec=1min\n\n\
+Id=apt-daily.timer\n\
+Unit=apt-daily.service\n\
+FragmentPath=/usr/lib/systemd/system/apt-daily.timer\n\
+TimersCalendar={ OnCalendar=*-*-* 06,18:00:00 ; next_elapse=Sun 2026-11-22 18:00:00 UTC }\n\
+RandomizedDelayUSec=12h\n\
+AccuracyUSec=1min\n\n\
+Id=poll.timer\n\
+Unit=poll.service\n\
+FragmentPath=/etc/systemd/system/poll.timer\n\
+TimersMonotonic={ OnBootUSec=15min ; next_elapse=0 }\n\
+TimersMonotonic={ OnUnitActiveUSec=1h 30min ; next_elapse=0 }\n\
+RandomizedDelayUSec=0\n\
+AccuracyUSec=1min\n\n\
+Id=boot.timer\n\
+Unit=boot.service\n\
+FragmentPath=/etc/systemd/system/boot.timer\n\
+TimersMonotonic={ OnBootUSec=15min ; next_elapse=0 }\n";
 
 #[test]
 fn timers_become_checks_and_drop_ins() {
@@ -499,7 +517,7 @@ fn timers_become_checks_and_drop_ins() {
 }
 
 #[test]
-fn the_end_of_a_drop_in_is_run() {
+fn a_drop_in_reports_the_result_of_the_service() {
     let directory = tempfile::tempdir().unwrap();
     let draw = sequential_uuids();
     let found = propose_for_timers(
@@ -527,9 +545,8 @@ fn the_end_of_a_drop_in_is_run() {
     assert_eq!(ends, [false, true], "{log}");
 }
 
-/// `TZ` is the time zone of a command, not of its schedule.
 #[test]
-fn a_zone_of_commands_is_not_that_of_schedules() {
+fn the_variable_tz_does_not_set_the_time_zone_of_schedules() {
     for (text, zones) in [
         ("TZ=Asia/Tokyo\n0 3 * * * a\n", &["UTC"][..]),
         (
@@ -547,17 +564,17 @@ fn a_zone_of_commands_is_not_that_of_schedules() {
                 owner: CrontabOwner::User,
             },
         );
-        let own: Vec<_> = found
+        let found_zones: Vec<_> = found
             .proposals
             .iter()
             .map(|proposal| proposal.settings.tz.name())
             .collect();
-        assert_eq!(own, zones, "{text}");
+        assert_eq!(found_zones, zones, "{text}");
     }
 }
 
 #[test]
-fn hostile_crontabs_neither_panic_nor_give_broken_files() {
+fn malformed_crontabs_do_not_panic() {
     for text in [
         "* * * * *",
         "* * * * * ",
@@ -582,7 +599,7 @@ fn hostile_crontabs_neither_panic_nor_give_broken_files() {
 }
 
 #[test]
-fn a_job_in_a_condition_or_a_loop_has_its_own_name() {
+fn a_job_in_a_condition_or_a_loop_is_named_after_its_program() {
     for (command, name) in [
         ("if [ ! -d /srv/x ]; then /opt/jobs/clean.sh; fi", "clean"),
         ("for f in /srv/*; do gzip-all $f; done", "gzip-all"),

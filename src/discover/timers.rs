@@ -30,7 +30,7 @@ struct TimerListRow {
 /// If the output has another format.
 pub fn parse_timer_list(json: &str) -> Result<Vec<String>, String> {
     let rows: Vec<TimerListRow> = serde_json::from_str(json)
-        .map_err(|error| format!("systemctl list-timers gave no JSON: {error}"))?;
+        .map_err(|error| format!("systemctl list-timers printed no JSON: {error}"))?;
     Ok(rows
         .into_iter()
         .filter_map(|row| row.unit)
@@ -123,7 +123,7 @@ fn parse_time_span(text: &str) -> Option<i64> {
 /// Proposes checks for timers. Timers of the distribution are left out unless `all`; `directory` is
 /// the directory for the units of the same owner.
 pub fn propose_for_timers(
-    maker: &mut CheckProposer<'_>,
+    proposer: &mut CheckProposer<'_>,
     timers: &[SystemdTimer],
     directory: &str,
     all: bool,
@@ -144,7 +144,7 @@ pub fn propose_for_timers(
                 .any(|path| timer.path.starts_with(path))
         {
             skip(
-                "it came with the distribution: --all makes checks of such timers, too".into(),
+                "it belongs to the distribution; --all includes such timers".into(),
                 false,
             );
             continue;
@@ -152,7 +152,7 @@ pub fn propose_for_timers(
         let settings = match (timer.calendar.as_slice(), timer.period_secs) {
             ([], None) => {
                 skip(
-                    "it is run after the machine starts, and has no schedule".into(),
+                    "it has no schedule: it runs after the machine starts".into(),
                     false,
                 );
                 continue;
@@ -160,13 +160,14 @@ pub fn propose_for_timers(
             ([], Some(secs)) => match Seconds::parse(secs) {
                 Ok(timeout) => CheckSettings {
                     timeout,
-                    grace: maker.grace_for_gap(Some(secs), timer.max_delay_secs),
+                    grace: proposer.grace_for_gap(Some(secs), timer.max_delay_secs),
                     ..CheckSettings::default()
                 },
                 Err(_) => {
                     skip(
                         format!(
-                            "it is run every {secs} seconds; a period has {} to {}",
+                            "it runs every {secs} seconds; the period of a check is {} to {} \
+                             seconds",
                             Seconds::MIN,
                             Seconds::MAX
                         ),
@@ -176,7 +177,7 @@ pub fn propose_for_timers(
                 }
             },
             (calendar, _) => match Schedule::parse(&calendar.join("\n")) {
-                Ok(schedule) => maker.schedule_settings(schedule, None, timer.max_delay_secs),
+                Ok(schedule) => proposer.schedule_settings(schedule, None, timer.max_delay_secs),
                 Err(error) => {
                     skip(error.to_string(), true);
                     continue;
@@ -184,12 +185,12 @@ pub fn propose_for_timers(
             },
         };
         let name = timer.unit.strip_suffix(".service").unwrap_or(&timer.unit);
-        let slug = maker.unique_slug(name);
-        let uuid = (maker.draw_uuid)();
+        let slug = proposer.unique_slug(name);
+        let uuid = (proposer.draw_uuid)();
         let path = format!("{directory}/{}.d/overdue.conf", timer.unit);
         let edit = JobEdit::DropIn {
             path,
-            text: drop_in(&maker.ping_url(uuid)),
+            text: drop_in(&proposer.ping_url(uuid)),
         };
         found.proposals.push(CheckProposal {
             slug,

@@ -94,12 +94,14 @@ impl HoldReason {
     /// Description of the reason.
     fn pending_text(self) -> &'static str {
         match self {
-            Self::ServerOutage => "its ping may have been lost while none could be taken",
+            Self::ServerOutage => {
+                "its ping may have been lost while the server could not receive pings"
+            }
             Self::BelowThreshold => "it has not failed often enough in a row",
             Self::ParentPending => "a parent may be about to go down too, or has just come up",
-            Self::ParentDown(_) => "a parent is down, which has been told",
+            Self::ParentDown(_) => "a parent is down, and an alert about it was sent",
             Self::MaintenanceWindow => "a maintenance window is open",
-            Self::Trial => "its project is on trial and tells nobody",
+            Self::Trial => "its project is on trial and sends no alerts",
         }
     }
 
@@ -107,19 +109,19 @@ impl HoldReason {
     pub fn skipped_text(self, to: Status) -> &'static str {
         match (self, to) {
             (Self::ServerOutage, Status::Up) => {
-                "it was up again soon after a time in which no pings could be taken"
+                "it was up again soon after a time when the server could not receive pings"
             }
             (Self::BelowThreshold, Status::Up) => {
                 "it was up again before it had failed often enough in a row"
             }
-            (Self::ParentPending, Status::Up) => "it was up again soon after a parent",
+            (Self::ParentPending, Status::Up) => "it was up again while it waited for a parent",
             (Self::ParentDown(_), Status::Up) => {
-                "it was down while a parent was, and up again before that"
+                "it was up again before its parent, which was down too"
             }
             (Self::MaintenanceWindow, Status::Up) => "it was up again within a maintenance window",
             (Self::Trial, Status::Up) => "it was up again while its project was on trial",
             (Self::ServerOutage, _) => {
-                "it was paused soon after a time in which no pings could be taken"
+                "it was paused soon after a time when the server could not receive pings"
             }
             (Self::BelowThreshold, _) => "it was paused before it had failed often enough in a row",
             (Self::ParentPending, _) => "it was paused while it waited for a parent",
@@ -172,8 +174,10 @@ impl Outage {
         expected: Timestamp,
         deadline: Timestamp,
     ) -> Option<Self> {
-        let touching = all.clone().find(|away| away.overlaps(expected, deadline));
-        touching.or_else(|| all.into_iter().find(|away| away.from <= deadline))
+        let touching = all
+            .clone()
+            .find(|outage| outage.overlaps(expected, deadline));
+        touching.or_else(|| all.into_iter().find(|outage| outage.from <= deadline))
     }
 
     /// Part of the outage that is not in the future.
@@ -269,17 +273,6 @@ impl OutboxRow {
         at: Timestamp,
         now: Timestamp,
     ) -> Self {
-        let attempts = 0;
-        let interrupted = 0;
-        let skipped = 0;
-        let begun = None;
-        let gone = None;
-        let told_as = None;
-        let part = None;
-        let recipients = Arc::default();
-        let queued = now;
-        let doubtful = false;
-        let away = false;
         Self {
             number,
             channel,
@@ -287,17 +280,17 @@ impl OutboxRow {
             flip,
             event,
             at,
-            queued,
-            attempts,
-            attempt_started: begun,
-            interruptions: interrupted,
-            may_be_duplicate: doubtful,
-            during_outage: away,
-            dropped_before: skipped,
-            deleted_check: gone,
-            alerted_names: told_as,
-            part,
-            recipients,
+            queued: now,
+            attempts: 0,
+            attempt_started: None,
+            interruptions: 0,
+            may_be_duplicate: false,
+            during_outage: false,
+            dropped_before: 0,
+            deleted_check: None,
+            alerted_names: None,
+            part: None,
+            recipients: Arc::default(),
         }
     }
 
@@ -433,16 +426,16 @@ impl ChannelHealth {
         now: Timestamp,
     ) {
         for Recipient { address, result } in recipients {
-            let known = self
+            let position = self
                 .refused
                 .iter()
                 .position(|refused| refused.address == *address);
-            match (result, known) {
-                (RecipientResult::Accepted, Some(known)) => _ = self.refused.remove(known),
-                (RecipientResult::Refused(reason), Some(known)) => {
+            match (result, position) {
+                (RecipientResult::Accepted, Some(position)) => _ = self.refused.remove(position),
+                (RecipientResult::Refused(reason), Some(position)) => {
                     self.refused
                         .iter_mut()
-                        .skip(known)
+                        .skip(position)
                         .take(1)
                         .for_each(|refused| refused.reason = reason.clone());
                 }
@@ -482,14 +475,14 @@ mod tests {
 
     #[test]
     fn a_downtime_is_explained_by_the_outage_in_which_its_ping_may_have_been_lost() {
-        let away = |from, to| Outage {
+        let outage = |from, to| Outage {
             from: Timestamp::from_secs(from),
             to: Timestamp::from_secs(to),
         };
         // Outages of an import come before outages of this server, the latest first.
-        let import = away(100, 200);
-        let later = away(900, 950);
-        let earlier = away(300, 400);
+        let import = outage(100, 200);
+        let later = outage(900, 950);
+        let earlier = outage(300, 400);
         for (all, expected, deadline, found) in [
             (vec![import, later, earlier], 500, 1000, Some(later)),
             (vec![import, later, earlier], 350, 800, Some(earlier)),

@@ -193,7 +193,7 @@ impl CheckState {
         now: Timestamp,
         flips: &mut Vec<Flip>,
     ) {
-        if let (Some((from, own)), Some(deadline)) =
+        if let (Some((from, origin_cause)), Some(deadline)) =
             (self.grace_origin(), self.passed_deadline(settings, now))
         {
             let at = if self.changed > now {
@@ -201,7 +201,13 @@ impl CheckState {
             } else {
                 deadline.max(self.changed)
             };
-            self.change_status(Status::Down, cause.unwrap_or(own), at, Some(from), flips);
+            self.change_status(
+                Status::Down,
+                cause.unwrap_or(origin_cause),
+                at,
+                Some(from),
+                flips,
+            );
         }
     }
 

@@ -196,14 +196,13 @@ impl CheckEdit {
                     ("subject", &self.subject, &stored.success_kw),
                     ("subject_fail", &self.subject_fail, &stored.failure_kw),
                 ];
-                let is_wrong = |given: &Option<Keywords>, stored: &Keywords| {
-                    given
-                        .as_ref()
-                        .is_some_and(|given| is_long(given.is_within_limit(), given == stored))
+                let is_wrong = |sent: &Option<Keywords>, stored: &Keywords| {
+                    sent.as_ref()
+                        .is_some_and(|sent| is_long(sent.is_within_limit(), sent == stored))
                 };
                 keywords
                     .into_iter()
-                    .find(|(_, given, stored)| is_wrong(given, stored))
+                    .find(|(_, sent, stored)| is_wrong(sent, stored))
                     .map(|(field, ..)| field)
             }
         }

@@ -8,10 +8,8 @@ use super::text::{Description, Keywords, Name, Seconds, SecondsError, Slug, Tags
 
 fn text_error_message(error: TextError, most: usize) -> String {
     match error {
-        TextError::TooLong => format!("it has at most {most} characters"),
-        TextError::InvalidCharacter => {
-            "it consists of a to z, 0 to 9, hyphens and underscores".into()
-        }
+        TextError::TooLong => format!("give at most {most} characters"),
+        TextError::InvalidCharacter => "use only a to z, 0 to 9, hyphens and underscores".into(),
     }
 }
 
@@ -42,7 +40,7 @@ pub fn parse_slug(text: &str) -> Result<Slug, String> {
 pub fn parse_tags(text: &str) -> Result<Tags, String> {
     Tags::parse(text).map_err(|error| {
         format!(
-            "{}, and there are at most {} tags",
+            "{} and at most {} tags",
             text_error_message(error, Tags::MAX_CHARS),
             Tags::MAX_TAGS
         )
@@ -65,7 +63,7 @@ pub fn parse_seconds(text: &str) -> Result<Seconds, String> {
         .parse()
         .ok()
         .or_else(|| seconds_of(text, Seconds::MIN, Seconds::MAX).ok());
-    let told = |error| {
+    let message = |error| {
         format!(
             "{}, or a time such as 15m, 2h or 1d",
             seconds_error_message(error)
@@ -74,7 +72,7 @@ pub fn parse_seconds(text: &str) -> Result<Seconds, String> {
     number
         .ok_or(SecondsError::TooSmall)
         .and_then(Seconds::parse)
-        .map_err(told)
+        .map_err(message)
 }
 
 /// Parses a schedule.
@@ -89,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_are_numbers_or_times() {
+    fn seconds_are_numbers_or_durations() {
         for (text, wanted) in [
             ("900", 900),
             ("90s", 90),

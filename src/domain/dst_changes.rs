@@ -22,10 +22,10 @@ pub fn dst_warnings(schedule: &Schedule, zone: &Timezone, now: Timestamp) -> Vec
     let end = now.plus_secs(LOOKAHEAD_SECS);
     let changes = zone.transitions_after(now).take_while(|(at, _)| *at <= end);
     // Some changes affect only the name of the zone's time.
-    let moved = changes
+    let shifts = changes
         .filter_map(|(at, offset)| Some((at, offset - utc_offset_at(zone, at.plus_secs(-1))?)))
         .filter(|(_, by)| *by != 0);
-    moved
+    shifts
         .take(MAX_CHANGES)
         .filter_map(|(at, by)| dst_warning(schedule, zone, now, at, by > 0))
         .collect()
@@ -64,11 +64,11 @@ fn dst_warning(
         .occurrences(change.plus_secs(-86_400), zone)
         .take_while(|at| *at < change.plus_secs(86_400));
     let runs: Vec<_> = runs.take(2 * FREQUENT_RUNS_PER_DAY).collect();
-    let mut left_out = Vec::new();
+    let mut skipped = Vec::new();
     let mut twice = Vec::new();
     for wall in &named {
         match zone.resolve(*wall)? {
-            WallTimeResolution::Skipped(..) => left_out.push(*wall),
+            WallTimeResolution::Skipped(..) => skipped.push(*wall),
             WallTimeResolution::Twice([first, second], _)
                 if runs.contains(&first) && runs.contains(&second) =>
             {
@@ -78,40 +78,40 @@ fn dst_warning(
         }
     }
     // A skipped run may come right after the change, at a time that the schedule does not name.
-    let comes_at = runs.iter().find(|at| {
+    let moved_to = runs.iter().find(|at| {
         **at >= change
             && zone
                 .wall_time_at(**at)
                 .is_some_and(|wall| !named.contains(&wall))
     });
-    let comes_at = comes_at.and_then(|at| zone.wall_time_at(*at));
-    let what = match (left_out.as_slice(), twice.as_slice()) {
+    let moved_to = moved_to.and_then(|at| zone.wall_time_at(*at));
+    let effect = match (skipped.as_slice(), twice.as_slice()) {
         ([], []) => return None,
-        ([one], _) => match comes_at {
+        ([one], _) => match moved_to {
             Some(later) => format!(
-                "the run of {} comes at {}",
+                "the run at {} is moved to {}",
                 format_wall_time(*one),
                 format_wall_time(later)
             ),
-            None => format!("the run of {} is left out", format_wall_time(*one)),
+            None => format!("the run at {} is skipped", format_wall_time(*one)),
         },
-        ([], [one]) => format!("the run of {} comes twice", format_wall_time(*one)),
-        ([], more) => format!("{} come twice", format_count(more.len(), "run")),
-        (more, _) => match comes_at {
+        ([], [one]) => format!("the run at {} happens twice", format_wall_time(*one)),
+        ([], more) => format!("{} happen twice", format_count(more.len(), "run")),
+        (more, _) => match moved_to {
             Some(later) => {
                 format!(
-                    "of {} in the hour that is skipped, one comes, at {}",
+                    "of {} in the skipped hour, only one happens, at {}",
                     format_count(more.len(), "run"),
                     format_wall_time(later)
                 )
             }
-            None => format!("{} are left out", format_count(more.len(), "run")),
+            None => format!("{} are skipped", format_count(more.len(), "run")),
         },
     };
     let times = TimeFormatter { now, zone };
-    let way = if forward { "forward" } else { "back" };
+    let direction = if forward { "forward" } else { "back" };
     Some(format!(
-        "Clocks go {way} on {}: {what}.",
+        "Clocks go {direction} on {}: {effect}.",
         times.date(change)
     ))
 }
@@ -142,91 +142,91 @@ mod tests {
     }
 
     #[test]
-    fn surprises_are_told_in_twenty_zones() {
+    fn warnings_are_correct_in_twenty_zones() {
         let forward = |date: &str, what: &str| format!("Clocks go forward on {date}: {what}.");
         let back = |date: &str, what: &str| format!("Clocks go back on {date}: {what}.");
         for (zone, hour, words) in [
             (
                 "Europe/Riga",
                 3,
-                vec![forward("28 Mar 2027", "the run of 03:30 comes at 04:00")],
+                vec![forward("28 Mar 2027", "the run at 03:30 is moved to 04:00")],
             ),
             (
                 "Europe/London",
                 1,
-                vec![forward("28 Mar 2027", "the run of 01:30 comes at 02:00")],
+                vec![forward("28 Mar 2027", "the run at 01:30 is moved to 02:00")],
             ),
             (
                 "Europe/Lisbon",
                 1,
-                vec![forward("28 Mar 2027", "the run of 01:30 comes at 02:00")],
+                vec![forward("28 Mar 2027", "the run at 01:30 is moved to 02:00")],
             ),
             (
                 "Europe/Berlin",
                 2,
-                vec![forward("28 Mar 2027", "the run of 02:30 comes at 03:00")],
+                vec![forward("28 Mar 2027", "the run at 02:30 is moved to 03:00")],
             ),
             ("Europe/Berlin", 4, vec![]),
             (
                 "America/New_York",
                 2,
-                vec![forward("14 Mar 2027", "the run of 02:30 comes at 03:00")],
+                vec![forward("14 Mar 2027", "the run at 02:30 is moved to 03:00")],
             ),
             (
                 "America/Los_Angeles",
                 2,
-                vec![forward("14 Mar 2027", "the run of 02:30 comes at 03:00")],
+                vec![forward("14 Mar 2027", "the run at 02:30 is moved to 03:00")],
             ),
             (
                 "America/St_Johns",
                 2,
-                vec![forward("14 Mar 2027", "the run of 02:30 comes at 03:00")],
+                vec![forward("14 Mar 2027", "the run at 02:30 is moved to 03:00")],
             ),
             (
                 "America/Havana",
                 0,
-                vec![forward("14 Mar 2027", "the run of 00:30 comes at 01:00")],
+                vec![forward("14 Mar 2027", "the run at 00:30 is moved to 01:00")],
             ),
             (
                 "America/Santiago",
                 0,
-                vec![forward("5 Sep 2027", "the run of 00:30 comes at 01:00")],
+                vec![forward("5 Sep 2027", "the run at 00:30 is moved to 01:00")],
             ),
             (
                 "Atlantic/Azores",
                 0,
-                vec![forward("28 Mar 2027", "the run of 00:30 comes at 01:00")],
+                vec![forward("28 Mar 2027", "the run at 00:30 is moved to 01:00")],
             ),
             (
                 "Africa/Cairo",
                 0,
-                vec![forward("30 Apr 2027", "the run of 00:30 comes at 01:00")],
+                vec![forward("30 Apr 2027", "the run at 00:30 is moved to 01:00")],
             ),
             (
                 "Asia/Beirut",
                 0,
-                vec![forward("28 Mar 2027", "the run of 00:30 comes at 01:00")],
+                vec![forward("28 Mar 2027", "the run at 00:30 is moved to 01:00")],
             ),
             (
                 "Asia/Jerusalem",
                 2,
-                vec![forward("26 Mar 2027", "the run of 02:30 comes at 03:00")],
+                vec![forward("26 Mar 2027", "the run at 02:30 is moved to 03:00")],
             ),
             (
                 "Australia/Sydney",
                 2,
-                vec![forward("3 Oct 2027", "the run of 02:30 comes at 03:00")],
+                vec![forward("3 Oct 2027", "the run at 02:30 is moved to 03:00")],
             ),
             ("Australia/Lord_Howe", 2, vec![]),
             (
                 "Pacific/Auckland",
                 2,
-                vec![forward("26 Sep 2027", "the run of 02:30 comes at 03:00")],
+                vec![forward("26 Sep 2027", "the run at 02:30 is moved to 03:00")],
             ),
             (
                 "Antarctica/Troll",
                 1,
-                vec![forward("28 Mar 2027", "the run of 01:30 comes at 03:00")],
+                vec![forward("28 Mar 2027", "the run at 01:30 is moved to 03:00")],
             ),
             ("America/Asuncion", 0, vec![]),
             ("Asia/Tokyo", 2, vec![]),
@@ -243,13 +243,13 @@ mod tests {
             [forward("28 Mar 2027", "the run of 03:30 is left out")]
         );
         let both = [
-            forward("28 Mar 2027", "4 runs are left out"),
+            forward("28 Mar 2027", "4 runs are skipped"),
             back("31 Oct 2027", "4 runs come twice"),
         ];
         assert_eq!(warnings("*/15 3 * * *", "Europe/Riga"), both);
         let one = forward(
             "28 Mar 2027",
-            "of 2 runs in the hour that is skipped, one comes, at 04:00",
+            "of 2 runs in the skipped hour, only one happens, at 04:00",
         );
         assert_eq!(warnings("15,45 3 * * *", "Europe/Riga"), [one]);
         for calm in [
@@ -271,10 +271,20 @@ mod tests {
     proptest! {
         /// A job away from midnight and the hours of the night is never affected.
         #[test]
-        fn nothing_is_said_of_the_day(hour in 5..22, minute in 0..60, zone in prop::sample::select(vec![
-            "Europe/Riga", "America/New_York", "America/St_Johns", "Asia/Beirut", "Pacific/Auckland", "Australia/Lord_Howe",
-        ])) {
-            prop_assert_eq!(warnings(&format!("{minute} {hour} * * *"), zone), Vec::<String>::new());
+        fn daytime_jobs_cause_no_warning(
+            hour in 5..22,
+            minute in 0..60,
+            zone in prop::sample::select(vec![
+                "Europe/Riga",
+                "America/New_York",
+                "America/St_Johns",
+                "Asia/Beirut",
+                "Pacific/Auckland",
+                "Australia/Lord_Howe",
+            ]),
+        ) {
+            let warnings = warnings(&format!("{minute} {hour} * * *"), zone);
+            prop_assert_eq!(warnings, Vec::<String>::new());
         }
     }
 }

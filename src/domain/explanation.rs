@@ -37,24 +37,24 @@ pub fn expected_ping_time(
 pub fn explain_flip(
     flip: Flip,
     settings: &CheckSettings,
-    known: FailureContext,
+    context: FailureContext,
     times: &TimeFormatter<'_>,
 ) -> String {
     let at = times.at(flip.at);
     let when = times.at_phrase(flip.at);
     let zone = times.zone.name();
     let grace = settings.grace.get();
-    let since = || match known.last_success {
+    let since = || match context.last_success {
         Some(success) => format!("No success signal has come since {}.", times.at(success)),
         None => "No success signal is known.".into(),
     };
     let after = || {
-        known.run_duration.map_or_else(String::new, |took| {
+        context.run_duration.map_or_else(String::new, |took| {
             format!(", {} after it started", format_duration(took))
         })
     };
     match flip.cause {
-        FlipCause::Late => match expected_ping_time(flip, settings, known.last_success) {
+        FlipCause::Late => match expected_ping_time(flip, settings, context.last_success) {
             Some(expected) => format!(
                 "It was expected {} and had until {at} to report ({zone}). {}",
                 times.at_phrase(expected),
@@ -72,7 +72,7 @@ pub fn explain_flip(
         }
         FlipCause::SettingsChanged => {
             format!(
-                "Its settings were changed, and by the new ones it had until {at} to report \
+                "Its settings were changed. With the new settings it had until {at} to report \
                  ({zone}). {}",
                 since()
             )
@@ -83,16 +83,16 @@ pub fn explain_flip(
             after()
         ),
         FlipCause::Keyword => format!(
-            "It reported {when} ({zone}){}, and a word that means failure was in it.",
+            "It reported {when} ({zone}){}, and its report contained a failure keyword.",
             after()
         ),
         FlipCause::NoKeyword => format!(
-            "It reported {when} ({zone}){}, and no word that means success was in it.",
+            "It reported {when} ({zone}){}, and its report contained no success keyword.",
             after()
         ),
         FlipCause::Success => format!("It reported a success {when} ({zone})."),
-        FlipCause::PausedOrResumed => format!("Somebody paused or resumed it {when} ({zone})."),
-        FlipCause::Unknown => format!("It changed {when} ({zone}); why was not recorded."),
+        FlipCause::PausedOrResumed => format!("A user paused or resumed it {when} ({zone})."),
+        FlipCause::Unknown => format!("It changed {when} ({zone}); the reason was not recorded."),
     }
 }
 
@@ -112,7 +112,7 @@ pub struct StatusExplanation {
 pub fn explain_status(
     check: &Check,
     last: Option<Flip>,
-    known: FailureContext,
+    context: FailureContext,
     times: &TimeFormatter<'_>,
 ) -> StatusExplanation {
     let settings = &*check.settings;
@@ -141,13 +141,13 @@ pub fn explain_status(
                 times.at(flip.at),
                 format_duration(now.micros_since(flip.at))
             );
-            (since, vec![explain_flip(flip, settings, known, times)])
+            (since, vec![explain_flip(flip, settings, context, times)])
         }
         VisibleStatus::Grace => (
             "Late.".into(),
             state
                 .grace_start
-                .map(|at| format!("It was expected at {}.", times.at(at)))
+                .map(|at| format!("It was expected {}.", times.at_phrase(at)))
                 .into_iter()
                 .collect(),
         ),
@@ -166,15 +166,15 @@ pub fn explain_status(
         state.run.is_some() || state.visible_status(settings, now) == VisibleStatus::Grace;
     if let Some(deadline) = state.deadline(settings).filter(|_| waits_for_sign) {
         reason.push(format!(
-            "Unless it reports, it goes down at {} ({}).",
-            times.at(deadline),
+            "Unless it reports, it goes down {} ({}).",
+            times.at_phrase(deadline),
             times.relative(deadline)
         ));
     }
     if let Some((at, why)) = state.notification.pending_decision() {
         reason.push(format!(
-            "Nobody has been told yet: {why}. That is decided at {}.",
-            times.at(at)
+            "No alert has been sent yet: {why}. The next decision is {}.",
+            times.at_phrase(at)
         ));
     }
     StatusExplanation {
@@ -194,7 +194,9 @@ fn explain_up(state: &CheckState, times: &TimeFormatter<'_>) -> String {
             times.at(next),
             times.relative(next)
         ),
-        (Some(last), None) => format!("{last}. The schedule has ended; nothing more is expected."),
+        (Some(last), None) => {
+            format!("{last}. The schedule has ended; no further ping is expected.")
+        }
         (None, _) => String::new(),
     }
 }
@@ -210,7 +212,7 @@ fn explain_paused(settings: &CheckSettings) -> &'static str {
     if settings.manual_resume {
         "Pings are ignored until you resume it."
     } else {
-        "The next success or failure starts it again."
+        "The next success or failure resumes it."
     }
 }
 
@@ -222,10 +224,10 @@ pub fn short_reason(cause: FlipCause) -> String {
         FlipCause::SettingsChanged => "its settings were changed".into(),
         FlipCause::Fail => "it reported a failure".into(),
         FlipCause::ExitStatus(status) => format!("it reported exit status {status}"),
-        FlipCause::Keyword => "a word that means failure was in its report".into(),
-        FlipCause::NoKeyword => "no word that means success was in its report".into(),
+        FlipCause::Keyword => "its report contained a failure keyword".into(),
+        FlipCause::NoKeyword => "its report contained no success keyword".into(),
         FlipCause::Success => "it reported a success".into(),
-        FlipCause::PausedOrResumed => "somebody paused or resumed it".into(),
+        FlipCause::PausedOrResumed => "a user paused or resumed it".into(),
         FlipCause::Unknown => "not recorded".into(),
     }
 }

@@ -12,11 +12,11 @@ const MONTHS: [&str; 12] = [
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// Formats a number and its unit: `1 check`, `2 checks`.
-pub fn format_count(number: usize, what: &str) -> String {
+pub fn format_count(number: usize, noun: &str) -> String {
     if number == 1 {
-        format!("1 {what}")
+        format!("1 {noun}")
     } else {
-        format!("{number} {what}s")
+        format!("{number} {noun}s")
     }
 }
 
@@ -110,8 +110,8 @@ impl TimeFormatter<'_> {
     /// Formats the distance of a time from now, in one unit: `just now`, `42 s ago`, `in 15 h`, `7
     /// d ago`; from 14 days on its date.
     pub fn relative(&self, moment: Timestamp) -> String {
-        let away = moment.micros_since(self.now) / MICROS_PER_SEC;
-        let seconds = away.saturating_abs();
+        let distance = moment.micros_since(self.now) / MICROS_PER_SEC;
+        let seconds = distance.saturating_abs();
         let far = match seconds {
             0..5 => return "just now".into(),
             5..60 => format!("{seconds} s"),
@@ -120,7 +120,7 @@ impl TimeFormatter<'_> {
             172_800..1_209_600 => format!("{} d", seconds / 86_400),
             _ => return self.date(moment),
         };
-        if away < 0 {
+        if distance < 0 {
             format!("{far} ago")
         } else {
             format!("in {far}")
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_said_in_one_unit() {
+    fn sizes_have_one_unit() {
         for (bytes, words) in [
             (0, "0 bytes"),
             (999, "999 bytes"),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn words_survive_a_shell() {
+    fn quoted_words_survive_a_shell() {
         for (word, wanted) in [
             ("/var/lib/x", "/var/lib/x"),
             ("a b", "'a b'"),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_said_as_seen_from_now() {
+    fn times_are_formatted_relative_to_now() {
         let riga = Timezone::parse("Europe/Riga").unwrap();
         let times = TimeFormatter {
             now: moment("2026-11-20T07:00:00Z"),
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_are_said_in_one_unit() {
+    fn distances_have_one_unit() {
         let riga = Timezone::parse("Europe/Riga").unwrap();
         let times = TimeFormatter {
             now: moment("2026-11-20T10:56:21Z"),

@@ -94,9 +94,7 @@ impl ImportItem {
                         .pairs()
                         .map(|(key, value)| key.len() + value.len())
                         .sum(),
-                    ImportedSettings::Incomplete {
-                        settings: given, ..
-                    } => given
+                    ImportedSettings::Incomplete { settings, .. } => settings
                         .pairs()
                         .map(|(key, value)| key.len() + value.len())
                         .sum(),

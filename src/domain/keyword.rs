@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_keywords_are_found_as_few_are() {
+    fn many_keywords_match_like_few() {
         let list = (0..60)
             .map(|number| format!("k{number}"))
             .collect::<Vec<_>>()

@@ -20,7 +20,7 @@ fn pad_to_block(key: &[u8]) -> [u8; HMAC_BLOCK_BYTES] {
     block
         .iter_mut()
         .zip(key)
-        .for_each(|(byte, own)| *byte = *own);
+        .for_each(|(byte, key_byte)| *byte = *key_byte);
     block
 }
 
@@ -140,7 +140,7 @@ impl LegacyKey {
     pub fn prefix(read_only: bool) -> &'static str {
         Self::PREFIXES
             .into_iter()
-            .find(|(own, _)| *own == read_only)
+            .find(|(is_read_only, _)| *is_read_only == read_only)
             .map_or("", |(_, prefix)| prefix)
     }
 
@@ -174,7 +174,7 @@ impl LegacySecrets {
         for (number, secret) in secrets {
             if !(1..=Self::MAX_SECRETS).contains(&number) || stored.insert(number, secret).is_some()
             {
-                return Err("the number of a secret is out of range, or there twice");
+                return Err("the number of a secret is out of range or occurs twice");
             }
         }
         Ok(Self(stored))
@@ -185,13 +185,13 @@ impl LegacySecrets {
     /// # Errors
     /// If there are [`Self::MAX_SECRETS`] already. The message says what to do.
     pub fn with_secret(&self, secret: &LegacySecret) -> Result<(Self, u8), &'static str> {
-        if let Some((number, _)) = self.iter().find(|(_, own)| *own == secret) {
+        if let Some((number, _)) = self.iter().find(|(_, stored)| *stored == secret) {
             return Ok((self.clone(), number));
         }
         let free = (1..=Self::MAX_SECRETS).find(|number| !self.0.contains_key(number));
         let number = free.ok_or(
-            "keys of 8 other servers wait for their first use; use or revoke those of one of them \
-             first",
+            "imported keys of 8 other servers have not been used yet; use or revoke the keys of \
+             one of these servers first",
         )?;
         let mut more = self.clone();
         more.0.insert(number, secret.clone());
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_digested_as_the_other_server_digested_them() {
+    fn digests_equal_those_of_the_other_server() {
         // Python: hmac.new(secret, key, hashlib.sha256).hexdigest()
         for (own, key, digest) in [
             (
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_what_they_make_are_never_shown() {
+    fn secrets_and_derived_keys_are_never_shown() {
         let secret = secret("s3cret");
         let shown = format!(
             "{secret:?} {:?} {:?}",
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_a_key_says_what_it_may_do() {
+    fn the_prefix_of_a_key_shows_its_access() {
         for (text, read_only) in [
             ("hcw_abc", Some(false)),
             ("hcr_abc", Some(true)),
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_read_or_refused() {
+    fn stored_secrets_are_restored_or_rejected() {
         let read = |numbers: &[u8]| {
             LegacySecrets::from_stored(
                 numbers

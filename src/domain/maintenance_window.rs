@@ -171,7 +171,12 @@ impl WindowTimesInput {
                 .map_or(Ok(Timezone::utc()), Timezone::parse)
                 .map_err(|reason| WindowError("tz", reason.to_string()))?;
             let minutes = check_minutes(
-                minutes.ok_or_else(|| error("minutes", "say how long the window is open"))?,
+                minutes.ok_or_else(|| {
+                    error(
+                        "minutes",
+                        "give the number of minutes for which the window is open",
+                    )
+                })?,
                 MaintenanceWindow::MAX_RECURRING_MINUTES,
             )?;
             return Ok(WindowTimes::Recurring {
@@ -183,7 +188,7 @@ impl WindowTimesInput {
         if tz.is_some() {
             return Err(error(
                 "tz",
-                "it belongs to a schedule; other times carry their offset",
+                "tz applies only to a schedule; other times have their own UTC offset",
             ));
         }
         let from = from.map_or(Ok(now), |from| parse_timestamp("from", &from))?;
@@ -191,16 +196,21 @@ impl WindowTimesInput {
             (Some(_), Some(_)) => {
                 return Err(error("minutes", "a window has either minutes or to"));
             }
-            (None, None) => return Err(error("minutes", "say how long the window is open")),
+            (None, None) => {
+                return Err(error(
+                    "minutes",
+                    "give the number of minutes for which the window is open",
+                ));
+            }
             (Some(to), None) => parse_timestamp("to", &to)?,
             (None, Some(minutes)) => from
                 .plus_secs(i64::from(check_minutes(minutes, MaintenanceWindow::MAX_MINUTES)?) * 60),
         };
         let longest = from.plus_secs(MaintenanceWindow::MAX_MINUTES.cast_signed() * 60);
         match () {
-            () if to <= from => Err(error("to", "it does not lie after from")),
-            () if to <= now => Err(error("to", "it lies in the past")),
-            () if to > longest => Err(error("to", "it lies more than 366 days after from")),
+            () if to <= from => Err(error("to", "the end is not after from")),
+            () if to <= now => Err(error("to", "the end is in the past")),
+            () if to > longest => Err(error("to", "the end is more than 366 days after from")),
             () => Ok(WindowTimes::Once { from, to }),
         }
     }
@@ -220,7 +230,7 @@ fn parse_timestamp(field: &'static str, text: &str) -> Result<Timestamp, WindowE
     read.map_err(|_| {
         WindowError(
             field,
-            "give a time with its offset, as in 2026-11-20T10:00:00+00:00".to_owned(),
+            "give a time with its UTC offset, as in 2026-11-20T10:00:00+00:00".to_owned(),
         )
     })
 }
@@ -315,10 +325,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused_with_its_field() {
+    fn contradictory_times_are_rejected_with_their_field() {
         let now = at("2026-11-20T10:00:00Z");
         for (fields, sentence) in [
-            (&[][..], "minutes is wrong: say how long the window is open"),
+            (
+                &[][..],
+                "minutes is wrong: give the number of minutes for which the window is open",
+            ),
             (
                 &[("minutes", "0")],
                 "minutes is wrong: give a number from 1 to 527040",
@@ -333,7 +346,7 @@ mod tests {
             ),
             (
                 &[("schedule", "0 3 * * *")],
-                "minutes is wrong: say how long the window is open",
+                "minutes is wrong: give the number of minutes for which the window is open",
             ),
             (
                 &[("schedule", "0 3 * * *"), ("from", "x")],
@@ -341,7 +354,7 @@ mod tests {
             ),
             (
                 &[("minutes", "5"), ("tz", "UTC")],
-                "tz is wrong: it belongs to a schedule; other times carry their offset",
+                "tz is wrong: tz applies only to a schedule; other times have their own UTC offset",
             ),
             (
                 &[("minutes", "5"), ("to", "2027-01-01T00:00:00Z")],
@@ -349,25 +362,25 @@ mod tests {
             ),
             (
                 &[("to", "2026-11-20")],
-                "to is wrong: give a time with its offset, as in 2026-11-20T10:00:00+00:00",
+                "to is wrong: give a time with its UTC offset, as in 2026-11-20T10:00:00+00:00",
             ),
             (
                 &[
                     ("from", "2026-11-21T00:00:00Z"),
                     ("to", "2026-11-21T00:00:00Z"),
                 ],
-                "to is wrong: it does not lie after from",
+                "to is wrong: the end is not after from",
             ),
             (
                 &[
                     ("from", "2026-11-19T00:00:00Z"),
                     ("to", "2026-11-20T10:00:00Z"),
                 ],
-                "to is wrong: it lies in the past",
+                "to is wrong: the end is in the past",
             ),
             (
                 &[("to", "2027-11-22T00:00:00Z")],
-                "to is wrong: it lies more than 366 days after from",
+                "to is wrong: the end is more than 366 days after from",
             ),
         ] {
             assert_eq!(

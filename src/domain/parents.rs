@@ -97,11 +97,11 @@ impl fmt::Display for ParentsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooMany => write!(f, "a check has at most {} parents", Parents::MAX_PARENTS),
-            Self::NotFound => f.write_str("a parent is no check of the same project"),
+            Self::NotFound => f.write_str("a parent is not a check of the same project"),
             Self::Cycle => f.write_str("the check would be a parent of itself"),
             Self::TooDeep => write!(
                 f,
-                "there may be at most {} levels of parents above a check, and {} checks on them",
+                "a check may have at most {} levels of parents above it, with at most {} checks",
                 Parents::MAX_LEVELS,
                 Parents::MAX_ANCESTORS
             ),

@@ -13,9 +13,9 @@ const MASK: &str = "***";
 const MIN_MASKED_KEY_LENGTH: usize = 16;
 
 /// Masks ping addresses in a text: `UUID@DOMAIN`, `KEY+SLUG@DOMAIN`, `/ping/UUID` and
-/// `/ping/KEY/SLUG`. Also masks the UUID of the check `own` and the ping keys `keys` of its project
+/// `/ping/KEY/SLUG`. Also masks the UUID of the check and the ping keys `keys` of its project
 /// anywhere.
-pub fn mask_ping_addresses<'t>(text: &'t str, own: Uuid, keys: &[&str]) -> Cow<'t, str> {
+pub fn mask_ping_addresses<'t>(text: &'t str, check_uuid: Uuid, keys: &[&str]) -> Cow<'t, str> {
     let mut masked = mask_words(text, keys);
     for key in keys
         .iter()
@@ -24,7 +24,7 @@ pub fn mask_ping_addresses<'t>(text: &'t str, own: Uuid, keys: &[&str]) -> Cow<'
     {
         masked = Cow::Owned(masked.replace(*key, MASK));
     }
-    match mask_uuid(&masked, own) {
+    match mask_uuid(&masked, check_uuid) {
         Some(masked) => Cow::Owned(masked),
         None => masked,
     }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_pings_are_masked_and_others_are_not() {
+    fn ping_addresses_are_masked_and_others_are_not() {
         let upper = UUID.to_uppercase();
         for (text, wanted) in [
             (
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_pings_is_left(before in ".{0,20}", after in ".{0,20}", upper: bool) {
+        fn no_ping_address_remains(before in ".{0,20}", after in ".{0,20}", upper: bool) {
             let uuid = if upper { UUID.to_uppercase() } else { UUID.to_owned() };
             let text = format!("{before}{uuid}{after} {KEY} {before}{KEY}+x@y{after}");
             let left = shown(&text);

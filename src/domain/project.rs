@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_use_is_noted_once_in_every_hour_of_the_clock() {
+    fn the_use_of_a_key_is_recorded_once_an_hour() {
         let used = Some(KeyUse {
             at: Timestamp::from_secs(7_199),
             from: [192, 0, 2, 1].into(),
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_key_is_no_uuid() {
+    fn a_uuid_is_not_a_ping_key() {
         for key in [
             "a",
             "-",

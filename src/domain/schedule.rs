@@ -196,18 +196,17 @@ impl ScheduleRule {
                         [_, minute, hour, day, month, weekday]
                             if Cron::parse([minute, hour, day, month, weekday]).is_ok() =>
                         {
-                            "six fields: overdue takes five; drop the seconds".to_owned()
+                            "six fields: overdue accepts five; remove the seconds".to_owned()
                         }
                         [word] if word.starts_with('@') => format!(
-                            "`{word}`: write a word of OnCalendar, such as daily, or five fields \
-                             of cron"
+                            "`{word}`: use an OnCalendar word, such as daily, or five cron fields"
                         ),
                         _ if fields.len() > 1
                             && !text.contains([':', '\n'])
                             && fields.iter().any(|field| is_cron_field(field)) =>
                         {
                             format!(
-                                "{} fields: cron takes five, namely minute, hour, day of month, \
+                                "{} fields: cron has five, namely minute, hour, day of month, \
                                  month and weekday",
                                 fields.len()
                             )

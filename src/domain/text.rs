@@ -177,7 +177,7 @@ impl Tags {
 
     /// True if `tag` is one of the tags (exact, case-sensitive). Always false for the empty text.
     pub fn contains(&self, tag: &str) -> bool {
-        self.iter().any(|own| own == tag)
+        self.iter().any(|item| item == tag)
     }
 }
 
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_and_descriptions_have_limits_that_stored_ones_may_exceed() {
+    fn stored_tags_and_descriptions_may_exceed_the_limits() {
         for (tags, fits) in [
             ("ž".repeat(500), true),
             ("ž".repeat(501), false),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn slugs_take_few_characters() {
+    fn slugs_allow_few_characters() {
         for good in ["", "a", "a-b_9"] {
             assert!(Slug::parse(good).is_ok(), "{good}");
         }

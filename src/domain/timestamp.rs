@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_step_back_is_waited_out_and_a_larger_one_counts() {
+    fn small_steps_back_are_hidden_and_larger_ones_take_effect() {
         let at = |micros| Timestamp::from_micros(1_800_000_000 * MICROS_PER_SEC + micros);
         for (last, now, time) in [
             (0, 0, 0),
@@ -210,7 +210,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn dates_agree_with_the_calendar_of_jiff(micros in -62_167_219_200_000_000_i64..=253_402_207_200_000_000) {
+        fn dates_agree_with_the_calendar_of_jiff(
+            micros in -62_167_219_200_000_000_i64..=253_402_207_200_000_000,
+        ) {
             let mut text = String::new();
             Timestamp::from_micros(micros).write_rfc3339_micros(&mut text);
             let stamp = jiff::Timestamp::from_microsecond(micros).unwrap();

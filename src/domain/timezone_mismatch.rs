@@ -58,14 +58,15 @@ impl TimezoneMismatch {
 /// at most [`MAX_RUNS`], in any order. Of zones that fit equally the first is returned.
 pub fn find_matching_timezone(
     schedule: &Schedule,
-    own: &Timezone,
+    check_zone: &Timezone,
     runs: &[Timestamp],
     candidates: &[Timezone],
 ) -> Option<TimezoneMismatch> {
     if runs.len() < MIN_RUNS || schedule.has_own_zone() {
         return None;
     }
-    let off = median_offset(schedule, own, runs).filter(|off| off.abs() >= MISMATCH_MICROS)?;
+    let off =
+        median_offset(schedule, check_zone, runs).filter(|off| off.abs() >= MISMATCH_MICROS)?;
     let fit = |zone: &Timezone| {
         median_offset(schedule, zone, runs)
             .map(i64::abs)
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_runs_by_hand_do_not_hide_it() {
+    fn a_few_manual_runs_do_not_hide_a_mismatch() {
         let mut runs = runs("30 3 * * *", "UTC", 20, 10);
         runs.extend([
             moment("2026-11-05T12:00:00Z"),
@@ -229,8 +230,11 @@ mod tests {
     proptest! {
         /// A job that runs within ten minutes of its schedule is never reported.
         #[test]
-        fn who_is_punctual_is_not_suspected(
-            hour in 0..24, minute in 0..60, own in 0_usize..4, late in prop::collection::vec(-600_i64..=600, 4..50)
+        fn punctual_jobs_are_not_reported(
+            hour in 0..24,
+            minute in 0..60,
+            own in 0_usize..4,
+            late in prop::collection::vec(-600_i64..=600, 4..50),
         ) {
             let zones = ["Europe/Riga", "UTC", "America/St_Johns", "Australia/Lord_Howe"].map(zone);
             let schedule = Schedule::parse(&format!("{minute} {hour} * * *")).unwrap();

@@ -107,7 +107,7 @@ impl Password {
             }
             _ if text.len() > Self::MAX_BYTES => Err("a password has at most 200 bytes"),
             _ if fold_case(text.trim()) == name.case_folded() => {
-                Err("a password is not the name of its user")
+                Err("a password must not be the name of its user")
             }
             _ => Ok(Self(text.into())),
         }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_short_line_whatever_its_case() {
+    fn names_are_short_lines_and_ignore_case() {
         let longest = "ž".repeat(100);
         let longer = "ž".repeat(101);
         for (text, fits) in [
@@ -266,10 +266,13 @@ mod tests {
             ("123456789", Some("a password has at least 10 characters")),
             ("ž23456789", Some("a password has at least 10 characters")),
             ("ž234567890", None),
-            ("margarethe", Some("a password is not the name of its user")),
+            (
+                "margarethe",
+                Some("a password must not be the name of its user"),
+            ),
             (
                 " MARGAREThe ",
-                Some("a password is not the name of its user"),
+                Some("a password must not be the name of its user"),
             ),
             ("margarethe1", None),
         ] {
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_may_everything_and_others_what_is_said() {
+    fn owners_have_all_permissions_and_others_their_memberships() {
         use Membership::{Member, ReadOnly};
         let [one, two, three] = [1, 2, 3].map(ProjectId);
         let projects = ProjectMemberships::new([
@@ -319,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn words_name_what_they_say() {
+    fn each_name_is_parsed_back() {
         assert!(
             Membership::ALL
                 .into_iter()

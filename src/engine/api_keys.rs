@@ -45,22 +45,24 @@ impl Handle {
         // The time of the lookup reveals at most how similar the hash of a guess is to a stored
         // hash. That does not help an attacker.
         let hash = KeyHash::of_key(text);
-        let (key, adopted) = self.with_state(|state| {
+        let (key, legacy_secrets) = self.with_state(|state| {
             (
                 state.key_by_hash(&hash).cloned(),
                 Arc::clone(&state.legacy_secrets),
             )
         });
-        if key.is_some() || adopted.is_empty() {
+        if key.is_some() || legacy_secrets.is_empty() {
             return key;
         }
         // Runs without the lock, so that the writer does not wait.
-        let guesses = legacy_key_candidates(&adopted, text);
+        let candidates = legacy_key_candidates(&legacy_secrets, text);
         let key = self.with_state(|state| {
             // The key may have got its hash in the meantime.
-            let key = state
-                .key_by_hash(&hash)
-                .or_else(|| guesses.iter().find_map(|guess| state.legacy_key(guess)));
+            let key = state.key_by_hash(&hash).or_else(|| {
+                candidates
+                    .iter()
+                    .find_map(|candidate| state.legacy_key(candidate))
+            });
             key.cloned()
         })?;
         if key.is_unused_since_import() {
@@ -88,16 +90,16 @@ impl Handle {
 }
 
 /// Digests by which another server would know a key with this text, one for each legacy secret.
-fn legacy_key_candidates(adopted: &LegacySecrets, text: &[u8]) -> Vec<LegacyKey> {
+fn legacy_key_candidates(legacy_secrets: &LegacySecrets, text: &[u8]) -> Vec<LegacyKey> {
     let Some(read_only) = LegacyKey::read_only_by_prefix(text) else {
         return Vec::new();
     };
-    adopted
+    legacy_secrets
         .iter()
-        .map(|(secret, own)| LegacyKey {
+        .map(|(number, secret)| LegacyKey {
             read_only,
-            secret_number: secret,
-            digest: own.digest_key(text),
+            secret_number: number,
+            digest: secret.digest_key(text),
         })
         .collect()
 }
@@ -109,17 +111,17 @@ mod tests {
 
     #[test]
     fn a_wrong_key_costs_one_digest_for_each_secret_or_none() {
-        let mut adopted = LegacySecrets::default();
+        let mut legacy_secrets = LegacySecrets::default();
         for number in 0..LegacySecrets::MAX_SECRETS {
-            adopted = adopted
+            legacy_secrets = legacy_secrets
                 .with_secret(&LegacySecret::parse(&number.to_string()).unwrap())
                 .unwrap()
                 .0;
         }
-        for (text, most) in [("hcw_wrong", 8), ("hcr_wrong", 8), ("wrong", 0), ("", 0)] {
+        for (text, expected) in [("hcw_wrong", 8), ("hcr_wrong", 8), ("wrong", 0), ("", 0)] {
             assert_eq!(
-                legacy_key_candidates(&adopted, text.as_bytes()).len(),
-                most,
+                legacy_key_candidates(&legacy_secrets, text.as_bytes()).len(),
+                expected,
                 "{text}"
             );
         }

@@ -207,7 +207,7 @@ impl WorkingState {
                 checks,
                 assigned,
             } => self.assign_channel(channel, checks, assigned, now),
-            Command::RecordOutage(away) => Ok(self.record_outage(away)),
+            Command::RecordOutage(outage) => Ok(self.record_outage(outage)),
             Command::DropFutureOutages => Ok(self.drop_future_outages(now)),
             Command::SetAlerting {
                 check,
@@ -226,7 +226,7 @@ impl WorkingState {
             Command::RetryDelivery { delivery, at } => self.retry_delivery(&delivery, at, now),
             Command::RecordChannelTest(report) => self.record_channel_test(report, now),
             Command::User(command) => self.apply_user_command(*command, now),
-            Command::ApplyConfig(asked) => self.apply_config(&asked, now),
+            Command::ApplyConfig(request) => self.apply_config(&request, now),
             Command::Import(command) => self.apply_import_step(*command, now),
             Command::SetBadgeSecret(secret) => {
                 self.record_change(Change::BadgeSecret(secret));

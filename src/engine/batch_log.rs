@@ -104,8 +104,8 @@ pub(super) fn log_full_projects(state: &State, projects: &[ProjectId]) {
         let name = project_state.project.name.as_str();
         let count = project_state.checks.len();
         tracing::warn!(
-            "pings make no more checks in the project \"{name}\", which has {count}: delete some, \
-             or raise the limit with `overdue project set --check-limit`"
+            "the project \"{name}\" has {count} checks, so pings create no more: delete some \
+            checks, or raise the limit with `overdue project set --check-limit`"
         );
     }
 }
@@ -113,20 +113,20 @@ pub(super) fn log_full_projects(state: &State, projects: &[ProjectId]) {
 /// Writes a warning if projects are on trial: their failures are not alerted, which a user may have
 /// forgotten. Returns true if there are any.
 pub(super) fn log_trials(state: &State) -> bool {
-    let held: Vec<_> = state
+    let projects: Vec<_> = state
         .projects()
         .map(|project_state| &*project_state.project)
         .filter(|project| project.is_on_trial())
         .collect();
-    if held.is_empty() {
+    if projects.is_empty() {
         return false;
     }
-    let number = format_count(held.len(), "project");
-    let verb = if held.len() == 1 { "is" } else { "are" };
+    let number = format_count(projects.len(), "project");
+    let verb = if projects.len() == 1 { "is" } else { "are" };
     tracing::warn!(
-        "{number} {verb} on trial and nobody is told of failures there, until `overdue project \
-         release`: {}",
-        project_names(&held)
+        "{number} {verb} on trial: no alerts are sent for failures there until `overdue project \
+        release`: {}",
+        project_names(&projects)
     );
     true
 }
@@ -141,9 +141,9 @@ pub(super) fn log_imported_projects(state: &State, projects: &[ProjectId]) {
     let live: Vec<_> = projects.filter(|project| !project.is_on_trial()).collect();
     if !live.is_empty() {
         let number = format_count(live.len(), "imported project");
-        let verb = if live.len() == 1 { "tells" } else { "tell" };
+        let verb = if live.len() == 1 { "sends" } else { "send" };
         tracing::info!(
-            "{number} {verb} of failures from now on: {}",
+            "{number} {verb} alerts from now on: {}",
             project_names(&live)
         );
     }
@@ -156,10 +156,10 @@ fn project_names(projects: &[&Project]) -> String {
         .take(MAX_PROJECTS_NAMED)
         .map(|project| format!("{:?}", project.name.as_str()))
         .collect();
-    let more = projects.len() - names.len();
+    let omitted = projects.len() - names.len();
     names.join(", ")
-        + &if more > 0 {
-            format!(" and {more} more")
+        + &if omitted > 0 {
+            format!(" and {omitted} more")
         } else {
             String::new()
         }

@@ -64,12 +64,12 @@ impl Subscriber {
     }
 
     fn update(&self, change: impl FnOnce(&mut ChangeSet)) {
-        let mut noted = self.lock_changes();
-        let was_empty = noted.is_empty();
-        change(&mut noted);
-        let rings = was_empty && !noted.is_empty();
-        drop(noted);
-        if rings {
+        let mut changes = self.lock_changes();
+        let was_empty = changes.is_empty();
+        change(&mut changes);
+        let should_notify = was_empty && !changes.is_empty();
+        drop(changes);
+        if should_notify {
             self.changed.notify_one();
         }
     }
@@ -120,31 +120,34 @@ impl ChangeFeed {
         if self.subscriber_count.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let pads = self.subscribers();
+        let subscribers = self.subscribers();
         for change in changes {
             let id = match change {
                 Change::Pinged { id, .. } => *id,
                 Change::Check(check) => check.id,
                 // The project of a deleted check is no longer known.
                 Change::CheckGone(id) => {
-                    pads.values()
+                    subscribers
+                        .values()
                         .flatten()
-                        .for_each(|pad| pad.update(|noted| noted.add(*id)));
+                        .for_each(|subscriber| subscriber.update(|change_set| change_set.add(*id)));
                     continue;
                 }
                 Change::ProjectGone(_) | Change::ChannelGone(_) => {
-                    pads.values()
+                    subscribers
+                        .values()
                         .flatten()
-                        .for_each(|pad| pad.update(ChangeSet::mark_everything));
+                        .for_each(|subscriber| subscriber.update(ChangeSet::mark_everything));
                     continue;
                 }
                 _ => continue,
             };
             let project = state.check(id).map(|check| check.project);
-            let own = project.and_then(|project| pads.get(&project));
-            own.into_iter()
+            let project_subscribers = project.and_then(|project| subscribers.get(&project));
+            project_subscribers
+                .into_iter()
                 .flatten()
-                .for_each(|pad| pad.update(|noted| noted.add(id)));
+                .for_each(|subscriber| subscriber.update(|change_set| change_set.add(id)));
         }
     }
 
@@ -153,7 +156,7 @@ impl ChangeFeed {
         self.subscribers()
             .values()
             .flatten()
-            .for_each(|pad| pad.update(ChangeSet::mark_everything));
+            .for_each(|subscriber| subscriber.update(ChangeSet::mark_everything));
         self.access_version
             .send_modify(|version| *version = version.wrapping_add(1));
     }
@@ -192,11 +195,11 @@ impl ProjectSubscription {
 
 impl Drop for ProjectSubscription {
     fn drop(&mut self) {
-        let mut pads = self.feed.subscribers();
-        if let Some(own) = pads.get_mut(&self.project) {
-            own.retain(|pad| !Arc::ptr_eq(pad, &self.subscriber));
-            if own.is_empty() {
-                pads.remove(&self.project);
+        let mut subscribers = self.feed.subscribers();
+        if let Some(project_subscribers) = subscribers.get_mut(&self.project) {
+            project_subscribers.retain(|subscriber| !Arc::ptr_eq(subscriber, &self.subscriber));
+            if project_subscribers.is_empty() {
+                subscribers.remove(&self.project);
             }
         }
         self.feed.subscriber_count.fetch_sub(1, Ordering::Relaxed);
@@ -208,15 +211,18 @@ impl Handle {
     /// recorded, later ones are.
     pub fn subscribe_to_project(&self, project: ProjectId) -> ProjectSubscription {
         let feed = Arc::clone(&self.0.feed);
-        let pad = Arc::<Subscriber>::default();
-        let mut pads = feed.subscribers();
-        pads.entry(project).or_default().push(Arc::clone(&pad));
+        let subscriber = Arc::<Subscriber>::default();
+        let mut subscribers = feed.subscribers();
+        subscribers
+            .entry(project)
+            .or_default()
+            .push(Arc::clone(&subscriber));
         feed.subscriber_count.fetch_add(1, Ordering::Relaxed);
-        drop(pads);
+        drop(subscribers);
         ProjectSubscription {
             feed,
             project,
-            subscriber: pad,
+            subscriber,
         }
     }
 

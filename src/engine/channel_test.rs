@@ -91,16 +91,16 @@ impl ChannelTestQueue {
 }
 
 impl Handle {
-    /// Requests a test of a channel. `up`: tests the message for a recovery.
+    /// Requests a test of a channel. `is_up_message`: tests the message for a recovery.
     ///
     /// # Errors
     /// If too many tests wait, of the project or in total.
     pub fn request_channel_test(
         &self,
         channel: ChannelId,
-        up: bool,
+        is_up_message: bool,
     ) -> Result<oneshot::Receiver<ChannelTestResult>, Unavailable> {
-        let (reply, tried) = oneshot::channel();
+        let (reply, result) = oneshot::channel();
         // A channel that is deleted in the meantime is not tested; the caller notices that.
         let project = self.with_state(|state| {
             state
@@ -108,47 +108,44 @@ impl Handle {
                 .map_or(ProjectId(0), |channel| channel.project)
         });
         let mut requests = self.0.channel_tests.lock_requests();
-        let own = requests
+        let project_tests = requests
             .waiting
             .iter()
-            .filter(|asked| asked.project == project)
+            .filter(|test| test.project == project)
             .count();
-        if own >= MAX_WAITING_TESTS.saturating_sub(requests.waiting.len()) {
+        if project_tests >= MAX_WAITING_TESTS.saturating_sub(requests.waiting.len()) {
             return Err(Unavailable::Busy);
         }
         requests.waiting.push_back(WaitingChannelTest {
             project,
             channel,
-            is_up_message: up,
+            is_up_message,
             reply,
         });
         self.0.channel_tests.work_available.notify_one();
-        Ok(tried)
+        Ok(result)
     }
 
     /// Next test that may run. For the notifier.
     pub fn next_channel_test(&self) -> Option<ChannelTest> {
         let mut requests = self.0.channel_tests.lock_requests();
-        let ChannelTestRequests {
-            waiting,
-            running: under_way,
-        } = &mut *requests;
-        if under_way.len() >= MAX_RUNNING_TESTS {
+        let ChannelTestRequests { waiting, running } = &mut *requests;
+        if running.len() >= MAX_RUNNING_TESTS {
             return None;
         }
         let next = waiting
             .iter()
-            .position(|asked| !under_way.contains(&asked.project))?;
+            .position(|test| !running.contains(&test.project))?;
         let WaitingChannelTest {
             project,
             channel,
-            is_up_message: up,
+            is_up_message,
             reply,
         } = waiting.remove(next)?;
-        under_way.insert(project);
+        running.insert(project);
         Some(ChannelTest {
             channel,
-            is_up_message: up,
+            is_up_message,
             reply,
             permit: ChannelTestPermit {
                 handle: self.clone(),

@@ -29,15 +29,15 @@ impl ClockJumpDetector {
     ) -> Self {
         // The clock was not read in between, so the pause must be short.
         let pause = first.now.micros_since(newest);
-        let goes_on = pause > -CLOCK_JUMP_MICROS
+        let is_continued = pause > -CLOCK_JUMP_MICROS
             && u128::try_from(pause).unwrap_or(0) < CONFIRMATION_TIME.as_micros();
-        let before = steady_since
-            .filter(|_| goes_on)
+        let steady_before = steady_since
+            .filter(|_| is_continued)
             .map_or(0, |since| first.now.micros_since(since).max(0));
         Self {
             last_reading: first,
             steady_from: first.uptime,
-            steady_before_start: Duration::from_micros(before.unsigned_abs()),
+            steady_before_start: Duration::from_micros(steady_before.unsigned_abs()),
         }
     }
 
@@ -47,16 +47,16 @@ impl ClockJumpDetector {
     pub(super) fn observe(&mut self, reading: ClockReading) -> (i64, Option<i64>) {
         let passed = reading.uptime.saturating_sub(self.last_reading.uptime);
         let passed = i64::try_from(passed.as_micros()).unwrap_or(i64::MAX);
-        let step = reading
+        let jump = reading
             .now
             .micros_since(self.last_reading.now)
             .saturating_sub(passed);
         self.last_reading = reading;
-        if step.unsigned_abs() < CLOCK_JUMP_MICROS.unsigned_abs() {
+        if jump.unsigned_abs() < CLOCK_JUMP_MICROS.unsigned_abs() {
             return (passed, None);
         }
         (self.steady_from, self.steady_before_start) = (reading.uptime, Duration::ZERO);
-        (passed, Some(step))
+        (passed, Some(jump))
     }
 
     /// Time since which the clock has had no jump, by its current reading.
@@ -101,8 +101,8 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_what_the_clock_has_gone_beside_the_time() {
-        for (now, uptime, step) in [
+    fn a_jump_is_the_difference_between_the_clock_and_the_uptime() {
+        for (now, uptime, jump) in [
             (0, 0, None),
             (9 * MICROS_PER_SEC, 9 * MICROS_PER_SEC, None),
             // A small jump, a small correction, a clock that runs fast.
@@ -123,38 +123,38 @@ mod tests {
                 Some(28_799 * MICROS_PER_SEC),
             ),
         ] {
-            let mut steps = first();
+            let mut detector = first();
             assert_eq!(
-                steps.observe(reading(now, uptime)),
-                (uptime, step),
+                detector.observe(reading(now, uptime)),
+                (uptime, jump),
                 "{now} {uptime}"
             );
             assert_eq!(
-                steps.observe(reading(now + 1, uptime + 1)),
+                detector.observe(reading(now + 1, uptime + 1)),
                 (1, None),
-                "a step is found once"
+                "a jump is reported once"
             );
         }
     }
 
     #[test]
-    fn a_clock_is_confirmed_after_an_hour_without_a_step() {
+    fn a_clock_is_confirmed_after_an_hour_without_a_jump() {
         const HOUR: i64 = 3600 * MICROS_PER_SEC;
-        let mut steps = first();
-        steps.observe(reading(HOUR - 1, HOUR - 1));
-        assert!(!steps.is_confirmed() && !steps.is_confirmed_in_process());
-        steps.observe(reading(HOUR, HOUR));
-        assert!(steps.is_confirmed() && steps.is_confirmed_in_process());
-        steps.observe(reading(9 * HOUR, HOUR));
-        assert!(!steps.is_confirmed() && !steps.is_confirmed_in_process());
-        assert_eq!(steps.steady_since(), reading(9 * HOUR, 0).now);
-        steps.observe(reading(10 * HOUR, 2 * HOUR));
-        assert!(steps.is_confirmed());
-        assert_eq!(steps.steady_since(), reading(9 * HOUR, 0).now);
+        let mut detector = first();
+        detector.observe(reading(HOUR - 1, HOUR - 1));
+        assert!(!detector.is_confirmed() && !detector.is_confirmed_in_process());
+        detector.observe(reading(HOUR, HOUR));
+        assert!(detector.is_confirmed() && detector.is_confirmed_in_process());
+        detector.observe(reading(9 * HOUR, HOUR));
+        assert!(!detector.is_confirmed() && !detector.is_confirmed_in_process());
+        assert_eq!(detector.steady_since(), reading(9 * HOUR, 0).now);
+        detector.observe(reading(10 * HOUR, 2 * HOUR));
+        assert!(detector.is_confirmed());
+        assert_eq!(detector.steady_since(), reading(9 * HOUR, 0).now);
     }
 
     #[test]
-    fn a_start_goes_on_where_the_last_run_ended_if_that_was_within_an_hour() {
+    fn a_start_continues_the_steady_time_of_a_run_that_ended_within_an_hour() {
         const HOUR: i64 = 3600 * MICROS_PER_SEC;
         let at = |micros| reading(micros, 0).now;
         for (since, newest, confirmed) in [
@@ -167,9 +167,9 @@ mod tests {
             (Some(HOUR), -1, false),
             (None, -1, false),
         ] {
-            let steps = ClockJumpDetector::new(reading(0, 0), since.map(at), at(newest));
-            assert_eq!(steps.is_confirmed(), confirmed, "{since:?} {newest}");
-            assert!(!steps.is_confirmed_in_process());
+            let detector = ClockJumpDetector::new(reading(0, 0), since.map(at), at(newest));
+            assert_eq!(detector.is_confirmed(), confirmed, "{since:?} {newest}");
+            assert!(!detector.is_confirmed_in_process());
         }
     }
 }

@@ -78,18 +78,18 @@ impl QueueContents {
             self.small_bytes = 0;
             return small;
         }
-        let mut room = MAX_BATCH_BYTES;
-        let (taken, left) = small.into_iter().partition(|entry| {
+        let mut bytes_left = MAX_BATCH_BYTES;
+        let (batch, remaining) = small.into_iter().partition(|entry| {
             let bytes = approximate_bytes(&entry.command);
-            let fits = bytes <= LIGHT_COMMAND_BYTES || room > 0;
+            let fits = bytes <= LIGHT_COMMAND_BYTES || bytes_left > 0;
             if fits {
                 self.small_bytes -= bytes;
-                room = room.saturating_sub(bytes);
+                bytes_left = bytes_left.saturating_sub(bytes);
             }
             fits
         });
-        self.small = left;
-        taken
+        self.small = remaining;
+        batch
     }
 }
 
@@ -104,12 +104,12 @@ impl TakenCommands {
 }
 
 impl CommandQueue {
-    /// Creates an empty queue. A command is large above `large` bytes.
-    pub(super) fn new(large: usize) -> Self {
+    /// Creates an empty queue. A command is large above `large_command_bytes` bytes.
+    pub(super) fn new(large_command_bytes: usize) -> Self {
         Self {
             contents: Mutex::default(),
             arrived: Condvar::new(),
-            large_command_bytes: large,
+            large_command_bytes,
         }
     }
 
@@ -120,64 +120,64 @@ impl CommandQueue {
         route: Option<ReplyRouteId>,
     ) -> Result<oneshot::Receiver<CommandReply>, Unavailable> {
         let bytes = approximate_bytes(&command);
-        let mut waiting = self.lock_contents();
-        if waiting.closed {
+        let mut contents = self.lock_contents();
+        if contents.closed {
             return Err(Unavailable::Stopping);
         }
         let is_large = bytes.max(logged_body_bytes(&command)) > self.large_command_bytes;
         let is_full = if is_large {
-            waiting.large_bytes > 0 && waiting.large_bytes + bytes > MAX_LARGE_BYTES
+            contents.large_bytes > 0 && contents.large_bytes + bytes > MAX_LARGE_BYTES
         } else {
-            waiting.small.len() >= MAX_COMMANDS || waiting.small_bytes + bytes > MAX_SMALL_BYTES
+            contents.small.len() >= MAX_COMMANDS || contents.small_bytes + bytes > MAX_SMALL_BYTES
         };
         if is_full {
             return Err(Unavailable::Busy);
         }
-        let first = waiting.is_empty();
-        let (reply, answer) = oneshot::channel();
+        let first = contents.is_empty();
+        let (reply, receiver) = oneshot::channel();
         let entry = QueuedCommand {
             command,
             reply,
             route,
         };
         if is_large {
-            waiting.large_bytes += bytes;
-            waiting.large.push_back((bytes, entry));
+            contents.large_bytes += bytes;
+            contents.large.push_back((bytes, entry));
         } else {
-            waiting.small_bytes += bytes;
-            waiting.small.push(entry);
+            contents.small_bytes += bytes;
+            contents.small.push(entry);
         }
-        drop(waiting);
+        drop(contents);
         if first {
             self.arrived.notify_one();
         }
-        Ok(answer)
+        Ok(receiver)
     }
 
     /// Takes the small commands that fit in a batch and, if the writer `takes_large`, the first
     /// large one. If the queue is empty, waits for the first command, a wake-up or the end of
-    /// `patience`.
-    pub(super) fn take(&self, patience: Duration, takes_large: bool) -> TakenCommands {
-        let idle = |waiting: &mut QueueContents| {
-            waiting.is_empty() && !waiting.closed && !waiting.is_woken
+    /// `timeout`.
+    pub(super) fn take(&self, timeout: Duration, takes_large: bool) -> TakenCommands {
+        let is_idle = |contents: &mut QueueContents| {
+            contents.is_empty() && !contents.closed && !contents.is_woken
         };
-        let mut waiting = self
+        let mut contents = self
             .arrived
-            .wait_timeout_while(self.lock_contents(), patience, idle)
+            .wait_timeout_while(self.lock_contents(), timeout, is_idle)
             .unwrap_or_else(PoisonError::into_inner)
             .0;
-        waiting.is_woken = false;
-        let entries = waiting.take_small();
+        contents.is_woken = false;
+        let entries = contents.take_small();
         let large = if takes_large {
-            waiting.large.pop_front()
+            contents.large.pop_front()
         } else {
             None
         };
-        waiting.large_bytes -= large.as_ref().map_or(0, |(bytes, _)| *bytes);
+        contents.large_bytes -= large.as_ref().map_or(0, |(bytes, _)| *bytes);
         TakenCommands {
             small: entries,
             large: large.map(|(_, entry)| entry),
-            closed: waiting.closed,
+            closed: contents.closed,
         }
     }
 
@@ -188,14 +188,14 @@ impl CommandQueue {
             return;
         }
         let surplus = entries.split_off(entries.len().min(MAX_DEFERRED_COMMANDS));
-        let mut waiting = self.lock_contents();
-        waiting.small_bytes += entries
+        let mut contents = self.lock_contents();
+        contents.small_bytes += entries
             .iter()
             .map(|entry| approximate_bytes(&entry.command))
             .sum::<usize>();
-        entries.append(&mut waiting.small);
-        waiting.small = entries;
-        drop(waiting);
+        entries.append(&mut contents.small);
+        contents.small = entries;
+        drop(contents);
         surplus
             .into_iter()
             .for_each(|entry| drop(entry.reply.send(Err(Unavailable::Busy))));
@@ -203,21 +203,21 @@ impl CommandQueue {
 
     /// Number of waiting commands, and bytes of their texts.
     pub(super) fn depth_and_bytes(&self) -> (u64, u64) {
-        let waiting = self.lock_contents();
+        let contents = self.lock_contents();
         // A usize fits a u64 on every target.
         (
-            (waiting.small.len() + waiting.large.len()) as u64,
-            (waiting.small_bytes + waiting.large_bytes) as u64,
+            (contents.small.len() + contents.large.len()) as u64,
+            (contents.small_bytes + contents.large_bytes) as u64,
         )
     }
 
     /// Replies to all waiting commands that they were not applied.
     pub(super) fn refuse_all(&self, unavailable: Unavailable) {
-        let mut waiting = self.lock_contents();
-        (waiting.small_bytes, waiting.large_bytes) = (0, 0);
-        let small = std::mem::take(&mut waiting.small);
-        let large = std::mem::take(&mut waiting.large);
-        drop(waiting);
+        let mut contents = self.lock_contents();
+        (contents.small_bytes, contents.large_bytes) = (0, 0);
+        let small = std::mem::take(&mut contents.small);
+        let large = std::mem::take(&mut contents.large);
+        drop(contents);
         small
             .into_iter()
             .chain(large.into_iter().map(|(_, entry)| entry))
@@ -228,7 +228,7 @@ impl CommandQueue {
     pub(super) fn wait_until_closed(&self, pause: Duration) {
         drop(
             self.arrived
-                .wait_timeout_while(self.lock_contents(), pause, |waiting| !waiting.closed),
+                .wait_timeout_while(self.lock_contents(), pause, |contents| !contents.closed),
         );
     }
 
@@ -282,7 +282,7 @@ fn approximate_bytes(command: &Command) -> usize {
             .as_ref()
             .map_or(0, |settings| pairs_bytes(settings.pairs())),
         Command::AdoptSetting { value, .. } => value.len(),
-        Command::ApplyConfig(asked) => asked.approximate_bytes(),
+        Command::ApplyConfig(request) => request.approximate_bytes(),
         Command::Import(command) => command.approximate_bytes(),
         Command::RecordKeyUses(uses) => size_of_val(&**uses),
         Command::ExpireChecks(checks)
@@ -356,23 +356,26 @@ mod tests {
     const LARGE: usize = 256 << 10;
 
     #[test]
-    fn a_full_queue_refuses_and_an_emptied_one_takes_again() {
+    fn a_full_queue_refuses_commands_until_it_is_emptied() {
         let queue = CommandQueue::new(LARGE);
-        let waiting: Vec<_> = (0..MAX_COMMANDS)
+        let receivers: Vec<_> = (0..MAX_COMMANDS)
             .map(|_| queue.push(Command::PauseCheck(CheckId(1)), None).unwrap())
             .collect();
         assert_eq!(
             queue.push(Command::PauseCheck(CheckId(1)), None).err(),
             Some(Unavailable::Busy)
         );
-        assert_eq!(queue.take(Duration::ZERO, true).small.len(), waiting.len());
+        assert_eq!(
+            queue.take(Duration::ZERO, true).small.len(),
+            receivers.len()
+        );
         assert!(queue.push(Command::PauseCheck(CheckId(1)), None).is_ok());
     }
 
     #[test]
-    fn a_closed_queue_hands_out_what_it_has() {
+    fn a_closed_queue_still_returns_its_commands() {
         let queue = CommandQueue::new(LARGE);
-        let _answer = queue.push(Command::PauseCheck(CheckId(1)), None).unwrap();
+        let _receiver = queue.push(Command::PauseCheck(CheckId(1)), None).unwrap();
         queue.close();
         assert_eq!(
             queue.push(Command::PauseCheck(CheckId(1)), None).err(),
@@ -384,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn small_commands_find_room_beside_large_ones() {
+    fn large_commands_leave_space_for_small_ones() {
         let queue = CommandQueue::new(LARGE);
         let mail = |bytes: usize| {
             let target = PingTarget::Uuid(uuid::Uuid::nil());

@@ -53,7 +53,7 @@ pub(super) enum PlanStep {
     PutChannel(Channel),
     CreateCheck {
         id: CheckId,
-        names: CheckUuids,
+        uuids: CheckUuids,
         project: ProjectId,
         settings: Box<CheckSettings>,
     },
@@ -82,27 +82,27 @@ pub(super) enum ExistingObject {
     User(UserId),
 }
 
-/// Plans the changes that make the state match `wanted`. `next_id` is the next free number, and
-/// `names` are random UUIDs for new objects. With fewer UUIDs than the plan
+/// Plans the changes that make the state match `config`. `next_id` is the next free number, and
+/// `uuids` are random UUIDs for new objects. With fewer UUIDs than the plan
 /// [needs](ConfigPlan::uuid_count) it can be shown, but not executed.
 ///
 /// # Errors
 /// All conflicts.
 pub fn plan_config(
     state: &State,
-    wanted: &DeclaredConfig,
-    manner: ApplyOptions,
+    config: &DeclaredConfig,
+    options: ApplyOptions,
     now: Timestamp,
     next_id: u64,
-    names: &[Uuid],
+    uuids: &[Uuid],
 ) -> Result<ConfigPlan, Vec<ApplyConflict>> {
     let mut planner = ConfigPlanner {
         state,
-        source: wanted.source.as_ref(),
-        options: manner,
+        source: config.source.as_ref(),
+        options,
         now,
         next_id,
-        uuids: names,
+        uuids,
         uuids_drawn: 0,
         new_uuids: BTreeSet::new(),
         declared_ids: BTreeSet::new(),
@@ -111,14 +111,14 @@ pub fn plan_config(
         conflicts: Vec::new(),
         projects: BTreeMap::new(),
     };
-    for project in &wanted.projects {
+    for project in &config.projects {
         planner.plan_project(project);
     }
-    planner.plan_users(&wanted.users);
+    planner.plan_users(&config.users);
     planner.plan_deletions();
     let ConfigPlanner {
         changes,
-        uuids_drawn: names,
+        uuids_drawn,
         steps,
         next_id,
         conflicts,
@@ -127,7 +127,7 @@ pub fn plan_config(
     if conflicts.is_empty() {
         Ok(ConfigPlan {
             changes,
-            uuid_count: names,
+            uuid_count: uuids_drawn,
             steps,
             next_id,
         })
@@ -164,13 +164,13 @@ impl ConfigPlanner<'_> {
 
     /// Takes the next random UUID.
     fn draw_uuid(&mut self) -> Uuid {
-        let name = self
+        let uuid = self
             .uuids
             .get(self.uuids_drawn)
             .copied()
             .unwrap_or_default();
         self.uuids_drawn += 1;
-        name
+        uuid
     }
 
     fn add_conflict(
@@ -223,8 +223,8 @@ impl ConfigPlanner<'_> {
             None if is_free && !fields.is_empty() && !self.options.adopt_unmanaged => {
                 let names: Vec<_> = fields.iter().map(|(name, ..)| &**name).collect();
                 let reason = format!(
-                    "it is there already, belongs to nobody and differs in {}; give --adopt to \
-                     change it",
+                    "it already exists, belongs to no source and differs in {}; use --adopt to \
+                    change it",
                     names.join(", ")
                 );
                 self.add_conflict(at, None, reason);
@@ -282,31 +282,34 @@ impl ConfigPlanner<'_> {
     /// allowed, only reports them.
     fn plan_deletions(&mut self) {
         let Some(source) = self.source else { return };
-        let left: Vec<_> = self
+        let undeclared_ids: Vec<_> = self
             .state
             .declared
             .ids_of(source)
             .filter(|id| !self.declared_ids.contains(id))
             .collect();
-        let found: Vec<_> = left
+        let objects: Vec<_> = undeclared_ids
             .into_iter()
             .filter_map(|id| self.find_object(id))
             .collect();
-        if let Some(most) = self.options.prune_limit.filter(|most| found.len() > *most)
-            && let Some((at, ..)) = found.first()
+        if let Some(limit) = self
+            .options
+            .prune_limit
+            .filter(|limit| objects.len() > *limit)
+            && let Some((at, ..)) = objects.first()
         {
-            let count = found.len();
+            let count = objects.len();
             let reason = format!(
-                "{count} objects that {:?} owns are no longer declared, and at most {most} are \
-                 deleted; give --prune={count} if that is meant",
+                "{count} objects of the source {:?} are no longer declared, and at most {limit} \
+                may be deleted; use --prune={count} to delete them",
                 source.as_str()
             );
             self.add_conflict(&at.clone(), None, reason);
             return;
         }
-        for (at, found, uuid) in found {
-            let goes = self.options.prune_limit.is_some();
-            let op = if goes {
+        for (at, object, uuid) in objects {
+            let is_deleted = self.options.prune_limit.is_some();
+            let op = if is_deleted {
                 ChangeOperation::Delete
             } else {
                 ChangeOperation::Keep
@@ -318,8 +321,8 @@ impl ConfigPlanner<'_> {
                 uuid,
                 needs_password_link: false,
             });
-            if goes {
-                self.steps.push(PlanStep::Delete(found));
+            if is_deleted {
+                self.steps.push(PlanStep::Delete(object));
             }
         }
     }

@@ -66,16 +66,16 @@ fn tick_at(moment: Timestamp) -> u64 {
 impl DeadlineWheel {
     /// Arms all checks. The first round of housekeeping is due at once.
     pub(super) fn new<'a>(checks: impl Iterator<Item = &'a Check>, now: Timestamp) -> Self {
-        let asked = tick_at(now);
-        let mut alarm = Self {
-            wheel: TimingWheel::new(asked),
+        let tick = tick_at(now);
+        let mut deadlines = Self {
+            wheel: TimingWheel::new(tick),
             armed: HashMap::default(),
-            latest_tick: asked,
+            latest_tick: tick,
             housekeeping: tick_at(now),
             due: Vec::new(),
         };
-        alarm.rebuild(checks);
-        alarm
+        deadlines.rebuild(checks);
+        deadlines
     }
 
     /// Removes a deleted check. Its entries in the wheel stay until they are due or the wheel is
@@ -115,12 +115,12 @@ impl DeadlineWheel {
         self.latest_tick > tick_at(now)
     }
 
-    /// Takes at most `most` entries that are due at `now`. The caller must arm each returned check
+    /// Takes at most `limit` entries that are due at `now`. The caller must arm each returned check
     /// again.
-    pub(super) fn take_due(&mut self, now: Timestamp, most: usize) -> DueWork {
+    pub(super) fn take_due(&mut self, now: Timestamp, limit: usize) -> DueWork {
         self.latest_tick = self.latest_tick.max(tick_at(now));
         let mut due = DueWork {
-            more: self.wheel.advance(self.latest_tick, most, &mut self.due),
+            more: self.wheel.advance(self.latest_tick, limit, &mut self.due),
             ..DueWork::default()
         };
         for id in self.due.drain(..) {
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    fn ping(alarm: &mut DeadlineWheel, check: &mut Check, kind: PingKind, now: Timestamp) {
+    fn ping(deadlines: &mut DeadlineWheel, check: &mut Check, kind: PingKind, now: Timestamp) {
         check.state.apply_ping(
             &check.settings.clone(),
             kind.into(),
@@ -212,43 +212,48 @@ mod tests {
             now,
             &mut Vec::new(),
         );
-        alarm.arm(check);
+        deadlines.arm(check);
     }
 
     #[test]
-    fn runs_that_end_in_time_leave_no_heap_of_entries() {
+    fn runs_that_end_in_time_leave_few_entries() {
         let mut check = daily();
-        let mut alarm = DeadlineWheel::new(std::iter::once(&check), at(0));
+        let mut deadlines = DeadlineWheel::new(std::iter::once(&check), at(0));
         for run in 0..1000 {
             let start = run * 2 * 3600;
-            ping(&mut alarm, &mut check, PingKind::Start, at(start));
-            ping(&mut alarm, &mut check, PingKind::Success, at(start + 60));
-            assert!(alarm.covers(&check));
-            if !alarm.take_due(at(start + 3601), 512).checks.is_empty() {
-                alarm.arm(&check);
+            ping(&mut deadlines, &mut check, PingKind::Start, at(start));
+            ping(
+                &mut deadlines,
+                &mut check,
+                PingKind::Success,
+                at(start + 60),
+            );
+            assert!(deadlines.covers(&check));
+            if !deadlines.take_due(at(start + 3601), 512).checks.is_empty() {
+                deadlines.arm(&check);
             }
-            assert!(alarm.covers(&check));
+            assert!(deadlines.covers(&check));
             assert!(
-                alarm.wheel.len() <= 4,
+                deadlines.wheel.len() <= 4,
                 "{} entries after {run} runs",
-                alarm.wheel.len()
+                deadlines.wheel.len()
             );
         }
     }
 
     #[test]
-    fn nothing_comes_due_before_its_deadline_or_much_later() {
+    fn no_check_is_due_before_its_deadline_or_much_later() {
         let mut check = daily();
-        let mut alarm = DeadlineWheel::new(std::iter::once(&check), at(0));
+        let mut deadlines = DeadlineWheel::new(std::iter::once(&check), at(0));
         ping(
-            &mut alarm,
+            &mut deadlines,
             &mut check,
             PingKind::Success,
             at(0).plus_micros(1),
         );
-        assert!(alarm.take_due(at(DAY + 3600), 512).checks.is_empty());
+        assert!(deadlines.take_due(at(DAY + 3600), 512).checks.is_empty());
         assert_eq!(
-            alarm
+            deadlines
                 .take_due(at(DAY + 3600).plus_micros(1 + TICK_MICROS), 512)
                 .checks,
             [check.id]
@@ -256,36 +261,36 @@ mod tests {
     }
 
     #[test]
-    fn checks_that_are_gone_leave_nothing_behind() {
-        let mut alarm = DeadlineWheel::new(std::iter::empty(), at(0));
+    fn deleted_checks_leave_no_entries() {
+        let mut deadlines = DeadlineWheel::new(std::iter::empty(), at(0));
         for number in 1..20_000 {
             let mut check = Check {
                 id: CheckId(number),
                 ..daily()
             };
-            ping(&mut alarm, &mut check, PingKind::Success, at(0));
-            alarm.disarm(check.id);
-            if alarm.has_stale_entries() {
-                alarm.rebuild(std::iter::empty());
+            ping(&mut deadlines, &mut check, PingKind::Success, at(0));
+            deadlines.disarm(check.id);
+            if deadlines.has_stale_entries() {
+                deadlines.rebuild(std::iter::empty());
             }
             assert!(
-                alarm.wheel.len() <= STALE_ENTRY_ALLOWANCE + 1 && alarm.armed.is_empty(),
+                deadlines.wheel.len() <= STALE_ENTRY_ALLOWANCE + 1 && deadlines.armed.is_empty(),
                 "{} entries",
-                alarm.wheel.len()
+                deadlines.wheel.len()
             );
         }
         assert!(
-            alarm.take_due(at(1), 512).housekeeping,
+            deadlines.take_due(at(1), 512).housekeeping,
             "the round of housekeeping is kept"
         );
     }
 
     #[test]
-    fn one_that_looked_ahead_says_so_when_the_clock_is_set_back() {
+    fn a_wheel_is_ahead_of_a_clock_that_was_set_back() {
         let check = daily();
-        let mut alarm = DeadlineWheel::new(std::iter::once(&check), at(0));
-        assert!(!alarm.is_ahead_of(at(0)));
-        while alarm.take_due(at(DAY), 512).more {}
-        assert!(alarm.is_ahead_of(at(0)) && !alarm.is_ahead_of(at(DAY)));
+        let mut deadlines = DeadlineWheel::new(std::iter::once(&check), at(0));
+        assert!(!deadlines.is_ahead_of(at(0)));
+        while deadlines.take_due(at(DAY), 512).more {}
+        assert!(deadlines.is_ahead_of(at(0)) && !deadlines.is_ahead_of(at(DAY)));
     }
 }

@@ -132,19 +132,19 @@ enum ImportLeftovers {
 }
 
 impl Housekeeping {
-    /// `staged`: an abandoned import may have left data.
+    /// `has_import_leftovers`: an abandoned import may have left data.
     pub(super) fn new(
-        thresholds: HousekeepingLimits,
+        limits: HousekeepingLimits,
         checkpoint: LogPosition,
         size: LogSize,
-        staged: bool,
+        has_import_leftovers: bool,
     ) -> Self {
         let mut checkpoint = Checkpoint::new(checkpoint);
-        if staged {
+        if has_import_leftovers {
             checkpoint.request();
         }
         Self {
-            limits: thresholds,
+            limits,
             checkpoint,
             sweep: Sweep::new(size),
             // An upload that was in progress when the server stopped belongs to no ping.
@@ -152,7 +152,7 @@ impl Housekeeping {
             next_flip: None,
             deliveries: DeliveryPruning::default(),
             is_damage_logged: false,
-            import_leftovers: if staged {
+            import_leftovers: if has_import_leftovers {
                 ImportLeftovers::AwaitingCheckpoint
             } else {
                 ImportLeftovers::None
@@ -182,17 +182,17 @@ impl Housekeeping {
     /// Resumes at a position, but sweeps only from the arrival `from` on.
     pub(super) fn resume_at(
         &mut self,
-        thresholds: HousekeepingLimits,
-        standing: HousekeepingPosition,
+        limits: HousekeepingLimits,
+        position: HousekeepingPosition,
         from: Arrival,
     ) {
-        let pieces = std::mem::replace(&mut self.chunks, ChunkPruning::new_due());
+        let chunks = std::mem::replace(&mut self.chunks, ChunkPruning::new_due());
         *self = Self {
-            chunks: pieces,
+            chunks,
             ..Self::new(
-                thresholds,
-                standing.checkpoint,
-                standing.size,
+                limits,
+                position.checkpoint,
+                position.size,
                 self.import_leftovers != ImportLeftovers::None,
             )
         };
@@ -223,15 +223,15 @@ impl Housekeeping {
         batch.set_meta_value(MetaKey::KeptBytes, self.sweep.add_kept(kept))
     }
 
-    /// Records a change of open imports. `over`: an import ended, so data that it left must be
-    /// removed unless it was finished.
+    /// Records a change of open imports. `is_ended`: an import ended, so its data must be removed
+    /// unless it was finished.
     pub(super) fn note_import_change(
         &mut self,
         batch: &Batch,
         state: &State,
-        over: bool,
+        is_ended: bool,
     ) -> Result<(), StoreError> {
-        if over {
+        if is_ended {
             self.checkpoint.request();
             self.import_leftovers = ImportLeftovers::AwaitingCheckpoint;
         }
@@ -285,8 +285,8 @@ impl Housekeeping {
     }
 
     /// Restores the usual size of slices.
-    pub(super) fn use_usual_slices(&mut self, thresholds: HousekeepingLimits) {
-        self.limits = thresholds;
+    pub(super) fn use_usual_slices(&mut self, limits: HousekeepingLimits) {
+        self.limits = limits;
     }
 
     /// Requests the removal of all dead entries, even if they are not counted.
@@ -386,7 +386,7 @@ impl Housekeeping {
         let Some(next) = self.next_flip else {
             return Ok(false);
         };
-        let most = FLIPS_PER_ROW * self.limits.slice_rows;
+        let limit = FLIPS_PER_ROW * self.limits.slice_rows;
         let before = now.map(|now| now.start_of_month(FLIP_MONTHS));
         let is_old = |at| before.is_some_and(|before| at < before);
         let is_dead = |logged: &LoggedFlip| {
@@ -396,11 +396,11 @@ impl Housekeeping {
         let holds = |logged: &LoggedFlip| now.is_some_and(|now| !logged.flip.at.is_ahead_of(now));
         // Flips that a start would replay stay.
         let pruned =
-            batch.prune_flips(next, self.checkpoint.position.flip, most, is_dead, holds)?;
+            batch.prune_flips(next, self.checkpoint.position.flip, limit, is_dead, holds)?;
         self.next_flip = pruned.next;
         if let Some(error) = pruned.damaged.filter(|_| !self.is_damage_logged) {
             self.is_damage_logged = true;
-            tracing::error!("it stays in the file: {error}");
+            tracing::error!("an unreadable row stays in the file: {error}");
         }
         Ok(pruned.removed > 0)
     }

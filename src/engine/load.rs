@@ -56,12 +56,12 @@ impl FileTimestamps {
     /// contains only times of events.
     pub(super) fn last_available(&self, now: Timestamp) -> Option<Timestamp> {
         let is_known = |at: &Timestamp| *at > Timestamp::default() && !at.is_ahead_of(now);
-        let taken = [self.last_alive, Some(self.newest_ping)]
+        let last = [self.last_alive, Some(self.newest_ping)]
             .into_iter()
             .flatten()
             .filter(is_known)
             .max();
-        taken.or(Some(self.latest_past)).filter(is_known)
+        last.or(Some(self.latest_past)).filter(is_known)
     }
 }
 
@@ -107,7 +107,7 @@ fn pause_incomplete_checks(
 
 fn read(
     store: &Store,
-    (body_limit, thresholds): (usize, HousekeepingLimits),
+    (body_limit, limits): (usize, HousekeepingLimits),
     now: Timestamp,
 ) -> Result<LoadedDatabase, StoreError> {
     let snapshot = store.snapshot()?;
@@ -169,7 +169,7 @@ fn read(
         delivery: snapshot.meta_value(MetaKey::NextDelivery)?.max(1),
         body_bytes: newest.bytes,
     };
-    let size = LogSize {
+    let log_size = LogSize {
         log_len: snapshot.log_len()?,
         log_bytes: newest
             .bytes
@@ -177,7 +177,7 @@ fn read(
         kept_len: snapshot.kept_len()?,
         kept_bytes: snapshot.meta_value(MetaKey::KeptBytes)?,
     };
-    let times = read_timestamps(&snapshot, &state, now)?;
+    let timestamps = read_timestamps(&snapshot, &state, now)?;
     let audience_notes = audience::read_audience_notes(&snapshot, &state)?;
     Ok(LoadedDatabase {
         working: WorkingState {
@@ -186,15 +186,15 @@ fn read(
             effects: Effects::default(),
             body_limit,
             accepts_pings: true,
-            large_body_bytes: thresholds.large_body_bytes,
-            max_alert_rows: thresholds.max_alert_rows,
+            large_body_bytes: limits.large_body_bytes,
+            max_alert_rows: limits.max_alert_rows,
             audience_notes,
             alert_rows_before: 0,
             full_projects: BTreeSet::new(),
         },
-        timestamps: times,
+        timestamps,
         checkpoint,
-        log_size: size,
+        log_size,
         has_import_leftovers: snapshot.meta_value(MetaKey::ImportLeftovers)? != 0,
     })
 }
@@ -209,23 +209,25 @@ fn read_timestamps(
         .newest_ping()?
         .map(|ping| ping.at)
         .unwrap_or_default();
-    let moment = |mark| -> Result<Option<Timestamp>, StoreError> {
-        Ok(i64::try_from(snapshot.meta_value(mark)?)
+    let moment = |key| -> Result<Option<Timestamp>, StoreError> {
+        Ok(i64::try_from(snapshot.meta_value(key)?)
             .ok()
             .filter(|micros| *micros > 0)
             .map(Timestamp::from_micros))
     };
-    let alive = moment(MetaKey::LastAlive)?;
+    let last_alive = moment(MetaKey::LastAlive)?;
     let steady_since = moment(MetaKey::SteadySince)?;
-    let mut times = FileTimestamps {
+    let mut timestamps = FileTimestamps {
         latest_past: Timestamp::default(),
         latest: newest,
         newest_ping: newest,
-        last_alive: alive,
+        last_alive,
         steady_since,
     };
-    times.note(newest, now);
-    state.keys().for_each(|key| times.note(key.created, now));
+    timestamps.note(newest, now);
+    state
+        .keys()
+        .for_each(|key| timestamps.note(key.created, now));
     for CheckState {
         changed,
         last_ping,
@@ -236,9 +238,9 @@ fn read_timestamps(
         [Some(changed), last_ping, run.map(|run| run.start)]
             .into_iter()
             .flatten()
-            .for_each(|at| times.note(at, now));
+            .for_each(|at| timestamps.note(at, now));
     }
-    Ok(times)
+    Ok(timestamps)
 }
 
 /// Applies the tails of both logs, merged by the pings that caused flips. Log entries are applied
@@ -251,8 +253,8 @@ fn replay(
 ) -> Result<LogPosition, StoreError> {
     let mut newest = checkpoint;
     let mut flips = snapshot.flips_after(checkpoint.flip)?.peekable();
-    let mut moved = HashSet::new();
-    let mut of_ping = Vec::new();
+    let mut changed_checks = HashSet::new();
+    let mut ping_flips = Vec::new();
     for ping in snapshot.pings_after(checkpoint.arrival)? {
         let (arrival, ping) = ping?;
         newest.arrival = arrival;
@@ -263,10 +265,10 @@ fn replay(
             let (number, logged) = flip?;
             newest.flip = number;
             if logged.arrival == arrival {
-                of_ping.push((number, logged.flip));
+                ping_flips.push((number, logged.flip));
             } else {
                 apply_flip(state, number, &logged);
-                moved.insert(logged.check);
+                changed_checks.insert(logged.check);
             }
         }
         // Deleted since, or already contained in its row.
@@ -275,7 +277,7 @@ fn replay(
             .filter(|check| check.state.last_arrival < arrival)
         {
             let mut next = check.state;
-            let (numbers, caused): (Vec<_>, Vec<_>) = of_ping.iter().copied().unzip();
+            let (numbers, caused): (Vec<_>, Vec<_>) = ping_flips.iter().copied().unzip();
             next.replay(ping.kind, ping.rid, ping.at, &caused);
             // An earlier ping may have been quarantined.
             next.n_pings = ping.n;
@@ -286,17 +288,17 @@ fn replay(
                 state: next,
                 is_earlier_deadline: false,
             });
-            moved.insert(ping.check);
+            changed_checks.insert(ping.check);
         }
-        of_ping.clear();
+        ping_flips.clear();
     }
     for flip in flips {
         let (number, logged) = flip?;
         newest.flip = number;
         apply_flip(state, number, &logged);
-        moved.insert(logged.check);
+        changed_checks.insert(logged.check);
     }
-    for id in moved {
+    for id in changed_checks {
         if let Some(check) = state.check(id) {
             let mut next = check.state;
             next.update_grace_start(&check.settings);

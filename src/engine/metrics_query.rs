@@ -41,11 +41,11 @@ impl Handle {
         let now = self.now().plus_secs(-OVERDUE_DEADLINE_SECS);
         let mut last = None;
         loop {
-            let mut seen = 0;
+            let mut count = 0;
             self.with_state(|state| {
                 let limit = state.ping_log_limit(project);
                 for check in state.checks_after(project, last).take(CHECKS_PER_LOCK) {
-                    (last, seen) = (Some(check.id), seen + 1);
+                    (last, count) = (Some(check.id), count + 1);
                     readings.live_pings += check.state.n_pings.min(limit);
                     readings.late_deadlines += u64::from(
                         check
@@ -55,8 +55,8 @@ impl Handle {
                     );
                 }
             });
-            readings.checks += seen as u64;
-            if seen < CHECKS_PER_LOCK {
+            readings.checks += count as u64;
+            if count < CHECKS_PER_LOCK {
                 return;
             }
         }

@@ -32,63 +32,66 @@ impl Handle {
         self.newest_pings(check, MAX_LISTED_PINGS)
     }
 
-    /// Newest pings of a check, newest first: at most `most` of those within its log limit.
-    pub fn newest_pings(&self, check: &Check, most: u64) -> Result<Vec<Ping>, StoreError> {
+    /// Newest pings of a check, newest first: at most `limit` of those within its log limit.
+    pub fn newest_pings(&self, check: &Check, limit: u64) -> Result<Vec<Ping>, StoreError> {
         let state = &check.state;
         let oldest = state
             .n_pings
-            .saturating_sub(self.ping_log_limit(check).min(most))
+            .saturating_sub(self.ping_log_limit(check).min(limit))
             + 1;
         self.query_check(check, "pings", |snapshot| {
             snapshot.pings_of(check.id, state.n_pings, state.last_arrival, oldest)
         })
     }
 
-    /// Pings of a check from ping `n` at `place` backwards, newest first: at most `most` of those
-    /// within its log limit.
+    /// Pings of a check from ping `n` at `arrival` backwards, newest first: at most `limit` of
+    /// those within its log limit.
     pub fn pings_from(
         &self,
         check: &Check,
         n: u64,
-        place: Arrival,
-        most: u64,
+        arrival: Arrival,
+        limit: u64,
     ) -> Result<Vec<Ping>, StoreError> {
         let oldest = self
             .first_kept_ping(check)
-            .max((n + 1).saturating_sub(most));
+            .max((n + 1).saturating_sub(limit));
         self.query_check(check, "pings", |snapshot| {
-            snapshot.pings_of(check.id, n, place, oldest)
+            snapshot.pings_of(check.id, n, arrival, oldest)
         })
     }
 
-    /// Pings of a check from the one at `place` backwards, newest first: at most `most` of those
+    /// Pings of a check from the one at `arrival` backwards, newest first: at most `limit` of those
     /// within its log limit. Empty if it was removed.
     pub fn pings_before(
         &self,
         check: &Check,
-        place: Arrival,
-        most: u64,
+        arrival: Arrival,
+        limit: u64,
     ) -> Result<Vec<Ping>, StoreError> {
         let first = self.first_kept_ping(check);
         self.query_check(check, "pings", |snapshot| {
-            match snapshot.number_at(check.id, place)? {
-                Some(n) => {
-                    snapshot.pings_of(check.id, n, place, first.max((n + 1).saturating_sub(most)))
-                }
+            match snapshot.number_at(check.id, arrival)? {
+                Some(n) => snapshot.pings_of(
+                    check.id,
+                    n,
+                    arrival,
+                    first.max((n + 1).saturating_sub(limit)),
+                ),
                 None => Ok(Vec::new()),
             }
         })
     }
 
-    /// Body of ping `n` at `place`. `None` if it was removed or has no body.
+    /// Body of ping `n` at `arrival`. `None` if it was removed or has no body.
     pub fn body_at(
         &self,
         check: &Check,
         n: u64,
-        place: Arrival,
+        arrival: Arrival,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         self.query_check(check, "bodies", |snapshot| {
-            snapshot.body_of(check.id, n, place, n)
+            snapshot.body_of(check.id, n, arrival, n)
         })
     }
 
@@ -137,23 +140,23 @@ impl Handle {
         self.newest_flips(check, from, usize::MAX)
     }
 
-    /// As [`flips`](Self::flips), but at most `most`.
+    /// As [`flips`](Self::flips), but at most `limit`.
     pub fn newest_flips(
         &self,
         check: &Check,
         from: Timestamp,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<Flip>, StoreError> {
         let mut flips = Vec::new();
         let mut next = Some(check.state.last_flip);
         while let Some(last) = next.take()
-            && flips.len() < most
+            && flips.len() < limit
         {
             let (page, older) = self.flips_page(check, last, from)?;
             flips.extend(page);
             next = older;
         }
-        flips.truncate(most);
+        flips.truncate(limit);
         Ok(flips)
     }
 
@@ -177,7 +180,7 @@ impl Handle {
         let page = self.query_check(check, "flips", |snapshot| {
             // If the clock was set back, flips before an old one may be new enough.
             let in_order = snapshot.flips_are_in_order()?;
-            let wanted = |logged: &Result<LoggedFlip, StoreError>| {
+            let is_recent = |logged: &Result<LoggedFlip, StoreError>| {
                 !in_order
                     || logged
                         .as_ref()
@@ -186,7 +189,7 @@ impl Handle {
             snapshot
                 .flips_of(check.id, last)?
                 .take(FLIPS_PER_SNAPSHOT)
-                .take_while(wanted)
+                .take_while(is_recent)
                 .collect::<Result<Vec<_>, _>>()
         })?;
         let older = page
@@ -206,33 +209,33 @@ impl Handle {
         self.query(|snapshot| snapshot.flip(number))
     }
 
-    /// Logged deliveries, newest first: at most `most` that satisfy `wanted`, all with numbers
+    /// Logged deliveries, newest first: at most `limit` that satisfy `filter`, all with numbers
     /// below `before`.
     pub fn deliveries(
         &self,
         before: DeliveryNumber,
-        most: usize,
-        wanted: impl Fn(&DeliveryRecord) -> bool,
+        limit: usize,
+        filter: impl Fn(&DeliveryRecord) -> bool,
     ) -> Result<Vec<DeliveryRecord>, StoreError> {
-        self.recent_deliveries(before, most, usize::MAX, wanted)
+        self.recent_deliveries(before, limit, usize::MAX, filter)
     }
 
     /// Returns the same as [`deliveries`](Self::deliveries), but reads at most `max_read` of them.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn recent_deliveries(
         &self,
         before: DeliveryNumber,
-        most: usize,
+        limit: usize,
         max_read: usize,
-        wanted: impl Fn(&DeliveryRecord) -> bool,
+        filter: impl Fn(&DeliveryRecord) -> bool,
     ) -> Result<Vec<DeliveryRecord>, StoreError> {
         let mut found = Vec::new();
         let mut before = Some(before);
         let mut unread = max_read;
         while let Some(next) = before.take()
-            && found.len() < most
+            && found.len() < limit
             && unread > 0
         {
             let length = unread.min(DELIVERIES_PER_SNAPSHOT);
@@ -246,11 +249,11 @@ impl Handle {
                 .get(DELIVERIES_PER_SNAPSHOT - 1)
                 .map(|delivery| delivery.number);
             unread = unread.saturating_sub(page.len());
-            let room = most - found.len();
+            let missing = limit - found.len();
             found.extend(
                 page.into_iter()
-                    .filter(|delivery| wanted(delivery))
-                    .take(room),
+                    .filter(|delivery| filter(delivery))
+                    .take(missing),
             );
         }
         Ok(found)
@@ -267,15 +270,15 @@ impl Handle {
         mut show: impl FnMut(&TableRows<'_>) -> bool,
     ) -> Result<bool, StoreError> {
         self.query(|snapshot| {
-            let mut opened_anew = false;
-            let all = snapshot.for_each_rows(|rows| {
-                opened_anew = !self.0.writable.load(Ordering::Relaxed);
-                !opened_anew && show(rows)
+            let mut must_reopen = false;
+            let is_complete = snapshot.for_each_rows(|rows| {
+                must_reopen = !self.0.writable.load(Ordering::Relaxed);
+                !must_reopen && show(rows)
             })?;
-            if opened_anew {
+            if must_reopen {
                 Err(StoreError::Reopening)
             } else {
-                Ok(all)
+                Ok(is_complete)
             }
         })
     }
@@ -297,26 +300,26 @@ impl Handle {
     /// Reads rows of a check. A damaged row fails this call only, and is logged once.
     fn query_check<T>(
         &self,
-        of: &Check,
+        check: &Check,
         table: &'static str,
         query: impl FnOnce(&Snapshot) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let found = self.query(query);
-        if let Err(StoreError::Damaged { reason, .. }) = &found {
-            let mut told = self
+        let result = self.query(query);
+        if let Err(StoreError::Damaged { reason, .. }) = &result {
+            let mut reported = self
                 .0
                 .reported_damage
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            if told.len() < MAX_DAMAGE_REPORTS && told.insert((of.id, table)) {
+            if reported.len() < MAX_DAMAGE_REPORTS && reported.insert((check.id, table)) {
                 tracing::error!(
-                    "the `{table}` of check {} cannot be read ({reason}): whoever asks for them \
-                     gets 503",
-                    of.id.0
+                    "the `{table}` of check {} cannot be read ({reason}): requests for them get \
+                    status 503",
+                    check.id.0
                 );
             }
         }
-        found
+        result
     }
 
     fn query<T>(
@@ -324,13 +327,13 @@ impl Handle {
         query: impl FnOnce(&Snapshot) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let store = self.0.store.get()?;
-        let found = catch_panic(|| store.snapshot().and_then(|snapshot| query(&snapshot)));
-        if let Err(StoreError::Database(_)) = found {
+        let result = catch_panic(|| store.snapshot().and_then(|snapshot| query(&snapshot)));
+        if let Err(StoreError::Database(_)) = result {
             // A database that failed answers no further queries: the writer must reopen it, even if
             // there is nothing to write.
             self.0.writable.store(false, Ordering::Relaxed);
             self.0.queue.wake();
         }
-        found
+        result
     }
 }

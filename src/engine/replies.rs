@@ -57,20 +57,20 @@ impl ReplyRoutes {
     /// Delivers replies, those on one route together.
     pub(super) fn deliver(
         &self,
-        answers: impl Iterator<Item = (Option<ReplyRouteId>, PendingReply)>,
+        replies: impl Iterator<Item = (Option<ReplyRouteId>, PendingReply)>,
     ) {
         let inboxes = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let mut carried: Vec<_> = inboxes.iter().map(|_| Vec::new()).collect();
-        for (route, delivery) in answers {
-            match route.and_then(|route| carried.get_mut(route.inbox)) {
-                Some(carried) => carried.push(delivery),
+        let mut batches: Vec<_> = inboxes.iter().map(|_| Vec::new()).collect();
+        for (route, delivery) in replies {
+            match route.and_then(|route| batches.get_mut(route.inbox)) {
+                Some(batch) => batch.push(delivery),
                 None => send_replies([delivery]),
             }
         }
-        for (inbox, carried) in inboxes.iter().zip(carried) {
+        for (inbox, batch) in inboxes.iter().zip(batches) {
             // An inbox that has ended accepts nothing, but its callers may still exist.
-            if !carried.is_empty()
-                && let Err(undelivered) = inbox.send(carried)
+            if !batch.is_empty()
+                && let Err(undelivered) = inbox.send(batch)
             {
                 send_replies(undelivered.0);
             }
@@ -86,15 +86,15 @@ impl ReplyRoutes {
 impl ReplyInbox {
     /// Delivers replies until the engine is dropped.
     pub async fn run(mut self) {
-        while let Some(answers) = self.0.recv().await {
-            send_replies(answers);
+        while let Some(replies) = self.0.recv().await {
+            send_replies(replies);
         }
     }
 }
 
-fn send_replies(answers: impl IntoIterator<Item = PendingReply>) {
+fn send_replies(replies: impl IntoIterator<Item = PendingReply>) {
     // The caller may have gone.
-    answers
+    replies
         .into_iter()
-        .for_each(|(caller, answer)| drop(caller.send(answer)));
+        .for_each(|(caller, reply)| drop(caller.send(reply)));
 }

@@ -205,7 +205,7 @@ impl State {
             projects, checks, ..
         } = self;
         let ProjectState {
-            checks: own,
+            checks: project_checks,
             uniques,
             slugs,
             ..
@@ -214,13 +214,13 @@ impl State {
         if let ([UniqueField::Slug], Some(slug)) = (fields, slug) {
             return slugs.get(slug)?.first().copied();
         }
-        let own = own.iter().filter_map(|id| checks.get(id));
+        let project_checks = project_checks.iter().filter_map(|id| checks.get(id));
         let equal = |id: &CheckId| {
             checks
                 .get(id)
                 .is_some_and(|check| edit.matches_unique(&check.settings, fields))
         };
-        uniques.candidates(edit, fields, own).find(equal)
+        uniques.candidates(edit, fields, project_checks).find(equal)
     }
 
     /// Checks of a project, oldest first.
@@ -306,7 +306,7 @@ impl State {
                 if let Some(check) = self.checks.get_mut(id) {
                     debug_assert_eq!(
                         check.state.notification, state.notification,
-                        "only a row of the check says what was told: {id:?}"
+                        "only a check row may change the notification state: {id:?}"
                     );
                     check.state = *state;
                     if let Some(project_state) = self.projects.get_mut(&check.project) {
@@ -367,7 +367,7 @@ impl State {
                 self.declared.put(id.0, None);
             }
             Change::Import(change, at) => self.imports.apply(change, *at),
-            Change::Outages(away) => self.outages = Arc::clone(away),
+            Change::Outages(outages) => self.outages = Arc::clone(outages),
             Change::Queued(row) => {
                 self.outbox
                     .put(row, self.by_channel.get(&row.channel).copied());
@@ -384,7 +384,7 @@ impl State {
                     self.declared.put(id.0, None);
                 }
             }
-            Change::LegacySecrets(adopted) => self.legacy_secrets = Arc::clone(adopted),
+            Change::LegacySecrets(secrets) => self.legacy_secrets = Arc::clone(secrets),
             Change::BadgeSecret(secret) => self.badge_secret = Some(*secret),
             Change::Instance(instance) => self.instance_id = Some(*instance),
             Change::ChannelGone(id) => {
@@ -429,13 +429,13 @@ impl State {
         let Some(check) = self.checks.remove(&id) else {
             return;
         };
-        for (index, name) in [
+        for (index, uuid) in [
             (&mut self.by_uuid, check.uuid),
             (&mut self.by_badge, check.badge),
         ] {
             // Another check may have got the UUID of an orphan.
-            if index.get(&name) == Some(&id) {
-                index.remove(&name);
+            if index.get(&uuid) == Some(&id) {
+                index.remove(&uuid);
             }
         }
         let projects = if is_orphan {

@@ -33,13 +33,13 @@ impl StoreSlot {
 
     /// Returns the open database. Waits up to a second while it is being reopened.
     pub(super) fn get(&self) -> Result<Arc<Store>, StoreError> {
-        let away = |place: &mut StoreSlotState| matches!(place, StoreSlotState::Reopening);
-        let place = self
+        let is_reopening = |state: &mut StoreSlotState| matches!(state, StoreSlotState::Reopening);
+        let state = self
             .returned
-            .wait_timeout_while(self.lock_state(), REOPEN_PATIENCE, away)
+            .wait_timeout_while(self.lock_state(), REOPEN_PATIENCE, is_reopening)
             .unwrap_or_else(PoisonError::into_inner)
             .0;
-        match &*place {
+        match &*state {
             StoreSlotState::Open(store) => Ok(Arc::clone(store)),
             StoreSlotState::Reopening | StoreSlotState::Failed => Err(StoreError::Reopening),
         }
@@ -47,21 +47,21 @@ impl StoreSlot {
 
     /// Takes the database out for a short time, unless it is in use.
     pub(super) fn try_take(&self) -> Option<Store> {
-        let mut place = self.lock_state();
-        let StoreSlotState::Open(store) = std::mem::replace(&mut *place, StoreSlotState::Reopening)
+        let mut state = self.lock_state();
+        let StoreSlotState::Open(store) = std::mem::replace(&mut *state, StoreSlotState::Reopening)
         else {
-            *place = StoreSlotState::Failed;
+            *state = StoreSlotState::Failed;
             return None;
         };
         Arc::try_unwrap(store)
-            .map_err(|store| *place = StoreSlotState::Open(store))
+            .map_err(|store| *state = StoreSlotState::Open(store))
             .ok()
     }
 
     /// Takes out a database that has failed.
     pub(super) fn take_failed(&self) -> Option<Arc<Store>> {
-        let place = std::mem::replace(&mut *self.lock_state(), StoreSlotState::Failed);
-        match place {
+        let state = std::mem::replace(&mut *self.lock_state(), StoreSlotState::Failed);
+        match state {
             StoreSlotState::Open(store) => Some(store),
             StoreSlotState::Reopening | StoreSlotState::Failed => None,
         }

@@ -49,8 +49,8 @@ pub struct Throttle<'h> {
 
 impl<'h> Throttle<'h> {
     /// Begins to work.
-    pub fn new(beside: ServerLocation<'h>) -> Self {
-        let (clock, pings) = match beside {
+    pub fn new(server: ServerLocation<'h>) -> Self {
+        let (clock, pings) = match server {
             ServerLocation::InProcess(handle) => {
                 (handle.clock().clone(), handle.metrics().ping_count())
             }
@@ -59,21 +59,21 @@ impl<'h> Throttle<'h> {
         let now = clock.uptime();
         // Until the first sample, pings are assumed to arrive.
         Self {
-            server: beside,
+            server,
             clock,
             resumed_at: now,
             sampled_at: now,
             sampled_pings: pings,
-            is_busy: !matches!(beside, ServerLocation::NotRunning),
+            is_busy: !matches!(server, ServerLocation::NotRunning),
             total_pause: Duration::ZERO,
         }
     }
 
     /// Pauses if a pause is due. Called after each step of the work.
     pub fn pause_if_due(&mut self) {
-        if let Some(rest) = self.next_pause() {
+        if let Some(pause) = self.next_pause() {
             // A spurious wake-up shortens the pause a little.
-            std::thread::park_timeout(rest);
+            std::thread::park_timeout(pause);
             self.resumed_at = self.clock.uptime();
         }
     }
@@ -98,11 +98,11 @@ impl<'h> Throttle<'h> {
             self.resumed_at = now;
             return None;
         }
-        let rest = (work * PAUSE_FACTOR).min(LONGEST_PAUSE);
+        let pause = (work * PAUSE_FACTOR).min(LONGEST_PAUSE);
         let is_due = work >= WORK_SPAN && self.total_pause < MAX_TOTAL_PAUSE;
         is_due.then(|| {
-            self.total_pause += rest;
-            rest
+            self.total_pause += pause;
+            pause
         })
     }
 }
@@ -114,33 +114,37 @@ mod tests {
     use crate::domain::timestamp::Timestamp;
 
     #[test]
-    fn a_rest_is_longer_than_the_work_before_it_and_all_of_them_have_a_bound() {
+    fn a_pause_is_longer_than_the_work_before_it_and_the_total_pause_is_limited() {
         let clock = ManualClock::at(Timestamp::default());
         let pass = |micros| clock.set(Clock::Manual(clock.clone()).now().plus_micros(micros));
-        let mut pace = Throttle {
+        let mut throttle = Throttle {
             clock: Clock::Manual(clock.clone()),
             ..Throttle::new(ServerLocation::OtherProcess)
         };
-        pace.resumed_at = Duration::ZERO;
+        throttle.resumed_at = Duration::ZERO;
         pass(200);
-        assert_eq!(pace.next_pause(), None, "too little was done");
+        assert_eq!(throttle.next_pause(), None, "the work was too short");
         pass(200);
-        assert_eq!(pace.next_pause(), Some(Duration::from_micros(1600)));
-        pace.resumed_at = pace.clock.uptime();
+        assert_eq!(throttle.next_pause(), Some(Duration::from_micros(1600)));
+        throttle.resumed_at = throttle.clock.uptime();
         pass(1_000_000);
-        assert_eq!(pace.next_pause(), Some(LONGEST_PAUSE));
-        pace.total_pause = MAX_TOTAL_PAUSE;
-        assert_eq!(pace.next_pause(), None, "it has rested enough");
+        assert_eq!(throttle.next_pause(), Some(LONGEST_PAUSE));
+        throttle.total_pause = MAX_TOTAL_PAUSE;
+        assert_eq!(
+            throttle.next_pause(),
+            None,
+            "the maximum total pause is reached"
+        );
     }
 
     #[test]
-    fn nobody_needs_a_rest_where_no_server_runs() {
+    fn work_does_not_pause_if_no_server_runs() {
         let clock = ManualClock::at(Timestamp::default());
-        let mut pace = Throttle {
+        let mut throttle = Throttle {
             clock: Clock::Manual(clock.clone()),
             ..Throttle::new(ServerLocation::NotRunning)
         };
         clock.advance_secs(1);
-        assert_eq!(pace.next_pause(), None);
+        assert_eq!(throttle.next_pause(), None);
     }
 }

@@ -2,28 +2,28 @@
 //! them in one transaction, commits, publishes and replies.
 
 mod availability;
+mod batch;
 mod body_upload;
 mod recovery;
 mod time;
 mod write;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, mpsc};
 use std::time::Duration;
 
 use super::api_keys::KeyUpdates;
-use super::apply::{Effects, WorkingState};
+use super::apply::WorkingState;
 use super::batch_log;
 use super::channel_test::ChannelTestQueue;
 use super::clock_jump::ClockJumpDetector;
 use super::command::{Command, Unavailable, import::ImportStep, user::UserCommand};
-use super::command_queue::{CommandQueue, QueuedCommand, ReplyTarget, TakenCommands};
+use super::command_queue::{CommandQueue, ReplyTarget, TakenCommands};
 use super::deadline_wheel::DeadlineWheel;
 use super::housekeeping::{Housekeeping, HousekeepingLimits, LogPosition};
 use super::load::{FileTimestamps, LoadedDatabase, load};
 use super::replies::ReplyRoutes;
-use super::state::{Change, State};
+use super::state::State;
 use super::store_slot::StoreSlot;
 use super::writer_watchdog::{WATCH_INTERVAL, WriterActivity};
 use super::{EngineConfig, Handle, Shared};
@@ -99,33 +99,33 @@ impl WriterMemory {
     fn read(
         store: &Store,
         body_limit: usize,
-        thresholds: HousekeepingLimits,
+        limits: HousekeepingLimits,
         now: Timestamp,
         random: &Random,
     ) -> Result<(Self, State, FileTimestamps), StoreError> {
         let LoadedDatabase {
             working,
-            timestamps: times,
+            timestamps,
             checkpoint,
-            log_size: size,
-            has_import_leftovers: staged,
-        } = catch_panic(|| load(store, (body_limit, thresholds), now))?;
+            log_size,
+            has_import_leftovers,
+        } = catch_panic(|| load(store, (body_limit, limits), now))?;
         let mut published = working.state.clone();
         published.epoch = u64::from_le_bytes(random.bytes());
-        let last_stamp = now.not_before(times.latest_past);
-        let alarm = deadlines_of(&working.state, last_stamp);
-        let housekeeping = Housekeeping::new(thresholds, checkpoint, size, staged);
+        let last_timestamp = now.not_before(timestamps.latest_past);
+        let deadlines = deadlines_of(&working.state, last_timestamp);
+        let housekeeping = Housekeeping::new(limits, checkpoint, log_size, has_import_leftovers);
         Ok((
             Self {
                 working,
-                deadlines: alarm,
+                deadlines,
                 housekeeping,
-                last_timestamp: last_stamp,
+                last_timestamp,
                 more_due: false,
                 future_checks: None,
             },
             published,
-            times,
+            timestamps,
         ))
     }
 }
@@ -137,40 +137,42 @@ impl Writer {
             clock,
             random,
             ping_body_limit,
-            accepts_pings: takes_pings,
-            holds_alerts_after_outage: holds_after_outage,
-            housekeeping: thresholds,
+            accepts_pings,
+            holds_alerts_after_outage,
+            housekeeping: limits,
             progress,
         } = config;
         let store = Store::open_with_progress(&medium, &progress)?;
         remove_leftovers(&medium);
-        let read = WriterMemory::read(&store, ping_body_limit, thresholds, clock.now(), &random);
-        let (mut memory, published, times) = read.map_err(|error| medium.explain_error(error))?;
-        memory.working.accepts_pings = takes_pings;
+        let loaded = WriterMemory::read(&store, ping_body_limit, limits, clock.now(), &random);
+        let (mut memory, published, timestamps) =
+            loaded.map_err(|error| medium.explain_error(error))?;
+        memory.working.accepts_pings = accepts_pings;
         store.tolerate_unreadable();
         // Reading may have taken a while, but no command has a timestamp yet.
         let reading = clock.read();
-        Self::warn_of_future_records(&times, reading.now);
-        let steps = ClockJumpDetector::new(reading, times.steady_since, times.newest_ping);
-        let mut presence = PingAvailability::new(
-            times.last_available(reading.now),
+        Self::warn_of_future_records(&timestamps, reading.now);
+        let clock_jumps =
+            ClockJumpDetector::new(reading, timestamps.steady_since, timestamps.newest_ping);
+        let mut availability = PingAvailability::new(
+            timestamps.last_available(reading.now),
             reading,
-            holds_after_outage,
+            holds_alerts_after_outage,
         );
-        if !takes_pings && let Some(away) = presence.stop_recording() {
+        if !accepts_pings && let Some(outage) = availability.stop_recording() {
             // Decisions until the next start take it into account, and the next start stores it.
-            let away = memory
+            let outages = memory
                 .working
                 .state
                 .outages
                 .iter()
                 .copied()
-                .chain([away])
+                .chain([outage])
                 .collect();
-            memory.working.state.outages = away;
+            memory.working.state.outages = outages;
         }
         let shared = Arc::new(Shared {
-            queue: CommandQueue::new(thresholds.large_body_bytes),
+            queue: CommandQueue::new(limits.large_body_bytes),
             published: RwLock::new(published),
             store: StoreSlot::new(store),
             writable: AtomicBool::new(true),
@@ -200,18 +202,18 @@ impl Writer {
         let mut writer = Self {
             shared: shared_too,
             medium,
-            limits: thresholds,
+            limits,
             recovery,
             is_disk_full: false,
-            clock_jumps: steps,
-            availability: presence,
+            clock_jumps,
+            availability,
             is_steady_time_stored: false,
             flips_out_of_order: None,
             trials_logged_at: None,
             upload: None,
             memory,
         };
-        if times.latest.is_ahead_of(reading.now) {
+        if timestamps.latest.is_ahead_of(reading.now) {
             writer.flips_out_of_order = Some(writer.log_end().flip);
         }
         let state = &writer.memory.working.state;
@@ -247,7 +249,7 @@ impl Writer {
                 .name("watch".into())
                 .spawn_scoped(scope, watch)
             {
-                tracing::warn!("nobody watches the writer: {error}");
+                tracing::warn!("the watchdog of the writer cannot be started: {error}");
             }
             let reason = loop {
                 match self.step(true) {
@@ -278,14 +280,14 @@ impl Writer {
         self.shared
             .writer_activity
             .begin_step(self.shared.clock.uptime());
-        let done = self.process(taken);
+        let result = self.process(taken);
         self.shared.writer_activity.end_step();
         if wait && !self.shared.writable.load(Ordering::Relaxed) {
             // Callers wait for the next attempt: an attempt for each of them would keep the medium
             // busy.
             self.shared.queue.wait_until_closed(self.recovery.pause());
         }
-        done
+        result
     }
 
     /// Processes the taken commands and due work, or tries to recover.
@@ -310,16 +312,16 @@ impl Writer {
         let now = self.next_timestamp();
         let WriterMemory {
             working,
-            deadlines: alarm,
+            deadlines,
             housekeeping,
             more_due,
             ..
         } = &mut self.memory;
-        if alarm.is_ahead_of(now) {
+        if deadlines.is_ahead_of(now) {
             // The clock was set back.
-            *alarm = deadlines_of(&working.state, now);
+            *deadlines = deadlines_of(&working.state, now);
         }
-        let mut due = alarm.take_due(now, MAX_EXPIRED_CHECKS);
+        let mut due = deadlines.take_due(now, MAX_EXPIRED_CHECKS);
         *more_due = due.more;
         if !self.availability.accepts_pings() {
             due.checks.clear();
@@ -327,20 +329,21 @@ impl Writer {
         let removes_expired = due.housekeeping && self.clock_jumps.is_confirmed();
         if due.housekeeping {
             housekeeping.begin_hourly_round(&working.state);
-            let is_recent = |told: Timestamp| (told..told.plus_secs(DAY_SECS)).contains(&now);
+            let is_recent =
+                |logged_at: Timestamp| (logged_at..logged_at.plus_secs(DAY_SECS)).contains(&now);
             if working.accepts_pings && !self.trials_logged_at.is_some_and(is_recent) {
                 self.trials_logged_at = batch_log::log_trials(&working.state).then_some(now);
             }
         }
         self.availability.end_outage(now);
         // Before any deadline is evaluated.
-        let ahead = working
+        let drop_future_outages = working
             .state
             .outages
             .iter()
-            .any(|away| away.to.is_ahead_of(now))
+            .any(|outage| outage.to.is_ahead_of(now))
             .then_some(Command::DropFutureOutages);
-        let mut own: Vec<_> = ahead
+        let mut own_commands: Vec<_> = drop_future_outages
             .into_iter()
             .chain(
                 self.availability
@@ -348,44 +351,46 @@ impl Writer {
                     .map(Command::RecordOutage),
             )
             .collect();
-        own.extend(self.shared.key_updates.take_commands());
+        own_commands.extend(self.shared.key_updates.take_commands());
         if closed && entries.is_empty() && self.upload.is_none() {
             // Deadlines and housekeeping are left to the next start.
-            if !own.is_empty() {
-                self.process_batch(own, Vec::new())?;
+            if !own_commands.is_empty() {
+                self.process_batch(own_commands, Vec::new())?;
             }
             self.write_final_checkpoint();
             return Ok(false);
         }
         if !due.checks.is_empty() {
-            own.push(Command::ExpireChecks(due.checks.clone()));
+            own_commands.push(Command::ExpireChecks(due.checks.clone()));
         }
-        let ahead = if self.availability.accepts_pings() {
+        let future_checks = if self.availability.accepts_pings() {
             self.take_future_checks(now)
         } else {
             Vec::new()
         };
-        if !ahead.is_empty() {
-            own.push(Command::RearmChecks(ahead));
+        if !future_checks.is_empty() {
+            own_commands.push(Command::RearmChecks(future_checks));
         }
         if removes_expired {
-            own.push(Command::User(Box::new(UserCommand::RemoveExpired)));
+            own_commands.push(Command::User(Box::new(UserCommand::RemoveExpired)));
         }
-        own.extend(self.memory.working.continuation_commands());
+        own_commands.extend(self.memory.working.continuation_commands());
         if due.housekeeping && self.memory.working.state.legacy_secrets_in_use().is_some() {
-            own.push(Command::PruneLegacySecrets);
+            own_commands.push(Command::PruneLegacySecrets);
         }
-        let idle = self.memory.working.idle_imports(now).into_iter();
-        own.extend(idle.map(|import| Command::Import(Box::new(ImportStep::Abandon { import }))));
+        let idle_imports = self.memory.working.idle_imports(now).into_iter();
+        own_commands.extend(
+            idle_imports.map(|import| Command::Import(Box::new(ImportStep::Abandon { import }))),
+        );
         let uptime = self.shared.clock.uptime();
-        let has_commands = !entries.is_empty() || !own.is_empty() || self.upload.is_some();
+        let has_commands = !entries.is_empty() || !own_commands.is_empty() || self.upload.is_some();
         if !has_commands
             && !self.has_housekeeping()
             && !self.availability.is_store_due(uptime, false)
         {
             return Ok(true);
         }
-        self.process_batch(own, entries)?;
+        self.process_batch(own_commands, entries)?;
         self.arm_deadlines(due.checks);
         if self.shared.writable.load(Ordering::Relaxed) {
             self.availability.clear_pending();
@@ -404,101 +409,6 @@ impl Writer {
             .all(|check| self.memory.deadlines.covers(check))
     }
 
-    /// Processes the writer's own commands and then the commands of callers, in one transaction.
-    fn process_batch(
-        &mut self,
-        own: Vec<Command>,
-        entries: Vec<QueuedCommand>,
-    ) -> Result<(), WriterExit> {
-        let (mut commands, mut callers): (Vec<_>, Vec<_>) = entries
-            .into_iter()
-            .map(|entry| (entry.command, (entry.route, entry.reply)))
-            .unzip();
-        let (mut ahead, more) = self.join_upload(&mut commands, &mut callers);
-        let count = callers.len();
-        self.shared.writer_activity.set_batch_callers(callers);
-        let work = catch_unwind(AssertUnwindSafe(|| {
-            self.apply_and_write(own, commands, ahead.as_mut())
-        }));
-        let (answers, put_off) = match work {
-            Ok(Ok(applied)) => applied,
-            Ok(Err(error)) => {
-                self.is_disk_full = error.is_full();
-                self.recovery.note_failed_batch(count, &error);
-                // Set before the replies: a caller that reads its reply must not find the service
-                // healthy.
-                self.shared.writable.store(false, Ordering::Relaxed);
-                self.shared
-                    .writer_activity
-                    .take_batch_callers()
-                    .into_iter()
-                    .for_each(|(_, caller)| drop(caller.send(Err(Unavailable::StorageFailed))));
-                return Ok(());
-            }
-            Err(_) => {
-                tracing::error!(
-                    "a command made the writer panic; its batch of {count} is not written"
-                );
-                self.shared.queue.close();
-                self.shared.writable.store(false, Ordering::Relaxed);
-                self.shared
-                    .writer_activity
-                    .take_batch_callers()
-                    .into_iter()
-                    .for_each(|(_, caller)| drop(caller.send(Err(Unavailable::StorageFailed))));
-                self.shared.queue.refuse_all(Unavailable::Stopping);
-                return Err(WriterExit::Panicked);
-            }
-        };
-        let feed = Arc::clone(&self.shared.feed);
-        let publication = feed.begin_publication();
-        let changes = self.publish();
-        // Callers that waited too long have already got a reply.
-        let mut callers = self.shared.writer_activity.take_batch_callers();
-        if let Some(ahead) = ahead {
-            let caller = if more { callers.pop() } else { None };
-            self.continue_upload(ahead, caller);
-        }
-        let mut answers = answers.into_iter();
-        let mut put_off = put_off.into_iter().peekable();
-        let mut later = Vec::new();
-        let deliveries = callers
-            .into_iter()
-            .enumerate()
-            .filter_map(|(place, (route, reply))| {
-                if let Some((_, command)) = put_off.next_if(|(put_off, _)| *put_off == place) {
-                    later.push(QueuedCommand {
-                        command,
-                        reply,
-                        route,
-                    });
-                    return None;
-                }
-                answers.next().map(|answer| (route, (reply, answer)))
-            });
-        self.shared.reply_routes.deliver(deliveries);
-        self.shared.queue.put_back(later);
-        // Subscribers are notified after the replies to pings.
-        feed.notify_subscribers(&changes, &self.memory.working.state);
-        drop(publication);
-        let mut sooner = Vec::new();
-        let mut gone = Vec::new();
-        changes.iter().for_each(|change| match change {
-            Change::Pinged {
-                id,
-                is_earlier_deadline: true,
-                ..
-            } => sooner.push(*id),
-            Change::Check(check) => sooner.push(check.id),
-            Change::CheckGone(id) => gone.push(*id),
-            _ => {}
-        });
-        gone.into_iter()
-            .for_each(|id| self.memory.deadlines.disarm(id));
-        self.arm_deadlines(sooner);
-        Ok(())
-    }
-
     /// Newest entries of both logs.
     fn log_end(&self) -> LogPosition {
         let numbers = self.memory.working.numbers;
@@ -509,83 +419,15 @@ impl Writer {
         }
     }
 
-    /// Publishes the batch that is on disk, and returns its changes.
-    fn publish(&mut self) -> Vec<Change> {
-        let effects = std::mem::take(&mut self.memory.working.effects);
-        batch_log::count_batch(
-            &self.shared.metrics,
-            &self.memory.working.state,
-            &effects,
-            self.memory.last_timestamp,
-        );
-        let Effects {
-            changes,
-            flips,
-            full_projects: full,
-            unnotified_checks: unnotified,
-            imported_projects: imported,
-            ..
-        } = effects;
-        self.recovery.set_acknowledged(self.memory.working.numbers);
-        if !changes.is_empty() {
-            // A batch without changes takes no lock.
-            let mut published = self
-                .shared
-                .published
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
-            changes.iter().for_each(|change| published.apply(change));
-        }
-        if changes.iter().any(|change| {
-            matches!(
-                change,
-                Change::Queued(_) | Change::Unqueued(_) | Change::Channel(_)
-            )
-        }) {
-            self.shared.channel_tests.work_available.notify_one();
-        }
-        batch_log::log_flips(
-            &self.memory.working.state,
-            &flips,
-            self.memory.last_timestamp,
-        );
-        batch_log::log_unnotified(
-            &self.memory.working.state,
-            &unnotified,
-            self.memory.last_timestamp,
-        );
-        batch_log::log_full_projects(&self.memory.working.state, &full);
-        if self.memory.working.accepts_pings {
-            batch_log::log_imported_projects(&self.memory.working.state, &imported);
-        }
-        changes
-    }
-
-    /// Arms these checks for their deadlines.
-    fn arm_deadlines(&mut self, checks: Vec<CheckId>) {
-        let WriterMemory {
-            working,
-            deadlines: alarm,
-            ..
-        } = &mut self.memory;
-        checks
-            .into_iter()
-            .filter_map(|id| working.state.check(id))
-            .for_each(|check| alarm.arm(check));
-        if alarm.has_stale_entries() {
-            alarm.rebuild(working.state.checks());
-        }
-    }
-
     /// Removes dead entries, without commands of callers. The space is freed in the file, not on
     /// the disk. `removed` is the number of removed entries, also after an error.
     fn remove_dead(&mut self, removed: &mut u64) -> Result<(), StoreError> {
-        let before = self.memory.housekeeping.ping_count();
-        let pieces = self.memory.housekeeping.removed_chunks();
+        let pings_before = self.memory.housekeeping.ping_count();
+        let chunks_before = self.memory.housekeeping.removed_chunks();
         self.memory.housekeeping.request_full_round();
         while self.memory.housekeeping.is_pending() {
             self.apply_and_write(Vec::new(), Vec::new(), None)?;
-            *removed = self.memory.housekeeping.removed_chunks() - pieces + before
+            *removed = self.memory.housekeeping.removed_chunks() - chunks_before + pings_before
                 - self.memory.housekeeping.ping_count();
         }
         Ok(())
@@ -611,8 +453,8 @@ impl Writer {
     fn write_final_checkpoint(&mut self) {
         if let Err(error) = self.write_full_checkpoint() {
             tracing::warn!(
-                "the checkpoint of a clean stop could not be written, the next start replays the \
-                 log: {error}"
+                "the checkpoint of a clean stop could not be written; the next start replays the \
+                log: {error}"
             );
         }
     }

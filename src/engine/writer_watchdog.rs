@@ -52,9 +52,9 @@ impl WriterActivity {
     /// Runs `commit`, during which the writer waits for the disk.
     pub(super) fn during_commit<T>(&self, commit: impl FnOnce() -> T) -> T {
         self.is_committing.store(true, Ordering::Relaxed);
-        let done = commit();
+        let result = commit();
         self.is_committing.store(false, Ordering::Relaxed);
-        done
+        result
     }
 
     /// Sets the callers of the batch that is being written.
@@ -86,8 +86,7 @@ impl WriterActivity {
         let secs = age.as_secs();
         if self.is_committing.load(Ordering::Relaxed) {
             format!(
-                "the disk has kept the writer waiting for {secs} s: pings are refused until it \
-                 answers"
+                "the disk has blocked the writer for {secs} s: pings are refused until it responds"
             )
         } else {
             format!(
@@ -108,36 +107,33 @@ impl WriterActivity {
         // The first checks come before the limit, so that confirmation causes no delay.
         let is_old = age >= STALL_TIME - WATCH_INTERVAL * (STALL_CONFIRMATIONS - 1);
         let since = self.step_began.load(Ordering::Relaxed);
-        let goes_on = is_old && self.slow_step.swap(since, Ordering::Relaxed) == since;
-        let looks = if goes_on {
+        let is_same_step = is_old && self.slow_step.swap(since, Ordering::Relaxed) == since;
+        let count = if is_same_step {
             self.slow_observations
                 .load(Ordering::Relaxed)
                 .saturating_add(1)
         } else {
             is_old.into()
         };
-        self.slow_observations.store(looks, Ordering::Relaxed);
-        age >= STALL_TIME && looks >= STALL_CONFIRMATIONS
+        self.slow_observations.store(count, Ordering::Relaxed);
+        age >= STALL_TIME && count >= STALL_CONFIRMATIONS
     }
 }
 
 impl Shared {
     /// Checks the writer once.
     pub(super) fn check_writer(&self) {
-        let WriterActivity {
-            is_stalled: stalled,
-            ..
-        } = &self.writer_activity;
+        let WriterActivity { is_stalled, .. } = &self.writer_activity;
         let age = self.writer_activity.step_age(self.clock.uptime());
         if !self.writer_activity.observe_step_age(age) {
-            if stalled.swap(false, Ordering::Relaxed) {
-                tracing::info!("the writer goes on: pings are taken again");
+            if is_stalled.swap(false, Ordering::Relaxed) {
+                tracing::info!("the writer continues: pings are accepted again");
             }
             self.retry_damaged_page();
             return;
         }
         // A recovery logs its own messages.
-        if !stalled.swap(true, Ordering::Relaxed) && self.writable.load(Ordering::Relaxed) {
+        if !is_stalled.swap(true, Ordering::Relaxed) && self.writable.load(Ordering::Relaxed) {
             tracing::error!("{}", self.writer_activity.stall_message(age));
         }
         self.writer_activity
@@ -176,17 +172,18 @@ mod tests {
 
     #[test]
     fn the_disk_is_blamed_only_while_the_writer_waits_for_it() {
-        let doing = WriterActivity::default();
+        let activity = WriterActivity::default();
         let age = Duration::from_secs(9);
-        let during = doing.during_commit(|| doing.stall_message(age));
+        let during_commit = activity.during_commit(|| activity.stall_message(age));
         assert!(
-            during.starts_with("the disk has kept the writer waiting for 9 s"),
-            "{during}"
+            during_commit.starts_with("the disk has blocked the writer for 9 s"),
+            "{during_commit}"
         );
-        let beside = doing.stall_message(age);
+        let outside_commit = activity.stall_message(age);
         assert!(
-            beside.starts_with("a step of the writer has taken 9 s") && !beside.contains("disk"),
-            "{beside}"
+            outside_commit.starts_with("a step of the writer has taken 9 s")
+                && !outside_commit.contains("disk"),
+            "{outside_commit}"
         );
     }
 }

@@ -59,21 +59,22 @@ pub(super) struct AccessLogEntry {
 }
 
 impl AccessLogEntry {
-    pub(super) fn from_request<B>(request: &Request<B>, door: &ServerState, peer: Peer) -> Self {
+    pub(super) fn from_request<B>(request: &Request<B>, server: &ServerState, peer: Peer) -> Self {
         Self {
             method: request.method().clone(),
-            path: mask_path(door.config.base_url.strip_base_path(request.uri().path())),
-            client: Client::from_headers(request.headers(), peer, &door.config.trusted_proxies)
+            path: mask_path(server.config.base_url.strip_base_path(request.uri().path())),
+            client: Client::from_headers(request.headers(), peer, &server.config.trusted_proxies)
                 .addr,
-            started: door.handle.clock().uptime(),
+            started: server.handle.clock().uptime(),
         }
     }
 
     /// Logs the response, once its head is known.
-    pub(super) fn log(self, reply: &HttpReply, door: &ServerState) {
+    pub(super) fn log(self, reply: &HttpReply, server: &ServerState) {
         // JSON writes a wider number as text.
         let micros = u64::try_from(
-            door.handle
+            server
+                .handle
                 .clock()
                 .uptime()
                 .saturating_sub(self.started)
@@ -86,7 +87,8 @@ impl AccessLogEntry {
             client: from,
             ..
         } = self;
-        tracing::info!(%method, %path, status = reply.status().as_u16(), %from, micros, "{method} {path}");
+        let status = reply.status().as_u16();
+        tracing::info!(%method, %path, status, %from, micros, "{method} {path}");
     }
 }
 
@@ -113,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_a_secret_is_masked() {
+    fn possible_secrets_are_masked() {
         let uuid = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
         for (path, wanted) in [
             ("/", "/"),

@@ -67,7 +67,7 @@ impl ApiState {
 /// Responds to a request to the API. Browsers may call it from any site, because only the key
 /// authorizes.
 pub(super) async fn respond(
-    door: &ServerState,
+    server: &ServerState,
     endpoint: Endpoint,
     request: Request<IncomingBody<'_>>,
     peer: Peer,
@@ -81,9 +81,9 @@ pub(super) async fn respond(
         && request.method() != Method::OPTIONS
         && Verb::from_method(request.method()) != Some(Verb::Get)
     {
-        let moved =
-            reply::moved_permanently(&redirect_location(door, version, resource, request.uri()));
-        return reply::with_any_origin(moved, resource.allowed_methods());
+        let redirect =
+            reply::moved_permanently(&redirect_location(server, version, resource, request.uri()));
+        return reply::with_any_origin(redirect, resource.allowed_methods());
     }
     let body = match resource {
         ApiResource::Pause(_) | ApiResource::Resume(_) => RequestDocument::parse_lenient,
@@ -94,13 +94,13 @@ pub(super) async fn respond(
         parse_body: body,
         allows_read_only: resource.allows_read_only(),
     };
-    run_call(door, takes, endpoint, request, peer, dispatch).await
+    run_call(server, takes, endpoint, request, peer, dispatch).await
 }
 
 /// Responds to a request below `/api/overdue/v1`: keys, limits and errors are the same as in the
 /// API.
 pub(super) async fn respond_extension(
-    door: &ServerState,
+    server: &ServerState,
     resource: ExtensionResource,
     request: Request<IncomingBody<'_>>,
     peer: Peer,
@@ -114,7 +114,7 @@ pub(super) async fn respond_extension(
         parse_body: body,
         allows_read_only: false,
     };
-    run_call(door, takes, resource, request, peer, extensions::dispatch).await
+    run_call(server, takes, resource, request, peer, extensions::dispatch).await
 }
 
 /// Rules of an endpoint.
@@ -128,7 +128,7 @@ struct EndpointRules {
 }
 
 async fn run_call<A>(
-    door: &ServerState,
+    server: &ServerState,
     takes: EndpointRules,
     address: A,
     request: Request<IncomingBody<'_>>,
@@ -140,7 +140,7 @@ async fn run_call<A>(
     let answer = if head.method == Method::OPTIONS {
         Ok(reply::no_content())
     } else {
-        match authorize_call(door, takes, address, &head, body, peer).await {
+        match authorize_call(server, takes, address, &head, body, peer).await {
             Ok((call, verb)) => dispatch(call, verb).await,
             Err(fault) => Err(fault),
         }
@@ -150,7 +150,7 @@ async fn run_call<A>(
 
 /// Checks the method, the body and the key, in this order: clients may rely on it.
 async fn authorize_call<'a, A>(
-    door: &'a ServerState,
+    server: &'a ServerState,
     takes: EndpointRules,
     address: A,
     head: &'a Parts,
@@ -162,15 +162,15 @@ async fn authorize_call<'a, A>(
         parse_body: parse,
         allows_read_only: read_only,
     } = takes;
-    let taken = methods
+    let is_allowed = methods
         .split(", ")
         .any(|method| method == head.method.as_str());
     let verb = Verb::from_method(&head.method)
-        .filter(|_| taken)
+        .filter(|_| is_allowed)
         .ok_or(HttpError::MethodNotAllowed(methods))?;
     let identify = |key: &[u8]| {
-        auth::authenticate(door, key, || {
-            Client::from_headers(&head.headers, peer, &door.config.trusted_proxies).addr
+        auth::authenticate(server, key, || {
+            Client::from_headers(&head.headers, peer, &server.config.trusted_proxies).addr
         })
     };
     let by_header = auth::header_key(&head.headers).map(identify);
@@ -179,15 +179,15 @@ async fn authorize_call<'a, A>(
     }
     let body = match verb {
         Verb::Post | Verb::Put => {
-            request_body::read_whole(body, MAX_BODY_BYTES, &door.body_budget).await?
+            request_body::read_whole(body, MAX_BODY_BYTES, &server.body_budget).await?
         }
         // The body has no meaning here. It is read because the next request follows it.
-        Verb::Get | Verb::Delete => request_body::read_prefix(body, 0, &door.body_budget)
+        Verb::Get | Verb::Delete => request_body::read_prefix(body, 0, &server.body_budget)
             .await
             .unwrap_or_default(),
     };
     let length = body.len();
-    let document = door.run_sized(length, move || parse(&body)).await??;
+    let document = server.run_sized(length, move || parse(&body)).await??;
     let by_body = || identify(document.api_key().unwrap_or_default().as_bytes());
     let caller = by_header.unwrap_or_else(by_body)?;
     if caller.read_only && !(verb == Verb::Get && read_only) {
@@ -195,10 +195,10 @@ async fn authorize_call<'a, A>(
     }
     Ok((
         ApiCall {
-            server: door,
+            server,
             endpoint: address,
             caller,
-            now: door.handle.now(),
+            now: server.handle.now(),
             parts: head,
             body_length: length,
             document,
@@ -276,12 +276,12 @@ async fn dispatch(call: ApiCall<'_>, verb: Verb) -> Result<HttpReply, HttpError>
 
 /// Returns the path of a resource with the query of the request, relative to the host.
 fn redirect_location(
-    door: &ServerState,
+    server: &ServerState,
     version: ApiVersion,
     resource: ApiResource,
     uri: &Uri,
 ) -> String {
-    let mut location = door.config.base_url.path().to_owned();
+    let mut location = server.config.base_url.path().to_owned();
     Route::Api(Endpoint::new(version, resource)).write(&mut location);
     if let Some(query) = uri.query() {
         location.extend(["?", query]);

@@ -99,9 +99,9 @@ struct Badge {
 }
 
 /// Responds to a request to a badge URL.
-pub(super) async fn respond(door: &ServerState, path: BadgePath) -> Result<HttpReply, HttpError> {
-    let handle = &door.handle;
-    let (shown, states, format) = match path {
+pub(super) async fn respond(server: &ServerState, path: BadgePath) -> Result<HttpReply, HttpError> {
+    let handle = &server.handle;
+    let (labelled_counts, states, format) = match path {
         BadgePath::Tag {
             badge_key,
             signature,
@@ -114,7 +114,7 @@ pub(super) async fn respond(door: &ServerState, path: BadgePath) -> Result<HttpR
                 state
                     .project_by_badge_key(&badge_key)
                     .and_then(|id| state.project(id))
-                    .map(|found| Arc::clone(&found.project))
+                    .map(|project_state| Arc::clone(&project_state.project))
             });
             let signed = project.and_then(|project| {
                 let tag = verified_tag(
@@ -126,11 +126,11 @@ pub(super) async fn respond(door: &ServerState, path: BadgePath) -> Result<HttpR
                 )?;
                 Some((project.id, tag.map(Box::from)))
             });
-            let shown = match signed {
-                Some((project, tag)) => Some(project_counts(door, project, tag).await?),
+            let labelled_counts = match signed {
+                Some((project, tag)) => Some(project_counts(server, project, tag).await?),
                 None => None,
             };
-            (shown, states, format)
+            (labelled_counts, states, format)
         }
         BadgePath::Check {
             states,
@@ -139,7 +139,7 @@ pub(super) async fn respond(door: &ServerState, path: BadgePath) -> Result<HttpR
         } => (check_counts(handle, badge), states, format),
         BadgePath::Unknown => return Err(HttpError::NotFound),
     };
-    let (label, counts) = shown.ok_or(HttpError::NotFound)?;
+    let (label, counts) = labelled_counts.ok_or(HttpError::NotFound)?;
     Ok(Badge {
         label,
         counts,
@@ -152,17 +152,23 @@ pub(super) async fn respond(door: &ServerState, path: BadgePath) -> Result<HttpR
 /// Returns the label and the counts of a tag, or of all checks of a project. Counts again if
 /// something may have changed.
 async fn project_counts(
-    door: &ServerState,
+    server: &ServerState,
     project: ProjectId,
     tag: Option<Box<str>>,
 ) -> Result<(String, BadgeCounts), HttpError> {
-    let label = tag.as_deref().unwrap_or(&door.config.site_name).to_owned();
-    if let Some(counts) = door.badge_counts.get(&door.handle, project, tag.as_deref()) {
+    let label = tag
+        .as_deref()
+        .unwrap_or(&server.config.site_name)
+        .to_owned();
+    if let Some(counts) = server
+        .badge_counts
+        .get(&server.handle, project, tag.as_deref())
+    {
         return Ok((label, counts));
     }
-    let handle = door.handle.clone();
-    let counted = Arc::clone(&door.badge_counts);
-    let counts = door
+    let handle = server.handle.clone();
+    let counted = Arc::clone(&server.badge_counts);
+    let counts = server
         .response_writer
         .run_blocking(move || counted.count(&handle, project, tag))
         .await?;
@@ -197,16 +203,29 @@ impl Badge {
         let status = counts.status(*states);
         let reply = match format {
             BadgeFormat::Svg => {
-                let mut reply = reply::content("image/svg+xml", svg::draw(label, status.name(), status.colour()));
+                let picture = svg::draw(label, status.name(), status.colour());
+                let mut reply = reply::content("image/svg+xml", picture);
                 // If it is opened as a page, it loads and runs nothing.
                 reply::set_header(&mut reply, CONTENT_SECURITY_POLICY, "default-src 'none'");
                 reply
             }
-            BadgeFormat::Json => reply::json(
-                json!({ "status": status.name(), "total": counts.total, "grace": counts.grace, "down": counts.down }).to_string(),
-            ),
+            BadgeFormat::Json => {
+                let badge = json!({
+                    "status": status.name(),
+                    "total": counts.total,
+                    "grace": counts.grace,
+                    "down": counts.down,
+                });
+                reply::json(badge.to_string())
+            }
             BadgeFormat::Shields => {
-                reply::json(json!({ "schemaVersion": 1, "label": label, "message": status.name(), "color": status.severity() }).to_string())
+                let badge = json!({
+                    "schemaVersion": 1,
+                    "label": label,
+                    "message": status.name(),
+                    "color": status.severity(),
+                });
+                reply::json(badge.to_string())
             }
         };
         reply::with_no_store(reply)

@@ -60,9 +60,9 @@ pub(super) enum ConnectionSlot {
 
 impl ConnectionLimit {
     /// Creates a limit of `most` slots; one address may use `per_address`.
-    pub(super) fn new(most: usize, per_address: usize) -> Self {
+    pub(super) fn new(max_slots: usize, per_address: usize) -> Self {
         Self {
-            free_slots: Arc::new(Semaphore::new(most)),
+            free_slots: Arc::new(Semaphore::new(max_slots)),
             address_limit: AddressLimit::new(per_address),
             open: Mutex::default(),
         }
@@ -75,26 +75,26 @@ impl ConnectionLimit {
         address: Option<IpAddr>,
     ) -> Option<(ConnectionPermit, ConnectionSlot)> {
         let address = address.map(client_network);
-        let counted = match address {
+        let address_permit = match address {
             Some(address) => Some(self.address_limit.admit(address)?),
             None => None,
         };
-        let mut taken = self.lock();
-        let room = match Arc::clone(&self.free_slots).try_acquire_owned() {
-            Ok(place) => ConnectionSlot::Free(place),
+        let mut connections = self.lock();
+        let slot = match Arc::clone(&self.free_slots).try_acquire_owned() {
+            Ok(permit) => ConnectionSlot::Free(permit),
             Err(_) => {
-                let own = taken.count_of(address);
-                taken.evict_one(own)?;
+                let own_count = connections.count_of(address);
+                connections.evict_one(own_count)?;
                 ConnectionSlot::Pending
             }
         };
-        let number = taken.next_number;
+        let number = connections.next_number;
         let line = Arc::<ConnectionState>::default();
-        if let ConnectionSlot::Pending = room {
+        if let ConnectionSlot::Pending = slot {
             line.begin_request();
         }
-        taken.next_number += 1;
-        taken
+        connections.next_number += 1;
+        connections
             .by_address
             .entry(address)
             .or_default()
@@ -105,10 +105,10 @@ impl ConnectionLimit {
                 limit: Arc::clone(self),
                 address,
                 number,
-                _address_permit: counted,
+                _address_permit: address_permit,
                 connection: line,
             },
-            room,
+            slot,
         ))
     }
 
@@ -123,7 +123,7 @@ impl OpenConnections {
     fn count_of(&self, address: Option<IpAddr>) -> usize {
         address
             .and_then(|address| self.by_address.get(&Some(address)))
-            .map_or(0, |lines| lines.connections.len())
+            .map_or(0, |entry| entry.connections.len())
     }
 
     /// Asks a connection to end for a new one from an address that has `own`. Only addresses with
@@ -133,15 +133,17 @@ impl OpenConnections {
     /// Addresses with at least half as many as the largest come first, exempt ones last. Within
     /// each group, a connection without activity since the last search is chosen before one with
     /// activity.
-    fn evict_one(&mut self, own: usize) -> Option<()> {
+    fn evict_one(&mut self, own_count: usize) -> Option<()> {
         let mut addresses: Vec<_> = self
             .by_address
             .iter()
-            .map(|(address, lines)| (*address, lines.connections.len()))
+            .map(|(address, entry)| (*address, entry.connections.len()))
             .collect();
-        addresses.retain(|(_, count)| *count >= own);
+        addresses.retain(|(_, count)| *count >= own_count);
         addresses.sort_unstable_by_key(|(address, count)| (address.is_none(), Reverse(*count)));
-        let half = addresses.first().map_or(0, |(_, most)| most.div_ceil(2));
+        let half = addresses
+            .first()
+            .map_or(0, |(_, largest)| largest.div_ceil(2));
         let (large, rest) = addresses.split_at(
             addresses.partition_point(|(address, count)| address.is_some() && *count >= half),
         );
@@ -152,7 +154,7 @@ impl OpenConnections {
                     if self
                         .by_address
                         .get_mut(address)
-                        .and_then(|lines| lines.evict_next(even_if_used))
+                        .and_then(|entry| entry.evict_next(even_if_used))
                         .is_some()
                     {
                         return Some(());
@@ -193,26 +195,26 @@ impl AddressConnections {
 
 impl ConnectionPermit {
     /// Waits for the slot. Returns `None` if it does not become free in time.
-    pub(super) async fn wait_for_slot(&self, room: ConnectionSlot) -> Option<OwnedSemaphorePermit> {
-        let place = match room {
-            ConnectionSlot::Free(place) => return Some(place),
+    pub(super) async fn wait_for_slot(&self, slot: ConnectionSlot) -> Option<OwnedSemaphorePermit> {
+        let permit = match slot {
+            ConnectionSlot::Free(permit) => return Some(permit),
             ConnectionSlot::Pending => self.wait_for_eviction().await?,
         };
         self.connection.end_request();
-        Some(place)
+        Some(permit)
     }
 
     async fn wait_for_eviction(&self) -> Option<OwnedSemaphorePermit> {
         let mut free = std::pin::pin!(Arc::clone(&self.limit.free_slots).acquire_owned());
         for _ in 1..MAX_EVICTION_ATTEMPTS {
-            if let Ok(place) = timeout(EVICTION_TIMEOUT, free.as_mut()).await {
-                return place.ok();
+            if let Ok(permit) = timeout(EVICTION_TIMEOUT, free.as_mut()).await {
+                return permit.ok();
             }
             // The connection that was asked to end may have had a request to answer.
-            let mut taken = self.limit.lock();
+            let mut connections = self.limit.lock();
             // This connection is counted too.
-            let own = taken.count_of(self.address).saturating_sub(1);
-            taken.evict_one(own);
+            let own_count = connections.count_of(self.address).saturating_sub(1);
+            connections.evict_one(own_count);
         }
         timeout(EVICTION_TIMEOUT, free).await.ok()?.ok()
     }
@@ -220,11 +222,11 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut taken = self.limit.lock();
-        if let Some(of_address) = taken.by_address.get_mut(&self.address) {
+        let mut connections = self.limit.lock();
+        if let Some(of_address) = connections.by_address.get_mut(&self.address) {
             of_address.connections.remove(&self.number);
             if of_address.connections.is_empty() {
-                taken.by_address.remove(&self.address);
+                connections.by_address.remove(&self.address);
             }
         }
     }
@@ -237,36 +239,36 @@ mod tests {
     use super::*;
     use crate::wire::connection_state::CLOSE_DELAY;
 
-    fn admit_address(places: &Arc<ConnectionLimit>, address: &str) -> Option<ConnectionPermit> {
-        let (guest, room) = places.admit(Some(address.parse().unwrap()))?;
+    fn admit_address(limit: &Arc<ConnectionLimit>, address: &str) -> Option<ConnectionPermit> {
+        let (permit, slot) = limit.admit(Some(address.parse().unwrap()))?;
         // The slot itself is never released here.
-        if let ConnectionSlot::Free(place) = room {
-            place.forget();
+        if let ConnectionSlot::Free(permit) = slot {
+            permit.forget();
         }
-        Some(guest)
+        Some(permit)
     }
 
     /// Ends the connections that have been asked to end and are due.
-    async fn close_evicted(guests: &mut BTreeMap<usize, ConnectionPermit>) -> Vec<usize> {
+    async fn close_evicted(permits: &mut BTreeMap<usize, ConnectionPermit>) -> Vec<usize> {
         let mut ended = Vec::new();
-        for (number, guest) in guests.iter() {
-            if timeout(2 * CLOSE_DELAY, guest.connection.close_requested())
+        for (number, permit) in permits.iter() {
+            if timeout(2 * CLOSE_DELAY, permit.connection.close_requested())
                 .await
                 .is_ok()
             {
                 ended.push(*number);
             }
         }
-        guests.retain(|number, _| !ended.contains(number));
+        permits.retain(|number, _| !ended.contains(number));
         ended
     }
 
     fn admit_all<const N: usize>(
-        places: &Arc<ConnectionLimit>,
+        limit: &Arc<ConnectionLimit>,
         addresses: [&str; N],
     ) -> BTreeMap<usize, ConnectionPermit> {
         addresses
-            .map(|address| admit_address(places, address).unwrap())
+            .map(|address| admit_address(limit, address).unwrap())
             .into_iter()
             .enumerate()
             .collect()
@@ -274,100 +276,100 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_idle_connection_of_the_largest_address_ends() {
-        let places = Arc::new(ConnectionLimit::new(5, 100));
-        let mut guests = admit_all(
-            &places,
+        let limit = Arc::new(ConnectionLimit::new(5, 100));
+        let mut permits = admit_all(
+            &limit,
             ["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.2", "10.0.0.3"],
         );
         let new = |count: usize| {
             (0..count)
-                .map(|_| places.admit(None).unwrap().0)
+                .map(|_| limit.admit(None).unwrap().0)
                 .collect::<Vec<_>>()
         };
         // In the largest address, one connection is busy, and one had activity.
-        guests[&1].connection.begin_request();
-        guests[&2].connection.begin_request();
-        guests[&2].connection.end_request();
+        permits[&1].connection.begin_request();
+        permits[&2].connection.begin_request();
+        permits[&2].connection.end_request();
         let mut waiting = new(1);
-        assert_eq!(close_evicted(&mut guests).await, [3]);
+        assert_eq!(close_evicted(&mut permits).await, [3]);
         waiting.extend(new(1));
-        assert_eq!(close_evicted(&mut guests).await, [2]);
+        assert_eq!(close_evicted(&mut permits).await, [2]);
         waiting.extend(new(2));
-        assert_eq!(close_evicted(&mut guests).await, [0, 4]);
-        assert!(places.admit(None).is_none(), "nobody is idle");
-        guests[&1].connection.end_request();
-        assert!(places.admit(None).is_some());
+        assert_eq!(close_evicted(&mut permits).await, [0, 4]);
+        assert!(limit.admit(None).is_none(), "no connection is idle");
+        permits[&1].connection.end_request();
+        assert!(limit.admit(None).is_some());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_with_a_request_on_its_way_stays_and_another_is_asked() {
-        let places = Arc::new(ConnectionLimit::new(2, 100));
-        let guests =
-            ["10.0.0.1", "10.0.0.1"].map(|address| admit_address(&places, address).unwrap());
-        let (guest, room) = places.admit(Some("10.0.0.3".parse().unwrap())).unwrap();
-        let asked = usize::from(!guests[0].connection.is_closing());
+    async fn a_connection_with_an_arriving_request_stays_and_another_is_closed() {
+        let limit = Arc::new(ConnectionLimit::new(2, 100));
+        let permits =
+            ["10.0.0.1", "10.0.0.1"].map(|address| admit_address(&limit, address).unwrap());
+        let (permit, slot) = limit.admit(Some("10.0.0.3".parse().unwrap())).unwrap();
+        let asked = usize::from(!permits[0].connection.is_closing());
         let first = async {
             sleep(CLOSE_DELAY / 2).await;
-            guests[asked].connection.begin_request();
-            guests[asked].connection.end_request();
-            guests[asked].connection.close_requested().await;
+            permits[asked].connection.begin_request();
+            permits[asked].connection.end_request();
+            permits[asked].connection.close_requested().await;
         };
         let other = async {
-            guests[1 - asked].connection.close_requested().await;
-            places.free_slots.add_permits(1);
+            permits[1 - asked].connection.close_requested().await;
+            limit.free_slots.add_permits(1);
         };
-        let taken = tokio::select! {
-            taken = guest.wait_for_slot(room) => taken,
+        let result = tokio::select! {
+            result = permit.wait_for_slot(slot) => result,
             () = async { tokio::join!(first, other); } => None,
         };
-        assert!(taken.is_some());
+        assert!(result.is_some());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_that_waits_for_its_client_makes_room_and_one_that_moves_goes_last() {
-        let places = Arc::new(ConnectionLimit::new(4, 100));
-        let mut guests = admit_all(&places, ["10.0.0.1"; 4]);
+    async fn a_request_that_waits_for_its_client_is_closed_and_an_active_one_last() {
+        let limit = Arc::new(ConnectionLimit::new(4, 100));
+        let mut permits = admit_all(&limit, ["10.0.0.1"; 4]);
         let new = || {
-            places
+            limit
                 .admit(Some("10.0.0.2".parse().unwrap()))
-                .map(|(guest, _)| guest)
+                .map(|(permit, _)| permit)
         };
-        for guest in guests.values() {
-            guest.connection.begin_request();
+        for permit in permits.values() {
+            permit.connection.begin_request();
         }
         assert!(new().is_none(), "all wait for the server");
-        guests[&1].connection.set_awaiting_body(true);
-        guests[&2].connection.set_write_blocked();
-        guests[&3].connection.set_awaiting_body(true);
+        permits[&1].connection.set_awaiting_body(true);
+        permits[&2].connection.set_write_blocked();
+        permits[&3].connection.set_awaiting_body(true);
         let mut waiting = Vec::new();
         for wanted in [1, 2, 3] {
             // The last one still receives bytes.
-            guests[&3].connection.set_awaiting_body(false);
-            guests[&3].connection.set_awaiting_body(true);
+            permits[&3].connection.set_awaiting_body(false);
+            permits[&3].connection.set_awaiting_body(true);
             waiting.push(new().unwrap());
-            assert_eq!(close_evicted(&mut guests).await, [wanted]);
+            assert_eq!(close_evicted(&mut permits).await, [wanted]);
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_loses_a_connection_to_one_that_has_more() {
-        let places = Arc::new(ConnectionLimit::new(6, 100));
-        let mut guests = admit_all(
-            &places,
+    async fn no_address_loses_a_connection_to_one_with_more() {
+        let limit = Arc::new(ConnectionLimit::new(6, 100));
+        let mut permits = admit_all(
+            &limit,
             [
                 "10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.3", "10.0.0.3", "10.0.0.3",
             ],
         );
         let new = |address: &str| {
-            places
+            limit
                 .admit(Some(address.parse().unwrap()))
-                .map(|(guest, _)| guest)
+                .map(|(permit, _)| permit)
         };
-        for guest in guests.values().skip(3) {
-            guest.connection.begin_request();
+        for permit in permits.values().skip(3) {
+            permit.connection.begin_request();
         }
         assert!(new("10.0.0.3").is_none(), "others are idle, but have fewer");
         let _waiting = new("10.0.0.4").unwrap();
-        assert_eq!(close_evicted(&mut guests).await, [1]);
+        assert_eq!(close_evicted(&mut permits).await, [1]);
     }
 }

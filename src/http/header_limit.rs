@@ -80,16 +80,16 @@ impl<'a> HeaderLimit<'a> {
             return true;
         }
         // The number of bytes is limited to one read.
-        let Ok(taken) = self.budget.0.try_acquire_many(beyond as u32) else {
+        let Ok(permit) = self.budget.0.try_acquire_many(beyond as u32) else {
             return false;
         };
-        let mut room = self
+        let mut budget_permit = self
             .budget_permit
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        match room.as_mut() {
-            Some(room) => room.merge(taken),
-            None => *room = Some(taken),
+        match budget_permit.as_mut() {
+            Some(budget_permit) => budget_permit.merge(permit),
+            None => *budget_permit = Some(permit),
         }
         true
     }
@@ -125,7 +125,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for HeaderReader<'_, '_, R> {
             self.limit.is_over_budget.store(true, Relaxed);
             return Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::OutOfMemory,
-                "there is no room for another long header",
+                "the memory limit for long headers is reached",
             )));
         }
         Poll::Ready(Ok(()))
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn little_is_read_at_once() {
+    async fn each_read_is_limited() {
         let budget = HeaderBudget::new();
         let line = ConnectionState::default();
         let head = HeaderLimit::new(&budget, &line);

@@ -24,21 +24,21 @@ const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Responds with the metrics of the server. `is_open`: the request came to the listener for metrics
 /// only.
 pub(super) async fn server_metrics<B>(
-    door: &ServerState,
+    server: &ServerState,
     request: &Request<B>,
     is_open: bool,
 ) -> HttpReply {
     let answer = async {
         require_read(request)?;
         if !is_open {
-            let token = door.config.metrics_token.ok_or(HttpError::NotFound)?;
-            let given = bearer_token(request.headers()).ok_or(HttpError::MissingKey)?;
-            if KeyHash::of_key(given) != token {
+            let token = server.config.metrics_token.ok_or(HttpError::NotFound)?;
+            let presented_key = bearer_token(request.headers()).ok_or(HttpError::MissingKey)?;
+            if KeyHash::of_key(presented_key) != token {
                 return Err(HttpError::WrongKey);
             }
         }
-        let handle = door.handle.clone();
-        let text = door.response_writer.run_blocking(move || {
+        let handle = server.handle.clone();
+        let text = server.response_writer.run_blocking(move || {
             let readings = MetricsSnapshot {
                 channels: ChannelStatus::counts(&handle),
                 ..handle.metrics_readings()
@@ -46,7 +46,7 @@ pub(super) async fn server_metrics<B>(
             handle.metrics().render(&readings)
         });
         let text = text.await?;
-        door.response_writer.buffer(text.into_bytes()).await
+        server.response_writer.buffer(text.into_bytes()).await
     };
     answer.await.map_or_else(
         |fault| fault.to_json(),
@@ -57,7 +57,7 @@ pub(super) async fn server_metrics<B>(
 /// Responds with the metrics of the checks of a project. A key in the path must be read-only;
 /// otherwise the key is in the header.
 pub(super) async fn project_metrics<B>(
-    door: &ServerState,
+    server: &ServerState,
     project: Uuid,
     key: Option<Box<str>>,
     request: &Request<B>,
@@ -66,19 +66,19 @@ pub(super) async fn project_metrics<B>(
     let answer = async {
         require_read(request)?;
         let headers = request.headers();
-        let given = key
+        let presented_key = key
             .as_deref()
             .map(str::as_bytes)
             .or_else(|| bearer_token(headers))
             .unwrap_or_default();
-        let caller = authenticate(door, given, || {
-            Client::from_headers(headers, peer, &door.config.trusted_proxies).addr
+        let caller = authenticate(server, presented_key, || {
+            Client::from_headers(headers, peer, &server.config.trusted_proxies).addr
         })?;
         // Proxies log paths.
         if key.is_some() && !caller.read_only {
             return Err(HttpError::WrongKey);
         }
-        let handle = door.handle.clone();
+        let handle = server.handle.clone();
         if handle.with_state(|published| {
             published
                 .project(caller.project)
@@ -87,7 +87,8 @@ pub(super) async fn project_metrics<B>(
             return Err(HttpError::Forbidden);
         }
         let mut text = ProjectMetricsText::new(handle, caller.project);
-        door.response_writer
+        server
+            .response_writer
             .clone()
             .write_chunked(move |out: &mut String| Ok(text.write(out)))
             .await

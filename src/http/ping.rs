@@ -30,7 +30,7 @@ const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
 /// Handles a ping: responds with 200 or 201 once it is on disk. A browser sends OPTIONS before a
 /// ping.
 pub(super) async fn respond(
-    door: &ServerState,
+    server: &ServerState,
     to: PingPath,
     request: Request<IncomingBody<'_>>,
     client: Client,
@@ -39,18 +39,20 @@ pub(super) async fn respond(
         return reply::with_any_origin(reply::no_content(), METHODS);
     }
     let from = client.addr;
-    let done = match submit_ping(door, to, request, client).await {
+    let done = match submit_ping(server, to, request, client).await {
         Ok(CommandOutcome::PingedNewCheck) => reply::created_text("Created"),
         Ok(_) => reply::text("OK"),
         Err(fault) => {
-            door.handle
+            server
+                .handle
                 .metrics()
                 .record_rejected_ping(refusal_reason(&fault));
             let refused = fault.to_text();
             if tracing::enabled!(Level::DEBUG)
-                && let Some(left_out) = REFUSAL_LOG_LIMIT.admit(door.handle.now())
+                && let Some(left_out) = REFUSAL_LOG_LIMIT.admit(server.handle.now())
             {
-                tracing::debug!(%from, status = refused.status().as_u16(), "a ping was refused{left_out}");
+                let status = refused.status().as_u16();
+                tracing::debug!(%from, status, "a ping was rejected{left_out}");
             }
             return refused;
         }
@@ -60,7 +62,7 @@ pub(super) async fn respond(
         .insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     done.headers_mut().insert(
         PING_BODY_LIMIT,
-        HeaderValue::from(door.handle.ping_body_limit()),
+        HeaderValue::from(server.handle.ping_body_limit()),
     );
     done
 }
@@ -80,12 +82,12 @@ fn refusal_reason(fault: &HttpError) -> PingRejection {
 }
 
 async fn submit_ping(
-    door: &ServerState,
+    server: &ServerState,
     to: PingPath,
     request: Request<IncomingBody<'_>>,
     client: Client,
 ) -> Result<CommandOutcome, HttpError> {
-    let handle = &door.handle;
+    let handle = &server.handle;
     let method = ping_method(&request).ok_or(HttpError::MethodNotAllowed(METHODS))?;
     let PingParameters { rid, create } = PingParameters::from_request(&request);
     let (mut target, action) = match to {
@@ -134,7 +136,7 @@ async fn submit_ping(
     let ua = user_agent(&request);
     // Keywords are searched in the beginning of the body even if less is stored.
     let keep = handle.ping_body_limit().max(KEYWORD_SEARCH_BYTES);
-    let body = request_body::read_prefix(request.into_body(), keep, &door.body_budget).await?;
+    let body = request_body::read_prefix(request.into_body(), keep, &server.body_budget).await?;
     let origin = PingOrigin {
         scheme: client.scheme,
         method,

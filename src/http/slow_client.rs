@@ -36,11 +36,11 @@ const MAX_LINGER_BYTES: usize = 10 << 20;
 /// loses the response that it has not read yet (RFC 9112, section 9.6).
 pub(super) async fn linger(stream: &mut (impl AsyncRead + Unpin)) {
     let mut buffer = vec![0; 16 << 10];
-    let mut left = MAX_LINGER_BYTES;
+    let mut remaining = MAX_LINGER_BYTES;
     let reading = async {
         while let Ok(read @ 1..) = stream.read(&mut buffer).await {
-            left = left.saturating_sub(read);
-            if left == 0 {
+            remaining = remaining.saturating_sub(read);
+            if remaining == 0 {
                 break;
             }
         }
@@ -61,14 +61,14 @@ pub(super) trait ResponseSink: AsyncWrite + Unpin {
 /// Makes the kernel reset the connection on close, and drop unsent bytes.
 pub(super) fn discard_unsent_on_close(stream: &TcpStream) {
     if let Err(error) = SockRef::from(stream).set_linger(Some(Duration::ZERO)) {
-        tracing::debug!("what is not sent on a connection is kept: {error}");
+        tracing::debug!("cannot discard unsent data of a connection: {error}");
     }
 }
 
 /// Limits unsent bytes in the kernel to [`MAX_UNSENT_BYTES`].
 pub(super) fn limit_unsent(stream: &TcpStream) {
     if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(MAX_UNSENT_BYTES) {
-        tracing::debug!("a connection has no limit for what is not sent: {error}");
+        tracing::debug!("cannot limit unsent data of a connection: {error}");
     }
 }
 
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_reads_too_slowly_is_cut_off() {
+    async fn a_client_that_reads_too_slowly_is_disconnected() {
         for (bytes, millis) in [
             (100_000, 1000),
             (10_001, 1000),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_without_an_end_waits_for_whoever_reads_it() {
+    async fn an_endless_response_waits_for_its_client() {
         let (sink, mut client) = duplex(1000);
         let traffic = ConnectionActivity::default();
         let line = ConnectionState::default();
@@ -296,7 +296,7 @@ mod tests {
             sleep(Duration::from_secs(600)).await;
             assert!(
                 line.request_close(true),
-                "it makes room for others while nobody reads it"
+                "it can be closed for others while its client does not read"
             );
             client.read_exact(&mut [0; 5000]).await.unwrap();
         };
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_sent_is_forgotten() {
+    async fn unsent_data_is_discarded() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap())
             .await

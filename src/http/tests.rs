@@ -89,7 +89,7 @@ fn post(body: &str) -> String {
 }
 
 #[tokio::test]
-async fn long_bodies_are_read_where_no_ping_waits() {
+async fn long_bodies_are_parsed_off_the_request_threads() {
     let running = Running::start(10).await;
     let (release, wait) = std::sync::mpsc::channel::<()>();
     let blocked = Arc::clone(&running.blocking);
@@ -123,7 +123,7 @@ async fn long_bodies_are_read_where_no_ping_waits() {
 }
 
 #[tokio::test]
-async fn idle_connections_end_when_others_find_no_place() {
+async fn idle_connections_are_closed_when_no_slot_is_free() {
     let running = Running::start(3).await;
     let mut streams = Vec::new();
     for _ in 0..9 {
@@ -178,7 +178,7 @@ async fn requests_that_wait_for_this_server_keep_their_connections() {
 /// Only Linux can have clients of many addresses: all of 127.0.0.0/8 is the local machine.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn whoever_leaves_requests_unfinished_makes_room_and_nobody_else_does() {
+async fn only_connections_with_unfinished_requests_are_closed_for_others() {
     let running = Running::start(24).await;
     let connect = async |address: &str| {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();

@@ -68,13 +68,20 @@ impl HttpTls {
         let certificate = self.certificate.clone();
         let agreeing = move |stream: TcpStream| async move {
             let agreed = tokio::select! {
-                agreed = timeout(HANDSHAKE_TIMEOUT, handshake(&certificate, stream)) => agreed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+                agreed = timeout(HANDSHAKE_TIMEOUT, handshake(&certificate, stream)) => {
+                    agreed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+                }
                 _ = line.close_requested() => return None,
-                () = async { wait_for_stop(&mut stop).await; sleep(FIRST_BYTE_TIMEOUT).await } => return None,
+                () = async {
+                    wait_for_stop(&mut stop).await;
+                    sleep(FIRST_BYTE_TIMEOUT).await;
+                } => return None,
             };
             line.cancel_close();
             agreed
-                .inspect_err(|error| tracing::debug!("no TLS with a client: {error}"))
+                .inspect_err(|error| {
+                    tracing::debug!("the TLS handshake with a client failed: {error}")
+                })
                 .ok()
         };
         self.threads.run(stream.detach()?, agreeing).await
@@ -403,7 +410,7 @@ mod tests {
 
     /// Time stands still while a task can run, and jumps when all tasks wait.
     #[tokio::test(start_paused = true)]
-    async fn whoever_does_not_agree_is_not_waited_for() {
+    async fn an_unfinished_handshake_ends_after_a_timeout() {
         let (_directory, tls) = tls();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap())

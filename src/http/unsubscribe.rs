@@ -19,11 +19,14 @@ const CHANNEL_KIND: &str = "email";
 
 const METHODS: &str = "GET, HEAD, POST, OPTIONS";
 
-const CONFIRM_TEXT: &str = r#"No more mails from this channel to your address?</p><form method="post"><button>Unsubscribe</button></form><p>"#;
-const UNSUBSCRIBED_TEXT: &str = "This channel sends no more mails to your address. Other \
-                                 recipients go on getting them. The operator of overdue can undo \
+const CONFIRM_TEXT: &str = concat!(
+    "Unsubscribe your address from this channel?</p>",
+    r#"<form method="post"><button>Unsubscribe</button></form><p>"#
+);
+const UNSUBSCRIBED_TEXT: &str = "This channel no longer sends mail to your address. Other \
+                                 recipients still receive it. The operator of overdue can undo \
                                  this.";
-const LAST_UNSUBSCRIBED_TEXT: &str = "This channel sends no more mails to your address. It has no \
+const LAST_UNSUBSCRIBED_TEXT: &str = "This channel no longer sends mail to your address. It has no \
                                       other recipient. The operator of overdue can undo this.";
 
 /// Returns the generator of unsubscribe links for a server at this URL.
@@ -40,7 +43,7 @@ pub fn unsubscribe_links(base_url: BaseUrl, handle: Handle) -> UnsubscribeLinks 
 
 /// Handles a request. Only POST unsubscribes, because some programs follow links (RFC 8058).
 pub(super) async fn respond(
-    door: &ServerState,
+    server: &ServerState,
     method: &Method,
     channel: Uuid,
     signature: &str,
@@ -48,8 +51,8 @@ pub(super) async fn respond(
     if *method == Method::OPTIONS {
         return Ok(reply::no_content());
     }
-    let secret = door.handle.badge_secret().ok_or(HttpError::Unavailable)?;
-    let channel = find_channel(door, channel).ok_or(HttpError::NotFound)?;
+    let secret = server.handle.badge_secret().ok_or(HttpError::Unavailable)?;
+    let channel = find_channel(server, channel).ok_or(HttpError::NotFound)?;
     let recipient = signed_recipient(&channel, &secret, signature).ok_or(HttpError::NotFound)?;
     let is_silent = |recipient: &str| {
         channel
@@ -77,13 +80,17 @@ pub(super) async fn respond(
         }),
         Method::POST => {
             if !is_silent(recipient) {
-                door.handle
+                server
+                    .handle
                     .call(Command::Unsubscribe {
                         channel: channel.id,
                         recipient: recipient.into(),
                     })
                     .await??;
-                tracing::info!(channel = %channel.uuid, "a recipient unsubscribed by the link in a mail");
+                tracing::info!(
+                    channel = %channel.uuid,
+                    "a recipient unsubscribed with the link in a mail"
+                );
             }
             Ok(done())
         }
@@ -99,17 +106,17 @@ fn signed_recipient<'a>(
     signature: &str,
 ) -> Option<&'a str> {
     let mut recipients = channel.settings.recipients();
-    let own = recipients
+    let signed = recipients
         .find(|recipient| is_valid_signature(secret, channel.uuid, Some(recipient), signature));
-    own.or_else(|| {
+    signed.or_else(|| {
         let mut recipients = channel.settings.recipients();
         let only = recipients.next().filter(|_| recipients.next().is_none());
         only.filter(|_| is_valid_signature(secret, channel.uuid, None, signature))
     })
 }
 
-fn find_channel(door: &ServerState, uuid: Uuid) -> Option<Arc<Channel>> {
-    door.handle.with_state(|state| {
+fn find_channel(server: &ServerState, uuid: Uuid) -> Option<Arc<Channel>> {
+    server.handle.with_state(|state| {
         let mut channels = state
             .projects()
             .flat_map(|project_state| project_state.channels.values());

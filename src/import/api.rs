@@ -58,7 +58,7 @@ impl ApiSource {
     }
 }
 
-/// Fetches the project. Calls `tell` with the number of complete checks and their total.
+/// Fetches the project. Calls `on_progress` with the number of complete checks and their total.
 ///
 /// # Errors
 /// Returns an error if the server cannot be reached, refuses a request, or sends an invalid
@@ -68,96 +68,101 @@ pub async fn fetch_project(
     outbound: &Outbound,
     clock: &Clock,
     random: &Random,
-    tell: &mut dyn FnMut(u64, u64),
+    on_progress: &mut dyn FnMut(u64, u64),
 ) -> Result<ImportSource, String> {
-    let mut asking = SourceApiClient::new(api, outbound.clone(), clock.clone())?;
-    let checks = dumpdata_rows::list_items(&asking.get_newest_version("checks/").await?, "checks")?;
-    let asking = Arc::new(asking);
+    let mut client = SourceApiClient::new(api, outbound.clone(), clock.clone())?;
+    let checks = dumpdata_rows::list_items(&client.get_newest_version("checks/").await?, "checks")?;
+    let client = Arc::new(client);
     let uuids = checks
         .iter()
         .map(dumpdata_rows::check_uuid)
         .collect::<Result<Vec<_>, _>>()?;
-    let channels = dumpdata_rows::list_items(&asking.get_json("channels/").await?, "channels")?;
+    let channels = dumpdata_rows::list_items(&client.get_json("channels/").await?, "channels")?;
     // Releases of 2021 and before do not list badges.
-    let badges = asking.get_optional_json("badges/").await?;
+    let badges = client.get_optional_json("badges/").await?;
     let dump = Arc::new(DumpFile::new(random)?);
-    let mut seen: Vec<CheckLogSummary> = uuids.iter().map(|_| CheckLogSummary::default()).collect();
+    let mut summaries: Vec<CheckLogSummary> =
+        uuids.iter().map(|_| CheckLogSummary::default()).collect();
     let mut tasks = JoinSet::new();
     let mut done = 0;
     let total = uuids.len() as u64;
-    let mut waiting = uuids.into_iter().enumerate();
-    tell(done, total);
+    let mut remaining = uuids.into_iter().enumerate();
+    on_progress(done, total);
     loop {
         while tasks.len() < CONCURRENT_CHECKS
-            && let Some((place, uuid)) = waiting.next()
+            && let Some((index, uuid)) = remaining.next()
         {
-            let check = checks.get(place).cloned().unwrap_or_default();
+            let check = checks.get(index).cloned().unwrap_or_default();
             tasks.spawn(fetch_check_log(
-                Arc::clone(&asking),
+                Arc::clone(&client),
                 Arc::clone(&dump),
-                (place, uuid, check),
+                (index, uuid, check),
                 api.logs,
             ));
         }
         let Some(joined) = tasks.join_next().await else {
             break;
         };
-        let (place, one) = joined.map_err(|error| error.to_string())??;
-        if let Some(seen) = seen.get_mut(place) {
-            *seen = one;
+        let (index, summary) = joined.map_err(|error| error.to_string())??;
+        if let Some(entry) = summaries.get_mut(index) {
+            *entry = summary;
         }
         done += 1;
-        tell(done, total);
+        on_progress(done, total);
     }
-    let limit = seen.iter().map(|seen| seen.ping_count).max().unwrap_or(0);
+    let limit = summaries
+        .iter()
+        .map(|summary| summary.ping_count)
+        .max()
+        .unwrap_or(0);
     for (model, fields) in dumpdata_rows::project_rows(api, badges.as_ref(), limit)? {
         dump.write_object(model, 1, &fields)?;
     }
     // The order of checks is that of the list, so all get the same age.
-    let oldest = seen
+    let oldest = summaries
         .iter()
-        .filter_map(|seen| seen.oldest)
+        .filter_map(|summary| summary.oldest)
         .min()
         .unwrap_or_else(|| clock.now());
-    for (place, (check, seen)) in checks.iter().zip(&seen).enumerate() {
+    for (index, (check, summary)) in checks.iter().zip(&summaries).enumerate() {
         dump.write_object(
             "api.check",
-            row_id(place),
-            &dumpdata_rows::check_row(check, seen, oldest)?,
+            row_id(index),
+            &dumpdata_rows::check_row(check, summary, oldest)?,
         )?;
     }
-    for (place, channel) in channels.iter().enumerate() {
+    for (index, channel) in channels.iter().enumerate() {
         dump.write_object(
             "api.channel",
-            row_id(place),
+            row_id(index),
             &dumpdata_rows::channel_row(channel, &checks, oldest)?,
         )?;
     }
     Arc::into_inner(dump)
-        .ok_or("a request is still under way")?
+        .ok_or("a request is still in progress")?
         .into_source(api.url.clone())
 }
 
 /// Returns the row number for a position in a list.
-fn row_id(place: usize) -> u64 {
-    place as u64 + 1
+fn row_id(index: usize) -> u64 {
+    index as u64 + 1
 }
 
 /// Fetches and stores the flips and the pings of a check.
 async fn fetch_check_log(
-    asking: Arc<SourceApiClient>,
+    client: Arc<SourceApiClient>,
     dump: Arc<DumpFile>,
-    (place, uuid, check): (usize, Uuid, Json),
+    (index, uuid, check): (usize, Uuid, Json),
     logs: PingLogSelection,
 ) -> Result<(usize, CheckLogSummary), String> {
-    let mut seen = CheckLogSummary::default();
-    let owner = row_id(place);
+    let mut summary = CheckLogSummary::default();
+    let owner = row_id(index);
     let path = |rest: &str| format!("checks/{uuid}/{rest}/");
-    let flips = asking.get_json(&path("flips")).await?;
+    let flips = client.get_json(&path("flips")).await?;
     let pings = if logs == PingLogSelection::None {
         Vec::new()
     } else {
-        dumpdata_rows::list_items(&asking.get_json(&path("pings")).await?, "pings")?
+        dumpdata_rows::list_items(&client.get_json(&path("pings")).await?, "pings")?
     };
     for (at, ping) in pings.iter().enumerate() {
         // Pings of old releases have no number and no URL of a body.
@@ -167,7 +172,7 @@ async fn fetch_check_log(
             .filter(|_| ping.get("body_url").is_some_and(Json::is_string));
         let body = match n.filter(|_| logs == PingLogSelection::All) {
             Some(n) => {
-                asking
+                client
                     .get_ping_body(&format!("checks/{uuid}/pings/{n}/body"))
                     .await?
             }
@@ -176,17 +181,17 @@ async fn fetch_check_log(
         dump.write_object(
             "api.ping",
             row_id(at),
-            &dumpdata_rows::ping_row(owner, ping, body, &mut seen)?,
+            &dumpdata_rows::ping_row(owner, ping, body, &mut summary)?,
         )?;
     }
-    for (at, fields) in flips::flip_rows(&flips, &check, owner, &mut seen)?
+    for (at, fields) in flips::flip_rows(&flips, &check, owner, &mut summary)?
         .iter()
         .enumerate()
     {
         dump.write_object("api.flip", row_id(at), fields)?;
     }
-    seen.drop_times();
-    Ok((place, seen))
+    summary.drop_times();
+    Ok((index, summary))
 }
 
 /// Formats a timestamp as in a row.

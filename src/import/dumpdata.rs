@@ -30,7 +30,7 @@ const MODELS: [(&str, SourceTable); 9] = [
 ];
 
 /// Error text for a file that ends too early.
-const TRUNCATED: &str = "it is cut off";
+const TRUNCATED: &str = "it is truncated";
 
 /// Fields with the number of another object. The names of their columns in a database end in `_id`.
 const REFERENCE_FIELDS: [&str; 3] = ["owner", "project", "user"];
@@ -96,19 +96,19 @@ impl<F: Read> DumpBuffer<F> {
     fn fill_buffer(&mut self) -> Result<bool, String> {
         self.discarded += self.consumed as u64;
         self.buffer.drain(..std::mem::take(&mut self.consumed));
-        let wanted = self
+        let read_bytes = self
             .buffer
             .len()
             .max(BUFFER_BYTES)
             .min(MAX_ROW_BYTES.saturating_sub(self.buffer.len()));
-        if wanted == 0 {
+        if read_bytes == 0 {
             return Err(self.error_at_position(&format!(
-                "an object of more than {} MiB",
+                "an object is larger than {} MiB",
                 MAX_ROW_BYTES >> 20
             )));
         }
         let read = (&mut self.file)
-            .take(wanted as u64)
+            .take(read_bytes as u64)
             .read_to_end(&mut self.buffer);
         let is_of_number = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
         self.parseable =
@@ -129,11 +129,11 @@ impl<F: Read> DumpBuffer<F> {
         }
     }
 
-    /// Consumes the expected byte. Errors name it as `told`.
-    fn expect_byte(&mut self, byte: u8, told: &str) -> Result<(), String> {
+    /// Consumes the expected byte. Errors name it as `description`.
+    fn expect_byte(&mut self, byte: u8, description: &str) -> Result<(), String> {
         match self.peek_token()? {
             Some(found) if found == byte => self.consumed += 1,
-            Some(_) => return Err(self.error_at_position(&format!("there should be {told}"))),
+            Some(_) => return Err(self.error_at_position(&format!("expected {description}"))),
             None => return Err(self.error_at_position(TRUNCATED)),
         }
         Ok(())
@@ -143,7 +143,7 @@ impl<F: Read> DumpBuffer<F> {
     fn expect_end(&mut self) -> Result<(), String> {
         self.expect_byte(b']', "',' or ']'")?;
         self.peek_token()?.map_or(Ok(()), |_| {
-            Err(self.error_at_position("something follows the array"))
+            Err(self.error_at_position("unexpected data after the end of the array"))
         })
     }
 
@@ -157,13 +157,13 @@ impl<F: Read> DumpBuffer<F> {
                 .unwrap_or_default();
             let mut objects =
                 serde_json::Deserializer::from_slice(rest).into_iter::<DumpObject<'_>>();
-            let wrong = match objects.next() {
+            let error = match objects.next() {
                 Some(Ok(object)) => {
                     let bytes = objects.byte_offset();
                     match rows.visit_object(&object) {
-                        Ok(taken) => {
+                        Ok(flow) => {
                             self.consumed += bytes;
-                            return Ok(taken);
+                            return Ok(flow);
                         }
                         Err(error) => Some(error),
                     }
@@ -172,7 +172,7 @@ impl<F: Read> DumpBuffer<F> {
                 // The object is not complete in the buffer.
                 Some(Err(_)) | None => None,
             };
-            if let Some(error) = wrong {
+            if let Some(error) = error {
                 return Err(self.error_at_position(&json_error_text(&error)));
             }
             if !self.fill_buffer()? {
@@ -182,8 +182,8 @@ impl<F: Read> DumpBuffer<F> {
         }
     }
 
-    fn error_at_position(&self, what: &str) -> String {
-        format!("byte {}: {what}", self.position() + 1)
+    fn error_at_position(&self, problem: &str) -> String {
+        format!("byte {}: {problem}", self.position() + 1)
     }
 }
 
@@ -223,7 +223,8 @@ impl DumpRowBuilder<'_> {
         let Some((_, table)) = MODELS.iter().find(|(model, _)| *model == object.model) else {
             return Ok(ControlFlow::Continue(()));
         };
-        let (table, is_channel) = (*table, *table == SourceTable::Channel);
+        let table = *table;
+        let is_channel = table == SourceTable::Channel;
         let assigns = is_channel && self.visitor.wants_table(SourceTable::Assignment);
         if !self.visitor.wants_table(table) && !assigns {
             return Ok(ControlFlow::Continue(()));

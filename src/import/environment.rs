@@ -35,11 +35,11 @@ impl ServerEnvironment {
     /// Returns an error if there is no such line, or if the text is longer than 1 MiB.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.len() > MAX_FILE_BYTES {
-            return Err("it has more than 1 MiB");
+            return Err("it is larger than 1 MiB");
         }
         let raw: BTreeMap<_, _> = text.lines().filter_map(parse_variable).collect();
         if raw.is_empty() {
-            return Err("there is no line NAME=VALUE in it");
+            return Err("it has no line NAME=VALUE");
         }
         let mut environment = Self::default();
         for (name, value) in &raw {
@@ -70,7 +70,7 @@ impl ServerEnvironment {
                     "…"
                 };
                 format!(
-                    "{name} counts as not set: it holds ${{{of}}}, which the file does not give; \
+                    "{name} is ignored: it refers to ${{{of}}}, which the file does not define; \
                      add a line {of}=… to the file"
                 )
             })
@@ -145,8 +145,8 @@ pub(super) fn serve_flags(environment: &ServerEnvironment) -> ServeFlags {
                 &MAX_BODY_BYTES.to_string(),
             );
             serve.advice.push(format!(
-                "its PING_BODY_LIMIT was {limit}: here at most {MAX_BODY_BYTES} bytes of a body \
-                 are kept"
+                "its PING_BODY_LIMIT was {limit}: overdue keeps at most {MAX_BODY_BYTES} bytes of \
+                 a body"
             ));
         }
         _ => {}
@@ -162,15 +162,15 @@ pub(super) fn serve_flags(environment: &ServerEnvironment) -> ServeFlags {
             .unwrap_or(header)
             .replace('_', "-");
         let advice = format!(
-            "its proxy named users in the header {header}: --auth-header {header} --trusted-proxy \
-             ADDRESS does so here"
+            "its proxy passed the user name in the header {header}: use --auth-header {header} \
+             --trusted-proxy ADDRESS for the same"
         );
         serve.advice.push(advice);
     }
     if is("INTEGRATIONS_ALLOW_PRIVATE_IPS", "false") {
         serve.advice.push(
-            "its integrations reached no private addresses: --outbound public keeps it so for \
-             imported channels"
+            "its integrations could not reach private addresses: use --outbound public for the \
+             same with imported channels"
                 .into(),
         );
     }
@@ -179,7 +179,8 @@ pub(super) fn serve_flags(environment: &ServerEnvironment) -> ServeFlags {
         .filter(|endpoint| site.is_some_and(|site| **endpoint != format!("{site}/ping/")));
     let through = |endpoint| {
         format!(
-            "its ping URLs begin with {endpoint}: let the proxy go on sending them to /ping/ here"
+            "its ping URLs begin with {endpoint}: keep the proxy forwarding them to /ping/ on this \
+             server"
         )
     };
     serve.advice.extend(endpoint.map(through));
@@ -198,7 +199,7 @@ impl ServeFlags {
                 self.flags.push(format!("{flag} '{value}'"))
             }
             _ => self.advice.push(format!(
-                "{flag} stands for its {name}, which has characters that are not shown here"
+                "set {flag} to its {name}, which is not printed because of special characters"
             )),
         }
     }
@@ -255,8 +256,8 @@ impl ServeFlags {
             .unwrap_or("healthchecks@example.org");
         if MailServer::parse(&url).is_err() || MailFrom::parse(from).is_err() {
             self.advice.push(
-                "its mail server or its sender cannot be told in flags: see --mail-server and \
-                 --mail-from"
+                "its mail server or sender address cannot be converted to flags: see --mail-server \
+                 and --mail-from"
                     .into(),
             );
             return;
@@ -267,13 +268,12 @@ impl ServeFlags {
             self.flags
                 .push(format!("--mail-password-file {SUGGESTED_PASSWORD_FILE}"));
             self.advice.push(format!(
-                "write its EMAIL_HOST_PASSWORD into {SUGGESTED_PASSWORD_FILE}, readable for the \
-                 server alone"
+                "write its EMAIL_HOST_PASSWORD to {SUGGESTED_PASSWORD_FILE}, readable only by the \
+                 server"
             ));
         } else if user.is_some() {
             self.advice.push(
-                "it sent a password for mail without TLS, which is not done here: see \
-                 --mail-server"
+                "it sent the mail password without TLS, which overdue never does: see --mail-server"
                     .into(),
             );
         }
@@ -333,7 +333,7 @@ fn resolve_references(
     value: &RawVariable,
     depth: usize,
 ) -> Result<String, String> {
-    let mut read = String::new();
+    let mut resolved = String::new();
     let mut rest = value.text.as_str();
     while !value.is_literal
         && let Some((before, after)) = rest.split_once("${")
@@ -343,7 +343,7 @@ fn resolve_references(
         };
         let end = inner.find(|c| !is_name_char(c)).unwrap_or(inner.len());
         let (name, default) = inner.split_at(end);
-        let found = match depth.checked_sub(1) {
+        let referenced = match depth.checked_sub(1) {
             Some(depth) => raw
                 .get(name)
                 .map(|value| resolve_references(raw, value, depth))
@@ -352,19 +352,19 @@ fn resolve_references(
         };
         let default = match (default.strip_prefix(":-"), default.strip_prefix('-')) {
             (Some(default), _) => {
-                Some(default).filter(|_| found.as_ref().is_none_or(String::is_empty))
+                Some(default).filter(|_| referenced.as_ref().is_none_or(String::is_empty))
             }
-            (None, Some(default)) => Some(default).filter(|_| found.is_none()),
+            (None, Some(default)) => Some(default).filter(|_| referenced.is_none()),
             (None, None) => None,
         };
-        read += before;
-        read += &default
+        resolved += before;
+        resolved += &default
             .map(str::to_owned)
-            .or(found)
+            .or(referenced)
             .ok_or_else(|| name.to_owned())?;
         rest = after;
     }
-    Ok(read + rest)
+    Ok(resolved + rest)
 }
 
 fn is_name_char(c: char) -> bool {
@@ -451,158 +451,4 @@ fn parse_double_quoted(text: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The relevant variables of `docker/.env.example`, as Healthchecks ships it.
-    const STOCK: &str = "DEFAULT_FROM_EMAIL=healthchecks@example.org\nEMAIL_HOST=\nEMAIL_HOST_PASSWORD=\nEMAIL_HOST_USER=\nEMAIL_PORT=587\n\
-        EMAIL_USE_TLS=True\nMASTER_BADGE_LABEL=Mychecks\nPING_BODY_LIMIT=10000\nPING_EMAIL_DOMAIN=localhost\n\
-        PING_ENDPOINT=http://localhost:8000/ping/\nREMOTE_USER_HEADER=\nSECRET_KEY=---\nSHELL_ENABLED=False\nSITE_NAME=Mychecks\n\
-        SITE_ROOT=http://localhost:8000\nSMTPD_PORT=\n";
-
-    #[test]
-    fn flags_of_the_server_follow() {
-        let site = "SITE_ROOT=https://a\n";
-        for (text, flags, advice) in [
-            (
-                STOCK,
-                "--base-url http://localhost:8000 --site-name Mychecks --ping-body-limit 10000",
-                0,
-            ),
-            (
-                "SITE_ROOT=https://hc.example.org/\nPING_ENDPOINT=https://hc.example.org/ping/\nSMTPD_PORT=2525\nSITE_NAME=Our checks\n\
-                    PING_EMAIL_DOMAIN=hc.example.org\nEMAIL_HOST=mx\nEMAIL_HOST_USER=me@example.org\nEMAIL_HOST_PASSWORD=pw\n\
-                    DEFAULT_FROM_EMAIL=Acme <a@b.example>\nSHELL_ENABLED=True",
-                "--base-url https://hc.example.org --site-name 'Our checks' --ping-email-domain hc.example.org --smtp-listen 0.0.0.0:2525 \
-                    --mail-server smtp://me@example.org@mx:587 --mail-from 'Acme <a@b.example>' \
-                    --mail-password-file /etc/overdue/mail-password --allow-shell",
-                1,
-            ),
-            (
-                &format!("{site}PING_ENDPOINT=https://hc-ping.example.org/\nEMAIL_HOST=x;y\n"),
-                "--base-url https://a",
-                2,
-            ),
-            (
-                &format!("{site}EMAIL_HOST=mx\nEMAIL_HOST_USER=me\n"),
-                "--base-url https://a --mail-server smtp://mx:587 --mail-from healthchecks@example.org",
-                0,
-            ),
-            (
-                &format!(
-                    "{site}EMAIL_HOST=mx\nEMAIL_HOST_USER=me\nEMAIL_HOST_PASSWORD=x\nEMAIL_USE_TLS=False\nEMAIL_PORT=25\n"
-                ),
-                "--base-url https://a --mail-server smtp+plain://mx:25 --mail-from healthchecks@example.org",
-                1,
-            ),
-            (
-                &format!("{site}PING_BODY_LIMIT=None\n"),
-                "--base-url https://a --ping-body-limit 10000000",
-                1,
-            ),
-            (
-                &format!("{site}PING_EMAIL_DOMAIN=hc.example.org\n"),
-                "--base-url https://a",
-                1,
-            ),
-            (
-                &format!(
-                    "{site}REMOTE_USER_HEADER=HTTP_X_USER\nINTEGRATIONS_ALLOW_PRIVATE_IPS=False\n"
-                ),
-                "--base-url https://a",
-                2,
-            ),
-            (
-                &format!("{site}SITE_NAME=it's\n"),
-                "--base-url https://a",
-                1,
-            ),
-        ] {
-            let serve = serve_flags(&ServerEnvironment::parse(text).unwrap());
-            assert_eq!(
-                (serve.flags.join(" ").as_str(), serve.advice.len()),
-                (flags, advice),
-                "{text} {:?}",
-                serve.advice
-            );
-        }
-    }
-
-    #[test]
-    fn values_are_quoted_and_commented_as_in_compose_files() {
-        for (line, value) in [
-            ("K=abc # comment", "abc"),
-            ("K=abc#def", "abc#def"),
-            ("K=  abc  ", "abc"),
-            ("K=# all of it", ""),
-            ("K='a # b' # c", "a # b"),
-            ("K=\"a # \\\"b\\\" \\$\" # c", "a # \"b\" $"),
-            ("K=\"open", "\"open"),
-            ("K=a\\nb", "a\\nb"),
-        ] {
-            let read = ServerEnvironment::parse(line).unwrap();
-            assert_eq!(read.get("K").unwrap_or_default(), value, "{line}");
-        }
-    }
-
-    #[test]
-    fn references_are_filled_in_from_the_file_or_reported() {
-        let text = "HOST=hc.example.org\nSITE_ROOT=https://${HOST}\nSITE_NAME=${NAME:-Ours}\nMASTER_BADGE_LABEL=\"${HOST} ${EMPTY:-x}\"\n\
-            EMPTY=\nPING_EMAIL_DOMAIN='${HOST}'\nSECRET_KEY=${SECRET}\nDB_PASSWORD=${DB}\nTELEGRAM_TOKEN=${ONE}\nONE=${TWO}\nTWO=${ONE}\n\
-            PUSHOVER_API_TOKEN=a$b${c\nTRELLO_APP_KEY=${EMPTY-default}\n    \"SLACK_CLIENT_ID=${HOST}\",\n";
-        let environment = ServerEnvironment::parse(text).unwrap();
-        for (name, value) in [
-            ("SITE_ROOT", Some("https://hc.example.org")),
-            ("SITE_NAME", Some("Ours")),
-            ("MASTER_BADGE_LABEL", Some("hc.example.org x")),
-            ("PING_EMAIL_DOMAIN", Some("${HOST}")),
-            ("SECRET_KEY", None),
-            ("TELEGRAM_TOKEN", None),
-            ("PUSHOVER_API_TOKEN", Some("a$b${c")),
-            ("TRELLO_APP_KEY", None),
-            ("SLACK_CLIENT_ID", Some("${HOST}")),
-        ] {
-            assert_eq!(environment.get(name), value, "{name}");
-        }
-        let advice = serve_flags(&environment).advice.join("\n");
-        assert!(
-            advice.contains(
-                "SECRET_KEY counts as not set: it holds ${SECRET}, which the file does not give; \
-                 add a line SECRET=…"
-            ),
-            "{advice}"
-        );
-        assert!(
-            advice.contains("TELEGRAM_TOKEN counts") && !advice.contains("DB_PASSWORD"),
-            "{advice}"
-        );
-        let advice = serve_flags(&environment.with_secret("s")).advice.join("\n");
-        assert!(!advice.contains("SECRET_KEY"), "{advice}");
-    }
-
-    #[test]
-    fn variables_stand_in_lines_or_in_a_list() {
-        let text = "# a comment=1\n A=1\nexport B=\"two words\"\nC='3'\nD=\nE=a=b\nno line\n        \
-             \"F=\\\"6\",\n\"G=7\"\nA=last\n";
-        let variables = ServerEnvironment::parse(text).unwrap();
-        for (name, value) in [
-            ("A", Some("last")),
-            ("B", Some("two words")),
-            ("C", Some("3")),
-            ("D", None),
-            ("E", Some("a=b")),
-            ("F", Some("\"6")),
-            ("G", Some("7")),
-        ] {
-            assert_eq!(variables.get(name), value, "{name}");
-        }
-        assert_eq!(variables.with_secret("s").get("SECRET_KEY"), Some("s"));
-        for bad in ["", "a\nb\n", &"A=1\n".repeat(300_000)] {
-            assert!(ServerEnvironment::parse(bad).is_err());
-        }
-        assert_eq!(
-            format!("{:?}", ServerEnvironment::parse(text).unwrap()),
-            "Environment(..)"
-        );
-    }
-}
+mod tests;

@@ -11,7 +11,7 @@ use crate::domain::timestamp::Timestamp;
 /// its predecessor. A time in the future becomes that of the next flip, or `now`.
 pub fn sort_flips(flips: &mut [(CheckId, i64, ImportedFlip)], now: Timestamp) {
     flips.sort_unstable_by_key(|(check, number, _)| (*check, *number));
-    for of_check in flips.chunk_by_mut(|(one, ..), (next, ..)| one == next) {
+    for of_check in flips.chunk_by_mut(|(check, ..), (next, ..)| check == next) {
         let mut next = now;
         for (.., flip) in of_check.iter_mut().rev() {
             let at = &mut flip.flip.at;
@@ -38,7 +38,7 @@ mod tests {
     use crate::domain::status::Status;
 
     #[test]
-    fn no_downtime_is_lost_and_no_time_runs_backwards() {
+    fn no_downtime_is_lost_and_times_never_decrease() {
         let flip = |check: u64, number, secs, to| {
             let at = Timestamp::from_secs(secs);
             let cause = FlipCause::Unknown;

@@ -1,6 +1,7 @@
 //! Conversion of each row of a Healthchecks server, or the reason against it. The result depends
 //! only on the rows, the options and the time.
 
+mod badge;
 mod channel;
 mod channel_report;
 mod check;
@@ -21,13 +22,14 @@ use super::source_row::{RowError, SourceRow, SourceTable};
 use super::{ImportLogEntry, ImportOptions, ImportSource, MAX_ROW_ERRORS};
 use crate::domain::alert::{HoldReason, NotificationState};
 use crate::domain::flip::FlipCause;
-use crate::domain::import_contents::{ImportContents, ImportedChannel, ImportedSettings};
+use crate::domain::import_contents::{ImportContents, ImportedSettings};
 use crate::domain::legacy_keys::LegacySecret;
 use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::Membership;
+use badge::tally_badges;
 use channel::ConvertedChannel;
-use channel_report::ChannelReportBuilder;
+use channel_report::{ChannelReportBuilder, channel_warnings};
 use log::{CheckLog, LastFlip};
 use project::{ProjectConverter, ProjectOwners};
 pub(super) use secret_verification::MAX_SESSIONS;
@@ -56,8 +58,8 @@ enum ConversionError {
 }
 
 impl From<RowError> for ConversionError {
-    fn from(complaint: RowError) -> Self {
-        Self::Row(complaint)
+    fn from(error: RowError) -> Self {
+        Self::Row(error)
     }
 }
 
@@ -83,7 +85,7 @@ impl SourceTables {
 }
 
 impl<'a> HealthchecksConverter<'a> {
-    /// Converts everything except the logs. Errors of rows are added to `complaints`.
+    /// Converts everything except the logs. Errors of rows are added to `errors`.
     ///
     /// # Errors
     /// Returns an error if there is no project, or a selected object does not exist.
@@ -91,7 +93,7 @@ impl<'a> HealthchecksConverter<'a> {
         rows: Vec<SourceRow>,
         options: &'a ImportOptions,
         now: Timestamp,
-        complaints: &mut Vec<RowError>,
+        errors: &mut Vec<RowError>,
     ) -> Result<Self, String> {
         let mut tables = SourceTables::default();
         for row in rows {
@@ -99,10 +101,10 @@ impl<'a> HealthchecksConverter<'a> {
         }
         if !tables.0.contains_key(&SourceTable::Project) {
             return Err(match tables.0.contains_key(&SourceTable::Check) {
-                true => "there are checks but no projects: upgrade that Healthchecks to a release \
-                         of 2019 or later, or dump accounts too"
+                true => "it has checks but no projects: upgrade Healthchecks to a release of 2019 \
+                         or later, or include accounts in the dump"
                     .into(),
-                false => "there is no project of a Healthchecks in it".into(),
+                false => "it has no Healthchecks project".into(),
             });
         }
         let secret = options
@@ -111,30 +113,30 @@ impl<'a> HealthchecksConverter<'a> {
             .map(LegacySecret::parse)
             .transpose()
             .map_err(|problem| format!("SECRET_KEY: {problem}"))?;
-        let imported = ImportContents {
+        let contents = ImportContents {
             secrets: secret.into_iter().collect(),
             ..ImportContents::default()
         };
         let tally = ImportTally::default();
-        let logs = HashMap::new();
-        let left = HashSet::new();
-        let channel_rows = ChannelReportBuilder::default();
-        let proof = SecretVerdict::default();
-        let mut made = Self {
+        let check_logs = HashMap::new();
+        let skipped_checks = HashSet::new();
+        let channel_report = ChannelReportBuilder::default();
+        let secret_verdict = SecretVerdict::default();
+        let mut converter = Self {
             options,
             now,
             tally,
-            contents: imported,
-            check_logs: logs,
-            skipped_checks: left,
-            channel_report: channel_rows,
-            secret_verdict: proof,
+            contents,
+            check_logs,
+            skipped_checks,
+            channel_report,
+            secret_verdict,
         };
-        match made.convert_objects(&mut tables, complaints) {
-            Ok(()) => Ok(made),
-            Err(ConversionError::Row(complaint)) => {
-                add_error(complaints, complaint);
-                Ok(made)
+        match converter.convert_objects(&mut tables, errors) {
+            Ok(()) => Ok(converter),
+            Err(ConversionError::Row(error)) => {
+                add_error(errors, error);
+                Ok(converter)
             }
             Err(ConversionError::Missing(problem)) => Err(problem),
         }
@@ -143,22 +145,27 @@ impl<'a> HealthchecksConverter<'a> {
     fn convert_objects(
         &mut self,
         tables: &mut SourceTables,
-        complaints: &mut Vec<RowError>,
+        errors: &mut Vec<RowError>,
     ) -> Result<(), ConversionError> {
         if let Some(secret) = self.contents.secrets.first() {
             let sessions = tables.0.remove(&SourceTable::Session).unwrap_or_default();
-            self.secret_verdict = sessions.iter().fold(self.secret_verdict, |proof, row| {
-                proof.with_signature(secret_verification::verify_session_signature(row, secret))
-            });
+            self.secret_verdict =
+                sessions
+                    .iter()
+                    .fold(self.secret_verdict, |secret_verdict, row| {
+                        secret_verdict.with_signature(
+                            secret_verification::verify_session_signature(row, secret),
+                        )
+                    });
         }
         let users = tables.take_rows(SourceTable::User)?;
         let owners = ProjectOwners::from_rows(&users, &tables.take_rows(SourceTable::Profile)?)?;
         let projects = tables.take_rows(SourceTable::Project)?;
-        let places = self.convert_projects(&projects, &owners, complaints)?;
+        let project_indexes = self.convert_projects(&projects, &owners, errors)?;
         let channels = self.convert_channels(
             &tables.take_rows(SourceTable::Channel)?,
-            &places,
-            complaints,
+            &project_indexes,
+            errors,
         )?;
         let mut assigned: HashMap<i64, Vec<i64>> = HashMap::new();
         for row in tables
@@ -173,18 +180,18 @@ impl<'a> HealthchecksConverter<'a> {
         }
         self.convert_checks(
             &tables.take_rows(SourceTable::Check)?,
-            &places,
+            &project_indexes,
             &channels,
             &assigned,
-            complaints,
+            errors,
         )?;
         if self.options.with_users {
             self.convert_users(
                 &users,
                 &projects,
                 &tables.take_rows(SourceTable::Member)?,
-                &places,
-                complaints,
+                &project_indexes,
+                errors,
             )?;
         }
         Ok(())
@@ -195,39 +202,39 @@ impl<'a> HealthchecksConverter<'a> {
         &mut self,
         rows: &[SourceRow],
         owners: &ProjectOwners,
-        complaints: &mut Vec<RowError>,
+        errors: &mut Vec<RowError>,
     ) -> Result<HashMap<i64, usize>, ConversionError> {
         let secret = self.contents.secrets.first().cloned();
         let secret = secret.as_ref();
-        let proof = self.secret_verdict;
-        let mut reader = ProjectConverter {
+        let secret_verdict = self.secret_verdict;
+        let mut converter = ProjectConverter {
             options: self.options,
             owners,
             secret,
-            secret_verdict: proof,
+            secret_verdict,
             used_names: BTreeSet::new(),
             matched: HashSet::new(),
         };
-        let mut places = HashMap::new();
+        let mut project_indexes = HashMap::new();
         for row in rows {
-            match reader.convert_project(row, &mut self.tally) {
+            match converter.convert_project(row, &mut self.tally) {
                 Ok(None) => {}
                 Ok(Some(project)) => {
-                    places.insert(row.id("id")?, self.contents.projects.len());
+                    project_indexes.insert(row.id("id")?, self.contents.projects.len());
                     self.contents.projects.push(project);
                 }
-                Err(complaint) => add_error(complaints, complaint),
+                Err(error) => add_error(errors, error),
             }
         }
-        self.secret_verdict = reader.secret_verdict;
-        let missed = self
+        self.secret_verdict = converter.secret_verdict;
+        let missing = self
             .options
             .projects
             .iter()
-            .find(|chosen| !reader.matched.contains(&chosen.source_name));
-        missed.map_or(Ok(places), |chosen| {
+            .find(|chosen| !converter.matched.contains(&chosen.source_name));
+        missing.map_or(Ok(project_indexes), |chosen| {
             Err(ConversionError::Missing(format!(
-                "there is no project {:?} in it",
+                "it has no project {:?}",
                 chosen.source_name
             )))
         })
@@ -238,29 +245,33 @@ impl<'a> HealthchecksConverter<'a> {
     fn convert_channels(
         &mut self,
         rows: &[SourceRow],
-        places: &HashMap<i64, usize>,
-        complaints: &mut Vec<RowError>,
+        project_indexes: &HashMap<i64, usize>,
+        errors: &mut Vec<RowError>,
     ) -> Result<ImportedChannelIndex, ConversionError> {
-        let mut known = HashMap::new();
+        let mut imported = HashMap::new();
         for row in rows {
-            let Some(place) = places.get(&row.id("project_id")?).copied() else {
-                self.tally
-                    .add_dropped(ReportedKind::Channels, 1, "of projects that stay behind");
+            let Some(project_index) = project_indexes.get(&row.id("project_id")?).copied() else {
+                self.tally.add_dropped(
+                    ReportedKind::Channels,
+                    1,
+                    "of projects that are not imported",
+                );
                 continue;
             };
-            let made = match channel::convert_channel(row, &self.options.environment, self.now) {
-                Ok(made) => made,
-                Err(complaint) => {
-                    add_error(complaints, complaint);
+            let converted = match channel::convert_channel(row, &self.options.environment, self.now)
+            {
+                Ok(converted) => converted,
+                Err(error) => {
+                    add_error(errors, error);
                     continue;
                 }
             };
-            let Some(project) = self.contents.projects.get_mut(place) else {
+            let Some(project) = self.contents.projects.get_mut(project_index) else {
                 continue;
             };
-            match made {
+            match converted {
                 ConvertedChannel::Imported { channel, changes } => {
-                    known.insert(row.id("id")?, (place, known.len(), channel.uuid));
+                    imported.insert(row.id("id")?, (project_index, imported.len(), channel.uuid));
                     self.tally.add_carried(ReportedKind::Channels, 1);
                     for warning in channel_warnings(&channel) {
                         self.tally.add_note(ReportedKind::Channels, None, warning);
@@ -278,52 +289,57 @@ impl<'a> HealthchecksConverter<'a> {
                     name,
                     uuid,
                     kind,
-                    reason: why,
+                    reason,
                 } => {
                     self.tally
-                        .add_dropped(ReportedKind::Channels, 1, why.clone());
+                        .add_dropped(ReportedKind::Channels, 1, reason.clone());
                     self.channel_report.add_dropped(
                         row.id("id")?,
-                        ReportedChannel::new(project, uuid, &name, &kind, vec![why]),
+                        ReportedChannel::new(project, uuid, &name, &kind, vec![reason]),
                     );
                 }
             }
         }
-        Ok(known)
+        Ok(imported)
     }
 
     fn convert_checks(
         &mut self,
         rows: &[SourceRow],
-        places: &HashMap<i64, usize>,
+        project_indexes: &HashMap<i64, usize>,
         channels: &ImportedChannelIndex,
         assigned: &HashMap<i64, Vec<i64>>,
-        complaints: &mut Vec<RowError>,
+        errors: &mut Vec<RowError>,
     ) -> Result<(), ConversionError> {
         let mut skipped = HashSet::new();
         for row in rows {
             let id = row.id("id")?;
-            let place = places.get(&row.id("project_id")?).copied();
-            let meant = |word: &&String| check::matches_identifier(row, word);
-            let meant = self
+            let project_index = project_indexes.get(&row.id("project_id")?).copied();
+            let matching_words = |word: &&String| check::matches_identifier(row, word);
+            let matching_words = self
                 .options
                 .skipped_checks
                 .iter()
-                .map(|word| meant(&word).map(|is_meant| is_meant.then_some(word)));
-            let words: Vec<_> = meant
+                .map(|word| matching_words(&word).map(|is_match| is_match.then_some(word)));
+            let words: Vec<_> = matching_words
                 .filter_map(Result::transpose)
                 .collect::<Result<_, RowError>>()?;
             skipped.extend(words.iter().copied());
-            let why = if words.is_empty() {
-                "of projects that stay behind"
+            let reason = if words.is_empty() {
+                "of projects that are not imported"
             } else {
-                "left out by --skip"
+                "skipped with --skip"
             };
-            let Some((place, project)) = place
+            let Some((project_index, project)) = project_index
                 .filter(|_| words.is_empty())
-                .and_then(|place| Some((place, self.contents.projects.get_mut(place)?)))
+                .and_then(|project_index| {
+                    Some((
+                        project_index,
+                        self.contents.projects.get_mut(project_index)?,
+                    ))
+                })
             else {
-                self.tally.add_dropped(ReportedKind::Checks, 1, why);
+                self.tally.add_dropped(ReportedKind::Checks, 1, reason);
                 self.skipped_checks.insert(id);
                 continue;
             };
@@ -333,25 +349,30 @@ impl<'a> HealthchecksConverter<'a> {
                 notes,
             } = match check::convert_check(row, self.options, self.now) {
                 Ok(read) => read,
-                Err(complaint) => {
-                    add_error(complaints, complaint);
+                Err(error) => {
+                    add_error(errors, error);
                     continue;
                 }
             };
-            let own = assigned
+            let assigned_channels = assigned
                 .get(&id)
                 .into_iter()
                 .flatten()
                 .filter_map(|channel| channels.get(channel))
-                .filter(|(of, ..)| *of == place);
-            let mut own: Vec<_> = own.map(|(_, order, uuid)| (*order, *uuid)).collect();
-            own.sort_unstable();
-            own.dedup();
+                .filter(|(of, ..)| *of == project_index);
+            let mut assigned_channels: Vec<_> = assigned_channels
+                .map(|(_, order, uuid)| (*order, *uuid))
+                .collect();
+            assigned_channels.sort_unstable();
+            assigned_channels.dedup();
             self.channel_report
                 .add_check(assigned.get(&id).into_iter().flatten(), || {
                     check.settings.display_name(check.uuid)
                 });
-            check.channels = own.into_iter().map(|(_, uuid)| uuid).collect();
+            check.channels = assigned_channels
+                .into_iter()
+                .map(|(_, uuid)| uuid)
+                .collect();
             self.tally.add_carried(ReportedKind::Checks, 1);
             self.tally.add_changed(
                 ReportedKind::Checks,
@@ -363,12 +384,12 @@ impl<'a> HealthchecksConverter<'a> {
             self.tally.add_note(
                 ReportedKind::Checks,
                 Some(u64::from(is_changed)),
-                "with times in the future: they become now",
+                "with times in the future, changed to now",
             );
             self.tally.add_note(
                 ReportedKind::Checks,
                 Some(u64::from(check.badge.is_none())),
-                "without a badge: they get a new one",
+                "without a badge, given a new one",
             );
             self.check_logs.insert(
                 id,
@@ -376,14 +397,14 @@ impl<'a> HealthchecksConverter<'a> {
             );
             project.checks.push(check);
         }
-        let missed = self
+        let missing = self
             .options
             .skipped_checks
             .iter()
             .find(|word| !skipped.contains(word));
-        missed.map_or(Ok(()), |word| {
+        missing.map_or(Ok(()), |word| {
             Err(ConversionError::Missing(format!(
-                "there is no check {word:?} in it"
+                "it has no check {word:?}"
             )))
         })
     }
@@ -393,13 +414,13 @@ impl<'a> HealthchecksConverter<'a> {
         rows: &[SourceRow],
         projects: &[SourceRow],
         members: &[SourceRow],
-        places: &HashMap<i64, usize>,
-        complaints: &mut Vec<RowError>,
+        project_indexes: &HashMap<i64, usize>,
+        errors: &mut Vec<RowError>,
     ) -> Result<(), ConversionError> {
         let uuid = |number: i64| {
-            places
+            project_indexes
                 .get(&number)
-                .and_then(|place| self.contents.projects.get(*place))
+                .and_then(|index| self.contents.projects.get(*index))
                 .map(|project| project.uuid)
         };
         let mut grants: HashMap<i64, Vec<(Uuid, Membership)>> = HashMap::new();
@@ -421,11 +442,11 @@ impl<'a> HealthchecksConverter<'a> {
                 .or_default()
                 .extend(uuid(number).map(|uuid| (uuid, membership)));
         }
-        let mut taken = BTreeSet::new();
+        let mut used_names = BTreeSet::new();
         for row in rows {
-            match project::convert_user(row, &grants, &mut taken, self.now, &mut self.tally) {
+            match project::convert_user(row, &grants, &mut used_names, self.now, &mut self.tally) {
                 Ok(user) => self.contents.users.extend(user),
-                Err(complaint) => add_error(complaints, complaint),
+                Err(error) => add_error(errors, error),
             }
         }
         Ok(())
@@ -440,17 +461,17 @@ impl<'a> HealthchecksConverter<'a> {
     pub(super) fn convert_log_row(&mut self, row: &SourceRow) -> Option<ImportLogEntry> {
         let id = row.id("owner_id").ok();
         let Some(log) = id.and_then(|id| self.check_logs.get_mut(&id)) else {
-            let what = if row.table == SourceTable::Flip {
+            let kind = if row.table == SourceTable::Flip {
                 ReportedKind::Flips
             } else {
                 ReportedKind::Pings
             };
-            let why = if id.is_some_and(|id| self.skipped_checks.contains(&id)) {
-                "of checks that stay behind"
+            let reason = if id.is_some_and(|id| self.skipped_checks.contains(&id)) {
+                "of skipped checks"
             } else {
-                "of checks that are not in it"
+                "of checks that do not exist"
             };
-            self.tally.add_dropped(what, 1, why);
+            self.tally.add_dropped(kind, 1, reason);
             return None;
         };
         let entry = match row.table {
@@ -480,8 +501,8 @@ impl<'a> HealthchecksConverter<'a> {
             mut tally,
             contents: mut imported,
             check_logs: logs,
-            channel_report: channel_rows,
-            secret_verdict: proof,
+            channel_report,
+            secret_verdict,
             ..
         } = self;
         let logs: HashMap<Uuid, CheckLog> = logs.into_values().map(|log| (log.uuid, log)).collect();
@@ -511,12 +532,12 @@ impl<'a> HealthchecksConverter<'a> {
                 }
             }
         }
-        tally_badges(&imported, proof, &mut tally);
+        tally_badges(&imported, secret_verdict, &mut tally);
         let ServeFlags {
             flags: serve_flags,
             mut advice,
         } = environment::serve_flags(&options.environment);
-        advice.splice(..0, proof.advice());
+        advice.splice(..0, secret_verdict.advice());
         let mut remarks = ReportRemarks {
             newest: imported.newest,
             late,
@@ -524,7 +545,7 @@ impl<'a> HealthchecksConverter<'a> {
             advice,
             ..ReportRemarks::default()
         };
-        channel_rows.finish(&imported, &mut remarks);
+        channel_report.finish(&imported, &mut remarks);
         (
             imported,
             ImportReport::new((source.name(), source.format().name()), tally, remarks),
@@ -567,59 +588,9 @@ fn initial_notification_state(
     }
 }
 
-/// Returns warnings about the settings of an imported channel.
-fn channel_warnings(channel: &ImportedChannel) -> impl Iterator<Item = String> {
-    let warnings = match &channel.settings {
-        ImportedSettings::Complete(settings) => settings.warnings(),
-        ImportedSettings::Incomplete { .. } => Vec::new(),
-    };
-    warnings
-        .into_iter()
-        .map(|warning| format!("{:?}: {warning}", channel.name.as_str()))
-}
-
-fn add_error(complaints: &mut Vec<RowError>, complaint: RowError) {
-    if complaints.len() < MAX_ROW_ERRORS {
-        complaints.push(complaint);
-    }
-}
-
-/// Counts badge URLs. The URLs of projects and tags need the secret that signed them.
-fn tally_badges(imported: &ImportContents, proof: SecretVerdict, tally: &mut ImportTally) {
-    for project in &imported.projects {
-        let own = project
-            .checks
-            .iter()
-            .filter(|check| check.badge.is_some())
-            .count() as u64;
-        tally.add_carried(ReportedKind::Badges, own);
-        let tags: HashSet<&str> = project
-            .checks
-            .iter()
-            .flat_map(|check| check.settings.tags.iter())
-            .collect();
-        let signed = 1 + tags.len() as u64;
-        match (project.legacy_badge, proof) {
-            (None, _) => {
-                let why = format!(
-                    "of project {:?} and its tags: 404, unless --env-file or --secret-key-file \
-                     give the SECRET_KEY of the old server; GET /api/v3/badges/ lists the URLs to \
-                     use in place of them",
-                    project.name.as_str()
-                );
-                tally.add_dropped(ReportedKind::Badges, signed, why);
-            }
-            (Some(_), SecretVerdict::Incorrect(_)) => {
-                tally.add_carried(ReportedKind::Badges, signed);
-                tally.add_note(
-                    ReportedKind::Badges,
-                    Some(signed),
-                    "of projects and tags: 404, unless the old server ran with the given \
-                     SECRET_KEY",
-                );
-            }
-            (Some(_), _) => tally.add_carried(ReportedKind::Badges, signed),
-        }
+fn add_error(errors: &mut Vec<RowError>, error: RowError) {
+    if errors.len() < MAX_ROW_ERRORS {
+        errors.push(error);
     }
 }
 

@@ -38,7 +38,7 @@ pub fn decode_bytes<const N: usize>(text: &str) -> Result<[u8; N], &'static str>
         .decode(text)
         .ok()
         .and_then(|bytes| bytes.try_into().ok())
-        .ok_or("a hash or a secret is not as long as it should be in base64")
+        .ok_or("a hash or secret is not valid base64 of the right length")
 }
 
 fn source_text(source: Option<&ConfigSource>) -> Option<String> {
@@ -101,19 +101,19 @@ impl ImportPingRow {
         let kind = kinds
             .into_iter()
             .find(|kind| kind.name() == self.kind)
-            .ok_or("no such kind of ping")?;
+            .ok_or("unknown kind of ping")?;
         let schemes = [PingScheme::Http, PingScheme::Https, PingScheme::Email];
         let scheme = schemes
             .into_iter()
             .find(|scheme| scheme.name() == self.scheme)
-            .ok_or("no such scheme")?;
+            .ok_or("unknown scheme")?;
         let method = PingMethod::ALL
             .into_iter()
             .find(|method| method.name() == self.method)
-            .ok_or("no such method")?;
+            .ok_or("unknown method")?;
         let body = STANDARD
             .decode(self.body)
-            .map_err(|_| "a body is no base64")?
+            .map_err(|_| "a body is not valid base64")?
             .into();
         let origin = PingOrigin {
             scheme,
@@ -206,7 +206,7 @@ impl ImportFlipRow {
                 CAUSE_NAMES
                     .into_iter()
                     .find(|(_, known)| *known == word)
-                    .ok_or("no such cause")?
+                    .ok_or("unknown cause")?
                     .0
             }
         };
@@ -230,5 +230,5 @@ fn parse_status(word: &str) -> Result<Status, String> {
     let all = [Status::New, Status::Up, Status::Down, Status::Paused];
     all.into_iter()
         .find(|status| status.name() == word)
-        .ok_or_else(|| "no such status".into())
+        .ok_or_else(|| "unknown status".into())
 }

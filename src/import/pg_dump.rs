@@ -41,12 +41,12 @@ pub(super) fn read_dump(file: impl BufRead, visit: &mut dyn RowVisitor) -> Resul
     }
     match () {
         () if blocks == 0 => Err(
-            "there are no rows as pg_dump writes them (COPY … FROM stdin): dump without \
-             --inserts; of MySQL give what manage.py dumpdata writes"
+            "it has no rows in the format of pg_dump (COPY … FROM stdin): dump without --inserts; \
+             for MySQL use the output of manage.py dumpdata"
                 .into(),
         ),
         () if opens_as_dump && !ended => Err(
-            r#"it is cut off: the line "PostgreSQL database dump complete" is not there"#.into(),
+            r#"it is truncated: the line "PostgreSQL database dump complete" is missing"#.into(),
         ),
         () => Ok(()),
     }
@@ -65,25 +65,25 @@ impl<F: BufRead> DumpLines<F> {
     /// Reads the next line. Returns false at the end.
     fn next_line(&mut self) -> Result<bool, String> {
         self.line.clear();
-        let most = MAX_ROW_BYTES as u64 + 1;
+        let max_bytes = MAX_ROW_BYTES as u64 + 1;
         let read = (&mut self.file)
-            .take(most)
+            .take(max_bytes)
             .read_until(b'\n', &mut self.line);
         let read = read.map_err(|error| self.error_at_line(&error.to_string()))? as u64;
         self.number += u64::from(read > 0);
         self.bytes += read;
         if self.line.pop_if(|byte| *byte == b'\n').is_some() {
             self.line.pop_if(|byte| *byte == b'\r');
-        } else if read == most {
+        } else if read == max_bytes {
             return Err(
-                self.error_at_line(&format!("a line of more than {} MiB", MAX_ROW_BYTES >> 20))
+                self.error_at_line(&format!("it is longer than {} MiB", MAX_ROW_BYTES >> 20))
             );
         }
         Ok(read > 0)
     }
 
-    fn error_at_line(&self, what: &str) -> String {
-        format!("line {}: {what}", self.number)
+    fn error_at_line(&self, problem: &str) -> String {
+        format!("line {}: {problem}", self.number)
     }
 }
 
@@ -112,13 +112,12 @@ impl CopyBlock {
         lines: &mut DumpLines<F>,
         visit: &mut dyn RowVisitor,
     ) -> Result<std::ops::ControlFlow<()>, String> {
-        let wanted = self.table.filter(|table| visit.wants_table(*table));
+        let needed_table = self.table.filter(|table| visit.wants_table(*table));
         loop {
             if !lines.next_line()? {
-                let within = self.table.map_or("a table", SourceTable::name);
-                return Err(
-                    lines.error_at_line(&format!("it is cut off within the rows of {within}"))
-                );
+                let table_name = self.table.map_or("a table", SourceTable::name);
+                return Err(lines
+                    .error_at_line(&format!("it is truncated within the rows of {table_name}")));
             }
             if lines.line == b"\\." {
                 visit.report_progress(lines.bytes);
@@ -127,18 +126,18 @@ impl CopyBlock {
             if lines.number.is_multiple_of(1024) {
                 visit.report_progress(lines.bytes);
             }
-            let Some(table) = wanted else { continue };
+            let Some(table) = needed_table else { continue };
             let values = lines
                 .line
                 .split(|byte| *byte == b'\t')
                 .map(parse_value)
                 .collect::<Option<Vec<_>>>();
             let values = values.ok_or_else(|| {
-                lines.error_at_line(&format!("a text of {} is not UTF-8", table.name()))
+                lines.error_at_line(&format!("a text in {} is not UTF-8", table.name()))
             })?;
             if values.len() != self.columns.len() {
                 let problem = format!(
-                    "{} values in {} columns of {}",
+                    "{} values for {} columns of {}",
                     values.len(),
                     self.columns.len(),
                     table.name()

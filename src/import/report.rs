@@ -75,39 +75,44 @@ struct ReportedNote {
 pub(super) struct ImportTally(BTreeMap<ReportedKind, ReportedCount>);
 
 impl ImportTally {
-    fn count_mut(&mut self, what: ReportedKind) -> &mut ReportedCount {
-        self.0.entry(what).or_default()
+    fn count_mut(&mut self, kind: ReportedKind) -> &mut ReportedCount {
+        self.0.entry(kind).or_default()
     }
 
     /// Counts objects that are imported unchanged.
-    pub(super) fn add_carried(&mut self, what: ReportedKind, count: u64) {
-        let of = self.count_mut(what);
-        of.source += count;
-        of.carried += count;
+    pub(super) fn add_carried(&mut self, kind: ReportedKind, count: u64) {
+        let counts = self.count_mut(kind);
+        counts.source += count;
+        counts.carried += count;
     }
 
     /// Counts objects that are imported with changes. They are also counted as carried.
-    pub(super) fn add_changed(&mut self, what: ReportedKind, count: u64) {
-        self.count_mut(what).changed += count;
+    pub(super) fn add_changed(&mut self, kind: ReportedKind, count: u64) {
+        self.count_mut(kind).changed += count;
     }
 
     /// Counts objects that are not imported.
-    pub(super) fn add_dropped(&mut self, what: ReportedKind, count: u64, why: impl Into<String>) {
-        let of = self.count_mut(what);
-        of.source += count;
-        of.dropped += count;
-        self.add_note(what, Some(count), why);
+    pub(super) fn add_dropped(
+        &mut self,
+        kind: ReportedKind,
+        count: u64,
+        reason: impl Into<String>,
+    ) {
+        let counts = self.count_mut(kind);
+        counts.source += count;
+        counts.dropped += count;
+        self.add_note(kind, Some(count), reason);
     }
 
     /// Adds a note about a number of objects, or about a single one that the text names.
     pub(super) fn add_note(
         &mut self,
-        what: ReportedKind,
+        kind: ReportedKind,
         count: Option<u64>,
         text: impl Into<String>,
     ) {
         let text = text.into();
-        let notes = &mut self.count_mut(what).notes;
+        let notes = &mut self.count_mut(kind).notes;
         let is_full = notes.len() >= MAX_LISTED;
         match notes.iter_mut().find(|note| note.text == text) {
             _ if count == Some(0) => {}
@@ -367,8 +372,8 @@ impl ImportReport {
             "dropped".into(),
         ];
         let mut rows = vec![(heading, Vec::new())];
-        for (what, count) in &self.counts {
-            let cells = [what.name().into()].into_iter().chain(
+        for (kind, count) in &self.counts {
+            let cells = [kind.name().into()].into_iter().chain(
                 [count.source, count.carried, count.changed, count.dropped].map(group_thousands),
             );
             let notes = count.notes.iter().map(|note| match note.count {
@@ -418,25 +423,25 @@ impl ImportReport {
         if !self.incomplete.is_empty() {
             let channels = format_count(self.incomplete.len(), "channel");
             lines.push(format!(
-                "{channels} without all settings, disabled unless given them or enabled here \
-                 before:"
+                "{channels} with missing settings, imported as disabled unless already completed \
+                 or enabled on this server:"
             ));
             lines.extend(self.incomplete.iter().flat_map(IncompleteChannel::lines));
         }
-        for (what, rows) in [
-            ("not brought", &self.dropped_channels),
+        for (heading, rows) in [
+            ("not imported", &self.dropped_channels),
+            ("with converted settings", &self.converted),
             (
-                "with settings that are written otherwise here",
-                &self.converted,
-            ),
-            (
-                "running commands here once the server is started with --allow-shell, so read \
-                 them first",
+                "with commands that run on this machine if the server is started with \
+                 --allow-shell; review them first",
                 &self.shell,
             ),
         ] {
             if !rows.is_empty() {
-                lines.push(format!("{what}, {}:", format_count(rows.len(), "channel")));
+                lines.push(format!(
+                    "{heading}, {}:",
+                    format_count(rows.len(), "channel")
+                ));
                 lines.extend(rows.iter().flat_map(ReportedChannel::lines));
             }
         }
@@ -454,8 +459,8 @@ impl ImportReport {
                 .collect();
             let channels = format_count(self.local.len(), "channel");
             lines.push(format!(
-                "to addresses of this machine, which imported channels reach only with overdue \
-                 serve{flags}, {channels}:"
+                "sending to addresses of this machine, which needs overdue serve{flags}, \
+                 {channels}:"
             ));
             lines.extend(self.local.iter().flat_map(|row| row.channel.lines()));
         }
@@ -474,7 +479,7 @@ impl ImportReport {
             };
             let verb = if self.late.len() == 1 { "is" } else { "are" };
             lines.push(format!(
-                "{} {verb} late by now: {}{more}",
+                "{} {verb} already late: {}{more}",
                 format_count(self.late.len(), "check"),
                 names.join(", ")
             ));
@@ -482,11 +487,11 @@ impl ImportReport {
         lines.extend(
             self.newest
                 .iter()
-                .map(|newest| format!("the latest thing in it is of {newest}")),
+                .map(|newest| format!("newest entry in the source: {newest}")),
         );
         if !self.serve_flags.is_empty() {
             lines.push(format!(
-                "what the old server was configured with: overdue serve {}",
+                "flags that match the configuration of the old server: overdue serve {}",
                 self.serve_flags.join(" ")
             ));
         }
@@ -505,19 +510,16 @@ impl ReplacementSummary {
         } = *self;
         let lost = LocalChanges { checks, pings };
         let of = match replaced {
-            0 => return "nothing of what is here is in its way".into(),
-            1 => "1 project that was imported before".into(),
-            _ => format!(
-                "{} that were imported before",
-                format_count(replaced, "project")
-            ),
+            0 => return "it would replace nothing".into(),
+            1 => "1 project of an earlier import".into(),
+            _ => format!("{} of an earlier import", format_count(replaced, "project")),
         };
         let loss = if lost == LocalChanges::default() {
             String::new()
         } else {
-            format!("; {lost}: that would be lost")
+            format!("; this would be lost: {lost}")
         };
-        format!("it would take the place of {of}{loss}")
+        format!("it would replace {of}{loss}")
     }
 }
 
@@ -525,8 +527,8 @@ impl ReplacementSummary {
 fn group_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -539,7 +541,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn thousands_are_grouped() {
         for (number, text) in [
             (0, "0"),
             (999, "999"),

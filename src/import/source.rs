@@ -48,14 +48,15 @@ impl SourceFormat {
         match () {
             () if head.starts_with(b"SQLite format 3\0") => Ok(Self::Sqlite),
             () if text.starts_with(b"[") => Ok(Self::Dumpdata),
-            () if head.starts_with(b"PGDMP") => Err("it is in PostgreSQL's own format: \
-                                                     pg_restore -f - FILE | overdue import \
-                                                     healthchecks -"),
+            () if head.starts_with(b"PGDMP") => Err(
+                "it is in PostgreSQL's custom format; use: pg_restore -f - FILE | overdue import \
+                 healthchecks -",
+            ),
             () if head.starts_with(b"\x1f\x8b") => {
-                Err("it is compressed: gunzip -c FILE | overdue import healthchecks -")
+                Err("it is compressed; use: gunzip -c FILE | overdue import healthchecks -")
             }
             () if head.starts_with(b"\x28\xb5\x2f\xfd") => {
-                Err("it is compressed: zstd -dc FILE | overdue import healthchecks -")
+                Err("it is compressed; use: zstd -dc FILE | overdue import healthchecks -")
             }
             () if head.is_empty() => Err("it is empty"),
             () if [&b"--"[..], b"COPY ", b"SET ", b"\\"]
@@ -64,7 +65,7 @@ impl SourceFormat {
             {
                 Ok(Self::PgDump)
             }
-            () => Err("it is neither a SQLite file, nor what pg_dump or manage.py dumpdata writes"),
+            () => Err("it is neither a SQLite file nor output of pg_dump or manage.py dumpdata"),
         }
     }
 }
@@ -179,10 +180,10 @@ impl SourceData {
             .take(SIGNATURE_BYTES as u64)
             .read_to_end(&mut head)
             .map_err(|error| error.to_string())?;
-        let form = SourceFormat::from_signature(&head)?;
+        let format = SourceFormat::from_signature(&head)?;
         let from = head.chain(from);
-        if form != SourceFormat::Sqlite {
-            return Ok(Self::Text(form, spool_unnamed(from, random)?));
+        if format != SourceFormat::Sqlite {
+            return Ok(Self::Text(format, spool_unnamed(from, random)?));
         }
         let (_directory, path, mut file) = create_private_file(random)?;
         copy_into(&mut file, from)?;
@@ -196,7 +197,10 @@ impl SourceData {
 
     #[cfg(not(feature = "sqlite"))]
     fn database(_: &Path) -> Result<Self, String> {
-        Err("this program was built without SQLite: give what manage.py dumpdata writes".into())
+        Err(
+            "this program was built without SQLite support: use the output of manage.py dumpdata"
+                .into(),
+        )
     }
 }
 
@@ -211,10 +215,10 @@ fn create_private_file(random: &Random) -> Result<(PrivateDirectory, PathBuf, Fi
 }
 
 fn copy_into(file: &mut File, mut from: impl io::Read) -> Result<(), String> {
-    let kept = io::copy(&mut from, file);
-    kept.map(drop).map_err(|error| {
+    let copied = io::copy(&mut from, file);
+    copied.map(drop).map_err(|error| {
         format!(
-            "cannot be kept in a file below {}: {error}",
+            "cannot be copied to a file in {}: {error}",
             std::env::temp_dir().display()
         )
     })
@@ -241,7 +245,7 @@ pub(super) fn open_rereadable(path: &Path, random: &Random) -> Result<(String, F
     } else {
         path.display().to_string()
     };
-    let open = || {
+    let open_file = || {
         if is_input {
             return spool_unnamed(io::stdin().lock(), random);
         }
@@ -256,7 +260,7 @@ pub(super) fn open_rereadable(path: &Path, random: &Random) -> Result<(String, F
             spool_unnamed(file, random)
         }
     };
-    open()
+    open_file()
         .map(|file| (name.clone(), file))
         .map_err(|problem| format!("{name}: {problem}"))
 }
@@ -331,10 +335,10 @@ impl DumpFile {
     }
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "errors are mapped by it")]
+#[allow(clippy::needless_pass_by_value, reason = "used with map_err")]
 fn write_error_text(error: io::Error) -> String {
     format!(
-        "a file below {} cannot be written: {error}",
+        "cannot write a file in {}: {error}",
         std::env::temp_dir().display()
     )
 }
@@ -345,9 +349,10 @@ struct PrivateDirectory(PathBuf);
 impl PrivateDirectory {
     fn create(random: &Random) -> Result<Self, String> {
         let path = std::env::temp_dir().join(format!("overdue-import-{}", random.uuid()));
-        let made = DirBuilder::new().mode(0o700).create(&path);
-        made.map(|()| Self(path.clone()))
-            .map_err(|error| format!("cannot make {}: {error}", path.display()))
+        let created = DirBuilder::new().mode(0o700).create(&path);
+        created
+            .map(|()| Self(path.clone()))
+            .map_err(|error| format!("cannot create {}: {error}", path.display()))
     }
 }
 

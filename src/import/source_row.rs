@@ -120,7 +120,7 @@ impl RowError {
     /// Adds a hint about `--skip` for a check, unless the message has one.
     pub(super) fn with_skip_hint(mut self) -> Self {
         if !self.message.contains("--skip") {
-            self.message += "; change the check there, or leave it behind with --skip";
+            self.message += "; change the check on the old server, or skip it with --skip";
         }
         self
     }
@@ -154,17 +154,17 @@ impl SourceRow {
     }
 
     /// Returns an error about this row.
-    pub(super) fn error(&self, what: impl Into<String>) -> RowError {
+    pub(super) fn error(&self, message: impl Into<String>) -> RowError {
         let pk = match self.get("id") {
             Some(SourceValue::Integer(pk)) => pk.to_string(),
             Some(SourceValue::Text(pk)) => pk.chars().take(40).collect(),
-            _ => "without id".into(),
+            _ => "without ID".into(),
         };
         RowError {
             table: self.table,
             primary_key: pk,
             name: None,
-            message: what.into(),
+            message: message.into(),
         }
     }
 
@@ -174,16 +174,16 @@ impl SourceRow {
     }
 
     fn get(&self, column: &str) -> Option<&SourceValue> {
-        let place = self.columns.iter().position(|name| **name == *column)?;
+        let index = self.columns.iter().position(|name| **name == *column)?;
         self.values
-            .get(place)
+            .get(index)
             .filter(|value| **value != SourceValue::Null)
     }
 
     fn read_column<T>(
         &self,
         column: &str,
-        what: &str,
+        type_name: &str,
         read: impl FnOnce(&SourceValue) -> Option<T>,
     ) -> ColumnResult<T> {
         let Some(value) = self.get(column) else {
@@ -191,7 +191,7 @@ impl SourceRow {
         };
         read(value)
             .map(Some)
-            .ok_or_else(|| self.error(format!("{column} is not {what}")))
+            .ok_or_else(|| self.error(format!("{column} is not {type_name}")))
     }
 
     /// Requires a value: `None` becomes an error.
@@ -204,7 +204,7 @@ impl SourceRow {
         match self.get(column) {
             None => Ok(""),
             Some(SourceValue::Text(text)) => Ok(text),
-            Some(_) => Err(self.error(format!("{column} is not a text"))),
+            Some(_) => Err(self.error(format!("{column} is not text"))),
         }
     }
 
@@ -254,7 +254,7 @@ impl SourceRow {
 
     /// Returns a duration in microseconds.
     pub(super) fn duration_micros(&self, column: &str) -> ColumnResult<i64> {
-        self.read_column(column, "a length of time", |value| match value {
+        self.read_column(column, "a duration", |value| match value {
             SourceValue::Integer(micros) => Some(*micros),
             SourceValue::Text(text) => parse_duration_micros(text),
             _ => None,
@@ -295,7 +295,7 @@ fn parse_duration_micros(text: &str) -> Option<i64> {
     const DAY: i64 = 86_400 * MICROS_PER_SEC;
     let mut total = 0_i64;
     let mut words = text.split(' ').peekable();
-    let mut any = false;
+    let mut has_parts = false;
     while let Some(word) = words.next() {
         let part = match word.contains(':') {
             true => parse_clock_micros(word)?,
@@ -314,9 +314,9 @@ fn parse_duration_micros(text: &str) -> Option<i64> {
             }
         };
         total = total.checked_add(part)?;
-        any = true;
+        has_parts = true;
     }
-    any.then_some(total)
+    has_parts.then_some(total)
 }
 
 /// Parses `[-]HH:MM:SS[.ffffff]`.
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_in_the_form_of_each_source() {
+    fn times_are_parsed_in_the_form_of_each_source() {
         let at = |micros| Ok(Some(Timestamp::from_micros(micros)));
         for (form, micros) in [
             ("2026-08-30 12:34:56.123456", 1_788_093_296_123_456),
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_time_are_read_in_the_form_of_each_source() {
+    fn durations_are_parsed_in_the_form_of_each_source() {
         const DAY: i64 = 86_400 * MICROS_PER_SEC;
         for (form, wanted) in [
             ("1 day 00:00:05", Some(DAY + 5 * MICROS_PER_SEC)),
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_uuids_and_flags_are_read_in_the_form_of_each_source() {
+    fn bytes_uuids_and_flags_are_parsed_in_the_form_of_each_source() {
         for value in [
             SourceValue::Bytes(b"a\xffb".to_vec()),
             SourceValue::Text("\\x61fF62".into()),
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_said_with_its_place() {
+    fn missing_and_invalid_values_are_reported_with_their_location() {
         let row = row(SourceValue::Other);
         assert_eq!(
             row.require("d", row.uuid("d")).unwrap_err().to_string(),
@@ -490,7 +490,7 @@ mod tests {
         );
         assert_eq!(
             row.text("c").unwrap_err().with_name("b\"").to_string(),
-            "api_check 7 (\"b\\\"\"): c is not a text"
+            "api_check 7 (\"b\\\"\"): c is not text"
         );
         assert_eq!(
             (row.text("d"), row.has_column("c"), row.has_column("d")),

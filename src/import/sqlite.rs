@@ -123,15 +123,15 @@ impl SqliteDatabase {
     }
 
     fn has_table(&self, table: SourceTable) -> Result<bool, String> {
-        let found = self.connection.query_row(
+        let schema_row = self.connection.query_row(
             "SELECT type, rootpage FROM sqlite_schema WHERE name = ?1",
             [table.name()],
             |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)),
         );
-        match found {
+        match schema_row {
             // A view may compute endlessly, and a virtual table runs a program.
             Ok((kind, page)) if kind == "table" && page > 0 => Ok(true),
-            Ok(_) => Err(format!("{} is not a plain table", table.name())),
+            Ok(_) => Err(format!("{} is not an ordinary table", table.name())),
             Err(rusqlite::Error::QueryReturnedNoRows) => Ok(false),
             Err(error) => Err(error_text(error)),
         }
@@ -144,14 +144,14 @@ impl SqliteDatabase {
     ) -> rusqlite::Result<ControlFlow<()>> {
         // Damaged pages may refer to each other in a cycle. A text may have more bytes in UTF-8
         // than in UTF-16.
-        let mut left = self.total_bytes.saturating_mul(2);
+        let mut remaining_bytes = self.total_bytes.saturating_mul(2);
         let mut statement = self
             .connection
             .prepare(&format!("SELECT * FROM {}", table.name()))?;
         let columns = self.column_names(table)?;
         if columns.len() != statement.column_count() {
             return Err(damage_error(
-                "it is damaged: a table has other columns than it says",
+                "it is damaged: the columns of a table do not match its schema",
             ));
         }
         let mut rows = statement.query([])?;
@@ -161,8 +161,8 @@ impl SqliteDatabase {
                 .map(|column| Ok(to_source_value(row.get_ref(column)?)))
                 .collect::<rusqlite::Result<Vec<_>>>()?;
             let size = values.iter().map(value_bytes).sum::<usize>() + MIN_ROW_BYTES;
-            left = left.checked_sub(size).ok_or_else(|| {
-                damage_error("it is damaged: there are more rows than fit into the file")
+            remaining_bytes = remaining_bytes.checked_sub(size).ok_or_else(|| {
+                damage_error("it is damaged: it has more rows than fit into the file")
             })?;
             if visit
                 .visit_row(SourceRow::new(table, Rc::clone(&columns), values))
@@ -192,10 +192,8 @@ impl SqliteDatabase {
                 .ok()
                 .and_then(|name| std::str::from_utf8(name).ok());
             columns.push(
-                name.ok_or_else(|| {
-                    damage_error("it is damaged: the name of a column is not UTF-8")
-                })?
-                .into(),
+                name.ok_or_else(|| damage_error("it is damaged: a column name is not UTF-8"))?
+                    .into(),
             );
         }
         Ok(columns.into())

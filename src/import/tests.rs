@@ -122,7 +122,7 @@ fn cut(imported: &ImportContents) -> String {
 }
 
 #[test]
-fn all_sources_give_the_same() {
+fn all_sources_give_the_same_contents() {
     for options in [
         options(),
         ImportOptions {
@@ -151,7 +151,7 @@ fn named<'a>(imported: &'a ImportContents, name: &str) -> &'a ImportedProject {
 }
 
 #[test]
-fn everything_is_carried_or_accounted_for() {
+fn every_object_is_imported_or_reported() {
     let (imported, report) = looked("hc.sql", &options()).unwrap();
     let counts = |what: &str| {
         ["source", "carried", "changed", "dropped"]
@@ -201,7 +201,7 @@ fn everything_is_carried_or_accounted_for() {
 }
 
 #[test]
-fn status_times_and_what_was_told_are_those_of_the_source() {
+fn statuses_times_and_notifications_match_the_source() {
     let (imported, _) = looked("hc.sql", &options()).unwrap();
     let home = named(&imported, "Home");
     let start = 1_717_243_200_123_456;
@@ -284,9 +284,9 @@ fn status_times_and_what_was_told_are_those_of_the_source() {
 }
 
 #[test]
-fn keys_badges_and_tokens_come_with_the_secrets_of_the_old_server() {
-    let file = "SECRET_KEY=s3cret\nTELEGRAM_TOKEN=123:abc\nPUSHOVER_API_TOKEN=a\\
-                nTWILIO_ACCOUNT=AC1\nTWILIO_AUTH=b\nTWILIO_FROM=+12025550100\n";
+fn keys_badges_and_tokens_are_imported_with_the_secrets_of_the_old_server() {
+    let file = "SECRET_KEY=s3cret\nTELEGRAM_TOKEN=123:abc\nPUSHOVER_API_TOKEN=a\n\
+                TWILIO_ACCOUNT=AC1\nTWILIO_AUTH=b\nTWILIO_FROM=+12025550100\n";
     let with = ImportOptions {
         environment: ServerEnvironment::parse(file).unwrap(),
         ..options()
@@ -356,7 +356,7 @@ fn keys_badges_and_tokens_come_with_the_secrets_of_the_old_server() {
 }
 
 #[test]
-fn users_come_with_what_they_may_do() {
+fn users_are_imported_with_their_permissions() {
     let (imported, report) = looked(
         "hc.sql",
         &ImportOptions {
@@ -400,7 +400,7 @@ fn users_come_with_what_they_may_do() {
 }
 
 #[test]
-fn what_was_not_asked_for_stays_behind_and_what_is_not_there_is_said() {
+fn unselected_objects_are_left_out_and_unknown_selections_are_errors() {
     let chosen = |old: &str, new: Option<&str>| ProjectSelection {
         source_name: old.into(),
         new_name: new.map(|new| ProjectName::parse(new).unwrap()),
@@ -415,7 +415,7 @@ fn what_was_not_asked_for_stays_behind_and_what_is_not_there_is_said() {
             .to_string()
             .rsplit(": ")
             .next(),
-        Some("there is no project \"bk\" in it")
+        Some("it has no project \"bk\"")
     );
     let some = ImportOptions {
         projects: vec![chosen("ann@example.org", Some("Ann"))],
@@ -458,7 +458,10 @@ fn what_was_not_asked_for_stays_behind_and_what_is_not_there_is_said() {
     )
     .unwrap_err();
     assert!(
-        matches!(&missed, ImportError::Source(problem) if problem.ends_with(r#"hc.sql: there is no check "nope" in it"#)),
+        matches!(
+            &missed,
+            ImportError::Source(problem) if problem.ends_with(r#"hc.sql: it has no check "nope""#)
+        ),
         "{missed}"
     );
 }

@@ -97,43 +97,44 @@ impl JobProcess {
                 None => Ok(()),
             };
         };
-        let printed = output_forwarding::OutputTail::default();
-        let (tell, ended) = watch::channel(false);
+        let output_tail = output_forwarding::OutputTail::default();
+        let (end_sender, end_receiver) = watch::channel(false);
         let mut timed_out = false;
         let mut has_closed = false;
         let status = {
-            let passing = output.forward(&printed, &ended);
-            let mut time = Box::pin(sleep_or_forever(job.timeout));
-            tokio::pin!(passing);
+            let forwarding = output.forward(&output_tail, &end_receiver);
+            let mut time_limit = Box::pin(sleep_or_forever(job.timeout));
+            tokio::pin!(forwarding);
             let status = loop {
                 tokio::select! {
                     status = process.wait() => break status,
-                    () = &mut passing, if !has_closed => has_closed = true,
+                    () = &mut forwarding, if !has_closed => has_closed = true,
                     signal = signals.next() => {
-                        let typed = in_our_group && matches!(signal, Signal::INT | Signal::QUIT);
-                        if !typed {
+                        let is_from_keyboard =
+                            in_our_group && matches!(signal, Signal::INT | Signal::QUIT);
+                        if !is_from_keyboard {
                             send(signal);
                         }
                     }
-                    () = &mut time => {
+                    () = &mut time_limit => {
                         send(if timed_out { Signal::KILL } else { Signal::TERM });
                         // A stopped process could not end.
                         send(Signal::CONT);
-                        time.set(self::sleep_or_forever((!timed_out).then_some(job.kill_after)));
+                        time_limit.set(sleep_or_forever((!timed_out).then_some(job.kill_after)));
                         timed_out = true;
                     }
                 }
             };
-            tell.send_replace(true);
+            end_sender.send_replace(true);
             if !has_closed {
-                passing.await;
+                forwarding.await;
             }
             status
         };
-        let (status, ended_by) = shell_exit_status(&status);
-        let note = match (job.timeout, ended_by) {
-            (Some(most), _) if timed_out => {
-                Some(format!("the job was ended after {} s", most.as_secs()))
+        let (status, signal) = shell_exit_status(&status);
+        let note = match (job.timeout, signal) {
+            (Some(limit), _) if timed_out => {
+                Some(format!("the job was ended after {} s", limit.as_secs()))
             }
             (_, Some(signal)) => Some(format!("the job was ended by signal {signal}")),
             _ => None,
@@ -146,15 +147,15 @@ impl JobProcess {
         JobResult {
             status,
             note,
-            output: printed.into_bytes(),
+            output: output_tail.into_bytes(),
         }
     }
 }
 
-/// Waits for this time, or for ever.
-async fn sleep_or_forever(most: Option<Duration>) {
-    match most {
-        Some(most) => sleep(most).await,
+/// Sleeps for this duration, or forever if there is none.
+async fn sleep_or_forever(duration: Option<Duration>) {
+    match duration {
+        Some(duration) => sleep(duration).await,
         None => pending().await,
     }
 }

@@ -129,11 +129,13 @@ pub(super) fn unknown_check_advice(url: &str) -> String {
         .collect();
     if query.split('&').any(|parameter| parameter == "create=1") {
         format!(
-            r#"no check has the slug "{slug}", and none was made: the ping key is wrong, or the project has as many checks as it may"#
+            "no check has the slug \"{slug}\", and none was created: the ping key is wrong, or the \
+             project has reached its check limit"
         )
     } else {
         format!(
-            r#"no check has the slug "{slug}": make it, or add ?create=1 to the URL; or the ping key is wrong"#
+            "no check has the slug \"{slug}\": create it, add ?create=1 to the URL, or correct the \
+             ping key"
         )
     }
 }
@@ -187,9 +189,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_ping_says_goes_before_the_query() {
+    fn the_event_of_a_ping_precedes_the_query() {
         let run = Uuid::from_u128(1);
-        for (url, action, has_run, wanted) in [
+        for (url, action, has_run, expected) in [
             (
                 "http://a/ping/u",
                 Some(JobEvent::Start),
@@ -211,12 +213,12 @@ mod tests {
             ("https://a:1/x/", None, false, "https://a:1/x/"),
             ("http://a", Some(JobEvent::Log), false, "http://a/log"),
         ] {
-            let made = PingUrl::parse(url)
+            let ping_url = PingUrl::parse(url)
                 .unwrap_or_else(|error| panic!("{url}: {error}"))
                 .url_for(action, has_run.then_some(run));
-            assert_eq!(made, wanted);
+            assert_eq!(ping_url, expected);
         }
-        for wrong in [
+        for invalid in [
             "",
             "a/b",
             "ftp://a/b",
@@ -224,49 +226,49 @@ mod tests {
             "http://a/\nb",
             "http://a/ b",
         ] {
-            assert!(PingUrl::parse(wrong).is_err(), "{wrong:?}");
+            assert!(PingUrl::parse(invalid).is_err(), "{invalid:?}");
         }
     }
 
     #[test]
-    fn an_unknown_check_is_named_with_a_cure_and_without_its_key() {
-        for (url, said) in [
+    fn advice_on_an_unknown_check_names_the_slug_but_not_the_key() {
+        for (url, start) in [
             (
                 "http://a/ping/kkkkkkkkkkkkkkkkkkkkkk/backup/start?rid=1",
-                r#"no check has the slug "backup": make it, or add ?create=1"#,
+                r#"no check has the slug "backup": create it, add ?create=1"#,
             ),
             (
                 "https://hc.example.org/kkkkkkkkkkkkkkkkkkkkkk/backup",
-                r#"no check has the slug "backup": make it, or add ?create=1"#,
+                r#"no check has the slug "backup": create it, add ?create=1"#,
             ),
             (
                 "http://a/ping/kkkkkkkkkkkkkkkkkkkkkk/backup/0?create=1&rid=1",
-                r#"no check has the slug "backup", and none was made"#,
+                r#"no check has the slug "backup", and none was created"#,
             ),
             (
                 "http://a/ping/kkkkkkkkkkkkkkkkkkkkkk/42",
-                "no check has the slug \"42\": make it",
+                "no check has the slug \"42\": create it",
             ),
             (
                 "https://hc.example.org/kkkkkkkkkkkkkkkkkkkkkk/fail",
-                r#"no check has the slug "fail": make it"#,
+                r#"no check has the slug "fail": create it"#,
             ),
             (
                 "http://a/ping/6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f/3",
                 "no check has the UUID of this URL",
             ),
         ] {
-            let cure = unknown_check_advice(url);
+            let advice = unknown_check_advice(url);
             assert!(
-                cure.starts_with(said) && !cure.contains("kkk"),
-                "{url}: {cure}"
+                advice.starts_with(start) && !advice.contains("kkk"),
+                "{url}: {advice}"
             );
         }
     }
 
     #[test]
-    fn the_end_of_a_body_is_kept_and_no_character_is_cut() {
-        for (body, most, wanted) in [
+    fn truncation_keeps_the_end_of_a_body_and_whole_characters() {
+        for (body, limit, expected) in [
             ("abc", 3, "abc"),
             ("abc", 2, "bc"),
             ("aéb", 2, "b"),
@@ -274,8 +276,8 @@ mod tests {
             ("abc", 0, ""),
         ] {
             let mut report = OutgoingPing::new(String::new(), body.into());
-            report.truncate_to_tail(most);
-            assert_eq!(report.body, wanted, "{body} {most}");
+            report.truncate_to_tail(limit);
+            assert_eq!(report.body, expected, "{body} {limit}");
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) const MAX_OUTPUT_BYTES: usize = 100_000;
 /// Bytes that are read at once: the capacity of a pipe.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
 /// Time for which more output is read after the job has ended. A process that it started may keep
-/// its output open for ever.
+/// its output open forever.
 const FINAL_OUTPUT_TIMEOUT: Duration = Duration::from_millis(300);
 /// Maximum number of reads after that. A pipe of the usual size is empty after two.
 const MAX_FINAL_READS: usize = 16;
@@ -79,13 +79,13 @@ impl OutputPipes {
 }
 
 fn is_same_file(one: impl AsFd, other: impl AsFd) -> bool {
-    let place = |file: &dyn AsFd| {
+    let identity = |file: &dyn AsFd| {
         rustix::fs::fstat(file.as_fd())
-            .map(|there| (there.st_dev, there.st_ino))
+            .map(|status| (status.st_dev, status.st_ino))
             .ok()
     };
-    let one = place(&one);
-    one.is_some() && one == place(&other)
+    let one = identity(&one);
+    one.is_some() && one == identity(&other)
 }
 
 async fn forward_stream(
@@ -111,9 +111,9 @@ async fn forward_stream(
         let Ok(length @ 1..) = read else { return };
         let bytes = buffer.get(..length).unwrap_or_default();
         end.push(bytes);
-        if let Some(screen) = &mut to {
-            let written = match screen.write_all(bytes).await {
-                Ok(()) => screen.flush().await,
+        if let Some(target) = &mut to {
+            let written = match target.write_all(bytes).await {
+                Ok(()) => target.flush().await,
                 failed => failed,
             };
             match written {
@@ -139,13 +139,13 @@ pub(super) struct OutputTail(Mutex<VecDeque<u8>>);
 
 impl OutputTail {
     fn push(&self, bytes: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = bytes
             .get(bytes.len().saturating_sub(MAX_OUTPUT_BYTES)..)
             .unwrap_or_default();
-        let beyond = (kept.len() + bytes.len()).saturating_sub(MAX_OUTPUT_BYTES);
-        kept.drain(..beyond);
-        kept.extend(bytes);
+        let excess = (tail.len() + bytes.len()).saturating_sub(MAX_OUTPUT_BYTES);
+        tail.drain(..excess);
+        tail.extend(bytes);
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {
@@ -161,8 +161,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_what_was_printed_is_kept() {
-        for (pieces, wanted) in [
+    fn the_end_of_the_output_is_kept() {
+        for (pieces, expected) in [
             (
                 vec![vec![b'a'; 10], vec![b'b'; MAX_OUTPUT_BYTES - 5]],
                 [vec![b'a'; 5], vec![b'b'; MAX_OUTPUT_BYTES - 5]].concat(),
@@ -175,7 +175,7 @@ mod tests {
         ] {
             let end = OutputTail::default();
             pieces.iter().for_each(|piece| end.push(piece));
-            assert!(end.into_bytes() == wanted);
+            assert!(end.into_bytes() == expected);
         }
     }
 }

@@ -67,7 +67,7 @@ impl PingSender {
     async fn attempt(&self, report: &OutgoingPing) -> PingAttemptResult {
         let outbound = match &self.outbound {
             Ok(outbound) => outbound,
-            Err(why) => return PingAttemptResult::Misconfigured(why.clone()),
+            Err(reason) => return PingAttemptResult::Misconfigured(reason.clone()),
         };
         let request = HttpRequest {
             method: "POST".into(),
@@ -142,27 +142,28 @@ impl PingSender {
         };
         let ended = self.clock.now();
         let unique = self.random.uuid();
-        let written = report.clone();
+        let copy = report.clone();
         // Before the first attempt: from here on the ping survives the end of this process.
-        let kept =
-            match with_spool_blocking(spool, move |spool| spool.write(&written, ended, unique))
-                .await
-            {
-                Some(Ok(kept)) => kept,
-                Some(Err(error)) => {
-                    print_notice(&format!(
-                        "no ping can be kept in {}: {error}",
-                        spool.directory().display()
-                    ));
-                    return self.send_without_spool(&report).await;
-                }
-                None => return self.send_without_spool(&report).await,
-            };
-        let mut why = None;
-        match timeout(self.within, self.send_spooled(spool, kept, &mut why)).await {
-            Ok(told) => told,
+        let spooled = match with_spool_blocking(spool, move |spool| {
+            spool.write(&copy, ended, unique)
+        })
+        .await
+        {
+            Some(Ok(spooled)) => spooled,
+            Some(Err(error)) => {
+                print_notice(&format!(
+                    "cannot store the ping in {}: {error}",
+                    spool.directory().display()
+                ));
+                return self.send_without_spool(&report).await;
+            }
+            None => return self.send_without_spool(&report).await,
+        };
+        let mut failure = None;
+        match timeout(self.within, self.send_spooled(spool, spooled, &mut failure)).await {
+            Ok(result) => result,
             Err(_) => PingResult::Spooled(
-                why.unwrap_or_else(|| "another run is still sending what waits".into()),
+                failure.unwrap_or_else(|| "another run is still sending waiting pings".into()),
             ),
         }
     }
@@ -171,52 +172,52 @@ impl PingSender {
     async fn send_spooled(
         &self,
         spool: &Spool,
-        kept: SpooledPing,
-        why: &mut Option<String>,
+        spooled: SpooledPing,
+        failure: &mut Option<String>,
     ) -> PingResult {
-        let kept = Arc::new(kept);
+        let spooled = Arc::new(spooled);
         let mut pause = FIRST_PAUSE;
         loop {
-            if let Some(told) = self.drain_spool_until(Some(&kept.name), why).await {
-                return told;
+            if let Some(result) = self.drain_spool_until(Some(&spooled.name), failure).await {
+                return result;
             }
-            let asked = Arc::clone(&kept);
-            match with_spool_blocking(spool, move |spool| spool.status_of(&asked)).await {
+            let ping = Arc::clone(&spooled);
+            match with_spool_blocking(spool, move |spool| spool.status_of(&ping)).await {
                 // Another run sent it.
                 Some(SpoolStatus::Sent) => return PingResult::Accepted,
                 Some(SpoolStatus::Dropped) => {
                     return PingResult::Lost(
-                        "the spool is full, and newer pings took its place".into(),
+                        "the spool is full, and newer pings replaced this one".into(),
                     );
                 }
                 Some(SpoolStatus::Waiting) | None => {}
             }
             sleep(self.with_jitter(pause)).await;
-            if why.is_some() {
+            if failure.is_some() {
                 pause = (pause * 2).min(MAX_PAUSE);
             }
         }
     }
 
     async fn send_without_spool(&self, report: &OutgoingPing) -> PingResult {
-        let (end, mut ends) = watch::channel(false);
-        let mut trying = std::pin::pin!(self.send_until_stopped(report, &mut ends));
+        let (stop_sender, mut stop_receiver) = watch::channel(false);
+        let mut sending = std::pin::pin!(self.send_until_stopped(report, &mut stop_receiver));
         let outcome = tokio::select! {
-            outcome = &mut trying => Some(outcome),
+            outcome = &mut sending => Some(outcome),
             () = sleep(self.within) => {
-                end.send_replace(true);
+                stop_sender.send_replace(true);
                 // An earlier failure is reported if the ping now waits for another attempt.
-                timeout(Duration::ZERO, trying).await.ok()
+                timeout(Duration::ZERO, sending).await.ok()
             }
         };
         match outcome {
             Some(PingAttemptResult::Accepted { .. }) => PingResult::Accepted,
             Some(
-                PingAttemptResult::Rejected(why)
-                | PingAttemptResult::Unavailable(why)
-                | PingAttemptResult::Misconfigured(why),
-            ) => PingResult::Lost(why),
-            None => PingResult::Lost(format!("no answer came within {} s", self.within.as_secs())),
+                PingAttemptResult::Rejected(reason)
+                | PingAttemptResult::Unavailable(reason)
+                | PingAttemptResult::Misconfigured(reason),
+            ) => PingResult::Lost(reason),
+            None => PingResult::Lost(format!("no answer within {} s", self.within.as_secs())),
         }
     }
 
@@ -226,78 +227,79 @@ impl PingSender {
     }
 
     /// Sends the waiting pings, the oldest first, unless another run does. If a server is
-    /// unavailable, its other pings stay. Returns the result of `wanted` if it is known, and sets
-    /// `why` to the reason of a failure.
+    /// unavailable, its other pings stay. Returns the result of `awaited` if it is known, and sets
+    /// `failure` to the reason of a failure.
     async fn drain_spool_until(
         &self,
-        wanted: Option<&SpoolName>,
-        why: &mut Option<String>,
+        awaited: Option<&SpoolName>,
+        failure: &mut Option<String>,
     ) -> Option<PingResult> {
         let spool = self.spool.as_ref()?;
         let _lock = match with_spool_blocking(spool, Spool::try_lock).await? {
             Ok(Some(lock)) => lock,
             Ok(None) => return None,
             Err(error) => {
-                return wanted.map(|_| {
-                    PingResult::Spooled(format!("no ping can be sent from the spool: {error}"))
+                return awaited.map(|_| {
+                    PingResult::Spooled(format!("cannot send pings from the spool: {error}"))
                 });
             }
         };
         // For each unavailable server: the reason, and true if another attempt soon may help.
-        let mut away: HashMap<String, (String, bool)> = HashMap::new();
-        let mut told = None;
+        let mut unavailable: HashMap<String, (String, bool)> = HashMap::new();
+        let mut awaited_result = None;
         for name in with_spool_blocking(spool, Spool::waiting_names)
             .await?
             .unwrap_or_default()
         {
-            let is_wanted = wanted == Some(&name);
-            let looked_for = name.clone();
+            let is_awaited = awaited == Some(&name);
+            let file = name.clone();
             let Some(mut report) =
-                with_spool_blocking(spool, move |spool| spool.read(&looked_for)).await?
+                with_spool_blocking(spool, move |spool| spool.read(&file)).await?
             else {
                 continue;
             };
-            let place = host_port_of(&report.url).unwrap_or_default();
-            if let Some((reason, passes)) = away.get(&place) {
-                if is_wanted {
-                    told = (!passes).then(|| PingResult::Spooled(reason.clone()));
-                    *why = Some(reason.clone());
+            let server = host_port_of(&report.url).unwrap_or_default();
+            if let Some((reason, is_temporary)) = unavailable.get(&server) {
+                if is_awaited {
+                    awaited_result = (!is_temporary).then(|| PingResult::Spooled(reason.clone()));
+                    *failure = Some(reason.clone());
                 }
                 continue;
             }
             self.note_late(&mut report, &name);
             let outcome = self.attempt(&report).await;
-            let passes = !matches!(outcome, PingAttemptResult::Misconfigured(_));
+            let is_temporary = !matches!(outcome, PingAttemptResult::Misconfigured(_));
             let outcome = match outcome {
                 PingAttemptResult::Accepted { .. } => PingResult::Accepted,
-                PingAttemptResult::Rejected(reason) if is_wanted => PingResult::Lost(reason),
+                PingAttemptResult::Rejected(reason) if is_awaited => PingResult::Lost(reason),
                 PingAttemptResult::Rejected(reason) => {
-                    print_notice(&format!("a ping that waited is dropped: {reason}"));
+                    print_notice(&format!("dropped a waiting ping: {reason}"));
                     PingResult::Lost(reason)
                 }
                 PingAttemptResult::Unavailable(reason)
                 | PingAttemptResult::Misconfigured(reason) => {
-                    if is_wanted {
-                        told = (!passes).then(|| PingResult::Spooled(reason.clone()));
-                        *why = Some(reason.clone());
+                    if is_awaited {
+                        awaited_result =
+                            (!is_temporary).then(|| PingResult::Spooled(reason.clone()));
+                        *failure = Some(reason.clone());
                     }
-                    away.insert(place, (reason, passes));
+                    unavailable.insert(server, (reason, is_temporary));
                     continue;
                 }
             };
             with_spool_blocking(spool, move |spool| spool.remove(&name)).await?;
-            if is_wanted {
-                told = Some(outcome);
+            if is_awaited {
+                awaited_result = Some(outcome);
             }
         }
-        told
+        awaited_result
     }
 
     /// Adds the end time of a late job to the body: the server only knows the time of arrival.
     fn note_late(&self, report: &mut OutgoingPing, name: &SpoolName) {
         let ended = name.ended_at();
         if ended.plus_secs(LATE_AFTER_SECS) < self.clock.now() {
-            let mut line = String::from("overdue: told late, this was at ");
+            let mut line = String::from("overdue: reported late, the job ended at ");
             ended.write_rfc3339_secs(&mut line);
             report.append_line(&line);
         }
@@ -340,13 +342,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_shows_what_the_server_says() {
+    fn a_refusal_shows_the_message_of_the_server() {
         for (body, shown) in [
             ("", "the answer was 400"),
             ("<html>no</html>", "the answer was 400"),
             (
-                "this address takes https:// URLs only\nmore",
-                "the answer was 400: this address takes https:// URLs only",
+                "this address accepts only https:// URLs\nmore",
+                "the answer was 400: this address accepts only https:// URLs",
             ),
             ("\u{1b}[31mred", "the answer was 400: [31mred"),
         ] {

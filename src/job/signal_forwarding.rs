@@ -26,11 +26,10 @@ impl ForwardedSignals {
     /// ignored before, as under `nohup`, stay ignored for the job too.
     pub(super) fn listen() -> io::Result<Self> {
         let ignored = ignored_signal_mask();
-        let wanted = FORWARDED_SIGNALS
+        FORWARDED_SIGNALS
             .into_iter()
-            .filter(|one| ignored & (1 << (one.as_raw() - 1)) == 0);
-        wanted
-            .map(|one| Ok((one, signal(SignalKind::from_raw(one.as_raw()))?)))
+            .filter(|number| ignored & (1 << (number.as_raw() - 1)) == 0)
+            .map(|number| Ok((number, signal(SignalKind::from_raw(number.as_raw()))?)))
             .collect::<io::Result<_>>()
             .map(Self)
     }
@@ -38,11 +37,10 @@ impl ForwardedSignals {
     /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
-            let came = self
-                .0
-                .iter_mut()
-                .find_map(|(one, signal)| signal.poll_recv(context).is_ready().then_some(*one));
-            came.map_or(Poll::Pending, Poll::Ready)
+            let received = self.0.iter_mut().find_map(|(number, signal)| {
+                signal.poll_recv(context).is_ready().then_some(*number)
+            });
+            received.map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }

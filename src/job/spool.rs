@@ -115,15 +115,15 @@ impl Spool {
             .create(&self.0)?;
         let directory = self.open()?;
         let name = SpoolName::new(ended, unique);
-        let unfinished = name.file_name(PARTIAL_EXTENSION);
+        let partial = name.file_name(PARTIAL_EXTENSION);
         let mut file =
-            directory.open_own_file(&unfinished, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
-        let written = [report.url.as_bytes(), b"\n", &report.body].concat();
-        let written = file.write_all(&written).and_then(|()| file.sync_data());
+            directory.open_own_file(&partial, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
+        let content = [report.url.as_bytes(), b"\n", &report.body].concat();
+        let written = file.write_all(&content).and_then(|()| file.sync_data());
         if let Err(error) =
-            written.and_then(|()| directory.rename(&unfinished, &name.file_name(PING_EXTENSION)))
+            written.and_then(|()| directory.rename(&partial, &name.file_name(PING_EXTENSION)))
         {
-            directory.remove(&unfinished);
+            directory.remove(&partial);
             return Err(error);
         }
         if let Err(error) = sync(&directory.0) {
@@ -215,14 +215,14 @@ impl SpoolDirectory {
                 error => error.into(),
             })?;
         let file = File::from(opened);
-        let found = file.metadata()?;
-        match (found.is_file(), is_owned_by_process(&found)) {
+        let metadata = file.metadata()?;
+        match (metadata.is_file(), is_owned_by_process(&metadata)) {
             (true, true) => Ok(file),
             (true, false) => Err(io::Error::other(format!(
                 "it belongs to user {}; remove it",
-                found.uid()
+                metadata.uid()
             ))),
-            (false, _) => Err(io::Error::other("it is no file; remove it")),
+            (false, _) => Err(io::Error::other("it is not a file; remove it")),
         }
     }
 
@@ -236,13 +236,13 @@ impl SpoolDirectory {
 
     /// Returns the bytes of a waiting ping; `None` if there is none of this name.
     fn ping_length(&self, name: &SpoolName) -> Option<u64> {
-        let found = statat(
+        let status = statat(
             &self.0,
             name.file_name(PING_EXTENSION),
             AtFlags::SYMLINK_NOFOLLOW,
         )
         .ok()?;
-        u64::try_from(found.st_size).ok()
+        u64::try_from(status.st_size).ok()
     }
 
     fn names(&self, kind: &str) -> io::Result<Vec<SpoolName>> {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn pings_come_back_whole_and_in_order() {
+    fn pings_are_read_whole_and_in_order() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("a/b"));
         for (secs, body) in [(9, &b"x"[..]), (10, b"\xff\n\n"), (2, b"")] {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_wait_than_there_is_room_for() {
+    fn the_oldest_pings_beyond_the_limits_are_dropped() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
         let name = |number: usize| {
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_that_was_dropped_is_known_from_one_that_was_sent() {
+    fn a_dropped_ping_differs_from_a_sent_one() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
         let put = |secs: i64| {
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_kept_leaves_nothing_to_be_sent() {
+    fn a_ping_that_cannot_be_stored_leaves_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
         let unsynced = |_: &File| Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_sends_at_a_time_and_others_may_not_write() {
+    fn one_run_sends_at_a_time_and_a_shared_directory_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
         spool
@@ -464,9 +464,9 @@ mod tests {
                 Uuid::nil(),
             )
             .unwrap();
-        let held = spool.try_lock().unwrap();
-        assert!(held.is_some() && spool.try_lock().unwrap().is_none());
-        drop(held);
+        let lock = spool.try_lock().unwrap();
+        assert!(lock.is_some() && spool.try_lock().unwrap().is_none());
+        drop(lock);
         assert!(spool.try_lock().unwrap().is_some());
         // A file from another program is no ping.
         std::fs::write(
@@ -495,11 +495,11 @@ mod tests {
     }
 
     #[test]
-    fn links_and_what_others_have_laid_there_are_not_used() {
+    fn links_and_files_of_other_users_are_not_used() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
-        let victim = directory.path().join("victim");
-        std::fs::write(&victim, "http://a/ping/u\nsomebody's").unwrap();
+        let target = directory.path().join("target");
+        std::fs::write(&target, "http://a/ping/u\nbody ann's").unwrap();
         let put = |spool: &Spool, number| {
             spool.write(
                 &report("http://a/u", b""),
@@ -508,24 +508,24 @@ mod tests {
             )
         };
         put(&spool, 1).unwrap();
-        let link = |name: &str| std::os::unix::fs::symlink(&victim, spool.0.join(name)).unwrap();
+        let link = |name: &str| std::os::unix::fs::symlink(&target, spool.0.join(name)).unwrap();
         // An entry that is a link is neither sent nor emptied.
         link("0-a.ping");
         assert!(spool.read(&SpoolName("0-a".into())).is_none());
         spool.open().unwrap().discard(&SpoolName("0-a".into()));
         assert_eq!(
             (
-                std::fs::read(&victim).unwrap().len(),
+                std::fs::read(&target).unwrap().len(),
                 spool.0.join("0-a.ping").exists()
             ),
             (26, false)
         );
         // The lock is not created through a link.
-        std::fs::remove_file(&victim).unwrap();
+        std::fs::remove_file(&target).unwrap();
         link("lock");
         let refused = spool.try_lock().unwrap_err().to_string();
         assert!(
-            refused.ends_with("spool/lock: it is a link; remove it") && !victim.exists(),
+            refused.ends_with("spool/lock: it is a link; remove it") && !target.exists(),
             "{refused}"
         );
         std::fs::remove_file(spool.0.join("lock")).unwrap();
@@ -534,8 +534,8 @@ mod tests {
         std::fs::remove_dir(spool.0.join("lock")).unwrap();
         // An open directory stays the same, even if its name is reused.
         let opened = spool.open().unwrap();
-        let elsewhere = directory.path().join("elsewhere");
-        std::fs::rename(&spool.0, &elsewhere).unwrap();
+        let renamed = directory.path().join("renamed");
+        std::fs::rename(&spool.0, &renamed).unwrap();
         std::fs::create_dir(&spool.0).unwrap();
         assert_eq!(
             (
@@ -547,21 +547,21 @@ mod tests {
         opened
             .open_own_file("x", OFlags::WRONLY | OFlags::CREATE)
             .unwrap();
-        assert!(elsewhere.join("x").exists() && !spool.0.join("x").exists());
+        assert!(renamed.join("x").exists() && !spool.0.join("x").exists());
         std::fs::remove_dir(&spool.0).unwrap();
-        std::fs::rename(&elsewhere, &spool.0).unwrap();
+        std::fs::rename(&renamed, &spool.0).unwrap();
         // The directory itself must not be a link.
         std::os::unix::fs::symlink(&spool.0, directory.path().join("link")).unwrap();
-        let through = Spool::new(&directory.path().join("link/"));
-        let refused = put(&through, 2).err().unwrap();
+        let linked_spool = Spool::new(&directory.path().join("link/"));
+        let refused = put(&linked_spool, 2).err().unwrap();
         assert!(
-            refused.to_string().contains("it is a link") && through.try_lock().is_err(),
+            refused.to_string().contains("it is a link") && linked_spool.try_lock().is_err(),
             "{refused}"
         );
         // An entry of another user: only root can create it there.
         let entry = path(&spool, &spool.waiting_names().unwrap()[0], PING_EXTENSION);
         if std::os::unix::fs::chown(&entry, Some(65534), None).is_err() {
-            eprintln!("skipped: this takes root");
+            eprintln!("skipped: only root can change owners");
             return;
         }
         assert!(spool.read(&spool.waiting_names().unwrap()[0]).is_none());

@@ -161,7 +161,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn html_becomes_what_is_read() {
+    fn html_is_converted_to_its_visible_text() {
         for (html, text) in [
             ("<p>BRO<b>KEN</b></p>", "BROKEN"),
             ("no markup", "no markup"),
@@ -207,15 +207,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn white_space_is_collapsed_and_nothing_fails(html in "([<>&;/!=\"' a-z\r\n\u{a0}č-]|script|<!--|-->|</script>|&#[0-9]{1,9};){0,60}") {
+        fn white_space_is_collapsed_and_nothing_fails(
+            html in "([<>&;/!=\"' a-z\r\n\u{a0}č-]|script|<!--|-->|</script>|&#[0-9]{1,9};){0,60}",
+        ) {
             let text = html_to_text(&html, usize::MAX);
             prop_assert!(!text.contains("  ") && text.trim() == text, "{text:?}");
             prop_assert!(text.chars().count() <= html.chars().count());
         }
 
         #[test]
-        fn words_between_tags_stay(words in prop::collection::vec("[a-z]{1,8}", 1..8), tag in "(b|i|span|td class='a>b'|font color=red|br /)") {
-            let html: String = words.iter().map(|word| format!("<{tag}>{word}</{}>", &tag[..1])).collect();
+        fn words_between_tags_stay(
+            words in prop::collection::vec("[a-z]{1,8}", 1..8),
+            tag in "(b|i|span|td class='a>b'|font color=red|br /)",
+        ) {
+            let html: String = words
+                .iter()
+                .map(|word| format!("<{tag}>{word}</{}>", &tag[..1]))
+                .collect();
             prop_assert_eq!(html_to_text(&html, usize::MAX), words.concat());
         }
     }

@@ -432,7 +432,10 @@ fn nasty() -> impl Strategy<Value = Vec<u8>> {
         "T0s=",
         ":",
     ]);
-    let piece = prop_oneof![6 => pieces.prop_map(|piece| piece.as_bytes().to_vec()), 1 => prop::collection::vec(any::<u8>(), 0..12)];
+    let piece = prop_oneof![
+        6 => pieces.prop_map(|piece| piece.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..12),
+    ];
     prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
 }
 
@@ -491,13 +494,17 @@ proptest! {
     #[test]
     fn no_message_fails(message in nasty()) {
         let read = SearchableMail::parse(&message);
-        prop_assert!(read.subject.len() <= 4 * MAX_FIELD_BYTES && read.text.len() <= 3 * message.len());
+        prop_assert!(read.subject.len() <= 4 * MAX_FIELD_BYTES);
+        prop_assert!(read.text.len() <= 3 * message.len());
     }
 }
 
 proptest! {
     #[test]
-    fn what_was_written_is_found(parts in prop::collection::vec(text_and_encoding(), 1..5), subject in "[a-zžščř漢字\u{1F600}]{1,40}") {
+    fn subject_and_text_are_decoded(
+        parts in prop::collection::vec(text_and_encoding(), 1..5),
+        subject in "[a-zžščř漢字\u{1F600}]{1,40}",
+    ) {
         let name = |encoding: &TransferEncoding| match encoding {
             TransferEncoding::None => "8bit",
             TransferEncoding::Base64 => "base64",
@@ -507,19 +514,34 @@ proptest! {
             .iter()
             .map(|(text, encoding)| {
                 let body = encoded(text, *encoding);
-                format!("--b\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: {}\r\n\r\n{body}\r\n", name(encoding))
+                format!(
+                    "--b\r\n\
+                     Content-Type: text/plain; charset=utf-8\r\n\
+                     Content-Transfer-Encoding: {}\r\n\r\n\
+                     {body}\r\n",
+                    name(encoding)
+                )
             })
             .collect();
-        let words: Vec<_> = subject.chars().map(|c| format!("=?utf-8?B?{}?=", STANDARD.encode(c.to_string()))).collect();
-        let message = format!("Subject: {}\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n{bodies}--b--\r\n", words.join("\r\n "));
+        let words: Vec<_> = subject
+            .chars()
+            .map(|c| format!("=?utf-8?B?{}?=", STANDARD.encode(c.to_string())))
+            .collect();
+        let message = format!(
+            "Subject: {}\r\n\
+             Content-Type: multipart/mixed; boundary=b\r\n\r\n\
+             {bodies}--b--\r\n",
+            words.join("\r\n ")
+        );
         let read = SearchableMail::parse(message.as_bytes());
         prop_assert_eq!(read.subject, subject);
-        prop_assert_eq!(read.text, parts.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join("\n"));
+        let texts: Vec<_> = parts.into_iter().map(|(text, _)| text).collect();
+        prop_assert_eq!(read.text, texts.join("\n"));
     }
 }
 
 #[test]
-fn text_is_read_out_of_the_beginning_of_a_long_part() {
+fn the_beginning_of_a_long_part_is_read() {
     let line = "QUJDRCBFRkdI".repeat(6) + "\r\n";
     let long = line.repeat(MAX_PART_BYTES / line.len() + 1000);
     let text = "ABCD EFGH".repeat(MAX_TEXT_BYTES / 9 + 1);

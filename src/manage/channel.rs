@@ -82,18 +82,18 @@ pub async fn delete(handle: &Handle, channel: ChannelId) -> Result<(), Operation
 /// Returns a warning for each group that loses a channel if it is deleted.
 pub fn deletion_warnings(state: &State, channel: &Channel) -> Vec<String> {
     let warning = |group: &Arc<Channel>| {
-        let left = state
+        let remaining = state
             .members_of(group)
             .filter(|member| member.id != channel.id)
             .count();
         let name = Some(group.name.as_str())
             .filter(|name| !name.is_empty())
             .unwrap_or("without a name");
-        match left {
-            0 => format!("the group {name:?} has no channel then, and notifies nobody"),
-            left => format!(
-                "the group {name:?} loses it and has {} left",
-                format_count(left, "channel")
+        match remaining {
+            0 => format!("the group {name:?} will have no channels left and notify no one"),
+            remaining => format!(
+                "the group {name:?} will lose this channel and have {} left",
+                format_count(remaining, "channel")
             ),
         }
     };
@@ -205,21 +205,21 @@ async fn assign_all(
 pub fn find(
     handle: &Handle,
     project: Option<ProjectId>,
-    wanted: &str,
+    requested: &str,
 ) -> Result<Arc<Channel>, OperationError> {
     let channels = list(handle, project);
     let channels = || channels.iter().map(|(_, channel)| channel);
-    if let Some(channel) = channels().find(|channel| channel.uuid.to_string() == wanted) {
+    if let Some(channel) = channels().find(|channel| channel.uuid.to_string() == requested) {
         return Ok(Arc::clone(channel));
     }
-    let named: Vec<_> = channels()
-        .filter(|channel| channel.name.as_str() == wanted)
+    let matching: Vec<_> = channels()
+        .filter(|channel| channel.name.as_str() == requested)
         .collect();
-    match named.as_slice() {
+    match matching.as_slice() {
         [channel] => Ok(Arc::clone(channel)),
-        [] => Err(OperationError::UnknownChannel(wanted.into())),
+        [] => Err(OperationError::UnknownChannel(requested.into())),
         several => Err(OperationError::AmbiguousChannel {
-            requested: wanted.into(),
+            requested: requested.into(),
             uuids: several.iter().map(|channel| channel.uuid).collect(),
         }),
     }

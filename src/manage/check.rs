@@ -42,7 +42,7 @@ pub async fn create(
     edit: CheckEdit,
     unique: Vec<UniqueField>,
 ) -> Result<Box<Check>, OperationError> {
-    let names = CheckUuids {
+    let uuids = CheckUuids {
         uuid: handle.random().uuid(),
         badge: handle.random().uuid(),
     };
@@ -52,7 +52,7 @@ pub async fn create(
             project,
             edit,
             unique,
-            uuids: names,
+            uuids,
         })),
     )
     .await?
@@ -105,10 +105,10 @@ pub async fn set_alerting(
     after: Option<FailureThreshold>,
     parents: Option<Vec<String>>,
 ) -> Result<Box<Check>, OperationError> {
-    let parent = |wanted: &String| Ok(find(handle, Some(check.project), wanted)?.id);
+    let parent = |requested: &String| Ok(find(handle, Some(check.project), requested)?.id);
     let parents = parents
-        .map(|wanted| {
-            wanted
+        .map(|requested| {
+            requested
                 .iter()
                 .map(parent)
                 .collect::<Result<Vec<_>, OperationError>>()
@@ -149,10 +149,10 @@ pub async fn delete(handle: &Handle, check: CheckId) -> Result<(), OperationErro
 pub fn find(
     handle: &Handle,
     project: Option<ProjectId>,
-    wanted: &str,
+    requested: &str,
 ) -> Result<Check, OperationError> {
     let within = |check: &Check| project.is_none_or(|project| check.project == project);
-    if let Some(check) = parse_hyphenated_uuid(wanted).and_then(|uuid| {
+    if let Some(check) = parse_hyphenated_uuid(requested).and_then(|uuid| {
         handle.with_state(|state| {
             state
                 .check_by_uuid(uuid)
@@ -164,8 +164,8 @@ pub fn find(
     }
     let projects = list_projects(handle, project);
     let mut found = Vec::new();
-    if !wanted.is_empty() {
-        let slug = Slug::from_stored(wanted);
+    if !requested.is_empty() {
+        let slug = Slug::from_stored(requested);
         handle.with_state(|state| {
             let ids = projects
                 .iter()
@@ -176,19 +176,19 @@ pub fn find(
     if found.is_empty() {
         for project in &projects {
             handle.for_each_check(project.id, |check| {
-                if check.settings.name.as_str() == wanted {
+                if check.settings.name.as_str() == requested {
                     found.push(check.clone());
                 }
             });
         }
     }
     match found.len() {
-        0 => Err(OperationError::UnknownCheck(wanted.into())),
+        0 => Err(OperationError::UnknownCheck(requested.into())),
         1 => found
             .pop()
-            .ok_or_else(|| OperationError::UnknownCheck(wanted.into())),
+            .ok_or_else(|| OperationError::UnknownCheck(requested.into())),
         _ => Err(OperationError::AmbiguousCheck {
-            requested: wanted.into(),
+            requested: requested.into(),
             uuids: found.iter().map(|check| check.uuid).collect(),
         }),
     }
@@ -200,7 +200,7 @@ pub fn list_page(
     handle: &Handle,
     project: Option<ProjectId>,
     after: Option<CheckListCursor>,
-    most: usize,
+    limit: usize,
 ) -> (Vec<CheckDetails>, Option<CheckListCursor>) {
     handle.with_state(|state| {
         let mut page = Vec::new();
@@ -213,20 +213,20 @@ pub fn list_page(
                 Some(CheckListCursor(same, check)) if id == same => Some(check),
                 _ => None,
             };
-            let room = most - page.len();
+            let remaining = limit - page.len();
             page.extend(
                 state
                     .checks_after(id, older)
-                    .take(room)
+                    .take(remaining)
                     .map(|check| check_details(project_state, check.clone())),
             );
-            if page.len() == most {
+            if page.len() == limit {
                 break;
             }
         }
         let last = page
             .last()
-            .filter(|_| page.len() == most)
+            .filter(|_| page.len() == limit)
             .map(|found| CheckListCursor(found.check.project, found.check.id));
         (page, last)
     })

@@ -37,8 +37,8 @@ pub struct WaitingMessage {
 
 /// Returns the newest messages that wait for a first or another attempt, newest first, at most
 /// `most`.
-pub fn list_waiting(handle: &Handle, wanted: DeliveryFilter, most: usize) -> Vec<WaitingMessage> {
-    if wanted.only_failed {
+pub fn list_waiting(handle: &Handle, filter: DeliveryFilter, limit: usize) -> Vec<WaitingMessage> {
+    if filter.only_failed {
         return Vec::new();
     }
     handle.with_state(|state| {
@@ -52,9 +52,9 @@ pub fn list_waiting(handle: &Handle, wanted: DeliveryFilter, most: usize) -> Vec
                         .check(row.check)
                         .is_some_and(|check| check.project == project)
             };
-            wanted.channel.is_none_or(|channel| row.channel == channel)
-                && wanted.check.is_none_or(|check| row.check == check)
-                && wanted.project.is_none_or(of_project)
+            filter.channel.is_none_or(|channel| row.channel == channel)
+                && filter.check.is_none_or(|check| row.check == check)
+                && filter.project.is_none_or(of_project)
         };
         let message = |row: &Arc<OutboxRow>| {
             let channel = state.channel(row.channel);
@@ -71,7 +71,7 @@ pub fn list_waiting(handle: &Handle, wanted: DeliveryFilter, most: usize) -> Vec
             .rows()
             .rev()
             .filter(fits)
-            .take(most)
+            .take(limit)
             .map(message)
             .collect()
     })
@@ -104,12 +104,12 @@ impl DeliveryFilter {
 /// If the file cannot be read.
 pub async fn list(
     handle: &Handle,
-    wanted: DeliveryFilter,
-    most: usize,
+    filter: DeliveryFilter,
+    limit: usize,
 ) -> Result<Vec<DeliveryRecord>, OperationError> {
     let newest = DeliveryNumber(u64::MAX);
     read_blocking(handle, move |handle| {
-        handle.deliveries(newest, most, |delivery| wanted.matches(handle, delivery))
+        handle.deliveries(newest, limit, |delivery| filter.matches(handle, delivery))
     })
     .await
 }
@@ -166,12 +166,13 @@ pub fn last_delivered(
     channels: &[Arc<Channel>],
 ) -> Result<BTreeMap<ChannelId, Timestamp>, StoreError> {
     // No message is ever delivered to a group itself.
-    let wanted = channels
+    let candidates = channels
         .iter()
         .filter(|channel| channel.settings.kind().class != ChannelClass::Group);
-    let missing: RefCell<BTreeSet<_>> = RefCell::new(wanted.map(|channel| channel.id).collect());
-    let most = missing.borrow().len();
-    let newest = handle.deliveries(DeliveryNumber(u64::MAX), most, |delivery| {
+    let missing: RefCell<BTreeSet<_>> =
+        RefCell::new(candidates.map(|channel| channel.id).collect());
+    let limit = missing.borrow().len();
+    let newest = handle.deliveries(DeliveryNumber(u64::MAX), limit, |delivery| {
         delivery.result == DeliveryResult::Delivered
             && missing.borrow_mut().remove(&delivery.channel)
     })?;

@@ -108,126 +108,107 @@ pub enum OperationError {
 impl fmt::Display for OperationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownProject {
-                requested: wanted,
-                names,
-            } if names.is_empty() => {
+            Self::UnknownProject { requested, names } if names.is_empty() => {
                 write!(
                     f,
-                    "there is no project {wanted:?}, nor any other; `project create` makes one"
+                    "there is no project {requested:?} and no other project; `project create` \
+                     creates one"
                 )
             }
-            Self::UnknownProject {
-                requested: wanted,
-                names,
-            } => {
+            Self::UnknownProject { requested, names } => {
                 write!(
                     f,
-                    "there is no project {wanted:?}; there are: {}",
+                    "there is no project {requested:?}; existing projects: {}",
                     join_first(names)
                 )
             }
             Self::AmbiguousProject { names } if names.is_empty() => {
-                f.write_str("there is no project; `project create` makes one")
+                f.write_str("there is no project; `project create` creates one")
             }
             Self::AmbiguousProject { names } => {
                 write!(
                     f,
-                    "there are {} projects; name one with --project: {}",
+                    "there are {} projects; select one with --project: {}",
                     names.len(),
                     join_first(names)
                 )
             }
-            Self::UnknownUser {
-                requested: wanted,
-                names,
-            } if names.is_empty() => {
+            Self::UnknownUser { requested, names } if names.is_empty() => {
                 write!(
                     f,
-                    "there is no user {wanted:?}, nor any other; `user create` makes one"
+                    "there is no user {requested:?} and no other user; `user create` creates one"
                 )
             }
-            Self::UnknownUser {
-                requested: wanted,
-                names,
-            } => write!(
+            Self::UnknownUser { requested, names } => write!(
                 f,
-                "there is no user {wanted:?}; there are: {}",
+                "there is no user {requested:?}; existing users: {}",
                 join_first(names)
             ),
             Self::User(UserCommandError::NameTaken) => {
-                f.write_str("there is a user of that name already; choose another name")
+                f.write_str("a user of that name already exists; choose another name")
             }
             Self::User(UserCommandError::TooManyUsers) => {
-                f.write_str("there are as many users as there may be; delete one first")
+                f.write_str("the maximum number of users is reached; delete one first")
             }
             Self::User(UserCommandError::LastOwner) => {
-                f.write_str("this is the last owner who may sign in; make another one first")
+                f.write_str("this is the last owner who can sign in; create another one first")
             }
             Self::User(UserCommandError::LinkInvalid) => {
                 f.write_str("this link has been used or has expired; `user link` prints a new one")
             }
             Self::User(UserCommandError::UserExists) => f.write_str(
-                "there is a user already; give the name of one, for a link to choose its password",
+                "users already exist; give the name of a user to create a link for choosing a \
+                 password",
             ),
             Self::User(UserCommandError::SignInRefused) => {
-                f.write_str("the user is disabled; `user set NAME --enable` changes that")
+                f.write_str("the user is disabled; `user set NAME --enable` enables it")
             }
             Self::UnknownKey(id) => {
-                write!(f, "there is no key {id}; `key list` shows those there are")
+                write!(f, "there is no key {id}; `key list` lists all keys")
             }
-            Self::UnknownChannel(wanted) => write!(
+            Self::UnknownChannel(requested) => write!(
                 f,
-                "there is no channel {wanted:?}; `channel list` shows those there are"
+                "there is no channel {requested:?}; `channel list` lists all channels"
             ),
-            Self::AmbiguousChannel {
-                requested: wanted,
-                uuids,
-            } => {
+            Self::AmbiguousChannel { requested, uuids } => {
                 write!(
                     f,
-                    "{} channels are named {wanted:?}; name the project with --project, or give \
-                     the UUID of one: {}",
+                    "{} channels are named {requested:?}; select the project with --project, or \
+                     give the UUID of one: {}",
                     uuids.len(),
                     join_first(uuids)
                 )
             }
-            Self::UnknownWindow(wanted) => write!(
+            Self::UnknownWindow(requested) => write!(
                 f,
-                "there is no maintenance window {wanted:?}; `window list` shows those there are"
+                "there is no maintenance window {requested:?}; `window list` lists all windows"
             ),
-            Self::AmbiguousWindow {
-                requested: wanted,
-                uuids,
-            } => {
+            Self::AmbiguousWindow { requested, uuids } => {
                 write!(
                     f,
-                    "{} maintenance windows are named {wanted:?}; name the project with \
+                    "{} maintenance windows are named {requested:?}; select the project with \
                      --project, or give the UUID of one: {}",
                     uuids.len(),
                     join_first(uuids)
                 )
             }
             Self::Window(error) => error.fmt(f),
-            Self::UnknownCheck(wanted) => write!(
+            Self::UnknownCheck(requested) => write!(
                 f,
-                "there is no check {wanted:?}; `check list` shows those there are"
+                "there is no check {requested:?}; `check list` lists all checks"
             ),
-            Self::AmbiguousCheck {
-                requested: wanted,
-                uuids,
-            } => {
+            Self::AmbiguousCheck { requested, uuids } => {
                 write!(
                     f,
-                    "{} checks are called {wanted:?}; name the project with --project, or give \
+                    "{} checks are named {requested:?}; select the project with --project, or give \
                      the UUID of one: {}",
                     uuids.len(),
                     join_first(uuids)
                 )
             }
             Self::Command(CommandError::CheckLimitReached) => f.write_str(
-                "the project has as many checks as it may; `project set --check-limit` changes \
-                 that",
+                "the project has reached its limit of checks; `project set --check-limit` changes \
+                 the limit",
             ),
             Self::Command(CommandError::NotPaused) => f.write_str("the check is not paused"),
             Self::Command(CommandError::EmptyChannel) => f.write_str(
@@ -236,7 +217,7 @@ impl fmt::Display for OperationError {
             Self::Command(CommandError::InvalidChannel(name)) => {
                 write!(
                     f,
-                    "the project has no channel {name:?}; `channel list` shows those there are"
+                    "the project has no channel {name:?}; `channel list` lists all channels"
                 )
             }
             Self::Command(CommandError::AmbiguousChannel(name)) => {
@@ -246,37 +227,38 @@ impl fmt::Display for OperationError {
                 )
             }
             Self::Command(CommandError::KeyLimitReached) => f.write_str(
-                "the project has 1,000 keys, as many as it may; `key revoke` removes one",
+                "the project has 1,000 keys, which is the maximum; `key revoke` removes one",
             ),
             Self::Command(CommandError::WindowLimitReached) => f.write_str(
-                "the project has as many maintenance windows as it may; `window delete` makes room",
+                "the project has the maximum number of maintenance windows; `window delete` \
+                 removes one",
             ),
             Self::Command(CommandError::InvalidParents(error)) => error.fmt(f),
             Self::Command(CommandError::Import(refusal)) => refusal.fmt(f),
             Self::Command(CommandError::ChannelDisabled) => {
-                f.write_str("the channel is disabled; `channel enable` changes that")
+                f.write_str("the channel is disabled; `channel enable` enables it")
             }
             Self::Command(CommandError::Outdated) => f.write_str(
-                "the check has changed its status since, and this channel is told only what is \
-                 true now",
+                "the status of the check has changed since, so this alert is out of date",
             ),
-            Self::EmptyGroup => {
-                f.write_str("the group has no channel; `channel set` gives it some")
-            }
+            Self::EmptyGroup => f.write_str("the group has no channels; `channel set` adds some"),
             Self::DisabledByOperator => f.write_str(
-                "it was disabled by the operator, so it was not tested; `channel enable` changes \
-                 that",
+                "it was disabled by the operator and was not tested; `channel enable` enables it",
             ),
-            Self::NoTimeForTest => f.write_str("there was no time left to test it; test it alone"),
-            Self::NoTestResult => f.write_str("no result yet, it may still arrive; test it alone"),
+            Self::NoTimeForTest => {
+                f.write_str("there was no time left to test it; test it separately")
+            }
+            Self::NoTestResult => {
+                f.write_str("no result yet; the message may still arrive; test it separately")
+            }
             Self::UnknownDelivery(number) => write!(
                 f,
-                "there is no delivery {number}; `deliveries` shows those there are"
+                "there is no delivery {number}; `deliveries` lists all deliveries"
             ),
             Self::DeliveryWithoutCheck(number) => {
                 write!(
                     f,
-                    "delivery {number} is about no single check, so it is not sent again; \
+                    "delivery {number} is not about a single check, so it is not sent again; \
                      `channel test` shows whether the channel works"
                 )
             }
@@ -286,28 +268,28 @@ impl fmt::Display for OperationError {
             } => {
                 write!(
                     f,
-                    "delivery {number} is {outcome}; only what failed is sent again, `deliveries \
-                     --failed` shows it"
+                    "delivery {number} is {outcome}; only failed deliveries are sent again; \
+                     `deliveries --failed` lists them"
                 )
             }
             // No command of this module contains the object of these errors.
-            Self::Command(_) => f.write_str("it was refused; nothing was changed"),
-            Self::Store(error) => write!(f, "it cannot be read at the moment: {error}"),
+            Self::Command(_) => f.write_str("the command was rejected; nothing was changed"),
+            Self::Store(error) => write!(f, "the database cannot be read at the moment: {error}"),
             Self::ProjectNameTaken => {
-                f.write_str("there is a project of that name already; choose another name")
+                f.write_str("a project of that name already exists; choose another name")
             }
             Self::Settings(error) => error.fmt(f),
-            Self::Removed => f.write_str("what it is about was removed meanwhile"),
-            Self::InvalidGeneratedKey => f.write_str("no key could be made; try again"),
+            Self::Removed => f.write_str("the object has been deleted in the meantime"),
+            Self::InvalidGeneratedKey => f.write_str("no key could be created; try again"),
             Self::Unavailable(Unavailable::Busy) => {
-                f.write_str("the server has too much to do; nothing was changed, try again")
+                f.write_str("the server is overloaded; nothing was changed, try again")
             }
             Self::Unavailable(Unavailable::Stopping) => {
                 f.write_str("the server is stopping; nothing was changed, try again")
             }
             Self::Unavailable(Unavailable::StorageFailed) => f.write_str(
-                "the database cannot be written at the moment, the change may or may not have \
-                 been made; see the server's log",
+                "the database cannot be written at the moment; the change may or may not have been \
+                 made; see the log of the server",
             ),
         }
     }
@@ -323,12 +305,12 @@ impl From<SettingsError> for OperationError {
 
 /// Returns the first names of a list as text.
 fn join_first(names: &[impl ToString]) -> String {
-    let shown: Vec<_> = names
+    let first_names: Vec<_> = names
         .iter()
         .take(MAX_LISTED_NAMES)
         .map(ToString::to_string)
         .collect();
-    shown.join(", ")
+    first_names.join(", ")
         + if names.len() > MAX_LISTED_NAMES {
             ", ..."
         } else {

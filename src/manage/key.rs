@@ -62,8 +62,8 @@ fn generate_key(random: &Random, access: KeyAccess) -> Option<(KeySecret, String
 /// # Errors
 /// If there is no such key, or the writer does not answer.
 pub async fn revoke(handle: &Handle, id: u64) -> Result<(), OperationError> {
-    let known = handle.with_state(|state| state.key(KeyId(id)).is_some());
-    if !known {
+    let exists = handle.with_state(|state| state.key(KeyId(id)).is_some());
+    if !exists {
         return Err(OperationError::UnknownKey(id));
     }
     submit(handle, Command::RevokeKey(KeyId(id)))

@@ -67,7 +67,7 @@ pub async fn update(
     let before = handle.with_state(|state| {
         state
             .project(project)
-            .map(|found| Arc::clone(&found.project))
+            .map(|project_state| Arc::clone(&project_state.project))
     });
     submit(
         handle,
@@ -104,15 +104,15 @@ pub async fn delete(handle: &Handle, project: ProjectId) -> Result<(), Operation
 ///
 /// # Errors
 /// If there is no such project.
-pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<Project>, OperationError> {
+pub fn find(handle: &Handle, requested: &str) -> Result<Arc<Project>, OperationError> {
     handle.with_state(|state| {
         let projects = || state.projects().map(|project_state| &project_state.project);
-        let by_uuid = wanted
+        let by_uuid = requested
             .parse::<Uuid>()
             .ok()
             .and_then(|uuid| projects().find(|project| project.uuid == uuid));
         let found = by_uuid
-            .or_else(|| projects().find(|project| project.name.as_str() == wanted))
+            .or_else(|| projects().find(|project| project.name.as_str() == requested))
             .cloned();
         let names = || {
             projects()
@@ -120,7 +120,7 @@ pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<Project>, OperationErro
                 .collect()
         };
         found.ok_or_else(|| OperationError::UnknownProject {
-            requested: wanted.into(),
+            requested: requested.into(),
             names: names(),
         })
     })
@@ -130,9 +130,12 @@ pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<Project>, OperationErro
 ///
 /// # Errors
 /// If there is no such project, or none is named and there is not exactly one.
-pub fn find_or_only(handle: &Handle, wanted: Option<&str>) -> Result<Arc<Project>, OperationError> {
-    if let Some(wanted) = wanted {
-        return find(handle, wanted);
+pub fn find_or_only(
+    handle: &Handle,
+    requested: Option<&str>,
+) -> Result<Arc<Project>, OperationError> {
+    if let Some(requested) = requested {
+        return find(handle, requested);
     }
     handle.with_state(|state| {
         let projects: Vec<_> = state

@@ -122,7 +122,7 @@ fn projects_are_found_by_uuid_before_name() {
     let none = refused(project::find(&service.handle, "one"));
     assert_eq!(
         none,
-        r#"there is no project "one", nor any other; `project create` makes one"#
+        r#"there is no project "one" and no other project; `project create` creates one"#
     );
     let one = service.project("one");
     let uuid = one.uuid.to_string();
@@ -140,21 +140,21 @@ fn projects_are_found_by_uuid_before_name() {
     }
     assert_eq!(
         refused(project::find(handle, "x")),
-        format!(r#"there is no project "x"; there are: one, {uuid}"#)
+        format!(r#"there is no project "x"; existing projects: one, {uuid}"#)
     );
     (0..20).for_each(|number| drop(service.project(&number.to_string())));
     assert!(refused(project::find(handle, "x")).ends_with(", 16, 17, ..."));
 }
 
 #[test]
-fn projects_are_made_changed_and_deleted() {
+fn projects_are_created_changed_and_deleted() {
     let service = EngineFixture::new();
     let handle = &service.handle;
     let one = service.project("one");
     let two = service.project("two");
     assert_ne!((one.uuid, &one.badge_key), (two.uuid, &two.badge_key));
     assert_eq!(one.badge_key.len(), 22);
-    let taken = "there is a project of that name already; choose another name";
+    let taken = "a project of that name already exists; choose another name";
     let name = |name: &str| Some(ProjectName::parse(name).unwrap());
     for (changes, wanted) in [
         (
@@ -205,7 +205,7 @@ fn projects_are_made_changed_and_deleted() {
     }
     service.run(project::delete(handle, two.id)).unwrap();
     assert_eq!(project::list(handle).len(), 1);
-    let gone = "what it is about was removed meanwhile";
+    let gone = "the object has been deleted in the meantime";
     assert_eq!(refused(service.run(project::delete(handle, two.id))), gone);
     assert_eq!(
         refused(service.run(project::update(
@@ -227,7 +227,7 @@ fn projects_are_made_changed_and_deleted() {
 }
 
 #[test]
-fn keys_are_told_once_and_stored_hashed() {
+fn keys_are_shown_once_and_stored_hashed() {
     let service = EngineFixture::new();
     let handle = &service.handle;
     let one = service.project("one");
@@ -282,12 +282,12 @@ fn keys_are_told_once_and_stored_hashed() {
     let id = key::list(handle, None)[0].1.id.0;
     service.run(key::revoke(handle, id)).unwrap();
     assert_eq!(access(&write), None);
-    let unknown = format!("there is no key {id}; `key list` shows those there are");
+    let unknown = format!("there is no key {id}; `key list` lists all keys");
     assert_eq!(refused(service.run(key::revoke(handle, id))), unknown);
 }
 
 #[test]
-fn channels_are_found_by_uuid_or_by_a_name_that_only_one_has() {
+fn channels_are_found_by_uuid_or_by_a_unique_name() {
     let service = EngineFixture::new();
     let handle = &service.handle;
     let one = service.project("one");
@@ -296,11 +296,11 @@ fn channels_are_found_by_uuid_or_by_a_name_that_only_one_has() {
     let second = service.channel(&two, "twin");
     let empty = service.channel(&two, "");
     let ambiguous = format!(
-        r#"2 channels are named "twin"; name the project with --project, or give the UUID of one: {first}, {second}"#
+        "2 channels are named \"twin\"; select the project with --project, or give the UUID of \
+         one: {first}, {second}"
     );
-    let unknown = |wanted: &str| {
-        format!("there is no channel {wanted:?}; `channel list` shows those there are")
-    };
+    let unknown =
+        |wanted: &str| format!("there is no channel {wanted:?}; `channel list` lists all channels");
     for (project, wanted, found) in [
         (None, "twin", Err(ambiguous)),
         (Some(&one), "twin", Ok(&first)),
@@ -376,7 +376,7 @@ fn channels_are_changed_and_deleted() {
     assert!(channel::list(handle, None).is_empty());
     assert_eq!(
         refused(service.run(channel::delete(handle, channel.id))),
-        "what it is about was removed meanwhile"
+        "the object has been deleted in the meantime"
     );
 }
 

@@ -59,14 +59,14 @@ impl CreatedLink {
 ///
 /// # Errors
 /// If there is no such user.
-pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<User>, OperationError> {
+pub fn find(handle: &Handle, requested: &str) -> Result<Arc<User>, OperationError> {
     handle.with_state(|state| {
-        let by_uuid = wanted
+        let by_uuid = requested
             .parse()
             .ok()
             .and_then(|uuid| state.users.by_uuid(uuid));
         let found = by_uuid
-            .or_else(|| state.users.by_name(&UserName::parse(wanted).ok()?))
+            .or_else(|| state.users.by_name(&UserName::parse(requested).ok()?))
             .cloned();
         let names = || {
             state
@@ -76,7 +76,7 @@ pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<User>, OperationError> 
                 .collect()
         };
         found.ok_or_else(|| OperationError::UnknownUser {
-            requested: wanted.into(),
+            requested: requested.into(),
             names: names(),
         })
     })
@@ -207,8 +207,8 @@ pub fn list(handle: &Handle) -> Vec<Arc<User>> {
     handle.with_state(|state| state.users.iter().cloned().collect())
 }
 
-async fn submit_change(handle: &Handle, asked: UserCommand) -> Result<Box<User>, OperationError> {
-    match submit_command(handle, asked).await? {
+async fn submit_change(handle: &Handle, command: UserCommand) -> Result<Box<User>, OperationError> {
+    match submit_command(handle, command).await? {
         CommandOutcome::User(user) => Ok(user),
         // These commands have no other outcome.
         _ => Err(OperationError::Removed),

@@ -23,12 +23,12 @@ pub async fn create(
     times: WindowTimesInput,
 ) -> Result<Arc<MaintenanceWindow>, OperationError> {
     if !tags.is_within_limit() {
-        let most = format!(
-            "they have at most {} characters, and there are at most {}",
+        let reason = format!(
+            "at most {} characters in total and {} tags are allowed",
             Tags::MAX_CHARS,
             Tags::MAX_TAGS
         );
-        return Err(OperationError::Window(WindowError("tags", most)));
+        return Err(OperationError::Window(WindowError("tags", reason)));
     }
     let times = times.parse(handle.now()).map_err(OperationError::Window)?;
     let uuid = handle.random().uuid();
@@ -66,10 +66,10 @@ pub fn list(
     project: Option<ProjectId>,
 ) -> Vec<(Arc<Project>, Arc<MaintenanceWindow>)> {
     handle.with_state(|state| {
-        let wanted = state.projects().filter(|project_state| {
+        let selected = state.projects().filter(|project_state| {
             project.is_none_or(|project| project_state.project.id == project)
         });
-        let windows = wanted.flat_map(|project_state| {
+        let windows = selected.flat_map(|project_state| {
             project_state
                 .windows
                 .values()
@@ -86,24 +86,24 @@ pub fn list(
 pub fn find(
     handle: &Handle,
     project: Option<ProjectId>,
-    wanted: &str,
+    requested: &str,
 ) -> Result<Arc<MaintenanceWindow>, OperationError> {
     let windows = || list(handle, project).into_iter().map(|(_, window)| window);
-    if let Some(uuid) = parse_hyphenated_uuid(wanted)
+    if let Some(uuid) = parse_hyphenated_uuid(requested)
         && let Some(window) = windows().find(|window| window.uuid == uuid)
     {
         return Ok(window);
     }
-    let mut named: Vec<_> = windows()
-        .filter(|window| window.name.as_str() == wanted)
+    let mut matching: Vec<_> = windows()
+        .filter(|window| window.name.as_str() == requested)
         .collect();
-    match named.len() {
-        0 | 1 => named
+    match matching.len() {
+        0 | 1 => matching
             .pop()
-            .ok_or_else(|| OperationError::UnknownWindow(wanted.into())),
+            .ok_or_else(|| OperationError::UnknownWindow(requested.into())),
         _ => Err(OperationError::AmbiguousWindow {
-            requested: wanted.into(),
-            uuids: named.iter().map(|window| window.uuid).collect(),
+            requested: requested.into(),
+            uuids: matching.iter().map(|window| window.uuid).collect(),
         }),
     }
 }

@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 pub(super) fn register_process_metrics(started: f64, registry: &mut Registry) {
     registry.register(
         "start_time_seconds",
-        "When the process was started",
+        "Start time of the process",
         ConstGauge::new(started),
     );
     let Ok(stat) = fs::read_to_string("/proc/self/stat") else {
@@ -30,11 +30,7 @@ pub(super) fn register_process_metrics(started: f64, registry: &mut Registry) {
     let ticks = rustix::param::clock_ticks_per_second() as f64;
     let page = rustix::param::page_size() as f64;
     let cpu = ConstCounter::new((number(14) + number(15)) / ticks);
-    registry.register(
-        "cpu_seconds",
-        "Time that processors have spent on the process",
-        cpu,
-    );
+    registry.register("cpu_seconds", "CPU time used by the process", cpu);
     registry.register(
         "threads",
         "Threads of the process",
@@ -42,19 +38,19 @@ pub(super) fn register_process_metrics(started: f64, registry: &mut Registry) {
     );
     registry.register(
         "virtual_memory_bytes",
-        "Bytes of address space",
+        "Size of the address space",
         ConstGauge::new(number(23)),
     );
     registry.register(
         "resident_memory_bytes",
-        "Bytes of memory in use",
+        "Size of the memory in use",
         ConstGauge::new(number(24) * page),
     );
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
         // One of them is the directory itself.
         registry.register(
             "open_fds",
-            "Files and connections that are open",
+            "Open files and connections",
             ConstGauge::new(open.count().saturating_sub(1) as u64),
         );
     }
@@ -62,7 +58,7 @@ pub(super) fn register_process_metrics(started: f64, registry: &mut Registry) {
     if let Some(limit) = limit {
         registry.register(
             "max_fds",
-            "Files and connections that may be open",
+            "Maximum number of open files and connections",
             ConstGauge::new(limit),
         );
     }

@@ -97,17 +97,24 @@ impl MessageSender {
     /// Calls `look` for the checks of a project that are down and whose alert was delivered, oldest
     /// first. A project on trial sends no reminders.
     pub(super) fn for_each_notified_in(&self, project: ProjectId, mut look: impl FnMut(&Check)) {
-        let told = |state: &State| {
+        let notified_checks = |state: &State| {
             state
                 .project(project)
-                .filter(|found| !found.project.is_on_trial())
-                .map(|found| found.alerted_down().iter().copied().collect::<Vec<_>>())
+                .filter(|project_state| !project_state.project.is_on_trial())
+                .map(|project_state| {
+                    project_state
+                        .alerted_down()
+                        .iter()
+                        .copied()
+                        .collect::<Vec<_>>()
+                })
         };
-        let told = self.handle.with_state(told).unwrap_or_default();
+        let notified_checks = self.handle.with_state(notified_checks).unwrap_or_default();
         // The lock is held for a few at a time.
-        for some in told.chunks(CHECKS_PER_LOCK) {
+        for chunk in notified_checks.chunks(CHECKS_PER_LOCK) {
             self.handle.with_state(|state| {
-                some.iter()
+                chunk
+                    .iter()
                     .filter_map(|id| state.check(*id))
                     .filter(|check| check.state.notification.is_notified())
                     .for_each(&mut look);
@@ -118,7 +125,7 @@ impl MessageSender {
     fn single_facts(&self, channel: &Channel, item: &MessageItem) -> AlertFacts {
         let MessageItem {
             row,
-            unnotified_down: untold,
+            unnotified_down,
             skipped,
             skipped_since: since,
             up_since,
@@ -144,13 +151,13 @@ impl MessageSender {
                 .as_ref()
                 .and_then(|check| self.window_name(check, row)),
         };
-        let news = match row.event {
+        let event = match row.event {
             AlertEvent::Up => {
-                let down = self.down_flip(row, untold.as_deref());
+                let down = self.down_flip(row, unnotified_down.as_deref());
                 CheckEvent::Up {
                     flip,
                     down,
-                    was_notified: untold.is_none(),
+                    was_notified: unnotified_down.is_none(),
                     also,
                 }
             }
@@ -168,9 +175,9 @@ impl MessageSender {
             (Some(check), _) => {
                 self.check_facts(channel, check, flip.at, logged.map(|logged| logged.arrival))
             }
-            (None, Some(gone)) => CheckFacts::for_deleted_check(
-                gone.names.clone(),
-                gone.unique_key,
+            (None, Some(deleted)) => CheckFacts::for_deleted_check(
+                deleted.names.clone(),
+                deleted.unique_key,
                 &self.project_name(channel.project),
             ),
             (None, None) => CheckFacts::example(&self.project_name(channel.project)),
@@ -179,12 +186,12 @@ impl MessageSender {
             alerted_names: row.alerted_names.clone(),
             ..facts
         };
-        AlertFacts::Check(Box::new(facts), news)
+        AlertFacts::Check(Box::new(facts), event)
     }
 
     /// Flip at which the downtime began that has now ended.
-    fn down_flip(&self, up: &OutboxRow, untold: Option<&OutboxRow>) -> Flip {
-        let number = match untold {
+    fn down_flip(&self, up: &OutboxRow, unnotified_down: Option<&OutboxRow>) -> Flip {
+        let number = match unnotified_down {
             Some(down) => Some(down.flip),
             None => self
                 .handle
@@ -195,7 +202,7 @@ impl MessageSender {
         };
         number
             .and_then(|number| self.read_flip(number))
-            .unwrap_or_else(|| unknown_flip(untold.unwrap_or(up)))
+            .unwrap_or_else(|| unknown_flip(unnotified_down.unwrap_or(up)))
     }
 
     fn read_flip(&self, number: FlipNumber) -> Option<Flip> {
@@ -220,11 +227,15 @@ impl MessageSender {
             .and_then(|flip| flip.awaited_since)
             .unwrap_or(row.at.plus_secs(-check.settings.grace.get()));
         self.handle.with_state(|state| {
-            let of_project = state
+            let import_outage = state
                 .project(check.project)
-                .and_then(|found| found.project.import.as_ref()?.outage);
-            let all = of_project.iter().chain(state.outages.iter().rev()).copied();
-            Outage::find_responsible(all, expected, row.at).map(|away| (away.from, away.to))
+                .and_then(|project_state| project_state.project.import.as_ref()?.outage);
+            let outages = import_outage
+                .iter()
+                .chain(state.outages.iter().rev())
+                .copied();
+            Outage::find_responsible(outages, expected, row.at)
+                .map(|outage| (outage.from, outage.to))
         })
     }
 
@@ -232,11 +243,12 @@ impl MessageSender {
     fn window_name(&self, check: &Check, row: &OutboxRow) -> Option<String> {
         self.handle.with_state(|state| {
             let mut windows = state.project(check.project)?.windows.values();
-            let held = windows.find(|window| {
+            let window_at = windows.find(|window| {
                 window.applies_to(&check.settings.tags)
                     && window.open_until(row.at).is_some_and(|to| to <= row.queued)
             });
-            held.filter(|_| row.event == AlertEvent::Down)
+            window_at
+                .filter(|_| row.event == AlertEvent::Down)
                 .map(|window| window.name.as_str().to_owned())
         })
     }
@@ -259,26 +271,26 @@ impl MessageSender {
         })
     }
 
-    /// Facts about a check as of its flip at `at`. `place`: position in the log of the ping that
+    /// Facts about a check as of its flip at `at`. `arrival`: position in the log of the ping that
     /// caused it, if it is still logged.
     fn check_facts(
         &self,
         channel: &Channel,
         check: &Check,
         at: Timestamp,
-        place: Option<Arrival>,
+        arrival: Option<Arrival>,
     ) -> CheckFacts {
-        let caused = place.filter(|place| *place != Arrival(0));
-        let pings = match caused.map(|place| self.handle.pings_before(check, place, MAX_PINGS_READ))
-        {
-            Some(Ok(pings)) if !pings.is_empty() => pings,
-            _ => self
-                .handle
-                .newest_pings(check, MAX_PINGS_READ)
-                .unwrap_or_default(),
-        };
+        let cause = arrival.filter(|arrival| *arrival != Arrival(0));
+        let pings =
+            match cause.map(|arrival| self.handle.pings_before(check, arrival, MAX_PINGS_READ)) {
+                Some(Ok(pings)) if !pings.is_empty() => pings,
+                _ => self
+                    .handle
+                    .newest_pings(check, MAX_PINGS_READ)
+                    .unwrap_or_default(),
+            };
         let before = || pings.iter().filter(|ping| ping.at <= at);
-        let (others, others_down) = self.others_down(check);
+        let (other_count, other_names) = self.others_down(check);
         CheckFacts {
             uuid: check.uuid,
             unique_key: crate::domain::ids::UniqueKey::of_check(check.uuid),
@@ -292,8 +304,8 @@ impl MessageSender {
             last_success: before()
                 .find(|ping| ping.kind == PingKind::Success)
                 .map(|ping| ping.at),
-            other_down_names: others_down,
-            other_down_count: others,
+            other_down_names: other_names,
+            other_down_count: other_count,
             ping_keys: self.ping_keys(check.project),
             json: alert::uses_check_json(&channel.settings).then(|| (self.render_check)(check)),
             alerted_names: None,
@@ -359,8 +371,8 @@ impl MessageSender {
     /// Number of other checks of the project that are down, and the names of some.
     fn others_down(&self, check: &Check) -> (usize, Vec<String>) {
         let now = self.handle.clock().uptime();
-        let mut known = self.down_checks.borrow_mut();
-        let down = known.get(check.project, now, || {
+        let mut cache = self.down_checks.borrow_mut();
+        let down = cache.get(check.project, now, || {
             let mut down = Vec::new();
             self.handle.for_each_check(check.project, |check| {
                 if check.state.status == Status::Down {
@@ -405,21 +417,22 @@ impl MessageSender {
     fn digest_facts(&self, items: &[MessageItem]) -> AlertFacts {
         let mut down = Vec::new();
         let mut up = Vec::new();
-        for (place, item) in items.iter().enumerate() {
-            let brief = self.check_summary(item, place < MAX_LOOKUPS);
+        for (index, item) in items.iter().enumerate() {
+            let brief = self.check_summary(item, index < MAX_LOOKUPS);
             if item.row.event == AlertEvent::Up {
                 up.push(brief)
             } else {
                 down.push(brief)
             }
         }
-        let is_away = up.is_empty() && items.iter().all(|item| item.row.during_outage);
-        let first = items.first().filter(|_| is_away).map(|item| &item.row);
-        let of = |row: &OutboxRow| {
+        let is_outage = up.is_empty() && items.iter().all(|item| item.row.during_outage);
+        let first = items.first().filter(|_| is_outage).map(|item| &item.row);
+        let check_of = |row: &OutboxRow| {
             self.handle
                 .with_state(|state| state.check(row.check).cloned())
         };
-        match first.and_then(|row| self.own_outage(of(row).as_ref(), row, self.read_flip(row.flip)))
+        match first
+            .and_then(|row| self.own_outage(check_of(row).as_ref(), row, self.read_flip(row.flip)))
         {
             Some((from, until)) => AlertFacts::ServerOutage {
                 from,
@@ -443,8 +456,8 @@ impl MessageSender {
             .with_state(|state| state.check(row.check).cloned());
         let name = match (&check, &row.deleted_check) {
             (Some(check), _) => alert_text::check_display_name(&check.settings),
-            (None, Some(gone)) => {
-                alert_text::check_display_name(&gone.names.clone().into_settings())
+            (None, Some(deleted)) => {
+                alert_text::check_display_name(&deleted.names.clone().into_settings())
             }
             (None, None) => String::new(),
         };

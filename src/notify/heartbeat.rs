@@ -47,7 +47,7 @@ pub(super) async fn run(sender: Rc<MessageSender>, heartbeat: Heartbeat) {
             if let Some(reason) = failed
                 && let Some(left_out) = FAILURE_LOG_LIMIT.admit(sender.handle.now())
             {
-                tracing::warn!("the heartbeat was not taken: {reason}{left_out}");
+                tracing::warn!("the heartbeat request failed: {reason}{left_out}");
             }
         }
         sleep(heartbeat.interval).await;

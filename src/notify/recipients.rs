@@ -160,7 +160,7 @@ impl MessageSender {
         rows: &[Arc<OutboxRow>],
         without: &[Box<str>],
     ) -> MessageExchange {
-        let is_silent = |recipient: &&str| {
+        let is_unsubscribed = |recipient: &&str| {
             channel
                 .health
                 .unsubscribed
@@ -169,13 +169,17 @@ impl MessageSender {
         };
         let recipients: Vec<String> = settings
             .recipients()
-            .filter(|recipient| !is_silent(recipient))
+            .filter(|recipient| !is_unsubscribed(recipient))
             .map(String::from)
             .collect();
-        let is_left = |recipient: &&String| !without.iter().any(|other| **other == ***recipient);
-        let left: Vec<String> = recipients.iter().filter(is_left).cloned().collect();
+        let is_pending = |recipient: &&String| !without.iter().any(|other| **other == ***recipient);
+        let pending: Vec<String> = recipients.iter().filter(is_pending).cloned().collect();
         // If no other recipient is left, they get it after all.
-        let recipients = if left.is_empty() { recipients } else { left };
+        let recipients = if pending.is_empty() {
+            recipients
+        } else {
+            pending
+        };
         let [first, others @ ..] = recipients.as_slice() else {
             let error = "every recipient has unsubscribed; enable the channel to send to all of \
                          them again"
@@ -192,7 +196,7 @@ impl MessageSender {
                 .mail_recipient(channel, settings, first, alert, attempt, rows)
                 .await;
             // A failure is that of the whole channel.
-            let is_taken = exchange.judgement.verdict == Verdict::Delivered;
+            let is_accepted = exchange.judgement.verdict == Verdict::Delivered;
             let accepted = || {
                 Arc::from([Recipient {
                     address: first.as_str().into(),
@@ -200,13 +204,13 @@ impl MessageSender {
                 }])
             };
             return MessageExchange {
-                recipients: is_taken.then(accepted),
+                recipients: is_accepted.then(accepted),
                 ..exchange
             };
         }
         let mut sent = Vec::with_capacity(recipients.len());
         let mut failures: Vec<(String, MessageExchange)> = Vec::new();
-        let mut silence = None;
+        let mut server_error = None;
         for recipient in &recipients {
             if let Some(result) = settled_outcome(rows, recipient) {
                 sent.push(RecipientAttempt {
@@ -216,7 +220,7 @@ impl MessageSender {
                 });
                 continue;
             }
-            if let Some(error) = &silence {
+            if let Some(error) = &server_error {
                 // The server does not answer: the other recipients need not wait for that too.
                 sent.push(RecipientAttempt {
                     recipient: recipient.clone(),
@@ -229,37 +233,38 @@ impl MessageSender {
                 .mail_recipient(channel, settings, recipient, alert, attempt, rows)
                 .await;
             let Judgement { verdict, error, .. } = &exchange.judgement;
-            let doubtful = exchange.may_have_arrived;
+            let may_have_arrived = exchange.may_have_arrived;
             if *verdict == Verdict::Delivered {
                 sent.push(RecipientAttempt {
                     recipient: recipient.clone(),
                     result: RecipientOutcome::Delivered,
-                    may_have_arrived: doubtful,
+                    may_have_arrived,
                 });
                 continue;
             }
-            silence = exchange.is_unreachable.then(|| error.clone());
+            server_error = exchange.is_unreachable.then(|| error.clone());
             sent.push(RecipientAttempt {
                 recipient: recipient.clone(),
                 result: RecipientOutcome::Retry(error.clone()),
-                may_have_arrived: doubtful,
+                may_have_arrived,
             });
             failures.push((recipient.clone(), exchange));
         }
-        let is_taken = sent
+        let is_accepted = sent
             .iter()
             .any(|sent| matches!(sent.result, RecipientOutcome::Delivered));
-        if !is_taken {
+        if !is_accepted {
             // No recipient has received it. The worst response applies to the message, as if it had
             // been sent to that recipient alone.
-            let later = failures.iter().position(|(_, exchange)| {
+            let retry_index = failures.iter().position(|(_, exchange)| {
                 matches!(exchange.judgement.verdict, Verdict::RetryLater { .. })
             });
             let error = recipient_errors(&sent, false);
-            let doubtful = failures
+            let may_have_arrived = failures
                 .iter()
                 .any(|(_, exchange)| exchange.may_have_arrived);
-            let Some((_, exchange)) = failures.into_iter().nth(later.unwrap_or_default()) else {
+            let Some((_, exchange)) = failures.into_iter().nth(retry_index.unwrap_or_default())
+            else {
                 return MessageExchange::from_judgement(Judgement {
                     verdict: Verdict::Unsendable,
                     error,
@@ -272,7 +277,7 @@ impl MessageSender {
             };
             return MessageExchange {
                 judgement: judged,
-                may_have_arrived: doubtful,
+                may_have_arrived,
                 recipients: Some(recipient_results(rows, &sent)),
                 ..exchange
             };
@@ -335,8 +340,8 @@ impl MessageSender {
         attempt: &SendAttempt,
         rows: &[Arc<OutboxRow>],
     ) -> MessageExchange {
-        let own = match settings.with_value("to", recipient) {
-            Ok(own) => own,
+        let settings = match settings.with_value("to", recipient) {
+            Ok(settings) => settings,
             Err(error) => {
                 return MessageExchange::from_judgement(Judgement {
                     verdict: Verdict::Unsendable,
@@ -350,13 +355,13 @@ impl MessageSender {
             .take(4)
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        let doubtful = if rows.is_empty() {
+        let may_be_duplicate = if rows.is_empty() {
             attempt.may_be_duplicate
         } else {
             may_have_arrived(rows, recipient)
         };
         let mut attempt = SendAttempt {
-            may_be_duplicate: doubtful,
+            may_be_duplicate,
             mail_id: format!("{}-{suffix}", attempt.mail_id),
             mail_in_reply_to: attempt
                 .mail_in_reply_to
@@ -365,7 +370,8 @@ impl MessageSender {
             unsubscribe_url: self.unsubscribe_link(channel, recipient),
             ..attempt.clone()
         };
-        self.run_requests(channel, own, alert, &mut attempt).await
+        self.run_requests(channel, settings, alert, &mut attempt)
+            .await
     }
 }
 
@@ -392,7 +398,7 @@ mod tests {
     use crate::domain::timestamp::Timestamp;
 
     #[test]
-    fn results_of_a_long_digest_are_not_kept_and_all_of_it_may_be_a_repeat() {
+    fn results_of_a_long_digest_are_dropped_and_all_of_it_may_be_a_duplicate() {
         let at = Timestamp::default();
         let row = |number| {
             let row = OutboxRow::new(

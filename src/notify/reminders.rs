@@ -46,7 +46,7 @@ impl Reminders {
     ) -> Vec<ChannelId> {
         if self
             .last_checked
-            .is_some_and(|looked| now.uptime < looked + CHECK_INTERVAL)
+            .is_some_and(|last| now.uptime < last + CHECK_INTERVAL)
         {
             return Vec::new();
         }
@@ -194,7 +194,7 @@ fn logged_reminders(
     if since.is_empty() {
         return HashMap::new();
     }
-    let is_told = |delivery: &DeliveryRecord| {
+    let is_alert_since = |delivery: &DeliveryRecord| {
         matches!(delivery.event, AlertEvent::Down | AlertEvent::StillDown)
             && matches!(
                 delivery.result,
@@ -206,7 +206,11 @@ fn logged_reminders(
     };
     let logged = sender
         .handle
-        .deliveries(DeliveryNumber(u64::MAX), MAX_DELIVERIES_READ, is_told)
+        .deliveries(
+            DeliveryNumber(u64::MAX),
+            MAX_DELIVERIES_READ,
+            is_alert_since,
+        )
         .unwrap_or_default();
     let waiting: Vec<_> = since
         .keys()
@@ -223,7 +227,7 @@ fn logged_reminders(
     let logged = logged
         .iter()
         .map(|delivery| (delivery.channel, delivery.event, delivery.queued));
-    let told: Vec<_> = logged
+    let events: Vec<_> = logged
         .chain(
             waiting
                 .iter()
@@ -231,19 +235,20 @@ fn logged_reminders(
         )
         .collect();
     let of_channel = |id: &ChannelId| {
-        let of = |event| {
-            told.iter()
-                .filter(move |(channel, what, _)| (*channel, *what) == (*id, event))
+        let times_of = |event| {
+            events
+                .iter()
+                .filter(move |(channel, other, _)| (*channel, *other) == (*id, event))
                 .map(|(.., queued)| *queued)
         };
-        let at = of(AlertEvent::StillDown)
+        let at = times_of(AlertEvent::StillDown)
             .max()
-            .or_else(|| of(AlertEvent::Down).min())?;
+            .or_else(|| times_of(AlertEvent::Down).min())?;
         Some((
             *id,
             LastReminder {
                 at: now.uptime_of(at),
-                count: u32::try_from(of(AlertEvent::StillDown).count()).unwrap_or(u32::MAX),
+                count: u32::try_from(times_of(AlertEvent::StillDown).count()).unwrap_or(u32::MAX),
             },
         ))
     };

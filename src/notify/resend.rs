@@ -47,7 +47,7 @@ pub(super) async fn run(sender: Rc<MessageSender>) {
     let uptime = || sender.handle.clock().uptime();
     let mut next = uptime() + RESEND_INTERVAL;
     let mut queue = ResendQueue::default();
-    let mut under_way = JoinSet::new();
+    let mut in_flight = JoinSet::new();
     let mut projects: HashMap<task::Id, (ProjectId, ChannelId)> = HashMap::new();
     loop {
         tokio::select! {
@@ -55,17 +55,19 @@ pub(super) async fn run(sender: Rc<MessageSender>) {
                 next = uptime() + RESEND_INTERVAL;
                 queue.add(resend_channels(&sender));
             },
-            Some(ended) = under_way.join_next_with_id() => {
+            Some(ended) = in_flight.join_next_with_id() => {
                 // The panic hook has logged a panic.
                 let task = ended.map_or_else(|error| error.id(), |(task, ())| task);
-                projects.remove(&task).into_iter().for_each(|(project, channel)| queue.end(project, channel));
+                if let Some((project, channel)) = projects.remove(&task) {
+                    queue.end(project, channel);
+                }
             }
         }
-        while under_way.len() < MAX_CHANNELS
+        while in_flight.len() < MAX_CHANNELS
             && let Some((project, channel, flips)) = queue.next()
         {
             let sender = Rc::clone(&sender);
-            let task = under_way.spawn_local(async move { resend(&sender, channel, &flips).await });
+            let task = in_flight.spawn_local(async move { resend(&sender, channel, &flips).await });
             projects.insert(task.id(), (project, channel));
         }
     }
@@ -189,7 +191,11 @@ async fn resend(sender: &MessageSender, id: ChannelId, flips: &FlipCache) {
         Some(Err((reason, status))) => {
             if let Some(left_out) = FAILURE_LOG_LIMIT.admit(sender.handle.now()) {
                 let kind = channel.settings.kind().name;
-                tracing::warn!(channel = %channel.uuid, kind, "alerts were not taken when they were sent again: {reason}{left_out}");
+                tracing::warn!(
+                    channel = %channel.uuid,
+                    kind,
+                    "resending alerts failed: {reason}{left_out}"
+                );
             }
             (
                 SendResult::Retry {
@@ -251,8 +257,8 @@ async fn resend_alerts(
         Ok(settings) => settings,
         Err(error) => return Some(Err((error, 0))),
     };
-    if let Some(lacks) = settings.missing_setting() {
-        return Some(Err((lacks, 0)));
+    if let Some(error) = settings.missing_setting() {
+        return Some(Err((error, 0)));
     }
     let mut end = None;
     for (number, checks) in down.chunks(ALERTS_PER_REQUEST).enumerate() {
@@ -260,30 +266,30 @@ async fn resend_alerts(
             yield_to_alerts(sender, channel.id).await;
         }
         read_flips(sender, checks, flips).await;
-        let place = match settings.urls().next() {
+        let permit = match settings.urls().next() {
             Some(url) => match sender
                 .outbound
                 .for_project(channel.project)
                 .reserve(url)
                 .await
             {
-                Ok(place) => Some(place),
+                Ok(permit) => Some(permit),
                 Err(error) => return Some(Err((error.to_string(), 0))),
             },
             None => None,
         };
         // From here on nothing else is sent to the channel until the response has arrived. There is
         // no wait before the request is created.
-        let _alone = ResendGuard::acquire(sender, channel.id);
+        let _guard = ResendGuard::acquire(sender, channel.id);
         let now = sender.handle.now();
         let alerts = build_alerts(sender, channel, checks, flips, now);
         let Some(first) = alerts.first() else {
             continue;
         };
         let attempt = first_attempt(String::new(), now);
-        let mut place = place;
+        let mut permit = permit;
         for step in channel::prepare_resend(&settings, &alerts.iter().collect::<Vec<_>>(), now) {
-            let (answer, _) = sender.run_request(&step, channel, place.take()).await;
+            let (answer, _) = sender.run_request(&step, channel, permit.take()).await;
             let judged = channel::judge(
                 &settings,
                 first,
@@ -410,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn projects_take_turns_and_each_has_one_channel_under_way() {
+    fn projects_take_turns_with_one_channel_at_a_time() {
         let mut queue = ResendQueue::default();
         let pairs = |of: &[(u64, u64)]| {
             of.iter()

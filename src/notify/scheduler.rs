@@ -92,7 +92,7 @@ impl Message {
     /// Reports for a message that was not sent although attempts may have begun. Rows that were in
     /// flight when the server ended may have arrived.
     pub(super) fn not_sent_reports(&self) -> Vec<DeliveryReport> {
-        let (doubtful, sure): (Vec<_>, Vec<_>) = self
+        let (doubtful, unsent): (Vec<_>, Vec<_>) = self
             .items
             .iter()
             .map(|item| &item.row)
@@ -113,7 +113,7 @@ impl Message {
                 merged_into: None,
             }
         };
-        [report(sure, false), report(doubtful, true)]
+        [report(unsent, false), report(doubtful, true)]
             .into_iter()
             .filter(|report| !report.rows.is_empty())
             .collect()
@@ -196,7 +196,7 @@ pub(super) struct ScheduledWork {
 
 impl ScheduledWork {
     fn wake_no_later_than(&mut self, at: Duration) {
-        self.wake_at = Some(self.wake_at.map_or(at, |again| again.min(at)));
+        self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
     }
 
     fn is_reported(&self, row: &OutboxRow) -> bool {
@@ -269,7 +269,7 @@ impl SendScheduler {
                 .cloned()
                 .collect::<Vec<_>>()
         });
-        let known: HashMap<_, _> = waiting
+        let policies: HashMap<_, _> = waiting
             .iter()
             .map(|channel| (channel.id, rules(channel)))
             .collect();
@@ -280,7 +280,7 @@ impl SendScheduler {
             while !self.slots.are_full_for(project)
                 && let Some(channel) = channels.pop_front()
             {
-                let Some(rules) = known.get(&channel.id) else {
+                let Some(rules) = policies.get(&channel.id) else {
                     continue;
                 };
                 if self.begin_next(view, &channel, rules, now, &mut step) {
@@ -370,8 +370,9 @@ impl SendScheduler {
             return None;
         }
         if let Some(until) = rules.quiet_until.filter(|until| *until > now.wall) {
-            let left = Duration::from_micros(until.micros_since(now.wall).max(0).unsigned_abs());
-            step.wake_no_later_than(now.uptime + left);
+            let remaining =
+                Duration::from_micros(until.micros_since(now.wall).max(0).unsigned_abs());
+            step.wake_no_later_than(now.uptime + remaining);
             progress.note_delay(DelayReason::QuietHours, now.wall);
             return None;
         }
@@ -380,8 +381,10 @@ impl SendScheduler {
             return None;
         }
         progress.try_others(state, rules);
-        if let Err(again) = progress.may_send(rules, now.uptime) {
-            again.into_iter().for_each(|at| step.wake_no_later_than(at));
+        if let Err(wake_at) = progress.may_send(rules, now.uptime) {
+            wake_at
+                .into_iter()
+                .for_each(|at| step.wake_no_later_than(at));
             if progress.note_waiting(rules, now)
                 && progress
                     .channel
@@ -498,7 +501,7 @@ impl SendScheduler {
         };
         let mut reports = Vec::new();
         if !job.superseded.is_empty() && !matches!(sent, SendResult::Retry { .. }) {
-            let sent = SendResult::Superseded("a later message tells it as well".into());
+            let sent = SendResult::Superseded("a later message includes it".into());
             reports.push(report(&job.superseded, sent, 0));
         }
         reports.push(DeliveryReport {

@@ -97,40 +97,42 @@ impl SelfAlerts {
         now: CurrentTime,
     ) {
         self.detect_problems(sender, now);
-        while let Some(tried) = self.in_flight.try_join_next() {
+        while let Some(finished) = self.in_flight.try_join_next() {
             // The panic hook has logged it.
-            let Ok((id, outcome)) = tried else { continue };
-            let Some(place) = self.pending.iter().position(|waiting| waiting.id == id) else {
+            let Ok((id, outcome)) = finished else {
                 continue;
             };
-            match (outcome, self.pending.get_mut(place)) {
-                (Err(doubtful), Some(waiting)) if waiting.attempts < MAX_ATTEMPTS => {
-                    waiting.may_have_arrived |= doubtful;
-                    waiting.next_attempt = now.uptime + RETRY_DELAY;
+            let Some(index) = self.pending.iter().position(|alert| alert.id == id) else {
+                continue;
+            };
+            match (outcome, self.pending.get_mut(index)) {
+                (Err(may_have_arrived), Some(alert)) if alert.attempts < MAX_ATTEMPTS => {
+                    alert.may_have_arrived |= may_have_arrived;
+                    alert.next_attempt = now.uptime + RETRY_DELAY;
                 }
-                _ => drop(self.pending.swap_remove(place)),
+                _ => drop(self.pending.swap_remove(index)),
             }
         }
-        let is_left = |waiting: &PendingSelfAlert| {
-            waiting.attempts < MAX_ATTEMPTS || waiting.next_attempt > now.uptime
+        let is_pending = |alert: &PendingSelfAlert| {
+            alert.attempts < MAX_ATTEMPTS || alert.next_attempt > now.uptime
         };
-        self.pending.retain(|waiting| {
-            is_left(waiting)
+        self.pending.retain(|alert| {
+            is_pending(alert)
                 && sender
                     .handle
-                    .with_state(|state| state.is_sendable(waiting.channel))
+                    .with_state(|state| state.is_sendable(alert.channel))
         });
-        for waiting in self
+        for alert in self
             .pending
             .iter_mut()
-            .filter(|waiting| waiting.next_attempt <= now.uptime)
+            .filter(|alert| alert.next_attempt <= now.uptime)
         {
             if self.in_flight.len() >= MAX_IN_FLIGHT {
                 break;
             }
             let Some(channel) = sender
                 .handle
-                .with_state(|state| state.channel(waiting.channel).cloned())
+                .with_state(|state| state.channel(alert.channel).cloned())
             else {
                 continue;
             };
@@ -141,15 +143,15 @@ impl SelfAlerts {
             ) {
                 continue;
             }
-            (waiting.attempts, waiting.next_attempt) =
-                (waiting.attempts + 1, now.uptime + MAX_ATTEMPT_TIME);
-            let id = Rc::clone(&waiting.id);
-            let facts = waiting.facts.clone();
-            let number = waiting.attempts;
-            let doubtful = waiting.may_have_arrived;
+            alert.attempts += 1;
+            alert.next_attempt = now.uptime + MAX_ATTEMPT_TIME;
+            let id = Rc::clone(&alert.id);
+            let facts = alert.facts.clone();
+            let number = alert.attempts;
+            let may_have_arrived = alert.may_have_arrived;
             let attempt = SendAttempt {
                 number,
-                may_be_duplicate: doubtful,
+                may_be_duplicate: may_have_arrived,
                 ..first_attempt((*id).into(), now.wall)
             };
             let sender = Rc::clone(sender);
@@ -164,7 +166,7 @@ impl SelfAlerts {
     fn detect_problems(&mut self, sender: &MessageSender, now: CurrentTime) {
         if self
             .last_checked
-            .is_some_and(|looked| now.uptime < looked + CHECK_INTERVAL)
+            .is_some_and(|last| now.uptime < last + CHECK_INTERVAL)
         {
             return;
         }
@@ -175,50 +177,50 @@ impl SelfAlerts {
             self.unwritable_since.or(Some(now.uptime))
         };
         self.note_lasting(sender, now);
-        let troubles = self.current_problems(sender, now);
-        for (trouble, words) in &troubles {
-            if self.reported.insert(*trouble)
-                && (!is_first || *trouble == ServiceProblem::BackupFailed)
+        let problems = self.current_problems(sender, now);
+        for (problem, text) in &problems {
+            if self.reported.insert(*problem)
+                && (!is_first || *problem == ServiceProblem::BackupFailed)
             {
-                self.queue_self_alert(sender, *trouble, words, false, now);
+                self.queue_self_alert(sender, *problem, text, false, now);
             }
         }
-        let over: Vec<_> = self
+        let resolved: Vec<_> = self
             .reported
             .iter()
-            .filter(|trouble| !troubles.contains_key(trouble))
+            .filter(|problem| !problems.contains_key(problem))
             .copied()
             .collect();
-        for trouble in over {
-            self.reported.remove(&trouble);
+        for problem in resolved {
+            self.reported.remove(&problem);
             // The problem was resolved before it was reported.
-            self.pending.retain(|waiting| waiting.problem != trouble);
-            let words = match trouble {
+            self.pending.retain(|alert| alert.problem != problem);
+            let text = match problem {
                 ServiceProblem::DatabaseUnwritable => (
-                    "overdue takes pings again".into(),
-                    "What was sent meanwhile was refused.".into(),
+                    "overdue accepts pings again".into(),
+                    "Pings that arrived in the meantime were refused.".into(),
                 ),
                 ServiceProblem::BackupFailed => (
                     "overdue makes backups again".into(),
-                    "The last one was made and read again.".into(),
+                    "The last backup was made and verified.".into(),
                 ),
                 ServiceProblem::ChannelFailing(_)
                 | ServiceProblem::Refused(..)
                 | ServiceProblem::ChannelDisabled(_)
                 | ServiceProblem::OutboxFull(_) => continue,
             };
-            self.queue_self_alert(sender, trouble, &words, true, now);
+            self.queue_self_alert(sender, problem, &text, true, now);
         }
     }
 
     /// Records the channels that fail and those with refused recipients. The clock may be set
     /// meanwhile.
     fn note_lasting(&mut self, sender: &MessageSender, now: CurrentTime) {
-        let lasting: BTreeSet<_> = sender.handle.with_state(|state| {
+        let current: BTreeSet<_> = sender.handle.with_state(|state| {
             let channels = state
                 .projects()
                 .flat_map(|project_state| project_state.channels.values());
-            let began = |channel: &Arc<Channel>| {
+            let starts = |channel: &Arc<Channel>| {
                 let id = channel.id;
                 let health = &channel.health;
                 let failing = health.failing.iter().map(|(since, _)| *since);
@@ -227,10 +229,10 @@ impl SelfAlerts {
                     .map(|since| (id, since))
                     .collect::<Vec<_>>()
             };
-            channels.flat_map(began).collect()
+            channels.flat_map(starts).collect()
         });
-        self.lasting.retain(|began, _| lasting.contains(began));
-        for (id, since) in lasting {
+        self.lasting.retain(|start, _| current.contains(start));
+        for (id, since) in current {
             self.lasting
                 .entry((id, since))
                 .or_insert_with(|| now.uptime_of(since));
@@ -240,8 +242,8 @@ impl SelfAlerts {
     /// Microseconds since the problem of a channel began. `None` if it has not lasted long enough
     /// to be reported.
     fn lasting_micros(&self, id: ChannelId, since: Timestamp, now: CurrentTime) -> Option<i64> {
-        let began = self.lasting.get(&(id, since))?;
-        Some(now.uptime_of(now.wall).saturating_sub(*began))
+        let start = self.lasting.get(&(id, since))?;
+        Some(now.uptime_of(now.wall).saturating_sub(*start))
             .filter(|micros| *micros >= CHANNEL_FAILING_SECS * MICROS_PER_SEC)
     }
 
@@ -251,16 +253,16 @@ impl SelfAlerts {
         sender: &MessageSender,
         now: CurrentTime,
     ) -> BTreeMap<ServiceProblem, (String, String)> {
-        let mut troubles = BTreeMap::new();
+        let mut problems = BTreeMap::new();
         if self
             .unwritable_since
             .is_some_and(|since| now.uptime >= since + UNWRITABLE_TIME)
         {
-            let text = "The database cannot be written, so pings are answered 503. The log of the \
-                        server says why.";
-            troubles.insert(
+            let text = "The database cannot be written, so pings get a 503 response. The server \
+                        log contains the reason.";
+            problems.insert(
                 ServiceProblem::DatabaseUnwritable,
-                ("overdue takes no pings".into(), text.into()),
+                ("overdue accepts no pings".into(), text.into()),
             );
         }
         if let Some((_, reason)) = sender
@@ -269,25 +271,24 @@ impl SelfAlerts {
             .backup_status()
             .and_then(|backups| backups.failing)
         {
-            let text =
-                format!("The server tries again every ten minutes. The last reason: {reason}");
-            troubles.insert(
+            let text = format!("The server retries every ten minutes. Last error: {reason}");
+            problems.insert(
                 ServiceProblem::BackupFailed,
-                ("overdue makes no backups".into(), text),
+                ("overdue cannot make backups".into(), text),
             );
         }
         sender.handle.with_state(|state| {
             for project in state
                 .projects()
-                .map(|found| &found.project)
+                .map(|project_state| &project_state.project)
                 .filter(|project| state.outbox.is_full_for(project.id))
             {
-                let text = "Too much waits for its channels, so alerts that are new are given up: \
-                            overdue deliveries shows which.";
-                troubles.insert(
+                let text = "Too many alerts are waiting for its channels, so new alerts are \
+                            discarded. To list them, run overdue deliveries.";
+                problems.insert(
                     ServiceProblem::OutboxFull(project.id),
                     (
-                        format!("Alerts of {} are given up", project.name.as_str()),
+                        format!("Alerts of project {} are discarded", project.name.as_str()),
                         text.into(),
                     ),
                 );
@@ -301,10 +302,11 @@ impl SelfAlerts {
                     .unwrap_or(channel.settings.kind().title);
                 if let Some((_, reason)) = &channel.health.disabled {
                     let text = format!(
-                        "Nothing is sent to it until somebody enables or changes it. Reason: {}",
+                        "No alerts are sent to it until you enable it or change its settings. \
+                         Reason: {}",
                         public_part(reason)
                     );
-                    troubles.insert(
+                    problems.insert(
                         ServiceProblem::ChannelDisabled(channel.id),
                         (format!("The channel {name} is disabled"), text),
                     );
@@ -316,25 +318,28 @@ impl SelfAlerts {
                         DAILY_LIMIT_TEXT.get(..1).unwrap_or_default().to_uppercase(),
                         DAILY_LIMIT_TEXT.get(1..).unwrap_or_default()
                     );
-                    troubles.insert(
+                    problems.insert(
                         ServiceProblem::ChannelFailing(channel.id),
-                        (format!("The channel {name} sends no more today"), text),
+                        (
+                            format!("The channel {name} has reached its daily limit"),
+                            text,
+                        ),
                     );
                 } else if let Some((since, reason)) = &channel.health.failing
                     && self.lasting_micros(channel.id, *since, now).is_some()
                 {
                     let text = format!(
-                        "Nothing has arrived there for an hour. The last reason: {}",
+                        "No alert has been delivered to it for an hour. Last error: {}",
                         public_part(reason)
                     );
-                    troubles.insert(
+                    problems.insert(
                         ServiceProblem::ChannelFailing(channel.id),
                         (format!("The channel {name} does not work"), text),
                     );
                 }
-                troubles.extend(self.refused(channel, name, now));
+                problems.extend(self.refused(channel, name, now));
             }
-            troubles
+            problems
         })
     }
 
@@ -345,7 +350,7 @@ impl SelfAlerts {
         name: &str,
         now: CurrentTime,
     ) -> BTreeMap<ServiceProblem, (String, String)> {
-        let mut troubles = BTreeMap::<_, (String, String)>::new();
+        let mut problems = BTreeMap::<_, (String, String)>::new();
         for RefusedRecipient {
             address,
             since,
@@ -361,51 +366,51 @@ impl SelfAlerts {
                     String::new(),
                 )
             };
-            let (_, text) = troubles
+            let (_, text) = problems
                 .entry(ServiceProblem::Refused(channel.id, *since))
                 .or_insert_with(title);
             let duration = format_duration(micros);
             let reason = public_part(reason);
             text.push_str(&format!(
                 "The last mail to {address} was refused; the first refusal was {duration} ago. \
-                 The last reason: {reason}. "
+                 Last error: {reason}. "
             ));
         }
-        troubles
+        problems
             .values_mut()
             .for_each(|(_, text)| text.truncate(text.trim_end().len()));
-        troubles
+        problems
     }
 
     /// Notifies subscribed channels.
     fn queue_self_alert(
         &mut self,
         sender: &MessageSender,
-        trouble: ServiceProblem,
+        problem: ServiceProblem,
         (title, text): &(String, String),
-        over: bool,
+        is_resolved: bool,
         now: CurrentTime,
     ) {
-        for (project, channel) in subscribed_channels(sender, trouble) {
+        for (project, channel) in subscribed_channels(sender, problem) {
             // Every project can still queue alerts.
-            let own = self
+            let pending_count = self
                 .pending
                 .iter()
-                .filter(|waiting| waiting.project == project)
+                .filter(|alert| alert.project == project)
                 .count();
-            if own >= MAX_PENDING.saturating_sub(self.pending.len()) {
+            if pending_count >= MAX_PENDING.saturating_sub(self.pending.len()) {
                 continue;
             }
             let facts = AlertFacts::Notice {
                 title: title.clone(),
                 text: text.clone(),
-                is_resolved: over,
+                is_resolved,
             };
             let id = sender.new_self_alert_id().into();
             let next = now.uptime;
             self.pending.push(PendingSelfAlert {
                 id,
-                problem: trouble,
+                problem,
                 project,
                 channel,
                 facts,

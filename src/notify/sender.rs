@@ -87,7 +87,7 @@ impl MessageExchange {
         if self.judgement.verdict != channel::Verdict::Delivered && !self.is_partly_delivered {
             return SendResult::Failed(
                 if error.is_empty() {
-                    "it was not taken"
+                    "the receiver did not accept it"
                 } else {
                     error
                 }
@@ -98,18 +98,22 @@ impl MessageExchange {
             return SendResult::Delivered;
         }
         let recipients = self.recipients.as_deref().unwrap_or_default();
-        let taken = recipients
+        let accepted_count = recipients
             .iter()
             .filter(|recipient| recipient.result == RecipientResult::Accepted)
             .count();
         SendResult::PartlyDelivered(
-            format!("delivered to {taken} of {}; {error}", recipients.len()).into(),
+            format!(
+                "delivered to {accepted_count} of {}; {error}",
+                recipients.len()
+            )
+            .into(),
         )
     }
 
-    fn retry(error: String, doubtful: bool) -> Self {
+    fn retry(error: String, may_have_arrived: bool) -> Self {
         Self {
-            may_have_arrived: doubtful,
+            may_have_arrived,
             ..Self::from_judgement(Judgement {
                 verdict: channel::Verdict::RetryLater { after: None },
                 error,
@@ -125,21 +129,21 @@ impl MessageSender {
             outbound,
             zone,
             host,
-            render_check: show,
-            pages_url: pages,
-            unsubscribe_links: unsubscribe,
+            render_check,
+            pages_url,
+            unsubscribe_links,
             heartbeat: _,
             last_round: _,
         } = config;
-        let others = RefCell::default();
+        let down_checks = RefCell::default();
         let resending = RefCell::default();
         Self {
             handle,
             zone,
-            render_check: show,
-            pages_url: pages,
-            unsubscribe_links: unsubscribe,
-            down_checks: others,
+            render_check,
+            pages_url,
+            unsubscribe_links,
+            down_checks,
             outbound,
             host,
             resending,
@@ -149,13 +153,13 @@ impl MessageSender {
     /// Sends a message with all its requests.
     pub(super) async fn send(&self, job: &Message) -> MessageResult {
         let Some(first) = job.items.first().map(|item| &item.row) else {
-            return MessageResult::new(MessageOutcome::Skipped, "there is nothing to tell", 0);
+            return MessageResult::new(MessageOutcome::Skipped, "there is nothing to send", 0);
         };
         let now = self.handle.now();
         let instance = self.instance();
         let facts = self.gather_facts(job);
         if matches!(&facts, AlertFacts::StillDown(down) if down.is_empty()) {
-            return MessageResult::new(MessageOutcome::Skipped, "nothing is down any more", 0);
+            return MessageResult::new(MessageOutcome::Skipped, "no check is down any longer", 0);
         }
         let alert = self.build_alert(&job.channel, facts, now);
         let mail_id = |flip: u64| format!("{instance}-{}-{flip}", job.channel.id.0);
@@ -205,8 +209,8 @@ impl MessageSender {
                     error,
                     status,
                 },
-            may_have_arrived: doubtful,
-            is_partly_delivered: is_taken_by_some,
+            may_have_arrived,
+            is_partly_delivered,
             recipients,
             ..
         } = self
@@ -225,23 +229,27 @@ impl MessageSender {
             }
             channel::Verdict::Unsendable => MessageOutcome::Refused,
             channel::Verdict::ChannelUnusable => MessageOutcome::ChannelUnusable,
-            channel::Verdict::RetryLater { .. } if is_taken_by_some => {
+            channel::Verdict::RetryLater { .. } if is_partly_delivered => {
                 MessageOutcome::RetrySomeRecipients
             }
             channel::Verdict::RetryLater { after } => MessageOutcome::Retry {
                 retry_after: after,
-                may_have_arrived: doubtful,
+                may_have_arrived,
             },
             // Continuing steps were followed until [`MAX_REQUESTS`] was reached.
             channel::Verdict::Continue(_) | channel::Verdict::ChangeSetting { .. } => {
                 MessageOutcome::Retry {
                     retry_after: None,
-                    may_have_arrived: doubtful,
+                    may_have_arrived,
                 }
             }
         };
         if !error.is_empty() {
-            tracing::warn!(channel = %job.channel.uuid, kind = job.channel.settings.kind().name, "not delivered: {error}");
+            tracing::warn!(
+                channel = %job.channel.uuid,
+                kind = job.channel.settings.kind().name,
+                "not delivered: {error}"
+            );
         }
         MessageResult {
             recipients,
@@ -250,19 +258,19 @@ impl MessageSender {
     }
 
     /// Sends a test, replies to the requester, and logs it.
-    pub(super) async fn run_channel_test(&self, trial: ChannelTest) {
+    pub(super) async fn run_channel_test(&self, channel_test: ChannelTest) {
         // The permit ends with this function.
         let ChannelTest {
             channel: id,
             is_up_message: up,
             reply,
             permit: _turn,
-        } = trial;
+        } = channel_test;
         let Some(channel) = self.handle.with_state(|state| state.channel(id).cloned()) else {
             return;
         };
         let now = self.handle.now();
-        let began = self.handle.clock().uptime();
+        let start = self.handle.clock().uptime();
         let name = self.handle.with_state(|state| {
             state
                 .project(channel.project)
@@ -287,17 +295,17 @@ impl MessageSender {
             self.handle.random().url_safe::<8>()
         );
         let mut attempt = first_attempt(id_of_test, now);
-        let told = timeout(
+        let exchange_result = timeout(
             CHANNEL_TEST_TIMEOUT,
             self.send_to_channel(&channel, &alert, &mut attempt, &[], &[]),
         )
         .await;
-        let exchange =
-            told.unwrap_or_else(|_| MessageExchange::retry("it took too long".into(), true));
+        let exchange = exchange_result
+            .unwrap_or_else(|_| MessageExchange::retry("it took too long".into(), true));
         let sent = exchange.sent_test();
         let status = exchange.judgement.status;
-        let took = self.handle.clock().uptime().saturating_sub(began);
-        let (failed, missed) = match &sent {
+        let duration = self.handle.clock().uptime().saturating_sub(start);
+        let (error, missed) = match &sent {
             SendResult::Failed(reason) => (Some(reason.to_string()), None),
             SendResult::PartlyDelivered(reason) => (None, Some(reason.to_string())),
             _ => (None, None),
@@ -312,9 +320,9 @@ impl MessageSender {
         };
         let _ = self.handle.call(Command::RecordChannelTest(log)).await;
         let _ = reply.send(ChannelTestResult {
-            duration: took,
+            duration,
             status,
-            error: failed,
+            error,
             missed,
         });
     }
@@ -408,7 +416,7 @@ impl MessageSender {
             let Some(step) = steps.pop_front() else {
                 return last;
             };
-            let (answer, doubtful) = self.run_request(&step, channel, None).await;
+            let (answer, may_have_arrived) = self.run_request(&step, channel, None).await;
             let judged =
                 channel::judge(&settings, alert, attempt, &step, &answer, self.handle.now());
             match &judged.verdict {
@@ -442,21 +450,21 @@ impl MessageSender {
                             }
                     );
                     return MessageExchange {
-                        may_have_arrived: doubtful,
+                        may_have_arrived,
                         is_unreachable,
                         ..MessageExchange::from_judgement(judged)
                     };
                 }
             }
             last = MessageExchange {
-                may_have_arrived: doubtful,
+                may_have_arrived,
                 ..MessageExchange::from_judgement(judged)
             };
         }
         if steps.is_empty() {
             last
         } else {
-            MessageExchange::retry("it answered with ever more to do".into(), true)
+            MessageExchange::retry("the receiver asked for too many requests".into(), true)
         }
     }
 
@@ -468,17 +476,18 @@ impl MessageSender {
             value: value.into(),
         };
         if !matches!(self.handle.call(command).await, Ok(Ok(_))) {
-            tracing::warn!(channel = %channel.uuid, "its new {key} could not be kept");
+            tracing::warn!(channel = %channel.uuid, "the new {key} of the channel could not be \
+                                                     stored");
         }
     }
 
     /// Returns the response or the reason why there is none, and true if the request may have
-    /// arrived without a response. `place`: permit for an HTTP request, if the caller has one.
+    /// arrived without a response. `permit`: for an HTTP request, if the caller has one.
     pub(super) async fn run_request(
         &self,
         step: &SendStep,
         channel: &Channel,
-        place: Option<ReservedSlot>,
+        permit: Option<ReservedSlot>,
     ) -> (TransportReply, bool) {
         let outbound = self.outbound.for_project(channel.project);
         let trust = if channel.set_by_operator {
@@ -509,8 +518,8 @@ impl MessageSender {
                         REQUEST_TIMEOUT
                     },
                 };
-                let sent = match place {
-                    Some(place) => outbound.send_http_reserved(place, request, trust).await,
+                let sent = match permit {
+                    Some(permit) => outbound.send_http_reserved(permit, request, trust).await,
                     None => outbound.send_http(request, trust).await,
                 };
                 match sent {
@@ -520,8 +529,8 @@ impl MessageSender {
                             headers: answer.headers,
                             body: answer.body,
                         };
-                        let doubtful = response.may_have_arrived();
-                        (TransportReply::Http(response), doubtful)
+                        let may_have_arrived = response.may_have_arrived();
+                        (TransportReply::Http(response), may_have_arrived)
                     }
                     Err(error) => answer_of_error(&error),
                 }
@@ -546,15 +555,19 @@ impl MessageSender {
                 };
                 match outbound.send_mail(outgoing).await {
                     Ok(MailReceipt { refused }) => {
-                        let who = |(place, reply): &(usize, MailReply)| {
+                        let describe_refusal = |(index, reply): &(usize, MailReply)| {
                             format!(
                                 "{}: {} {}",
-                                mail.to.get(*place).map_or("", String::as_str),
+                                mail.to.get(*index).map_or("", String::as_str),
                                 reply.code,
                                 reply.text
                             )
                         };
-                        let text = refused.iter().map(who).collect::<Vec<_>>().join("; ");
+                        let text = refused
+                            .iter()
+                            .map(describe_refusal)
+                            .collect::<Vec<_>>()
+                            .join("; ");
                         (
                             TransportReply::Mail {
                                 code: 250,
@@ -593,17 +606,17 @@ impl MessageSender {
                 };
                 match outbound.run_command(command).await {
                     Ok(end) => {
-                        let how = match end.exit {
+                        let status = match end.exit {
                             ProcessExit::Exited(status) => CommandStatus::Exit(status),
                             ProcessExit::Killed(signal) => CommandStatus::Signal(signal),
                             ProcessExit::TimedOut => CommandStatus::Timeout,
                         };
                         (
                             TransportReply::Command {
-                                end: how,
+                                end: status,
                                 error: end.stderr,
                             },
-                            how == CommandStatus::Timeout,
+                            status == CommandStatus::Timeout,
                         )
                     }
                     Err(error) => answer_of_error(&error),
@@ -619,7 +632,7 @@ impl MessageSender {
 pub(super) fn first_attempt(id: String, at: Timestamp) -> SendAttempt {
     let number = 1;
     let failing_since = None;
-    let doubtful = false;
+    let may_be_duplicate = false;
     let plain = false;
     let mail_id = id.clone();
     SendAttempt {
@@ -627,7 +640,7 @@ pub(super) fn first_attempt(id: String, at: Timestamp) -> SendAttempt {
         number,
         at,
         failing_since,
-        may_be_duplicate: doubtful,
+        may_be_duplicate,
         plain,
         mail_id,
         mail_in_reply_to: None,
@@ -636,7 +649,7 @@ pub(super) fn first_attempt(id: String, at: Timestamp) -> SendAttempt {
 }
 
 /// Error of a message that its channel does not send.
-const NOTHING_TO_SAY: &str = "this channel says nothing about it";
+const NOTHING_TO_SAY: &str = "this channel does not send alerts of this type";
 
 fn nothing_to_say() -> Judgement {
     Judgement {
@@ -666,7 +679,7 @@ fn answer_of_error(error: &SendError) -> (TransportReply, bool) {
 /// Settings with the secrets from files. The files are read each time, since they may be replaced.
 /// A file on a disk that hangs blocks only this message.
 pub(super) async fn load_secrets(settings: &ChannelSettings) -> Result<ChannelSettings, String> {
-    let mut whole = settings.clone();
+    let mut settings_with_secrets = settings.clone();
     for (key, path) in settings.secret_files() {
         let path = path.to_owned();
         let read = timeout(
@@ -685,11 +698,11 @@ pub(super) async fn load_secrets(settings: &ChannelSettings) -> Result<ChannelSe
                 ));
             }
         };
-        whole = whole
+        settings_with_secrets = settings_with_secrets
             .with_value(key, secret.trim_end())
             .map_err(|error| error.to_string())?;
     }
-    Ok(whole)
+    Ok(settings_with_secrets)
 }
 
 fn read_secret(path: &str) -> std::io::Result<String> {

@@ -69,23 +69,23 @@ impl AddressGuard {
 
     /// Checks if this address may be connected to.
     pub(super) fn check(&self, address: IpAddr, trust: Trust) -> Result<(), AddressRefusal> {
-        let within = embedded_address(address);
-        let scope = scope_of(within);
+        let target = embedded_address(address);
+        let scope = scope_of(target);
         if scope == AddressScope::NoSingleHost {
-            return Err(AddressRefusal("the address of no single machine".into()));
+            return Err(AddressRefusal("not the address of a single host".into()));
         }
         if trust == Trust::Operator {
             return Ok(());
         }
         let smallest = |networks: &[IpNet]| {
-            let holding = networks
+            let matching = networks
                 .iter()
-                .filter(|network| network.contains(&address) || network.contains(&within));
-            holding
+                .filter(|network| network.contains(&address) || network.contains(&target));
+            matching
                 .map(|network| network.max_prefix_len() - network.prefix_len())
                 .min()
         };
-        let why = match (smallest(&self.allow), smallest(&self.deny), scope) {
+        let reason = match (smallest(&self.allow), smallest(&self.deny), scope) {
             (Some(allow), Some(deny), _) if allow < deny => return Ok(()),
             (_, Some(_), _) => {
                 return Err(AddressRefusal(
@@ -103,8 +103,8 @@ impl AddressGuard {
             (None, None, _) => "a loopback address",
         };
         Err(AddressRefusal(format!(
-            "{why}: a channel made through the API reaches it if the server is started with \
-             --outbound-allow {within}"
+            "{reason}: to let channels created through the API reach it, start the server with \
+             --outbound-allow {target}"
         )))
     }
 }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reaches_what() {
+    fn addresses_are_allowed_by_scope_and_creator() {
         let private = guard(NetworkReach::Private, &[], &[]);
         let public = guard(NetworkReach::Public, &[], &[]);
         // Address; allowed for the operator, through the API, through the API with `--outbound
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_network_that_is_named_counts() {
+    fn the_smallest_matching_network_decides() {
         let guard = guard(
             NetworkReach::Public,
             &[
@@ -309,8 +309,8 @@ mod tests {
         let public = guard(NetworkReach::Public, &[], &[]);
         assert_eq!(
             refused(&private, "::ffff:127.0.0.1"),
-            "a loopback address: a channel made through the API reaches it if the server is \
-             started with --outbound-allow 127.0.0.1"
+            "a loopback address: to let channels created through the API reach it, start the \
+             server with --outbound-allow 127.0.0.1"
         );
         assert!(refused(&private, "169.254.169.254").starts_with("link-local: "));
         assert!(
@@ -323,7 +323,7 @@ mod tests {
         );
         assert_eq!(
             refused(&private, "0.0.0.0"),
-            "the address of no single machine"
+            "not the address of a single host"
         );
     }
 }

@@ -95,21 +95,21 @@ async fn run(
     at_once: &Semaphore,
     command: ShellCommand,
 ) -> Result<ShellCommandResult, SendError> {
-    let told = |why: String| SendError::new(SendStage::Setup, why);
+    let setup_error = |why: String| SendError::new(SendStage::Setup, why);
     // The shell uses the real ids, which are the ids of root if root acts as another user.
     if getuid() != geteuid() || getgid() != getegid() {
-        return Err(told(
-            "this runs as one user with the rights of another, which the command could take: run \
-             it as that user"
+        return Err(setup_error(
+            "overdue runs as one user with the rights of another, which a command could obtain: \
+             run it as that user"
                 .into(),
         ));
     }
     let _permit = at_once
         .acquire()
         .await
-        .map_err(|error| told(error.to_string()))?;
+        .map_err(|error| setup_error(error.to_string()))?;
     if !Path::new(SHELL).exists() {
-        return Err(told(
+        return Err(setup_error(
             "there is no /bin/sh: this system, perhaps a container image, has no shell".into(),
         ));
     }
@@ -122,7 +122,7 @@ async fn run(
         &passwd::entries(),
     )
     .map(|home| (OsString::from("HOME"), home));
-    let given = command
+    let command_variables = command
         .environment
         .into_iter()
         .map(|(name, value)| (name.into(), value.into()));
@@ -134,7 +134,7 @@ async fn run(
         .envs(
             inherited
                 .chain(home)
-                .chain(given)
+                .chain(command_variables)
                 .filter(|(name, value)| is_valid_variable(name, value)),
         )
         .stdin(Stdio::piped())
@@ -143,10 +143,10 @@ async fn run(
         .spawn()
         .map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput => {
-                SendError::new(SendStage::Request, "the command holds a NUL character")
+                SendError::new(SendStage::Request, "the command contains a NUL character")
             }
             io::ErrorKind::NotFound if launcher.starts_with("/proc") => {
-                told("the shell cannot be started: /proc is not mounted".into())
+                setup_error("the shell cannot be started: /proc is not mounted".into())
             }
             kind => SendError::new(
                 SendStage::Exchange,
@@ -154,11 +154,11 @@ async fn run(
             ),
         })?;
     let mut group = ProcessGroup(child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)));
-    let words = StderrPrefix::default();
-    let hearing = child
+    let stderr_prefix = StderrPrefix::default();
+    let stderr_task = child
         .stderr
         .take()
-        .map(|stderr| tokio::spawn(words.clone().collect(stderr)));
+        .map(|stderr| tokio::spawn(stderr_prefix.clone().collect(stderr)));
     let mut stdin = child.stdin.take();
     let feed = async {
         if let Some(mut stdin) = stdin.take() {
@@ -168,7 +168,7 @@ async fn run(
     };
     // After it has exited, nothing reads the rest of the input, even if a process that it started
     // holds the input open.
-    let waited = timeout(command.timeout, async {
+    let exit = timeout(command.timeout, async {
         tokio::pin!(feed);
         tokio::select! {
             biased;
@@ -176,7 +176,7 @@ async fn run(
             () = &mut feed => child.wait().await,
         }
     });
-    let how = match waited.await {
+    let process_exit = match exit.await {
         Ok(Ok(status)) => {
             // From now on its number may belong to another process.
             group.0 = None;
@@ -188,7 +188,7 @@ async fn run(
         Ok(Err(error)) => {
             return Err(SendError::new(
                 SendStage::Exchange,
-                format!("the shell cannot be waited for: {}", error.kind()),
+                format!("waiting for the shell failed: {}", error.kind()),
             ));
         }
         Err(_) => {
@@ -198,14 +198,14 @@ async fn run(
             ProcessExit::TimedOut
         }
     };
-    if let Some(mut hearing) = hearing
-        && timeout(STDERR_GRACE_TIME, &mut hearing).await.is_err()
+    if let Some(mut stderr_task) = stderr_task
+        && timeout(STDERR_GRACE_TIME, &mut stderr_task).await.is_err()
     {
-        hearing.abort();
+        stderr_task.abort();
     }
     Ok(ShellCommandResult {
-        exit: how,
-        stderr: words.to_text(),
+        exit: process_exit,
+        stderr: stderr_prefix.to_text(),
     })
 }
 
@@ -216,13 +216,13 @@ fn home(inherited: Option<OsString>, uid: u32, users: &[Entry]) -> Option<OsStri
         let mut owners = users.iter().filter(|user| *user.home == **home).peekable();
         owners.peek().is_some() && owners.all(|user| user.uid != uid)
     };
-    let own = || {
+    let own_home = || {
         users
             .iter()
             .find(|user| user.uid == uid)
             .map(|user| OsString::from(&user.home))
     };
-    inherited.filter(|home| !is_foreign(home)).or_else(own)
+    inherited.filter(|home| !is_foreign(home)).or_else(own_home)
 }
 
 /// True if this is a valid variable. An invalid one would make the whole command fail.
@@ -286,7 +286,7 @@ mod tests {
             user(7, "/"),
             user(8, "/"),
         ];
-        for (inherited, uid, wanted) in [
+        for (inherited, uid, expected) in [
             (Some("/root"), 0, Some("/root")),
             (Some("/root"), 998, Some("/var/lib/overdue")),
             (Some("/root"), 12345, None),
@@ -296,7 +296,7 @@ mod tests {
             (None, 12345, None),
         ] {
             let home = home(inherited.map(OsString::from), uid, &users);
-            assert_eq!(home, wanted.map(OsString::from), "{inherited:?} {uid}");
+            assert_eq!(home, expected.map(OsString::from), "{inherited:?} {uid}");
         }
     }
 }

@@ -92,11 +92,11 @@ impl ConnectionPool {
     pub(super) async fn take(&self, key: &PoolKey) -> Option<PooledConnection> {
         loop {
             let (mut sender, since) = {
-                let mut kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-                let senders = kept.by_key.get_mut(key)?;
+                let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+                let senders = idle.by_key.get_mut(key)?;
                 let last = senders.pop();
                 if senders.is_empty() {
-                    kept.by_key.remove(key);
+                    idle.by_key.remove(key);
                 }
                 last?
             };
@@ -112,33 +112,33 @@ impl ConnectionPool {
         if sender.requests.is_closed() {
             return;
         }
-        let mut kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let senders = kept.by_key.entry(sender.key.clone()).or_default();
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let senders = idle.by_key.entry(sender.key.clone()).or_default();
         if senders.len() < MAX_IDLE_PER_HOST {
             senders.push((sender, self.clock.uptime()));
         }
-        if !kept.has_sweeper {
-            kept.has_sweeper = true;
+        if !idle.has_sweeper {
+            idle.has_sweeper = true;
             tokio::spawn(sweep(Arc::downgrade(&self.idle), self.clock.clone()));
         }
     }
 }
 
 /// Drops connections that are idle for too long, until none is left.
-async fn sweep(kept: Weak<Mutex<IdleConnections>>, clock: Clock) {
+async fn sweep(idle: Weak<Mutex<IdleConnections>>, clock: Clock) {
     loop {
         sleep(IDLE_TIMEOUT).await;
-        let Some(kept) = kept.upgrade() else { return };
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(idle) = idle.upgrade() else { return };
+        let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock.uptime();
-        kept.by_key.retain(|_, senders| {
+        idle.by_key.retain(|_, senders| {
             senders.retain(|(sender, since)| {
                 now < *since + IDLE_TIMEOUT && !sender.requests.is_closed()
             });
             !senders.is_empty()
         });
-        if kept.by_key.is_empty() {
-            kept.has_sweeper = false;
+        if idle.by_key.is_empty() {
+            idle.has_sweeper = false;
             return;
         }
     }

@@ -65,7 +65,7 @@ impl Dialer {
         trust: Trust,
         pin: Option<CertificatePin>,
     ) -> Result<DialedConnection, SendError> {
-        let mut tried = false;
+        let mut has_retried = false;
         loop {
             let (stream, forwarder) = self.connect_by_proxy(url, trust).await?;
             if !url.is_https {
@@ -87,7 +87,7 @@ impl Dialer {
                 Err(TlsFailure {
                     is_worth_retrying: true,
                     ..
-                }) if !tried => tried = true,
+                }) if !has_retried => has_retried = true,
                 Err(TlsFailure { error, .. }) => return Err(error),
             }
         }
@@ -120,8 +120,8 @@ impl Dialer {
     async fn check_proxied_host(&self, host: &Host, trust: Trust) -> Result<(), SendError> {
         if host.ends_in_number() && trust == Trust::Api {
             let why = format!(
-                "{host} is a number that a proxy may take for any address: write it as four \
-                 numbers with dots between them"
+                "a proxy may read the number {host} as any address: write it as four numbers \
+                 separated by dots"
             );
             return Err(SendError::new(SendStage::Refused, why));
         }
@@ -134,30 +134,30 @@ impl Dialer {
     /// Opens a connection to a host and port without a proxy.
     pub(super) async fn connect_directly(
         &self,
-        place: &HostPort,
+        host_port: &HostPort,
         trust: Trust,
     ) -> Result<TcpStream, SendError> {
-        let addresses = self.resolver.addresses(&place.host).await?;
-        let addresses = self.allowed_addresses(&place.host, addresses, trust)?;
+        let addresses = self.resolver.addresses(&host_port.host).await?;
+        let addresses = self.allowed_addresses(&host_port.host, addresses, trust)?;
         let connected = timeout(
             CONNECT_TIMEOUT,
-            connect_to_first(interleave_families(addresses), place.port),
+            connect_to_first(interleave_families(addresses), host_port.port),
         )
         .await;
-        let told = |why: String| {
+        let connect_error = |reason: String| {
             SendError::new(
                 SendStage::Connect,
-                format!("cannot connect to {place}: {why}"),
+                format!("cannot connect to {host_port}: {reason}"),
             )
         };
         connected
             .map_err(|_| {
-                told(format!(
+                connect_error(format!(
                     "no answer within {} seconds",
                     CONNECT_TIMEOUT.as_secs()
                 ))
             })?
-            .map_err(|error| told(network_error_text(&error)))
+            .map_err(|error| connect_error(network_error_text(&error)))
     }
 
     /// Returns the addresses that the guard allows.
@@ -176,15 +176,15 @@ impl Dialer {
             }
         }
         match (permitted.is_empty(), refused) {
-            (true, Some((address, why))) => {
-                let named = if *host == Host::Address(address) {
+            (true, Some((address, refusal))) => {
+                let host_phrase = if *host == Host::Address(address) {
                     String::new()
                 } else {
                     format!(", the address of {host},")
                 };
                 Err(SendError::new(
                     SendStage::Refused,
-                    format!("{address}{named} is {}", why.reason()),
+                    format!("{address}{host_phrase} is {}", refusal.reason()),
                 ))
             }
             _ => Ok(permitted),
@@ -199,7 +199,7 @@ impl Dialer {
         pin: Option<CertificatePin>,
         protocols: &[&[u8]],
     ) -> Result<TlsStream<TcpStream>, TlsFailure> {
-        let told = |stage, text: String| TlsFailure {
+        let tls_failure = |stage, text: String| TlsFailure {
             error: SendError::new(stage, text),
             is_worth_retrying: false,
         };
@@ -207,9 +207,9 @@ impl Dialer {
             Host::Address(address) => ServerName::from(*address),
             Host::Name(name) => ServerName::try_from(name.trim_end_matches('.').to_owned())
                 .map_err(|_| {
-                    told(
+                    tls_failure(
                         SendStage::Request,
-                        format!("no certificate can be made out for {host}"),
+                        format!("{host} is not a name that a certificate can have"),
                     )
                 })?,
         };
@@ -231,7 +231,7 @@ impl Dialer {
                 error: tls::handshake_error(host, &error, self.with_pins),
                 is_worth_retrying: tls::is_unknown_issuer(&error) && self.roots.reload(),
             }),
-            Err(_) => Err(told(
+            Err(_) => Err(tls_failure(
                 SendStage::Tls,
                 format!(
                     "TLS with {host} took more than {} seconds",
@@ -253,13 +253,13 @@ pub(super) struct TlsFailure {
 fn interleave_families(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let (v6, v4): (Vec<_>, Vec<_>) = addresses.into_iter().partition(IpAddr::is_ipv6);
     let mut v4 = v4.into_iter();
-    let mut turns: Vec<_> = v6
+    let mut interleaved: Vec<_> = v6
         .into_iter()
         .flat_map(|v6| [Some(v6), v4.next()])
         .flatten()
         .collect();
-    turns.extend(v4);
-    turns
+    interleaved.extend(v4);
+    interleaved
 }
 
 /// Connects to the first address that answers. The next one is tried when the last one has failed
@@ -300,7 +300,7 @@ async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
 /// Text for a network error.
 pub(super) fn network_error_text(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => "nothing listens there".into(),
+        io::ErrorKind::ConnectionRefused => "connection refused".into(),
         io::ErrorKind::TimedOut => "it does not answer".into(),
         kind => kind.to_string(),
     }
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_kinds_of_address_take_turns() {
+    fn address_families_alternate() {
         let turns = |texts: &[&str]| {
             let turns =
                 interleave_families(texts.iter().map(|text| text.parse().unwrap()).collect());

@@ -104,10 +104,10 @@ impl fmt::Debug for HttpResponse {
     }
 }
 
-/// Sends a request. `place`: permit for its destination, if the caller has one.
+/// Sends a request. `reserved_permit`: permit for its destination, if the caller has one.
 pub(super) async fn send(
     outbound: &Outbound,
-    place: Option<SendPermit>,
+    reserved_permit: Option<SendPermit>,
     request: HttpRequest,
     mut trust: Trust,
     most_body: usize,
@@ -115,12 +115,12 @@ pub(super) async fn send(
     let inner = &*outbound.inner;
     let mut url = Url::parse(&request.url)?;
     let mut parts = RequestParts::new(&request, &url)?;
-    let mut permit = match place {
-        Some(place) => place,
+    let mut permit = match reserved_permit {
+        Some(reserved_permit) => reserved_permit,
         None => wait_for_permit(outbound, &url).await?,
     };
     let mut end = pin!(sleep(request.timeout));
-    let mut left = if request.redirects == RedirectPolicy::Follow {
+    let mut redirects_left = if request.redirects == RedirectPolicy::Follow {
         MAX_REDIRECTS
     } else {
         0
@@ -130,14 +130,19 @@ pub(super) async fn send(
         let response = tokio::select! {
             response = exchange(inner, &url, &parts, request.pin, trust, &sent) => response?,
             () = &mut end => {
-                let text = format!("{} did not answer within {} seconds", url.host_port.host, request.timeout.as_secs());
-                return Err(SendError::new(SendStage::Timeout, text).with_may_have_arrived(sent.is_set()));
+                let text = format!(
+                    "{} did not answer within {} seconds",
+                    url.host_port.host,
+                    request.timeout.as_secs()
+                );
+                let error = SendError::new(SendStage::Timeout, text);
+                return Err(error.with_may_have_arrived(sent.is_set()));
             }
         };
-        let Some(next) = redirect_target(&response.0, &url).filter(|_| left > 0) else {
+        let Some(next) = redirect_target(&response.0, &url).filter(|_| redirects_left > 0) else {
             return Ok(read_body(inner, response, most_body, &mut end).await);
         };
-        left -= 1;
+        redirects_left -= 1;
         if response.0.status() == 303 {
             parts.change_to_get();
         }
@@ -157,10 +162,10 @@ pub(super) async fn wait_for_permit(
     outbound: &Outbound,
     url: &Url,
 ) -> Result<SendPermit, SendError> {
-    let told = |_| {
+    let queue_error = |_| {
         SendError::new(
             SendStage::Timeout,
-            format!("too much is being sent to {}", url.host_port.host),
+            format!("too many requests to {} are waiting", url.host_port.host),
         )
     };
     timeout(
@@ -171,7 +176,7 @@ pub(super) async fn wait_for_permit(
             .acquire(&url.host_port, outbound.project),
     )
     .await
-    .map_err(told)
+    .map_err(queue_error)
 }
 
 /// Method, headers and body for the next hop.
@@ -198,7 +203,7 @@ impl RequestParts {
             let wrong = || {
                 SendError::new(
                     SendStage::Request,
-                    "a header of the request cannot be sent as it is",
+                    "a header of the request has invalid characters",
                 )
             };
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
@@ -245,8 +250,8 @@ impl RequestParts {
     }
 
     fn drop_secrets(&mut self) {
-        let known = std::mem::take(&mut self.headers);
-        self.headers = known
+        let headers = std::mem::take(&mut self.headers);
+        self.headers = headers
             .into_iter()
             .filter_map(|(name, value)| {
                 name.filter(|name| CROSS_ORIGIN_HEADERS.contains(&name.as_str()))
@@ -340,12 +345,12 @@ async fn exchange(
                 let host = &url.host_port.host;
                 let text = match error.into_error() {
                     error if error.is_parse() => {
-                        format!("{host} answered with something that is not HTTP")
+                        format!("{host} sent a response that is not HTTP")
                     }
                     error if error.is_incomplete_message() => {
-                        format!("{host} closed the connection without an answer")
+                        format!("{host} closed the connection without a response")
                     }
-                    _ => format!("the connection to {host} broke before an answer came"),
+                    _ => format!("the connection to {host} broke before the response arrived"),
                 };
                 return Err(
                     SendError::new(SendStage::Exchange, text).with_may_have_arrived(sent.is_set())

@@ -135,33 +135,33 @@ impl MailConnections {
     }
 
     fn take(&self) -> Option<MailSession> {
-        let kept = self
+        let session = self
             .idle
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        kept.filter(|session| self.clock.uptime() < session.last_used + IDLE_TIMEOUT)
+        session.filter(|session| self.clock.uptime() < session.last_used + IDLE_TIMEOUT)
     }
 
     fn put(&self, mut session: MailSession) {
         session.messages += 1;
         session.last_used = self.clock.uptime();
-        let mut kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if session.messages < MAX_MESSAGES && kept.is_none() {
-            let last = session.last_used;
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if session.messages < MAX_MESSAGES && idle.is_none() {
+            let last_used = session.last_used;
             let weak = Arc::downgrade(&self.idle);
-            *kept = Some(session);
+            *idle = Some(session);
             tokio::spawn(async move {
                 sleep(IDLE_TIMEOUT).await;
-                let Some(kept) = weak.upgrade() else { return };
-                let left = kept
+                let Some(idle) = weak.upgrade() else { return };
+                let expired = idle
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .take_if(|session| session.last_used <= last);
-                quit(left).await;
+                    .take_if(|session| session.last_used <= last_used);
+                quit(expired).await;
             });
         } else {
-            drop(kept);
+            drop(idle);
             tokio::spawn(quit(Some(session)));
         }
     }
@@ -179,25 +179,25 @@ pub(super) async fn send(
     mail: OutgoingMail,
 ) -> Result<MailReceipt, MailError> {
     let inner = &*outbound.inner;
-    let no_server = || {
+    let setup_error = || {
         SendError::new(
             SendStage::Setup,
             "no mail server is set; start with --mail-server",
         )
     };
-    let relay = inner.relay.as_ref().ok_or_else(no_server)?;
+    let relay = inner.relay.as_ref().ok_or_else(setup_error)?;
     let message = mail.build(&relay.from)?;
     let host = &relay.server.host_port.host;
-    let entering = timeout(
+    let permit = timeout(
         QUEUE_TIMEOUT,
         inner
             .limits
             .acquire(&relay.server.host_port, outbound.project),
     );
-    let _permit = entering.await.map_err(|_| {
+    let _permit = permit.await.map_err(|_| {
         SendError::new(
             SendStage::Timeout,
-            format!("too much is being sent to {host}"),
+            format!("too many requests to {host} are waiting"),
         )
     })?;
     let sending = AtomicBool::new(false);
@@ -244,7 +244,7 @@ fn is_stale_connection(error: &MailError) -> bool {
 async fn open_session(
     dialler: &Dialer,
     relay: &MailRelay,
-    within: Duration,
+    reply_timeout: Duration,
 ) -> Result<MailSession, MailError> {
     let server = &relay.server;
     let lost = |error: mail_send::Error| connection_lost(relay, &error);
@@ -253,20 +253,20 @@ async fn open_session(
         .await?;
     let us = ehlo_name(&stream);
     let secure = async |stream: TcpStream| -> Result<Box<dyn ByteStream>, MailError> {
-        let agreed = dialler
+        let negotiated = dialler
             .negotiate_tls(stream, &server.host_port.host, None, &[])
             .await;
         let stream: Box<dyn ByteStream> =
-            Box::new(agreed.map_err(|disagreed| match server.security {
-                MailSecurity::Tls if !disagreed.error.is_permanent => {
+            Box::new(negotiated.map_err(|failure| match server.security {
+                MailSecurity::Tls if !failure.error.is_permanent => {
                     let text = format!(
-                        "{}: if it begins without TLS, as on port 587 or 25, give smtp:// in \
-                         place of smtps://",
-                        disagreed.error
+                        "{}: if the server begins without TLS, as on port 587 or 25, use smtp:// \
+                         instead of smtps://",
+                        failure.error
                     );
                     SendError::new(SendStage::Tls, text)
                 }
-                _ => disagreed.error,
+                _ => failure.error,
             })?);
         Ok(stream)
     };
@@ -275,7 +275,7 @@ async fn open_session(
         MailSecurity::Tls => {
             let mut client = SmtpClient {
                 stream: secure(stream).await?,
-                timeout: within,
+                timeout: reply_timeout,
             };
             require_positive(greeting, &client.read().await.map_err(lost)?)?;
             client
@@ -283,14 +283,17 @@ async fn open_session(
         MailSecurity::StartTls => {
             let mut client = SmtpClient {
                 stream,
-                timeout: within,
+                timeout: reply_timeout,
             };
-            require_positive(greeting, &first_reply(&mut client, relay, within).await?)?;
+            require_positive(
+                greeting,
+                &first_reply(&mut client, relay, reply_timeout).await?,
+            )?;
             let offers = send_ehlo(&mut client, &us, relay).await?;
             if offers.capabilities & EXT_START_TLS == 0 {
                 let text = format!(
-                    "the mail server {} does not offer STARTTLS: give smtps:// or smtp+plain:// \
-                     if that is what it speaks",
+                    "the mail server {} does not offer STARTTLS: use smtps:// if it begins with \
+                     TLS, or smtp+plain:// if it has no TLS",
                     server.host_port.host
                 );
                 return Err(SendError::new(SendStage::Tls, text).into());
@@ -300,15 +303,18 @@ async fn open_session(
             // unknown.
             SmtpClient {
                 stream: secure(client.stream).await?,
-                timeout: within,
+                timeout: reply_timeout,
             }
         }
         MailSecurity::None => {
             let mut client: SmtpClient<Box<dyn ByteStream>> = SmtpClient {
                 stream: Box::new(stream),
-                timeout: within,
+                timeout: reply_timeout,
             };
-            require_positive(greeting, &first_reply(&mut client, relay, within).await?)?;
+            require_positive(
+                greeting,
+                &first_reply(&mut client, relay, reply_timeout).await?,
+            )?;
             client
         }
     };
@@ -400,18 +406,18 @@ async fn transmit(
     };
     let sender = format!("MAIL FROM:<{}>{body}\r\n", relay.from.address);
     require_positive(MailStep::Sender, &client.cmd(sender).await.map_err(lost)?)?;
-    let mut not = Vec::new();
-    for (place, address) in mail.to.iter().enumerate() {
+    let mut refused = Vec::new();
+    for (index, address) in mail.to.iter().enumerate() {
         let reply = client
             .cmd(format!("RCPT TO:<{address}>\r\n"))
             .await
             .map_err(lost)?;
         if !(200..300).contains(&reply.code) {
-            not.push((place, to_mail_reply(MailStep::Recipient, &reply)));
+            refused.push((index, to_mail_reply(MailStep::Recipient, &reply)));
         }
     }
-    if not.len() == mail.to.len()
-        && let Some((_, reply)) = not.pop()
+    if refused.len() == mail.to.len()
+        && let Some((_, reply)) = refused.pop()
     {
         return Err(MailError::Refused(reply));
     }
@@ -429,7 +435,7 @@ async fn transmit(
         other => other,
     })?;
     require_positive(MailStep::Message, &reply)?;
-    Ok((session, MailReceipt { refused: not }))
+    Ok((session, MailReceipt { refused }))
 }
 
 fn require_positive(step: MailStep, reply: &Response<String>) -> Result<(), MailError> {
@@ -472,8 +478,8 @@ async fn first_reply<T: ByteStream>(
     };
     let host = &relay.server.host_port.host;
     let text = format!(
-        "the mail server {host} sent no greeting: if it begins with TLS, as on port 465, give \
-         smtps:// in place of smtp:// or smtp+plain://"
+        "the mail server {host} sent no greeting: if it begins with TLS, as on port 465, use \
+         smtps:// instead of smtp:// or smtp+plain://"
     );
     Err(SendError::new(stage, text).into())
 }
@@ -486,13 +492,10 @@ fn connection_lost(relay: &MailRelay, error: &mail_send::Error) -> MailError {
             network_error_text(error)
         ),
         mail_send::Error::UnparseableReply => {
-            format!(
-                "the mail server {host} closed the connection, or answered with something that is \
-                 no reply"
-            )
+            format!("the mail server {host} closed the connection or sent an invalid reply")
         }
         mail_send::Error::Timeout => format!("the mail server {host} does not answer"),
-        _ => format!("the mail server {host} cannot be spoken with"),
+        _ => format!("the session with the mail server {host} failed"),
     };
     SendError::new(SendStage::Exchange, text).into()
 }

@@ -36,13 +36,13 @@ impl ProxyChoice {
         if text == "none" {
             return Ok(Self::None);
         }
-        let understood = Matcher::builder()
+        let proxy = Matcher::builder()
             .all(text)
             .build()
             .intercept(&Uri::from_static("http://h/"));
-        let understood = text.contains("://")
-            && understood.is_some_and(|proxy| Proxy::from_uri(proxy.uri(), None, None).is_some());
-        if understood {
+        let is_valid = text.contains("://")
+            && proxy.is_some_and(|proxy| Proxy::from_uri(proxy.uri(), None, None).is_some());
+        if is_valid {
             Ok(Self::Fixed(ProxyUrl(text.to_owned())))
         } else {
             Err("give none, http://HOST:PORT, socks5://HOST:PORT or socks5h://HOST:PORT")
@@ -85,25 +85,26 @@ impl ProxyMatcher {
         let Ok(origin) = Uri::try_from(url.origin()) else {
             return Ok(None);
         };
-        let Some(found) = self
+        let Some(intercept) = self
             .0
             .as_ref()
             .and_then(|matcher| matcher.intercept(&origin))
         else {
             return Ok(None);
         };
-        let user = found
+        let user = intercept
             .raw_auth()
             .map(|(user, password)| (user.to_owned(), password.to_owned()));
-        let told = || {
+        let scheme_error = || {
             SendError::new(
                 SendStage::Proxy,
-                "the proxy of the environment is neither http:// nor socks5://",
+                "the URL of the proxy in the environment must begin with http://, socks5:// or \
+                 socks5h://",
             )
         };
-        Proxy::from_uri(found.uri(), found.basic_auth().cloned(), user)
+        Proxy::from_uri(intercept.uri(), intercept.basic_auth().cloned(), user)
             .map(Some)
-            .ok_or_else(told)
+            .ok_or_else(scheme_error)
     }
 }
 
@@ -147,7 +148,7 @@ impl Proxy {
         stream: TcpStream,
         to: &HostPort,
     ) -> Result<TcpStream, SendError> {
-        let asked = async {
+        let tunnel = async {
             match &self {
                 Self::Http { authorization, .. } => {
                     proxy_tunnel::http_connect(stream, to, authorization.as_ref()).await
@@ -155,14 +156,14 @@ impl Proxy {
                 Self::Socks5 { user, .. } => proxy_tunnel::socks5(stream, to, user.as_ref()).await,
             }
         };
-        let asked = timeout(TLS_TIMEOUT, asked)
+        let tunnel = timeout(TLS_TIMEOUT, tunnel)
             .await
             .unwrap_or_else(|_| Err("it does not answer".into()));
-        asked.map_err(|why| {
+        tunnel.map_err(|why| {
             SendError::new(
                 SendStage::Proxy,
                 format!(
-                    "the proxy {} gives no connection to {to}: {why}",
+                    "the proxy {} did not connect to {to}: {why}",
                     self.host_port()
                 ),
             )
@@ -175,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proxies_are_read_and_matched() {
+    fn proxies_are_parsed_and_matched() {
         let of = |choice: &str, url: &str| {
             let choice =
                 ProxyChoice::parse(choice).unwrap_or_else(|error| panic!("{choice}: {error}"));

@@ -38,7 +38,7 @@ pub(super) async fn http_connect(
                 .map_err(|error| network_error_text(&error))?,
         );
         if answer.len() > MAX_HEAD_BYTES {
-            return Err("its answer is too long".into());
+            return Err("its response is too long".into());
         }
     }
     let line = String::from_utf8_lossy(
@@ -54,7 +54,7 @@ pub(super) async fn http_connect(
         .and_then(|status| status.parse::<u16>().ok());
     match status {
         Some(200..=299) => Ok(stream),
-        Some(407) => Err("it wants another user or password".into()),
+        Some(407) => Err("it rejected the user or password".into()),
         Some(status) => Err(format!("it answered {status}")),
         None => Err("it does not speak HTTP".into()),
     }
@@ -70,13 +70,13 @@ pub(super) async fn socks5(
     match socks5_handshake(&mut stream, to, user).await {
         Ok(0) => Ok(stream),
         Ok(1) => Err("it failed".into()),
-        Ok(2) => Err("its rules do not permit it".into()),
+        Ok(2) => Err("its rules forbid it".into()),
         Ok(3) => Err("the network cannot be reached".into()),
         Ok(4) => Err("the host cannot be reached".into()),
-        Ok(5) => Err("nothing listens there".into()),
+        Ok(5) => Err("connection refused".into()),
         Ok(other) => Err(format!("it answered {other}")),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Err("it wants another user or password".into())
+            Err("it rejected the user or password".into())
         }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             Err("it does not speak SOCKS5".into())

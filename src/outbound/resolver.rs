@@ -121,7 +121,7 @@ impl Resolver {
             DnsAnswer::NoAnswer => self.cached(name, MAX_STALENESS).ok_or_else(|| {
                 SendError::new(
                     SendStage::Resolve,
-                    format!("no name server answers that is asked for {name}"),
+                    format!("no name server answered the query for {name}"),
                 )
             }),
         }
@@ -133,17 +133,17 @@ impl Resolver {
         }
         // Read each time: it is short, and changes when the machine changes its network.
         let conf = std::fs::read_to_string(&self.sources.resolv_conf).unwrap_or_default();
-        let told = dns::resolve(&ResolvConf::parse(&conf), &self.random, name).await;
+        let answer = dns::resolve(&ResolvConf::parse(&conf), &self.random, name).await;
         let is_local = !name.trim_end_matches('.').contains('.')
             || name.trim_end_matches('.').ends_with(".local");
-        match told {
+        match answer {
             DnsAnswer::NoAddresses => {}
             DnsAnswer::NoAnswer if is_local => {}
-            _ => return told,
+            _ => return answer,
         }
         let addresses = self.look_up_by_getent(name).await;
         if addresses.is_empty() {
-            told
+            answer
         } else {
             DnsAnswer::Addresses(addresses, LOCAL_TTL)
         }
@@ -217,28 +217,28 @@ impl Resolver {
         addresses
     }
 
-    /// Cached addresses that expired at most `older` ago.
-    fn cached(&self, name: &str, older: Duration) -> Option<Vec<IpAddr>> {
-        let known = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        known
+    /// Cached addresses that expired at most `max_staleness` ago.
+    fn cached(&self, name: &str, max_staleness: Duration) -> Option<Vec<IpAddr>> {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache
             .get(name)
-            .filter(|known| self.clock.uptime() < known.fresh_until + older)
-            .map(|known| known.addresses.clone())
+            .filter(|entry| self.clock.uptime() < entry.fresh_until + max_staleness)
+            .map(|entry| entry.addresses.clone())
     }
 
     fn store_in_cache(&self, name: &str, addresses: &[IpAddr], ttl: u32) {
-        let believed =
+        let lifetime =
             Duration::from_secs(u64::from(ttl.clamp(*TTL_RANGE.start(), *TTL_RANGE.end())));
-        let fresh_until = self.clock.uptime() + believed;
-        let mut known = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MAX_CACHED_NAMES && !known.contains_key(name) {
-            let oldest = known
+        let fresh_until = self.clock.uptime() + lifetime;
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() >= MAX_CACHED_NAMES && !cache.contains_key(name) {
+            let oldest = cache
                 .iter()
-                .min_by_key(|(_, known)| known.fresh_until)
+                .min_by_key(|(_, entry)| entry.fresh_until)
                 .map(|(name, _)| name.clone());
-            oldest.and_then(|name| known.remove(&name));
+            oldest.and_then(|name| cache.remove(&name));
         }
-        known.insert(
+        cache.insert(
             name.to_owned(),
             CachedName {
                 addresses: addresses.to_vec(),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hosts_are_read_as_the_c_library_reads_them() {
+    async fn hosts_are_parsed_like_the_c_library_does() {
         let (names, _directory) = names(
             "# 10.0.0.9 box\n10.0.0.1 other box # box2\n::5 BOX.lan\tbox\nnonsense box\n10.0.0.1 \
              box\n\u{0}\n",
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_names_are_remembered() {
+    fn the_name_cache_is_bounded() {
         let (names, _directory) = names("");
         for number in 0..3 * MAX_CACHED_NAMES {
             names.store_in_cache(&number.to_string(), &[Ipv4Addr::LOCALHOST.into()], 0);

@@ -47,17 +47,21 @@ impl SendLimits {
 
     /// Waits for a permit to send to a host and port, for a project or (`None`) for the server
     /// itself. A request that waits for a busy host takes no permit of other hosts meanwhile.
-    pub(super) async fn acquire(&self, place: &HostPort, project: Option<ProjectId>) -> SendPermit {
+    pub(super) async fn acquire(
+        &self,
+        host_port: &HostPort,
+        project: Option<ProjectId>,
+    ) -> SendPermit {
         let of_project = project.map(|project| {
             [
-                SendLimitKey::HostOfProject(place.clone(), project),
+                SendLimitKey::HostOfProject(host_port.clone(), project),
                 SendLimitKey::Project(project),
             ]
         });
         let shares = of_project
             .into_iter()
             .flatten()
-            .chain([SendLimitKey::Host(place.clone())]);
+            .chain([SendLimitKey::Host(host_port.clone())]);
         let semaphores: Vec<_> = shares
             .map(|share| self.semaphore(share))
             .chain([Arc::clone(&self.total)])
@@ -111,7 +115,7 @@ mod tests {
     const SOON: Duration = Duration::from_millis(10);
 
     #[tokio::test]
-    async fn a_busy_place_takes_its_share_and_no_more() {
+    async fn a_busy_host_uses_only_its_share() {
         let limits = SendLimits::new(2);
         let mut held = vec![
             limits.acquire(&place(1), None).await,
@@ -137,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_project_takes_half_of_a_place_and_half_of_all() {
+    async fn a_project_uses_half_of_a_host_and_half_of_the_total() {
         let one = Some(ProjectId(1));
         let other = Some(ProjectId(2));
         let limits = SendLimits::new(4);
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn places_that_nobody_uses_are_forgotten() {
+    async fn unused_hosts_are_forgotten() {
         let limits = SendLimits::new(1);
         let held = limits.acquire(&place(0), None).await;
         for port in 1..1000 {

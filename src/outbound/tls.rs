@@ -109,13 +109,13 @@ impl TrustedRoots {
         if roots.is_empty() {
             roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
         }
-        let mut named = Vec::new();
+        let mut operator_certificates = Vec::new();
         if let Some(path) = &self.ca_file {
-            named =
+            operator_certificates =
                 read_authorities(path).map_err(|error| SendError::new(SendStage::Setup, error))?;
-            roots.add_parsable_certificates(named.iter().cloned());
+            roots.add_parsable_certificates(operator_certificates.iter().cloned());
         }
-        roots_config(roots, named)
+        roots_config(roots, operator_certificates)
             .map(Arc::new)
             .map_err(|error| SendError::new(SendStage::Tls, format!("TLS cannot be used: {error}")))
     }
@@ -125,26 +125,26 @@ impl TrustedRoots {
 pub(crate) fn pem_cause(error: &pem::Error) -> String {
     match error {
         pem::Error::Io(error) => error.to_string(),
-        pem::Error::NoItemsFound => "there is no such section in it".into(),
+        pem::Error::NoItemsFound => "it contains no such section".into(),
         error => error.to_string(),
     }
 }
 
 /// Certificates of a file of `--ca-file`, at least one.
 pub(super) fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let told = |error: &dyn fmt::Display| {
+    let file_error = |error: &dyn fmt::Display| {
         format!(
             "cannot read the certificates of {}: {error}",
             path.display()
         )
     };
-    let read = CertificateDer::pem_file_iter(path)
+    let certificates = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| told(&pem_cause(&error)))?;
-    if read.is_empty() {
-        return Err(told(&"there is no CERTIFICATE section in it"));
+        .map_err(|error| file_error(&pem_cause(&error)))?;
+    if certificates.is_empty() {
+        return Err(file_error(&"there is no CERTIFICATE section in it"));
     }
-    Ok(read)
+    Ok(certificates)
 }
 
 /// Error of a TLS handshake with this host, as a sentence. `with_pins`: the request is for a
@@ -154,15 +154,15 @@ pub(super) fn handshake_error(host: &Host, error: &std::io::Error, with_pins: bo
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<Error>());
     let or_pin = if with_pins {
-        ", or its fingerprint to the channel as tls-pin"
+        ", or set its fingerprint as tls-pin of the channel"
     } else {
         ""
     };
     let sentence = match inner {
         Some(Error::InvalidCertificate(wrong)) => match wrong {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => format!(
-                "the certificate of {host} is signed by nobody who is trusted: --ca-file names a \
-                 certificate authority, or the certificate itself{or_pin}"
+                "the certificate of {host} is not signed by a trusted authority: give the \
+                 authority or the certificate itself as --ca-file{or_pin}"
             ),
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 format!("the certificate of {host} has expired")
@@ -174,28 +174,28 @@ pub(super) fn handshake_error(host: &Host, error: &std::io::Error, with_pins: bo
             CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
                 format!(
                     "the certificate of {host} has no subjectAltName, and the name in its subject \
-                     does not count: give the server one that has it{or_pin}"
+                     is ignored: install a certificate with a subjectAltName{or_pin}"
                 )
             }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 format!(
-                    "the certificate of {host} is made out for another name: give a URL with that \
-                     name{or_pin}"
+                    "the certificate of {host} is for another name: use a URL with a name of the \
+                     certificate{or_pin}"
                 )
             }
             CertificateError::ApplicationVerificationFailure => {
-                format!("the certificate of {host} is not the one that tls-pin names")
+                format!("the certificate of {host} does not match tls-pin")
             }
             other if is_authority(other) => {
                 format!(
-                    "the certificate of {host} signs itself and is not known: give it to \
+                    "the certificate of {host} is self-signed and not trusted: give it as \
                      --ca-file{or_pin}"
                 )
             }
             other if with_pins => {
                 format!(
-                    "the certificate of {host} is not valid: {other:?}; to take it all the same, \
-                     give its fingerprint to the channel as tls-pin"
+                    "the certificate of {host} is not valid: {other:?}; to accept it anyway, set \
+                     its fingerprint as tls-pin of the channel"
                 )
             }
             other => format!("the certificate of {host} is not valid: {other:?}"),
@@ -230,7 +230,7 @@ fn crypto_provider() -> Arc<CryptoProvider> {
 /// that the operator named, even if a server presents one of them as its own.
 fn roots_config(
     roots: RootCertStore,
-    named: Vec<CertificateDer<'static>>,
+    operator_certificates: Vec<CertificateDer<'static>>,
 ) -> Result<ClientConfig, String> {
     let config = ClientConfig::builder_with_provider(crypto_provider())
         .with_safe_default_protocol_versions()
@@ -242,7 +242,7 @@ fn roots_config(
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(RootsVerifier {
             inner: by_roots,
-            operator_certificates: named,
+            operator_certificates,
         }))
         .with_no_client_auth())
 }
@@ -250,7 +250,10 @@ fn roots_config(
 /// True if a server presented the certificate of an authority as its own, such as a certificate
 /// from `openssl req -x509`.
 fn is_authority(error: &CertificateError) -> bool {
-    matches!(error, CertificateError::Other(other) if other.0.to_string().contains("CaUsedAsEndEntity"))
+    let CertificateError::Other(other) = error else {
+        return false;
+    };
+    other.0.to_string().contains("CaUsedAsEndEntity")
 }
 
 /// Verifies with the roots. They refuse the certificate of an authority as a server certificate.

@@ -119,18 +119,20 @@ pub(super) struct Url {
 
 impl Url {
     pub(super) fn parse(text: &str) -> Result<Self, SendError> {
-        let wrong = |what: &str| SendError::new(SendStage::Request, what);
-        let uri: Uri = text.parse().map_err(|_| wrong("the URL is not valid"))?;
+        let url_error = |what: &str| SendError::new(SendStage::Request, what);
+        let uri: Uri = text
+            .parse()
+            .map_err(|_| url_error("the URL is not valid"))?;
         let https = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err(wrong("the URL must begin with http:// or https://")),
+            _ => return Err(url_error("the URL must begin with http:// or https://")),
         };
         let authority = uri
             .authority()
-            .ok_or_else(|| wrong("the URL names no host"))?;
-        let place = HostPort::from_authority(authority, if https { 443 } else { 80 })
-            .ok_or_else(|| wrong("the URL names no valid host and port"))?;
+            .ok_or_else(|| url_error("the URL has no host"))?;
+        let host_port = HostPort::from_authority(authority, if https { 443 } else { 80 })
+            .ok_or_else(|| url_error("the URL has no valid host and port"))?;
         let user = authority.as_str().rsplit_once('@').map(|(user, _)| user);
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path.starts_with('/') {
@@ -140,7 +142,7 @@ impl Url {
         };
         Ok(Self {
             is_https: https,
-            host_port: place,
+            host_port,
             path,
             authorization: user.map(basic_auth),
         })
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_known_from_names() {
+    fn numeric_hosts_are_recognised() {
         let is_number = |text: &str| Host::parse(text).unwrap().ends_in_number();
         for number in [
             "127.1",
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_in_their_parts() {
+    fn urls_are_split_into_their_parts() {
         for (text, expected) in [
             ("https://ntfy.sh", "https://ntfy.sh ntfy.sh:443 / -"),
             (
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn where_redirects_lead() {
+    fn redirect_targets_are_resolved() {
         let from = Url::parse("https://h:8443/a/b?c").unwrap();
         for (location, expected) in [
             ("https://other/x", "https://other/x"),

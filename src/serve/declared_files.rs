@@ -24,26 +24,26 @@ pub struct DeclaredFiles {
 
 /// Applies the files, if they are valid. `pages`: base of links to pages; `None` if there are none.
 pub(super) async fn apply_declared(handle: &Handle, declared: &DeclaredFiles, pages: Option<&str>) {
-    let applied = read_and_apply(handle, declared, pages).await;
-    handle.metrics().record_apply(applied.is_ok());
-    match applied {
+    let result = read_and_apply(handle, declared, pages).await;
+    handle.metrics().record_apply(result.is_ok());
+    match result {
         Ok(changes) => {
             notify_supervisor(NotifyState::Status(&format!(
-                "what the files of --apply declare is so: {}",
+                "applied the files of --apply: {}",
                 format_count(changes, "change")
             )));
         }
-        Err(told) => {
+        Err(problem) => {
             // Each problem is followed by the line of the file, which does not go into the log.
-            for line in told.lines().filter(|line| !line.starts_with(' ')) {
+            for line in problem.lines().filter(|line| !line.starts_with(' ')) {
                 tracing::error!("--apply: {line}");
             }
             tracing::error!(
-                "what --apply names was not applied; the server goes on with what the database \
-                 has, and SIGHUP reads the files again"
+                "the files of --apply were not applied; the server keeps the configuration in its \
+                 database; correct the files and send SIGHUP to read them again"
             );
             notify_supervisor(NotifyState::Status(
-                "the files of --apply are wrong and were not applied; the log says why",
+                "the files of --apply were not applied; see the log for the reason",
             ));
         }
     }
@@ -56,7 +56,7 @@ async fn read_and_apply(
     pages: Option<&str>,
 ) -> Result<usize, String> {
     let files = declared.files.clone();
-    let reading = move || {
+    let read_files = move || {
         declare::load_config(
             &files,
             &SecretResolver {
@@ -64,17 +64,17 @@ async fn read_and_apply(
             },
         )
     };
-    let read: Result<_, ConfigLoadError> = tokio::task::spawn_blocking(reading)
+    let loaded: Result<_, ConfigLoadError> = tokio::task::spawn_blocking(read_files)
         .await
         .map_err(|error| error.to_string())?;
-    let prepared = read.map_err(|error| error.to_string())?;
+    let prepared = loaded.map_err(|error| error.to_string())?;
     for warning in &prepared.warnings {
         tracing::warn!("--apply: {warning}");
     }
     let prune = declared
         .prune
         .filter(|_| prepared.declared.source.is_some());
-    let done = declare::apply_config(
+    let result = declare::apply_config(
         handle,
         prepared.declared,
         ApplyOptions {
@@ -83,13 +83,13 @@ async fn read_and_apply(
         },
     )
     .await;
-    let changes = done.map_err(|error| declare::error_text(&prepared.document, &error))?;
+    let changes = result.map_err(|error| declare::error_text(&prepared.document, &error))?;
     for change in &changes {
         let kind = change.object.kind.name();
         let name = &change.object.name;
         match change.operation {
             ChangeOperation::Keep => {
-                tracing::info!("--apply: the {kind} {name:?} is no longer declared, and stays")
+                tracing::info!("--apply: the {kind} {name:?} is no longer declared, but is kept")
             }
             op => tracing::info!("--apply: {} {kind} {name:?}", op.name()),
         }
@@ -111,20 +111,20 @@ async fn print_password_link(handle: &Handle, name: &str, pages: Option<&str>) {
     let Some(user) = user else { return };
     let Some(pages) = pages else {
         tracing::info!(
-            "--apply: no link for the user {name:?} is made, since no pages are served; `overdue \
-             user link` makes one once they are"
+            "--apply: no link was created for the user {name:?}, since the dashboard is off; run \
+             `overdue user link` when it is on"
         );
         return;
     };
     match create_link(handle, Some(&user)).await {
-        Ok(made) => {
+        Ok(link) => {
             super::print_to_stderr(&format!(
-                "\nThe user {name:?} is new and chooses a password here:\n\n    {pages}{}\n\n",
-                made.path()
+                "\nThe user {name:?} is new and must choose a password here:\n\n    {pages}{}\n\n",
+                link.path()
             ));
         }
         Err(error) => tracing::warn!(
-            "no link for the user {name:?} could be made: {error}; `overdue user link` makes one"
+            "cannot create a link for the user {name:?}: {error}; run `overdue user link`"
         ),
     }
 }

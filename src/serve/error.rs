@@ -56,8 +56,8 @@ impl fmt::Display for ServeError {
                 let port = address.port();
                 write!(
                     f,
-                    "cannot listen on {address}: another process has port {port}, perhaps another \
-                     overdue; stop it (`ss -ltnp 'sport = :{port}'` as root shows it), or choose \
+                    "cannot listen on {address}: another process uses port {port}, perhaps another \
+                     overdue; stop it (as root, `ss -ltnp 'sport = :{port}'` shows it), or choose \
                      another address with {flag}"
                 )
             }
@@ -81,34 +81,37 @@ impl fmt::Display for ServeError {
             Self::PassedSocket(name, error) => {
                 write!(
                     f,
-                    r#"the socket "{name}" that was passed on cannot be used: {error}; let its unit listen for TCP (ListenStream=)"#
+                    "the socket \"{name}\" of the supervisor cannot be used: {error}; its unit \
+                     must listen for TCP (ListenStream=)"
                 )
             }
             Self::NoMailAddress => f.write_str(
-                "--ping-email-domain is given, but mail is taken nowhere: give --smtp-listen, or \
-                 enable overdue-smtp.socket",
+                "--ping-email-domain is given, but the server listens nowhere for mail: give \
+                 --smtp-listen, or enable overdue-smtp.socket",
             ),
             Self::Certificate(error) => error.fmt(f),
             Self::BaseUrl(error) => error.fmt(f),
             Self::Outbound(error) => error.fmt(f),
             Self::Admin(error) => error.fmt(f),
-            Self::FirstStart(reason) => write!(f, "cannot make the first project: {reason}"),
-            Self::System(error) => write!(f, "the system refused what a server needs: {error}"),
+            Self::FirstStart(reason) => write!(f, "cannot create the first project: {reason}"),
+            Self::System(error) => write!(
+                f,
+                "the system refused a resource that the server needs: {error}"
+            ),
             Self::WriterPanicked => f.write_str(
-                "the writer panicked; what it had acknowledged is on disk, start the server again",
+                "the writer panicked; acknowledged changes are on disk; start the server again",
             ),
             Self::ListenerPanicked => f.write_str(
-                "a door panicked; what was acknowledged is on disk, start the server again",
+                "a listener panicked; acknowledged changes are on disk; start the server again",
             ),
             Self::NotifierPanicked => f.write_str(
-                "what sends alerts panicked; what waits is on disk, start the server again",
+                "the notifier panicked; waiting alerts are on disk; start the server again",
             ),
             Self::WriterTimeout => f.write_str(
-                "the database did not take what was queued in time; what was acknowledged is on \
-                 disk",
+                "the queued changes were not written in time; acknowledged changes are on disk",
             ),
             Self::Interrupted => f.write_str(
-                "a second signal came before the doors were closed; what was acknowledged is on \
+                "a second signal came before the server had stopped; acknowledged changes are on \
                  disk",
             ),
         }

@@ -30,13 +30,13 @@ pub(super) async fn create_default_project(
         .map_err(|error| error.to_string())?;
     let program = shell_word(&program.to_string_lossy());
     let data = shell_word(&data.to_string_lossy());
-    let ping_key = PingKey::parse(&ping_key).ok_or("the ping key that was made is none")?;
-    let slug = Slug::parse("my-first-check").map_err(|_| "the slug is none")?;
+    let ping_key = PingKey::parse(&ping_key).ok_or("the generated ping key is invalid")?;
+    let slug = Slug::parse("my-first-check").map_err(|_| "the example slug is invalid")?;
     let url = shell_word(&creating_ping_url(base_url, ping_key, slug));
     Ok(format!(
-        "This database is new: it has a project \"{DEFAULT_PROJECT}\" with a ping key \
-         now.\n\nCreate a check and ping it:\n\n    curl {url}\n\nMake a key for the API:\n\n    \
-         {program} key create --data {data} --project {DEFAULT_PROJECT} --access read-write\n\n"
+        "This database is new. It has a project \"{DEFAULT_PROJECT}\" with a ping key.\n\nCreate a \
+         check and ping it:\n\n    curl {url}\n\nCreate a key for the API:\n\n    {program} key \
+         create --data {data} --project {DEFAULT_PROJECT} --access read-write\n\n"
     ))
 }
 
@@ -59,7 +59,7 @@ impl RemoteAccess<'_> {
         match self.reachable_address {
             _ if self.is_configured && !self.base_url.is_loopback() => {
                 format!(
-                    "From another device: open {base_url}/setup/ and type the code, the last part \
+                    "From another device: open {base_url}/setup/ and enter the code, the last part \
                      of that link."
                 )
             }
@@ -74,27 +74,27 @@ impl RemoteAccess<'_> {
                 } else {
                     host
                 };
-                let which = if address.ip().is_unspecified() {
-                    ", ADDRESS being that of this machine,"
+                let note = if address.ip().is_unspecified() {
+                    " (ADDRESS is that of this machine)"
                 } else {
                     ""
                 };
                 format!(
-                    "From another device: open {scheme}://{host}:{}/setup/{which} and type the \
+                    "From another device: open {scheme}://{host}:{}/setup/{note} and enter the \
                      code, the last part of that link.",
                     address.port()
                 )
             }
             Some((_, false)) if self.has_passed_sockets => {
-                "This machine alone reaches it: the supervisor listens on a loopback address. For \
-                 the packaged service the first lines of `systemctl cat overdue.socket` say how to \
-                 change that."
+                "Only this machine can reach it: the supervisor listens on a loopback address. For \
+                 the packaged service, the first lines of `systemctl cat overdue.socket` say how \
+                 to change that."
                     .into()
             }
             Some((address, false)) => format!(
-                "This machine alone reaches it. For other devices start it with --listen \
-                 0.0.0.0:{port} --base-url {scheme}://ADDRESS:{port}, ADDRESS being that of this \
-                 machine.",
+                "Only this machine can reach it. For other devices, start the server with --listen \
+                 0.0.0.0:{port} --base-url {scheme}://ADDRESS:{port}, where ADDRESS is that of \
+                 this machine.",
                 port = address.port()
             ),
             None => String::new(),
@@ -114,14 +114,14 @@ pub(super) async fn create_setup_link(
     let data = shell_word(&data.to_string_lossy());
     match manage::user::create_link(handle, None).await {
         Ok(link) => Some(format!(
-            "Open the dashboard and choose a password:\n\n    {}{}\n\n{}\nThe code is good for 24 \
-             hours; this prints a new one:\n\n    {program} user link --data {data}\n\n",
+            "Open the dashboard and choose a password:\n\n    {}{}\n\n{}\nThe code is valid for 24 \
+             hours. This command prints a new one:\n\n    {program} user link --data {data}\n\n",
             from_elsewhere.base_url.as_str(),
             link.path(),
             from_elsewhere.advice(),
         )),
         Err(error) => {
-            tracing::warn!("no link to set up the dashboard could be made: {error}");
+            tracing::warn!("cannot create a link to set up the dashboard: {error}");
             None
         }
     }
@@ -145,8 +145,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_device_is_sent_where_something_listens() {
-        for (base_url, is_named, reached, has_passed, wanted) in [
+    fn other_devices_get_an_address_that_listens() {
+        for (base_url, is_configured, address, has_passed_sockets, expected) in [
             (
                 "https://example.org/checks",
                 true,
@@ -159,7 +159,7 @@ mod tests {
                 false,
                 ("0.0.0.0:8000", true),
                 false,
-                "open http://ADDRESS:8000/setup/, ADDRESS being",
+                "open http://ADDRESS:8000/setup/ (ADDRESS is",
             ),
             (
                 "https://[::1]:1",
@@ -191,15 +191,15 @@ mod tests {
             ),
         ] {
             let base_url: BaseUrl = base_url.parse().unwrap();
-            let reached = Some((reached.0.parse().unwrap(), reached.1));
+            let address = Some((address.0.parse().unwrap(), address.1));
             let advice = RemoteAccess {
                 base_url: &base_url,
-                is_configured: is_named,
-                reachable_address: reached,
-                has_passed_sockets: has_passed,
+                is_configured,
+                reachable_address: address,
+                has_passed_sockets,
             }
             .advice();
-            assert!(advice.contains(wanted), "{wanted}: {advice}");
+            assert!(advice.contains(expected), "{expected}: {advice}");
         }
     }
 }

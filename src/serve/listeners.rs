@@ -62,7 +62,7 @@ impl Listeners {
             .as_ref()
             .map(|files| read_certificate(files, http::ALPN_PROTOCOLS))
             .transpose()?;
-        let has_passed = !passed.http.is_empty();
+        let has_passed_sockets = !passed.http.is_empty();
         let http = bind_with_passed("--listen", passed.http, &config.listen)?;
         let base_url = match &config.base_url {
             Some(url) => url.clone(),
@@ -72,8 +72,8 @@ impl Listeners {
                     default_base_url(first, certificate.is_some()).map_err(ServeError::BaseUrl)?;
                 if first.is_some_and(|first| first.ip().is_unspecified()) {
                     tracing::warn!(
-                        "URLs in answers begin with {}, which only this machine reaches: say with \
-                         --base-url what others reach",
+                        "URLs in responses begin with {}, which only this machine can reach: give \
+                         --base-url with a URL that others can reach",
                         url.as_str()
                     );
                 }
@@ -105,8 +105,8 @@ impl Listeners {
             None => {
                 if !passed.smtp.is_empty() {
                     tracing::warn!(
-                        "a socket for mail is passed on, but mail is not taken: give \
-                         --ping-email-domain"
+                        "the supervisor holds a socket for mail, but the server does not receive \
+                         mail: give --ping-email-domain"
                     );
                 }
                 None
@@ -117,13 +117,13 @@ impl Listeners {
             .iter()
             .filter(|(_, address)| !address.ip().is_loopback())
         {
-            tracing::warn!("whoever reaches {address} reads the metrics: they need no key there");
+            tracing::warn!("anyone who can reach {address} can read the metrics without a key");
         }
         Ok(Self {
             http,
             certificate,
             base_url,
-            has_passed_sockets: has_passed,
+            has_passed_sockets,
             mail,
             metrics,
         })
@@ -152,11 +152,15 @@ impl Listeners {
 
     /// Returns all certificates in use.
     pub(super) fn certificates(&self) -> Vec<Certificate> {
-        let of_mail = self
+        let mail_certificate = self
             .mail
             .as_ref()
             .and_then(|(_, config)| config.certificate.as_ref());
-        self.certificate.iter().chain(of_mail).cloned().collect()
+        self.certificate
+            .iter()
+            .chain(mail_certificate)
+            .cloned()
+            .collect()
     }
 
     /// Serves until `stopped` holds true and each listener has drained.
@@ -204,7 +208,8 @@ impl Listeners {
             .map(|certificate| Arc::new(HttpTls::new(certificate, handshakes)));
         let server = http::HttpServer::new(handle.clone(), Arc::clone(&blocking), config);
         for (listener, address) in self.http {
-            tracing::info!(%address, "listening for {}", if tls.is_some() { "HTTPS" } else { "HTTP" });
+            let protocol = if tls.is_some() { "HTTPS" } else { "HTTP" };
+            tracing::info!(%address, "listening for {protocol}");
             running.spawn(server.clone().serve(
                 listener,
                 tls.clone(),
@@ -237,12 +242,12 @@ impl Listeners {
 fn bind_with_passed(
     flag: &'static str,
     passed: Vec<(std::net::TcpListener, SocketAddr)>,
-    wanted: &[SocketAddr],
+    addresses: &[SocketAddr],
 ) -> Result<Vec<BoundListener>, ServeError> {
     let is_default =
         |address: &SocketAddr| !passed.is_empty() && DEFAULT_LISTEN.parse() == Ok(*address);
     let is_passed = |address: &SocketAddr| passed.iter().any(|(_, passed)| passed == address);
-    let others: Vec<_> = wanted
+    let others: Vec<_> = addresses
         .iter()
         .filter(|address| !is_passed(address) && !is_default(address))
         .copied()
@@ -253,8 +258,9 @@ fn bind_with_passed(
             .map_err(|error| ServeError::Listen(flag, address, error))?;
         listeners.push((listener, address));
     }
-    let held: Vec<_> = listeners.iter().map(|(_, address)| *address).collect();
-    listeners.extend(bind_all(flag, &others).map_err(|error| explain_taken(&held, error))?);
+    let passed_addresses: Vec<_> = listeners.iter().map(|(_, address)| *address).collect();
+    listeners
+        .extend(bind_all(flag, &others).map_err(|error| explain_taken(&passed_addresses, error))?);
     Ok(listeners)
 }
 
@@ -278,9 +284,9 @@ fn bind_all(
 ) -> Result<Vec<BoundListener>, ServeError> {
     let mut listeners = Vec::new();
     for address in addresses {
-        let told = |error| ServeError::Listen(flag, *address, error);
-        let listener = open_listener(*address).map_err(told)?;
-        let bound = listener.local_addr().map_err(told)?;
+        let listen_error = |error| ServeError::Listen(flag, *address, error);
+        let listener = open_listener(*address).map_err(listen_error)?;
+        let bound = listener.local_addr().map_err(listen_error)?;
         listeners.push((listener, bound));
     }
     Ok(listeners)
@@ -312,7 +318,7 @@ fn read_certificate(
         Certificate::read(&files.chain, &files.key, protocols).map_err(ServeError::Certificate)?;
     if let Some(key) = certificate.exposed_key() {
         tracing::warn!(
-            "every user of this machine can get at the private key {}: run chmod o= on it",
+            "every user of this machine can access the private key {}: run chmod o= on it",
             key.display()
         );
     }

@@ -62,7 +62,7 @@ impl LogWriter {
 /// True if standard error is the stream that systemd has connected to its journal (systemd.exec(5):
 /// `JOURNAL_STREAM` is `DEVICE:INODE`).
 fn is_journal(stream: Option<&OsStr>) -> bool {
-    let Ok(there) = rustix::fs::fstat(io::stderr()) else {
+    let Ok(metadata) = rustix::fs::fstat(io::stderr()) else {
         return false;
     };
     let numbers = stream
@@ -75,16 +75,16 @@ fn is_journal(stream: Option<&OsStr>) -> bool {
         clippy::useless_conversion,
         reason = "these numbers have other types on other systems"
     )]
-    let own = u64::try_from(there.st_dev)
+    let actual = u64::try_from(metadata.st_dev)
         .ok()
-        .zip(u64::try_from(there.st_ino).ok());
-    numbers.is_some() && numbers == own
+        .zip(u64::try_from(metadata.st_ino).ok());
+    numbers.is_some() && numbers == actual
 }
 
 impl Drop for LogWriter {
     fn drop(&mut self) {
-        let (tell, written) = sync_channel(1);
-        if self.0.try_send(LogMessage::Flush(tell)).is_ok() {
+        let (sender, written) = sync_channel(1);
+        if self.0.try_send(LogMessage::Flush(sender)).is_ok() {
             let _ = written.recv_timeout(FLUSH_TIMEOUT);
         }
     }
@@ -96,8 +96,8 @@ fn write_messages(messages: &Receiver<LogMessage>) {
             LogMessage::Line(line) => {
                 let _ = io::stderr().write_all(&line);
             }
-            LogMessage::Flush(tell) => {
-                let _ = tell.send(());
+            LogMessage::Flush(sender) => {
+                let _ = sender.send(());
             }
         }
     }

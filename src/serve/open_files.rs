@@ -18,19 +18,20 @@ pub(super) fn raise_limit() {
     let Some(current) = current.filter(|current| *current < NEEDED_FILES) else {
         return;
     };
-    let wanted = maximum.map_or(NEEDED_FILES, |maximum| maximum.min(NEEDED_FILES));
+    let new_limit = maximum.map_or(NEEDED_FILES, |maximum| maximum.min(NEEDED_FILES));
     let raised = setrlimit(
         Resource::Nofile,
         Rlimit {
-            current: Some(wanted),
+            current: Some(new_limit),
             maximum,
         },
     )
-    .map_or(current, |()| wanted);
+    .map_or(current, |()| new_limit);
     if raised < NEEDED_FILES {
         tracing::warn!(
-            "only {raised} files may be open, and all connections together need {NEEDED_FILES}: \
-             beyond that clients wait; raise the hard limit (LimitNOFILE= of systemd, ulimit -Hn)"
+            "only {raised} files may be open, but all connections together need {NEEDED_FILES}: \
+             further clients have to wait; raise the hard limit (LimitNOFILE= of systemd, ulimit \
+             -Hn)"
         );
     }
 }

@@ -15,8 +15,8 @@ pub(super) struct PassedSockets {
     pub(super) smtp: Vec<(TcpListener, SocketAddr)>,
 }
 
-/// Returns how many sockets a manager of services hands over to this process (sd_listen_fds(3)):
-/// they are the first descriptors behind those of the standard. They stay where they are.
+/// Returns the number of sockets that a supervisor passes to this process (sd_listen_fds(3)). They
+/// are the first descriptors after the standard ones. The sockets are not taken.
 pub(crate) fn passed_socket_count() -> i32 {
     let number = |name: &str| std::env::var(name).ok()?.parse::<i32>().ok();
     let is_for_this =
@@ -36,23 +36,24 @@ impl PassedSockets {
     pub(super) fn take() -> Result<Self, ServeError> {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':');
-        let mut given = ListenFd::from_env();
+        let mut sockets = ListenFd::from_env();
         let mut passed = Self::default();
-        for number in 0..given.len() {
+        for number in 0..sockets.len() {
             let name = names.next().unwrap_or_default();
-            let taken = given.take_tcp_listener(number).and_then(|listener| {
-                let listener = listener.ok_or(io::ErrorKind::NotFound)?;
+            let listener = sockets.take_tcp_listener(number).and_then(|socket| {
+                let listener = socket.ok_or(io::ErrorKind::NotFound)?;
                 listener.set_nonblocking(true)?;
                 let address = listener.local_addr()?;
                 Ok((listener, address))
             });
-            let taken = taken.map_err(|error| ServeError::PassedSocket(name.to_owned(), error))?;
+            let listener =
+                listener.map_err(|error| ServeError::PassedSocket(name.to_owned(), error))?;
             // A socket without a name of its own has the name of its unit.
             let is_mail = matches!(name, "smtp" | "overdue-smtp.socket");
             if is_mail {
-                passed.smtp.push(taken)
+                passed.smtp.push(listener)
             } else {
-                passed.http.push(taken)
+                passed.http.push(listener)
             }
         }
         Ok(passed)

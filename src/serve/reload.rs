@@ -37,14 +37,16 @@ impl ReloadableFiles {
         tokio::spawn(async move {
             loop {
                 tokio::select! {
-                    heard = hangups.changed() => {
+                    changed = hangups.changed() => {
                         // The channel closes only when the runtime ends.
-                        if heard.is_err() {
+                        if changed.is_err() {
                             return;
                         }
                         self.reload(&handle, &blocking).await;
                     }
-                    () = sleep(CERTIFICATE_CHECK_INTERVAL) => self.reload_certificates(&blocking, false).await,
+                    () = sleep(CERTIFICATE_CHECK_INTERVAL) => {
+                        self.reload_certificates(&blocking, false).await;
+                    }
                 }
             }
         });
@@ -54,10 +56,10 @@ impl ReloadableFiles {
         // One message: neither part means anything without the other.
         match NotifyState::monotonic_usec_now() {
             Ok(now) => drop(sd_notify::notify(&[NotifyState::Reloading, now])),
-            Err(error) => tracing::warn!("the supervisor cannot be told of SIGHUP: {error}"),
+            Err(error) => tracing::warn!("cannot notify the supervisor of SIGHUP: {error}"),
         }
         if self.certificates.is_empty() && self.declared.is_none() {
-            tracing::info!("SIGHUP changes nothing: flags are read at a start");
+            tracing::info!("SIGHUP changes nothing: flags are only read at startup");
         }
         self.reload_certificates(blocking, true).await;
         if let Some(declared) = &self.declared {
@@ -68,31 +70,31 @@ impl ReloadableFiles {
 
     async fn reload_certificates(&self, blocking: &BlockingThreads, even_if_same: bool) {
         for certificate in &self.certificates {
-            let looking = certificate.clone();
+            let shared = certificate.clone();
             // Too many tasks wait for the disk. The next attempt is soon.
-            let Ok(reread) = blocking
-                .run(move || looking.reload(even_if_same))
+            let Ok(result) = blocking
+                .run(move || shared.reload(even_if_same))
                 .await
                 .map_err(|BlockingTaskError| ())
             else {
                 continue;
             };
-            log_reload(certificate, &reread);
+            log_reload(certificate, &result);
         }
     }
 }
 
-fn log_reload(certificate: &Certificate, reread: &CertificateReload) {
-    match reread {
+fn log_reload(certificate: &Certificate, result: &CertificateReload) {
+    match result {
         CertificateReload::Unchanged => {}
         CertificateReload::Replaced => {
             tracing::info!(
-                "new connections see the certificate that is in {} now",
+                "new connections use the new certificate in {}",
                 certificate.chain().display()
             );
         }
         CertificateReload::Failed(error) => {
-            tracing::warn!("the certificate stays the one that was read before: {error}")
+            tracing::warn!("the previous certificate stays in use: {error}")
         }
     }
 }

@@ -43,10 +43,10 @@ pub(super) fn handle_hangups(runtime: &Runtime) -> io::Result<HangupCount> {
     // The handler of a signal stays installed, even if no task waits for it any longer.
     drop(signal(SignalKind::from_raw(SIGXFSZ))?);
     let mut hangup = signal(SignalKind::hangup())?;
-    let (heard, hangups) = watch::channel(0);
+    let (sender, hangups) = watch::channel(0);
     runtime.spawn(async move {
         while hangup.recv().await.is_some() {
-            heard.send_modify(|count: &mut u32| *count = count.wrapping_add(1));
+            sender.send_modify(|count: &mut u32| *count = count.wrapping_add(1));
         }
     });
     Ok(hangups)

@@ -17,30 +17,30 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 const TIMEOUT_EXTENSION_MICROS: u32 = 60_000_000;
 
 /// Creates the reporter of a server, which records the time of each report.
-pub(super) fn startup_progress(noted: LastActivity) -> ProgressReporter {
-    let tell = |what: &'static str, percent| {
-        tracing::info!("{what}: {percent} %");
+pub(super) fn startup_progress(last_activity: LastActivity) -> ProgressReporter {
+    let report = |task: &'static str, percent| {
+        tracing::info!("{task}: {percent} %");
         notify_supervisor(NotifyState::ExtendTimeoutUsec(TIMEOUT_EXTENSION_MICROS));
     };
-    let told = rate_limited_progress(Clock::System, tell);
-    ProgressReporter::with_callback(move |what, percent| {
-        noted.record(Clock::System.uptime());
-        told.report(what, percent, 100);
+    let limited = rate_limited_progress(Clock::System, report);
+    ProgressReporter::with_callback(move |task, percent| {
+        last_activity.record(Clock::System.uptime());
+        limited.report(task, percent, 100);
     })
 }
 
 /// Limits the reports to one in each interval. A short job makes none.
 fn rate_limited_progress(
     clock: Clock,
-    tell: impl Fn(&'static str, u64) + Send + Sync + 'static,
+    report: impl Fn(&'static str, u64) + Send + Sync + 'static,
 ) -> ProgressReporter {
     let last = Mutex::new(clock.uptime());
-    ProgressReporter::with_callback(move |what, percent| {
+    ProgressReporter::with_callback(move |task, percent| {
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock.uptime();
         if now >= *last + REPORT_INTERVAL {
             *last = now;
-            tell(what, percent);
+            report(task, percent);
         }
     })
 }
@@ -54,7 +54,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_start_after_an_unclean_stop_tells_how_far_it_is() {
+    fn a_start_after_an_unclean_stop_reports_its_progress() {
         let directory = tempfile::tempdir().unwrap();
         let medium = Medium::Directory(directory.path().into());
         let path = directory.path().join(FILE_NAME);
@@ -67,34 +67,37 @@ mod tests {
             batch.commit().unwrap();
         }
         // The file as after a kill.
-        let left = std::fs::read(&path).unwrap();
+        let file_bytes = std::fs::read(&path).unwrap();
         drop(store);
-        std::fs::write(&path, &left).unwrap();
+        std::fs::write(&path, &file_bytes).unwrap();
         let clock = ManualClock::at(Timestamp::default());
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let shown = Arc::clone(&clock);
-        let tell = {
-            let told = Arc::clone(&told);
-            move |what, percent| told.lock().unwrap().push((what, percent))
+        let reports = Arc::new(Mutex::new(Vec::new()));
+        let shared_clock = Arc::clone(&clock);
+        let report = {
+            let reports = Arc::clone(&reports);
+            move |task, percent| reports.lock().unwrap().push((task, percent))
         };
-        let slow = rate_limited_progress(Clock::Manual(Arc::clone(&clock)), tell);
+        let slow = rate_limited_progress(Clock::Manual(Arc::clone(&clock)), report);
         drop(Store::open_with_progress(&medium, &slow).unwrap());
-        assert!(told.lock().unwrap().is_empty(), "it took no time");
-        std::fs::write(&path, &left).unwrap();
+        assert!(reports.lock().unwrap().is_empty(), "it took no time");
+        std::fs::write(&path, &file_bytes).unwrap();
         // Each report takes a second of the clock now.
-        let slow = ProgressReporter::with_callback(move |what, percent| {
-            shown.advance_secs(1);
-            slow.report(what, percent, 100);
+        let slow = ProgressReporter::with_callback(move |task, percent| {
+            shared_clock.advance_secs(1);
+            slow.report(task, percent, 100);
         });
         drop(Store::open_with_progress(&medium, &slow).unwrap());
-        let told = told.lock().unwrap();
+        let reports = reports.lock().unwrap();
         assert!(
-            told.len() > 2
-                && told
+            reports.len() > 2
+                && reports
                     .iter()
-                    .all(|(what, percent)| *what == "opening the database" && *percent <= 99),
-            "{told:?}"
+                    .all(|(task, percent)| *task == "opening the database" && *percent <= 99),
+            "{reports:?}"
         );
-        assert!(told.is_sorted_by_key(|(_, percent)| *percent), "{told:?}");
+        assert!(
+            reports.is_sorted_by_key(|(_, percent)| *percent),
+            "{reports:?}"
+        );
     }
 }

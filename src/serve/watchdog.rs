@@ -39,17 +39,23 @@ impl LastActivity {
 }
 
 /// Feeds the watchdog, if there is one, four times in its interval.
-pub(super) fn start(handle: Handle, told: LastActivity, round: LastActivity) {
+pub(super) fn start(handle: Handle, last_progress: LastActivity, last_round: LastActivity) {
     let Some(interval) = sd_notify::watchdog_enabled() else {
         return;
     };
     tokio::spawn(async move {
         loop {
             let uptime = Clock::System.uptime();
-            match stuck_component(handle.step_age(), told.age(uptime), round.age(uptime)) {
+            match stuck_component(
+                handle.step_age(),
+                last_progress.age(uptime),
+                last_round.age(uptime),
+            ) {
                 None => notify_supervisor(NotifyState::Watchdog),
-                Some(who) => {
-                    tracing::error!("{who} does not get on: the supervisor's watchdog is not fed")
+                Some(component) => {
+                    tracing::error!(
+                        "{component} makes no progress: the supervisor's watchdog is not notified"
+                    )
                 }
             }
             sleep(interval / 4).await;
@@ -59,11 +65,15 @@ pub(super) fn start(handle: Handle, told: LastActivity, round: LastActivity) {
 
 /// Returns the component that makes no progress. The arguments are the time of the writer's current
 /// step, and the times since its last progress report and since the notifier began a round.
-fn stuck_component(step: Duration, told: Duration, round: Duration) -> Option<&'static str> {
-    if step.min(told) >= MAX_STEP_TIME {
+fn stuck_component(
+    step_age: Duration,
+    progress_age: Duration,
+    round_age: Duration,
+) -> Option<&'static str> {
+    if step_age.min(progress_age) >= MAX_STEP_TIME {
         return Some("the writer");
     }
-    (round >= MAX_ROUND_TIME).then_some("what sends alerts")
+    (round_age >= MAX_ROUND_TIME).then_some("the notifier")
 }
 
 #[cfg(test)]
@@ -71,23 +81,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_gets_on_feeds_the_watchdog_and_nobody_else() {
+    fn only_progress_feeds_the_watchdog() {
         let short = Duration::from_secs(1);
         let long = Duration::from_secs(61);
         let hour = Duration::from_secs(3600);
-        for (step, told, round, wanted) in [
+        for (step_age, progress_age, round_age, expected) in [
             // Idle, or at work.
             (Duration::ZERO, hour, short, None),
             (short, hour, short, None),
             // A long recovery reports its progress.
             (hour, short, short, None),
             (long, hour, short, Some("the writer")),
-            (short, short, hour, Some("what sends alerts")),
+            (short, short, hour, Some("the notifier")),
         ] {
-            assert_eq!(stuck_component(step, told, round), wanted);
+            assert_eq!(stuck_component(step_age, progress_age, round_age), expected);
         }
-        let noted = LastActivity::default();
-        noted.record(long);
-        assert_eq!(noted.age(hour), hour - long);
+        let activity = LastActivity::default();
+        activity.record(long);
+        assert_eq!(activity.age(hour), hour - long);
     }
 }

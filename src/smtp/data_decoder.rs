@@ -178,26 +178,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_message_arrives_as_it_was_however_it_is_cut(message in lines(), cuts in prop::collection::vec(0..70_usize, 0..6)) {
+        fn messages_are_decoded_from_chunks_of_any_size(
+            message in lines(),
+            cuts in prop::collection::vec(0..70_usize, 0..6),
+        ) {
             let sent = [dot_stuff(&message), b"QUIT\r\n".to_vec()].concat();
-            let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(sent.len())).chain([0, sent.len()]).collect();
+            let cuts = cuts.into_iter().map(|cut| cut.min(sent.len()));
+            let mut cuts: Vec<_> = cuts.chain([0, sent.len()]).collect();
             cuts.sort_unstable();
             let mut content = DataDecoder::default();
-            let mut got = Vec::new();
-            let mut left = Vec::new();
+            let mut decoded = Vec::new();
+            let mut rest = Vec::new();
             let mut ended = false;
             for pair in cuts.windows(2) {
                 let mut input = &sent[pair[0]..pair[1]];
-                ended = ended || content.decode(&mut input, &mut got);
-                left.extend_from_slice(input);
+                ended = ended || content.decode(&mut input, &mut decoded);
+                rest.extend_from_slice(input);
             }
-            let mut wanted = message;
-            if !wanted.is_empty() && !wanted.ends_with(b"\r\n") {
-                wanted.extend_from_slice(b"\r\n");
+            let mut expected = message;
+            if !expected.is_empty() && !expected.ends_with(b"\r\n") {
+                expected.extend_from_slice(b"\r\n");
             }
             prop_assert!(ended);
-            prop_assert_eq!(got, wanted);
-            prop_assert_eq!(left, b"QUIT\r\n");
+            prop_assert_eq!(decoded, expected);
+            prop_assert_eq!(rest, b"QUIT\r\n");
         }
     }
 }

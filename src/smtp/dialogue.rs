@@ -371,7 +371,7 @@ impl Dialogue {
             return mistake("503 5.5.1 EHLO first\r\n");
         }
         if self.transaction.is_some() {
-            return mistake("503 5.5.1 MAIL was said already\r\n");
+            return mistake("503 5.5.1 MAIL was sent already\r\n");
         }
         if from.size > MAX_MESSAGE_BYTES {
             return reply(TOO_LARGE_REPLY);

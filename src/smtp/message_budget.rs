@@ -41,17 +41,17 @@ impl MessageBudget {
         }
     }
 
-    /// Takes bytes for one message or less, which holds `has` bytes already. If the budget is
+    /// Takes bytes for one message or less, which holds `held_bytes` already. If the budget is
     /// short, it reclaims bytes from slow messages and waits a little. It does not wait if waiting
     /// messages hold everything: then no bytes would be returned.
-    pub(super) async fn acquire(&self, bytes: usize, has: usize) -> Option<BudgetPermit> {
+    pub(super) async fn acquire(&self, bytes: usize, held_bytes: usize) -> Option<BudgetPermit> {
         // The budget is 96 MiB.
         let bytes = bytes as u32;
-        if let Ok(taken) = Arc::clone(&self.free).try_acquire_many_owned(bytes) {
-            return Some(BudgetPermit(taken));
+        if let Ok(permit) = Arc::clone(&self.free).try_acquire_many_owned(bytes) {
+            return Some(BudgetPermit(permit));
         }
         self.shortage.notify_waiters();
-        let waiting = BudgetWaiter::begin(&self.bytes_of_waiters, has);
+        let waiting = BudgetWaiter::begin(&self.bytes_of_waiters, held_bytes);
         if waiting.held_by_all >= self.total {
             return None;
         }
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn when_all_wait_for_each_other_the_last_does_not() {
+    async fn the_last_of_a_circular_wait_does_not_wait() {
         let budget = MessageBudget::new(10);
         let first = budget.acquire(6, 0).await.unwrap();
         let second = budget.acquire(4, 0).await.unwrap();

@@ -101,23 +101,23 @@ fn signals_of_message(
     message: &[u8],
     targets: &[PingTarget],
 ) -> Vec<PingSignal> {
-    let read = SearchableMail::parse(message);
+    let mail = SearchableMail::parse(message);
     let [subject, text]: [Arc<str>; 2] =
-        [&read.subject, &read.text].map(|text| searched_prefix(text).into());
-    let mut known = Vec::<PrecomputedMeaning>::new();
-    let mut said = |by: Arc<CheckSettings>| {
-        if let Some(said) = known
+        [&mail.subject, &mail.text].map(|text| searched_prefix(text).into());
+    let mut meanings = Vec::<PrecomputedMeaning>::new();
+    let mut precompute = |by: Arc<CheckSettings>| {
+        if let Some(meaning) = meanings
             .iter()
-            .find(|said| said.settings.classifies_same_as(&by))
+            .find(|meaning| meaning.settings.classifies_same_as(&by))
         {
-            return said.clone();
+            return meaning.clone();
         }
-        let said = PrecomputedMeaning {
-            meaning: by.classify_mail(&read.subject, &read.text),
+        let meaning = PrecomputedMeaning {
+            meaning: by.classify_mail(&mail.subject, &mail.text),
             settings: by,
         };
-        known.push(said.clone());
-        said
+        meanings.push(meaning.clone());
+        meaning
     };
     let signal = |target| {
         let settings = handle.with_state(|state| {
@@ -137,7 +137,7 @@ fn signals_of_message(
         PingSignal::Email {
             subject: Arc::clone(&subject),
             text: Arc::clone(&text),
-            precomputed: settings.map(&mut said),
+            precomputed: settings.map(&mut precompute),
         }
     };
     targets.iter().map(signal).collect()
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_full_queue_is_waited_for_but_not_for_long() {
+    async fn a_submission_waits_a_short_time_for_a_full_queue() {
         let (handle, mut writer) = full_engine();
         let waiting = handle.clone();
         let submitted = tokio::spawn(async move { submit(&waiting, pings()).await });

@@ -52,26 +52,26 @@ enum SessionEnd {
 pub(super) async fn run_session(
     mut stream: TcpStream,
     peer: IpAddr,
-    door: Arc<SmtpServerState>,
+    server: Arc<SmtpServerState>,
     stop: watch::Receiver<bool>,
 ) {
-    let tls = if door.config.certificate.is_some() {
+    let tls = if server.config.certificate.is_some() {
         TlsState::Offered
     } else {
         TlsState::None
     };
-    let dialogue = Dialogue::new(door.config.domain.clone(), tls);
+    let dialogue = Dialogue::new(server.config.domain.clone(), tls);
     let mut session = SmtpSession {
         dialogue,
         peer,
-        server: door,
+        server,
         stop,
         budget_permit: None,
         is_slow: false,
     };
     // An error of a connection concerns that connection only.
     if let Err(error) = session.serve(&mut stream).await {
-        tracing::debug!(%peer, %error, "mail session broken off");
+        tracing::debug!(%peer, %error, "mail session aborted");
     }
 }
 
@@ -109,28 +109,29 @@ impl SmtpSession {
     ) -> io::Result<SessionEnd> {
         let mut chunk = vec![0; READ_BYTES];
         let budget = self.server.message_budget.clone();
-        let patience = sleep(MESSAGE_TIMEOUT);
-        let session = sleep(SESSION_TIMEOUT);
-        let look = sleep(RATE_INTERVAL);
-        tokio::pin!(patience, session, look);
-        let mut came = 0;
+        let message_timer = sleep(MESSAGE_TIMEOUT);
+        let session_timer = sleep(SESSION_TIMEOUT);
+        let rate_timer = sleep(RATE_INTERVAL);
+        tokio::pin!(message_timer, session_timer, rate_timer);
+        let mut received = 0;
         loop {
             let in_message = self.dialogue.is_in_message();
+            let has_budget = self.budget_permit.is_some();
             // Any end of the wait takes precedence over input, and a shortage over both.
             let read = tokio::select! {
                 biased;
-                () = budget.wait_for_shortage(), if self.is_slow && self.budget_permit.is_some() => {
+                () = budget.wait_for_shortage(), if has_budget && self.is_slow => {
                     self.truncate_message();
                     continue;
                 }
-                () = &mut look, if self.budget_permit.is_some() => {
-                    self.is_slow = std::mem::take(&mut came) < MIN_BYTES_PER_INTERVAL;
-                    look.set(sleep(RATE_INTERVAL));
+                () = &mut rate_timer, if has_budget => {
+                    self.is_slow = std::mem::take(&mut received) < MIN_BYTES_PER_INTERVAL;
+                    rate_timer.set(sleep(RATE_INTERVAL));
                     continue;
                 }
                 () = wait_for_stop(&mut self.stop), if !in_message => Err(STOPPING_REPLY),
-                () = &mut patience => Err(TOO_SLOW_REPLY),
-                () = &mut session => Err(TOO_SLOW_REPLY),
+                () = &mut message_timer => Err(TOO_SLOW_REPLY),
+                () = &mut session_timer => Err(TOO_SLOW_REPLY),
                 read = stream.read(&mut chunk) => Ok(read?),
             };
             let read = match read {
@@ -146,10 +147,11 @@ impl SmtpSession {
             }
             if self.budget_permit.is_none() {
                 // The interval begins with the first bytes that use the budget.
-                (self.is_slow, came) = (false, 0);
-                look.set(sleep(RATE_INTERVAL));
+                self.is_slow = false;
+                received = 0;
+                rate_timer.set(sleep(RATE_INTERVAL));
             }
-            came += read;
+            received += read;
             let (replies, end) = self.process_input(&mut input).await;
             // Commands alone do not extend a session.
             let progressed = in_message || self.dialogue.is_in_message();
@@ -158,7 +160,7 @@ impl SmtpSession {
                 return Ok(end);
             }
             if progressed {
-                patience.set(sleep(MESSAGE_TIMEOUT));
+                message_timer.set(sleep(MESSAGE_TIMEOUT));
             }
         }
     }
@@ -211,7 +213,8 @@ impl SmtpSession {
         if tracing::enabled!(Level::DEBUG)
             && let Some(left_out) = REFUSAL_LOG_LIMIT.admit(self.server.handle.now())
         {
-            tracing::debug!(from = %self.peer, "refused in a mail session: {}{left_out}", reply.trim_end());
+            let reply = reply.trim_end();
+            tracing::debug!(from = %self.peer, "refused in a mail session: {reply}{left_out}");
         }
     }
 
@@ -223,24 +226,29 @@ impl SmtpSession {
             self.budget_permit = None;
             return true;
         }
-        let wanted = held.next_multiple_of(BUDGET_STEP_BYTES);
-        let has = self.budget_permit.as_ref().map_or(0, BudgetPermit::count);
-        if wanted <= has {
+        let needed = held.next_multiple_of(BUDGET_STEP_BYTES);
+        let reserved = self.budget_permit.as_ref().map_or(0, BudgetPermit::count);
+        if needed <= reserved {
             return true;
         }
-        let Some(more) = self.server.message_budget.acquire(wanted - has, has).await else {
+        let Some(permit) = self
+            .server
+            .message_budget
+            .acquire(needed - reserved, reserved)
+            .await
+        else {
             return false;
         };
         match &mut self.budget_permit {
-            Some(taken) => taken.merge(more),
-            None => self.budget_permit = Some(more),
+            Some(reserved_permit) => reserved_permit.merge(permit),
+            None => self.budget_permit = Some(permit),
         }
         true
     }
 
     /// Returns the message's part of the budget. Its beginning is still a ping.
     fn truncate_message(&mut self) {
-        tracing::debug!(peer = %self.peer, "a mail is cut for want of room");
+        tracing::debug!(peer = %self.peer, "a mail is truncated: the memory for mail is in use");
         self.dialogue.truncate_message(UNBUDGETED_BYTES);
         self.budget_permit = None;
     }

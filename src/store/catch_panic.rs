@@ -22,7 +22,7 @@ pub(crate) fn catch_panic<T>(
 ) -> Result<T, StoreError> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
-        let tell = take_hook();
+        let previous_hook = take_hook();
         set_hook(Box::new(move |panic| {
             IS_LIBRARY_PANIC.set(
                 IS_CATCHING.get()
@@ -31,20 +31,20 @@ pub(crate) fn catch_panic<T>(
                         .is_some_and(|place| place.file().contains("redb")),
             );
             if !IS_LIBRARY_PANIC.get() {
-                tell(panic);
+                previous_hook(panic);
             }
         }));
     });
     Storage::clear_failed_place();
     let outer = IS_CATCHING.replace(true);
-    let done = catch_unwind(AssertUnwindSafe(work));
+    let result = catch_unwind(AssertUnwindSafe(work));
     IS_CATCHING.set(outer);
-    match done {
+    match result {
         Ok(Err(StoreError::Damaged { reason, panicked })) => Err(StoreError::Damaged {
             reason: Storage::take_failed_place().unwrap_or(reason),
             panicked,
         }),
-        Ok(done) => done,
+        Ok(result) => result,
         Err(panic) if IS_LIBRARY_PANIC.get() => Err(StoreError::Damaged {
             reason: Storage::take_failed_place().unwrap_or_else(|| panic_message(&*panic)),
             panicked: true,
@@ -60,7 +60,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied());
     format!(
-        "a page makes no sense ({})",
+        "a page is malformed ({})",
         text.unwrap_or("no reason given")
     )
 }

@@ -152,10 +152,10 @@ fn notification_state_numbers(telling: NotificationState) -> (u8, i64, u64) {
     }
 }
 
-fn notification_state_of(number: u8, at: i64, behind: u64) -> Option<NotificationState> {
-    let due = |held| NotificationState::Pending {
+fn notification_state_of(number: u8, at: i64, parent: u64) -> Option<NotificationState> {
+    let due = |reason| NotificationState::Pending {
         at: Timestamp::from_micros(at),
-        reason: held,
+        reason,
     };
     Some(match number {
         0 => NotificationState::NotNeeded,
@@ -163,7 +163,7 @@ fn notification_state_of(number: u8, at: i64, behind: u64) -> Option<Notificatio
         2 => due(HoldReason::ServerOutage),
         3 => due(HoldReason::BelowThreshold),
         4 => due(HoldReason::ParentPending),
-        5 => due(HoldReason::ParentDown(CheckId(behind))),
+        5 => due(HoldReason::ParentDown(CheckId(parent))),
         6 => NotificationState::Undelivered,
         7 => due(HoldReason::MaintenanceWindow),
         8 => due(HoldReason::Trial),
@@ -294,7 +294,7 @@ impl CheckRecord<'_> {
             },
         };
         state.update_grace_start(&settings);
-        let told_as = self.told_as.map(|names| Arc::new(outbox::names_of(names)));
+        let alerted_names = self.told_as.map(|names| Arc::new(outbox::names_of(names)));
         Ok(Check {
             id,
             uuid: self.uuid,
@@ -302,7 +302,7 @@ impl CheckRecord<'_> {
             project: ProjectId(self.project),
             settings: Arc::new(settings),
             state,
-            alerted_names: told_as,
+            alerted_names,
         })
     }
 }
@@ -403,9 +403,9 @@ pub(super) fn unreadable_check_row(id: u64, bytes: &[u8]) -> Option<(StoreError,
         row.telling = 0;
     }
     let error = record::corrupt::<CheckRecord<'_>>(&format_args!("{names} of check {id}"));
-    let mut instead = Vec::new();
-    let encoded = record::encode(&row, &mut instead);
-    Some((error, encoded.ok().map(|()| instead)))
+    let mut replacement = Vec::new();
+    let encoded = record::encode(&row, &mut replacement);
+    Some((error, encoded.ok().map(|()| replacement)))
 }
 
 impl Snapshot {

@@ -35,21 +35,21 @@ impl Batch {
             .open_table(UPLOADS)?
             .last()?
             .map_or(0, |(number, _)| number.value());
-        let mut unreferred = self.transaction.open_table(UNREFERENCED)?;
-        let number = unreferred
+        let mut unreferenced = self.transaction.open_table(UNREFERENCED)?;
+        let number = unreferenced
             .last()?
             .map_or(0, |(number, _)| number.value())
             .max(last)
             + 1;
-        unreferred.insert(number, ())?;
+        unreferenced.insert(number, ())?;
         Ok(number)
     }
 
     /// Adds a chunk to an upload.
-    pub fn put_chunk(&self, upload: u64, place: u64, bytes: &[u8]) -> Result<(), StoreError> {
+    pub fn put_chunk(&self, upload: u64, index: u64, bytes: &[u8]) -> Result<(), StoreError> {
         self.transaction
             .open_table(CHUNKS)?
-            .insert((upload, place), bytes)?;
+            .insert((upload, index), bytes)?;
         Ok(())
     }
 
@@ -64,24 +64,24 @@ impl Batch {
 
     /// Removes one reference to each of these uploads, which may repeat. Returns true if an upload
     /// became unreferenced.
-    pub(super) fn remove_references(&self, gone: &[u64]) -> Result<bool, StoreError> {
-        if gone.is_empty() {
+    pub(super) fn remove_references(&self, referenced: &[u64]) -> Result<bool, StoreError> {
+        if referenced.is_empty() {
             return Ok(false);
         }
         let mut uploads = self.transaction.open_table(UPLOADS)?;
-        let mut unreferred = self.transaction.open_table(UNREFERENCED)?;
-        let mut some = false;
-        for upload in gone {
-            let left = uploads.get(upload)?.map_or(0, |pings| pings.value());
-            if left > 1 {
-                uploads.insert(upload, left - 1)?;
+        let mut unreferenced = self.transaction.open_table(UNREFERENCED)?;
+        let mut has_new_unreferenced = false;
+        for upload in referenced {
+            let count = uploads.get(upload)?.map_or(0, |pings| pings.value());
+            if count > 1 {
+                uploads.insert(upload, count - 1)?;
             } else {
                 uploads.remove(upload)?;
-                unreferred.insert(upload, ())?;
-                some = true;
+                unreferenced.insert(upload, ())?;
+                has_new_unreferenced = true;
             }
         }
-        Ok(some)
+        Ok(has_new_unreferenced)
     }
 
     /// Sets the number of references of each upload; uploads that are not listed have none. Returns
@@ -91,24 +91,24 @@ impl Batch {
         counts: &HashMap<u64, u64>,
     ) -> Result<bool, StoreError> {
         let mut uploads = self.transaction.open_table(UPLOADS)?;
-        let mut unreferred = self.transaction.open_table(UNREFERENCED)?;
+        let mut unreferenced = self.transaction.open_table(UNREFERENCED)?;
         let rows = uploads
             .iter()?
             .map(|row| row.map(|(upload, pings)| (upload.value(), pings.value())));
         let rows = rows.collect::<Result<Vec<_>, _>>()?;
-        let mut news = false;
+        let mut is_changed = false;
         for (upload, pings) in rows {
             match counts.get(&upload) {
                 Some(counted) if *counted == pings => continue,
                 Some(counted) => drop(uploads.insert(upload, *counted)?),
                 None => {
                     uploads.remove(upload)?;
-                    unreferred.insert(upload, ())?;
+                    unreferenced.insert(upload, ())?;
                 }
             }
-            news = true;
+            is_changed = true;
         }
-        Ok(news)
+        Ok(is_changed)
     }
 
     /// Returns the first unreferenced upload from a number on, except the one that is being
@@ -116,39 +116,39 @@ impl Batch {
     pub fn first_unreferenced(
         &self,
         from: u64,
-        written: Option<u64>,
+        upload_in_progress: Option<u64>,
     ) -> Result<Option<u64>, StoreError> {
-        let unreferred = self.transaction.open_table(UNREFERENCED)?;
-        for row in unreferred.range(from..)? {
+        let unreferenced = self.transaction.open_table(UNREFERENCED)?;
+        for row in unreferenced.range(from..)? {
             let number = row?.0.value();
-            if Some(number) != written {
+            if Some(number) != upload_in_progress {
                 return Ok(Some(number));
             }
         }
         Ok(None)
     }
 
-    /// Removes chunks of an unreferenced upload: at least one, and further ones until `most_bytes`
+    /// Removes chunks of an unreferenced upload: at least one, and further ones until `max_bytes`
     /// are removed. The upload itself is removed with its last chunk. Returns the number of removed
     /// chunks.
-    pub fn remove_chunks(&self, upload: u64, most_bytes: u64) -> Result<usize, StoreError> {
-        let mut pieces = self.transaction.open_table(CHUNKS)?;
+    pub fn remove_chunks(&self, upload: u64, max_bytes: u64) -> Result<usize, StoreError> {
+        let mut chunks = self.transaction.open_table(CHUNKS)?;
         let mut removed = 0;
         let mut bytes = 0;
-        while removed == 0 || bytes < most_bytes {
+        while removed == 0 || bytes < max_bytes {
             // One chunk at a time: looking up a key reads its chunk.
-            let next = pieces
+            let next = chunks
                 .range((upload, 0)..=(upload, u64::MAX))?
                 .next()
                 .transpose()?
-                .map(|(place, _)| place.value());
-            let Some(place) = next else {
+                .map(|(key, _)| key.value());
+            let Some(key) = next else {
                 self.transaction.open_table(UNREFERENCED)?.remove(upload)?;
                 break;
             };
-            bytes += pieces
-                .remove(place)?
-                .map_or(0, |piece| piece.value().len() as u64);
+            bytes += chunks
+                .remove(key)?
+                .map_or(0, |chunk| chunk.value().len() as u64);
             removed += 1;
         }
         Ok(removed)
@@ -166,11 +166,11 @@ pub(super) fn read_upload(
         .open_table(CHUNKS)?
         .range((upload, 0)..=(upload, u64::MAX))?
     {
-        let (_, piece) = row?;
-        if body.len() + piece.value().len() > len {
+        let (_, chunk) = row?;
+        if body.len() + chunk.value().len() > len {
             break;
         }
-        body.extend_from_slice(piece.value());
+        body.extend_from_slice(chunk.value());
     }
     Ok(())
 }
@@ -181,28 +181,28 @@ pub(super) fn read_upload_part(
     upload: u64,
     part: BodyPart,
 ) -> Result<Vec<u8>, StoreError> {
-    let pieces = transaction.open_table(CHUNKS)?;
-    let mut rows = pieces.range((upload, 0)..=(upload, u64::MAX))?;
-    let mut found = Vec::new();
+    let chunks = transaction.open_table(CHUNKS)?;
+    let mut rows = chunks.range((upload, 0)..=(upload, u64::MAX))?;
+    let mut parts = Vec::new();
     let mut len = 0;
     loop {
-        let (row, most) = match part {
-            BodyPart::First(most) => (rows.next(), most),
-            BodyPart::Last(most) => (rows.next_back(), most),
+        let (row, limit) = match part {
+            BodyPart::First(limit) => (rows.next(), limit),
+            BodyPart::Last(limit) => (rows.next_back(), limit),
         };
-        let Some(row) = row.filter(|_| len < most).transpose()? else {
+        let Some(row) = row.filter(|_| len < limit).transpose()? else {
             break;
         };
         len += row.1.value().len();
-        found.push(row.1.value().to_vec());
+        parts.push(row.1.value().to_vec());
     }
     if let BodyPart::Last(_) = part {
-        found.reverse();
+        parts.reverse();
     }
-    let mut body = found.concat();
+    let mut body = parts.concat();
     match part {
-        BodyPart::First(most) => body.truncate(most),
-        BodyPart::Last(most) => drop(body.drain(..body.len().saturating_sub(most))),
+        BodyPart::First(limit) => body.truncate(limit),
+        BodyPart::Last(limit) => drop(body.drain(..body.len().saturating_sub(limit))),
     }
     Ok(body)
 }

@@ -167,7 +167,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Examines at most `most` flips from number `from` to `up_to`, and removes those for which
+    /// Examines at most `limit` flips from number `from` to `up_to`, and removes those for which
     /// `dead` is true. Each flip is examined, because times may be out of order after the clock was
     /// set. A flip is kept if its previous flip was kept and `holds` is true for that one. An
     /// unreadable row is kept.
@@ -175,7 +175,7 @@ impl Batch {
         &self,
         from: FlipNumber,
         up_to: FlipNumber,
-        most: usize,
+        limit: usize,
         dead: impl Fn(&LoggedFlip) -> bool,
         holds: impl Fn(&LoggedFlip) -> bool,
     ) -> Result<FlipPruneResult, StoreError> {
@@ -184,9 +184,9 @@ impl Batch {
             return Ok(pruned);
         }
         let mut table = self.transaction.open_table(FLIPS)?;
-        let mut gone = Vec::new();
-        let is_held = |logged: &LoggedFlip, gone: &[u64]| -> Result<bool, StoreError> {
-            if gone.binary_search(&logged.previous.0).is_ok() {
+        let mut removed = Vec::new();
+        let is_held = |logged: &LoggedFlip, removed: &[u64]| -> Result<bool, StoreError> {
+            if removed.binary_search(&logged.previous.0).is_ok() {
                 return Ok(false);
             }
             let previous = table
@@ -194,24 +194,24 @@ impl Batch {
                 .and_then(|row| FlipRecord::read(row.value()).ok());
             Ok(previous.is_some_and(|previous| previous.check == logged.check && holds(&previous)))
         };
-        for (seen, row) in table.range(from.0..=up_to.0)?.enumerate() {
+        for (count, row) in table.range(from.0..=up_to.0)?.enumerate() {
             let (number, bytes) = row?;
-            if seen == most {
+            if count == limit {
                 pruned.next = Some(FlipNumber(number.value()));
                 break;
             }
             match FlipRecord::read(bytes.value()) {
-                Ok(logged) if dead(&logged) && !is_held(&logged, &gone)? => {
-                    gone.push(number.value())
+                Ok(logged) if dead(&logged) && !is_held(&logged, &removed)? => {
+                    removed.push(number.value());
                 }
                 Ok(_) => {}
                 Err(error) => pruned.damaged = Some(error),
             }
         }
-        pruned.removed = gone.len();
-        if let (Some(first), Some(last)) = (gone.first(), gone.last()) {
+        pruned.removed = removed.len();
+        if let (Some(first), Some(last)) = (removed.first(), removed.last()) {
             table.retain_in(*first..=*last, |number, _| {
-                gone.binary_search(&number).is_err()
+                removed.binary_search(&number).is_err()
             })?;
         }
         Ok(pruned)
@@ -271,7 +271,7 @@ impl Snapshot {
                 // Each step must lead further back, so that no malformed row causes an endless
                 // loop.
                 Ok(row) if row.previous >= number => Some(Err(record::corrupt::<FlipRecord>(
-                    &"its chain does not lead back",
+                    &"its chain does not lead to an earlier flip",
                 ))),
                 Ok(row) => {
                     next = row.previous;

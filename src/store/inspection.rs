@@ -92,10 +92,10 @@ impl Inspection {
     }
 
     /// Records a problem.
-    pub(super) fn add_problem(&mut self, words: String) {
+    pub(super) fn add_problem(&mut self, text: String) {
         self.report.problem_count += 1;
         if self.report.problems.len() < MAX_PROBLEMS_SHOWN {
-            self.report.problems.push(words);
+            self.report.problems.push(text);
         }
     }
 
@@ -139,7 +139,7 @@ impl Inspection {
 
     pub(super) fn inspect_ping(
         &mut self,
-        place: PingLocation,
+        location: PingLocation,
         bytes: &[u8],
     ) -> Result<(), StoreError> {
         self.pings += 1;
@@ -150,7 +150,7 @@ impl Inspection {
         match body.and_then(|body| body.upload).zip(body) {
             // Several pings may share the upload.
             Some((upload, body)) => drop(self.uploads.insert(upload, body)),
-            None => self.expected.extend(body.map(|body| (place, body))),
+            None => self.expected.extend(body.map(|body| (location, body))),
         }
         Ok(())
     }
@@ -190,21 +190,21 @@ impl Inspection {
     /// Inspects the body of an inspected ping.
     pub(super) fn inspect_body(
         &mut self,
-        place: PingLocation,
+        location: PingLocation,
         bytes: &[u8],
     ) -> Result<(), StoreError> {
         while let Some((expected, body)) = self
             .expected
-            .pop_front_if(|(expected, _)| *expected <= place)
+            .pop_front_if(|(expected, _)| *expected <= location)
         {
-            if expected == place {
+            if expected == location {
                 body.verify(bytes.len(), crc32fast::hash(bytes))?;
                 self.report.intact_bodies += 1;
                 return Ok(());
             }
             self.add_problem(body.missing_message());
         }
-        self.add_problem(format!("the body at {place:?} belongs to no ping"));
+        self.add_problem(format!("the body at {location:?} belongs to no ping"));
         Ok(())
     }
 }

@@ -31,7 +31,7 @@ const PAGE_BYTES: usize = 4096;
 pub(crate) const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
 /// Advice for a file that cannot be used.
-const RESTORE_HINT: &str = "restore it from a backup, or move it away to begin anew";
+const RESTORE_HINT: &str = "restore it from a backup, or move it away to start with a new one";
 
 /// A database with its storage.
 pub(super) struct OpenedDatabase {
@@ -49,10 +49,10 @@ pub(super) struct FileId {
 }
 
 impl FileId {
-    fn from_metadata(found: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         Self {
-            device: found.dev(),
-            inode: found.ino(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
         }
     }
 }
@@ -84,18 +84,18 @@ impl Medium {
             ),
             Self::Directory(directory) => {
                 let path = directory.join(FILE_NAME);
-                let told = |error| StoreError::Directory(path.clone(), error);
+                let path_error = |error| StoreError::Directory(path.clone(), error);
                 create_private_directory(directory)
                     .map_err(|error| StoreError::Directory(directory.clone(), error))?;
                 if is_missing(&path) {
-                    create_database_file(&builder, directory, &path).map_err(told)?;
+                    create_database_file(&builder, directory, &path).map_err(path_error)?;
                 }
                 let (file, id) = open_database(&path)?;
-                let same = file.try_clone().map_err(told)?;
+                let file_clone = file.try_clone().map_err(path_error)?;
                 let file =
                     FileBackend::new(file).map_err(|error| self.explain_error(error.into()))?;
                 (
-                    Storage::new(Arc::new(file), Some(same), true, progress),
+                    Storage::new(Arc::new(file), Some(file_clone), true, progress),
                     Some(id),
                 )
             }
@@ -124,7 +124,8 @@ impl Medium {
                 StoreError::File {
                     path,
                     reason: format!(
-                        "it is no database of overdue, or its beginning is damaged; {RESTORE_HINT}"
+                        "it is not an overdue database, or its beginning is damaged; \
+                        {RESTORE_HINT}"
                     ),
                 }
             }
@@ -142,7 +143,7 @@ impl Medium {
                     "its table `{table}` holds a row that cannot be read: {reason}; {RESTORE_HINT}"
                 ),
             },
-            told => told,
+            other => other,
         }
     }
 
@@ -154,18 +155,18 @@ impl Medium {
         let path = directory.join(FILE_NAME);
         match std::fs::metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(format!("{} is gone", path.display()))
+                Err(format!("{} no longer exists", path.display()))
             }
             // This error says nothing about the file itself.
             Err(_) => Ok(()),
-            Ok(found) if FileId::from_metadata(&found) != opened => Err(format!(
-                "{} is another file than the one that was opened",
+            Ok(metadata) if FileId::from_metadata(&metadata) != opened => Err(format!(
+                "{} is not the file that was opened",
                 path.display()
             )),
-            Ok(found) if found.len() < len => Err(format!(
-                "{} was cut from {len} to {} bytes",
+            Ok(metadata) if metadata.len() < len => Err(format!(
+                "{} was truncated from {len} to {} bytes",
                 path.display(),
-                found.len()
+                metadata.len()
             )),
             Ok(_) => Ok(()),
         }
@@ -209,7 +210,7 @@ fn rewrite_storage(storage: &dyn StorageBackend, progress: &ProgressReporter) ->
     let len = storage.len()?;
     let mut chunk = vec![0; REWRITE_BYTES];
     for offset in (0..len).step_by(REWRITE_BYTES) {
-        progress.report("writing the database again", offset, len);
+        progress.report("rewriting the database", offset, len);
         chunk.resize(
             REWRITE_BYTES.min(usize::try_from(len - offset).unwrap_or(REWRITE_BYTES)),
             0,
@@ -219,12 +220,12 @@ fn rewrite_storage(storage: &dyn StorageBackend, progress: &ProgressReporter) ->
             continue;
         }
         let mut unreadable = 0;
-        for (place, page) in (offset..)
+        for (page_offset, page) in (offset..)
             .step_by(PAGE_BYTES)
             .zip(chunk.chunks_mut(PAGE_BYTES))
         {
-            match storage.read(place, page) {
-                Ok(()) => write_unless_empty(storage, place, page)?,
+            match storage.read(page_offset, page) {
+                Ok(()) => write_unless_empty(storage, page_offset, page)?,
                 Err(_) => unreadable += page.len(),
             }
         }
@@ -248,24 +249,26 @@ fn write_unless_empty(storage: &dyn StorageBackend, offset: u64, bytes: &[u8]) -
 /// Opens an existing file. An empty file is an error and does not become a new database: it may
 /// have been truncated, or its file system may not be mounted.
 fn open_database(path: &Path) -> Result<(File, FileId), StoreError> {
-    let told = |reason: String| StoreError::File {
+    let file_error = |reason: String| StoreError::File {
         path: path.into(),
         reason,
     };
     let opened = open_file(path).and_then(|file| Ok((file.metadata()?, file)));
     match opened {
-        Ok((found, _)) if found.len() == 0 => Err(told(format!("it is empty; {RESTORE_HINT}"))),
-        Ok((found, file)) => Ok((file, FileId::from_metadata(&found))),
-        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Err(told(
+        Ok((metadata, _)) if metadata.len() == 0 => {
+            Err(file_error(format!("it is empty; {RESTORE_HINT}")))
+        }
+        Ok((metadata, file)) => Ok((file, FileId::from_metadata(&metadata))),
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Err(file_error(
             "it is a directory; move it away, or choose another directory with --data".into(),
         )),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(told(
-            "it is a link to a file that is not there; mount what it leads to, or correct the link"
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(file_error(
+            "it is a link to a file that does not exist; mount its target, or correct the link"
                 .into(),
         )),
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => Err(told(
-            "it is a link, which is followed for the owner of its directory only: run this as \
-             that user"
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => Err(file_error(
+            "it is a link, and links are followed only for the owner of their directory: run this \
+            as that user"
                 .into(),
         )),
         Err(error) => Err(StoreError::Directory(path.into(), error)),
@@ -308,13 +311,13 @@ pub(super) fn create_private_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
-    let changed = parents_of_missing(directory);
+    let parents = parents_of_missing(directory);
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(directory)?;
     // The names of the new directories must be as durable as their contents.
-    changed
+    parents
         .iter()
         .try_for_each(|parent| match File::open(parent) {
             Ok(parent) => parent.sync_all(),
@@ -383,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_file_is_written_through_a_link_that_was_left() {
+    fn no_file_is_written_through_an_existing_link() {
         let directory = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         let target = elsewhere.path().join("target");
@@ -395,18 +398,21 @@ mod tests {
             drop(medium.open(&ProgressReporter::default()).unwrap());
             assert_eq!(fs::read(&target).unwrap(), b"somebody's", "{name}");
         }
-        let made = fs::symlink_metadata(directory.path().join(FILE_NAME)).unwrap();
-        assert_eq!((made.is_file(), made.mode() & 0o777), (true, 0o600));
+        let created = fs::symlink_metadata(directory.path().join(FILE_NAME)).unwrap();
+        assert_eq!((created.is_file(), created.mode() & 0o777), (true, 0o600));
     }
 
     #[test]
     fn every_directory_that_gets_an_entry_is_made_durable() {
         let directory = tempfile::tempdir().unwrap();
-        let there = directory.path();
-        let made = directory.path().join("a/b");
-        assert_eq!(parents_of_missing(&made), [there.join("a"), there.into()]);
-        create_private_directory(&made).unwrap();
-        assert!(made.is_dir() && parents_of_missing(&made).is_empty());
+        let parent = directory.path();
+        let created = directory.path().join("a/b");
+        assert_eq!(
+            parents_of_missing(&created),
+            [parent.join("a"), parent.into()]
+        );
+        create_private_directory(&created).unwrap();
+        assert!(created.is_dir() && parents_of_missing(&created).is_empty());
         assert_eq!(
             parents_of_missing(Path::new("not-there")),
             [PathBuf::from(".")]

@@ -80,21 +80,21 @@ pub(super) fn set_schema(transaction: &WriteTransaction, schema: u64) -> Result<
 }
 
 /// Returns a stored number; 0 if it was never set.
-pub(super) fn meta_value(transaction: &WriteTransaction, mark: MetaKey) -> Result<u64, StoreError> {
+pub(super) fn meta_value(transaction: &WriteTransaction, key: MetaKey) -> Result<u64, StoreError> {
     let meta = transaction.open_table(META)?;
-    let value = meta.get(mark.name())?;
-    value.map_or(Ok(0), |value| number(mark.name(), value.value()))
+    let value = meta.get(key.name())?;
+    value.map_or(Ok(0), |value| number(key.name(), value.value()))
 }
 
 /// Stores a number.
 pub(super) fn set_meta_value(
     transaction: &WriteTransaction,
-    mark: MetaKey,
+    key: MetaKey,
     value: u64,
 ) -> Result<(), StoreError> {
     transaction
         .open_table(META)?
-        .insert(mark.name(), value.to_le_bytes().as_slice())?;
+        .insert(key.name(), value.to_le_bytes().as_slice())?;
     Ok(())
 }
 
@@ -111,8 +111,8 @@ fn fixed_bytes<const N: usize>(name: &str, bytes: &[u8]) -> Result<[u8; N], Stor
 
 impl Batch {
     /// Stores a number.
-    pub fn set_meta_value(&self, mark: MetaKey, value: u64) -> Result<(), StoreError> {
-        set_meta_value(&self.transaction, mark, value)
+    pub fn set_meta_value(&self, key: MetaKey, value: u64) -> Result<(), StoreError> {
+        set_meta_value(&self.transaction, key, value)
     }
 
     /// Stores the secret that signs badge URLs.
@@ -137,10 +137,10 @@ impl Batch {
 impl Batch {
     /// Stores the outages, in which the server accepted no pings: each as two numbers of
     /// microseconds in 8 bytes little endian.
-    pub fn set_outages(&self, away: &[Outage]) -> Result<(), StoreError> {
-        let bytes: Vec<u8> = away
+    pub fn set_outages(&self, outages: &[Outage]) -> Result<(), StoreError> {
+        let bytes: Vec<u8> = outages
             .iter()
-            .flat_map(|away| [away.from, away.to])
+            .flat_map(|outage| [outage.from, outage.to])
             .flat_map(|at| at.micros().to_le_bytes())
             .collect();
         self.transaction
@@ -153,14 +153,14 @@ impl Batch {
 impl Batch {
     /// Stores the secrets of other servers: each as its number in 1 byte, its length in 2 bytes
     /// little endian, and its bytes. Without secrets there is no row.
-    pub fn set_legacy_secrets(&self, adopted: &LegacySecrets) -> Result<(), StoreError> {
+    pub fn set_legacy_secrets(&self, secrets: &LegacySecrets) -> Result<(), StoreError> {
         let mut meta = self.transaction.open_table(META)?;
-        if adopted.is_empty() {
+        if secrets.is_empty() {
             meta.remove(LEGACY_SECRETS_NAME)?;
             return Ok(());
         }
         let mut bytes = Vec::new();
-        for (number, secret) in adopted.iter() {
+        for (number, secret) in secrets.iter() {
             let length = u16::try_from(secret.as_str().len())
                 .map_err(|_| corrupt_legacy_secrets("a secret is too long"))?;
             bytes.push(number);
@@ -177,9 +177,9 @@ fn read_legacy_secrets(mut bytes: &[u8]) -> Result<LegacySecrets, StoreError> {
     while let Some(([number, length @ ..], rest)) = bytes.split_first_chunk::<3>() {
         let (secret, rest) = rest
             .split_at_checked(u16::from_le_bytes(*length).into())
-            .ok_or_else(|| corrupt_legacy_secrets("it is cut short"))?;
-        let text =
-            str::from_utf8(secret).map_err(|_| corrupt_legacy_secrets("a secret is no text"))?;
+            .ok_or_else(|| corrupt_legacy_secrets("it is truncated"))?;
+        let text = str::from_utf8(secret)
+            .map_err(|_| corrupt_legacy_secrets("a secret is not valid UTF-8"))?;
         secrets.push((
             *number,
             LegacySecret::parse(text).map_err(corrupt_legacy_secrets)?,
@@ -189,7 +189,7 @@ fn read_legacy_secrets(mut bytes: &[u8]) -> Result<LegacySecrets, StoreError> {
     if bytes.is_empty() {
         LegacySecrets::from_stored(secrets).map_err(corrupt_legacy_secrets)
     } else {
-        Err(corrupt_legacy_secrets("it is cut short"))
+        Err(corrupt_legacy_secrets("it is truncated"))
     }
 }
 
@@ -239,15 +239,15 @@ impl Snapshot {
                 reason,
             });
         }
-        let moment = |half: u64| Timestamp::from_micros(half.cast_signed());
-        let away = |pair: &[u8; 16]| {
+        let timestamp = |bits: u64| Timestamp::from_micros(bits.cast_signed());
+        let outage = |pair: &[u8; 16]| {
             let both = u128::from_le_bytes(*pair);
             Outage {
-                from: moment(both as u64),
-                to: moment((both >> 64) as u64),
+                from: timestamp(both as u64),
+                to: timestamp((both >> 64) as u64),
             }
         };
-        Ok(pairs.iter().map(away).collect())
+        Ok(pairs.iter().map(outage).collect())
     }
 
     /// ID that distinguishes this database from every other one, if it has been drawn.
@@ -259,8 +259,8 @@ impl Snapshot {
     }
 
     /// Returns a stored number; 0 if it was never set.
-    pub fn meta_value(&self, mark: MetaKey) -> Result<u64, StoreError> {
-        self.number(mark.name())
+    pub fn meta_value(&self, key: MetaKey) -> Result<u64, StoreError> {
+        self.number(key.name())
     }
 
     fn number(&self, name: &str) -> Result<u64, StoreError> {

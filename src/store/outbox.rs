@@ -242,43 +242,46 @@ impl Batch {
     ) -> Result<(), StoreError> {
         let mut table = self.transaction.open_table(OUTBOX)?;
         let mut bytes = Vec::new();
-        for waiting in rows {
+        for outbox_row in rows {
             let recipient = |recipient: &'a Recipient| {
                 let (result, error) = recipient_numbers(&recipient.result);
                 (&*recipient.address, result, error)
             };
             let row = OutboxRecord {
-                channel: waiting.channel.0,
-                check: waiting.check.0,
-                flip: waiting.flip.0,
-                event: event_number(waiting.event),
-                at: waiting.at.micros(),
-                queued: waiting.queued.micros(),
-                attempts: waiting.attempts,
-                begun: waiting.attempt_started.map(Timestamp::micros),
-                interrupted: waiting.interruptions,
-                doubtful: waiting.may_be_duplicate,
-                away: waiting.during_outage,
-                skipped: waiting.dropped_before,
-                gone: waiting
+                channel: outbox_row.channel.0,
+                check: outbox_row.check.0,
+                flip: outbox_row.flip.0,
+                event: event_number(outbox_row.event),
+                at: outbox_row.at.micros(),
+                queued: outbox_row.queued.micros(),
+                attempts: outbox_row.attempts,
+                begun: outbox_row.attempt_started.map(Timestamp::micros),
+                interrupted: outbox_row.interruptions,
+                doubtful: outbox_row.may_be_duplicate,
+                away: outbox_row.during_outage,
+                skipped: outbox_row.dropped_before,
+                gone: outbox_row
                     .deleted_check
                     .as_ref()
-                    .map(|gone| (gone.names.name.as_str(), gone.unique_key.to_bytes())),
-                gone_labels: waiting.deleted_check.as_ref().map_or(("", ""), |gone| {
-                    (gone.names.slug.as_str(), gone.names.tags.as_str())
-                }),
-                told_as: waiting.alerted_names.as_ref().map(|names| {
+                    .map(|deleted| (deleted.names.name.as_str(), deleted.unique_key.to_bytes())),
+                gone_labels: outbox_row
+                    .deleted_check
+                    .as_ref()
+                    .map_or(("", ""), |deleted| {
+                        (deleted.names.slug.as_str(), deleted.names.tags.as_str())
+                    }),
+                told_as: outbox_row.alerted_names.as_ref().map(|names| {
                     (
                         names.name.as_str(),
                         names.slug.as_str(),
                         names.tags.as_str(),
                     )
                 }),
-                part: waiting.part.map(|part| (part.last_row.0, part.attempts)),
-                recipients: waiting.recipients.iter().map(recipient).collect(),
+                part: outbox_row.part.map(|part| (part.last_row.0, part.attempts)),
+                recipients: outbox_row.recipients.iter().map(recipient).collect(),
             };
             record::encode(&row, &mut bytes)?;
-            table.insert(waiting.number.0, bytes.as_slice())?;
+            table.insert(outbox_row.number.0, bytes.as_slice())?;
         }
         Ok(())
     }
@@ -320,16 +323,16 @@ impl Batch {
         Ok(())
     }
 
-    /// Returns the oldest deliveries that finished before a time, at most `most`. An unreadable row
-    /// counts as finished.
+    /// Returns the oldest deliveries that finished before a time, at most `limit`. An unreadable
+    /// row counts as finished.
     pub fn deliveries_finished_before(
         &self,
         before: Timestamp,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<DeliveryNumber>, StoreError> {
         let table = self.transaction.open_table(DELIVERIES)?;
         let mut old = Vec::new();
-        for row in table.iter()?.take(most) {
+        for row in table.iter()?.take(limit) {
             let (number, bytes) = row?;
             if read_delivery(number.value(), bytes.value())
                 .is_ok_and(|delivery| delivery.finished >= before)

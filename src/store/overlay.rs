@@ -59,13 +59,13 @@ impl Overlay {
     }
 
     /// Reads from the file; fills with zeros after its end.
-    fn read_file(&self, of_file: u64, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let there = usize::try_from(of_file.saturating_sub(offset))
+    fn read_file(&self, file_len: u64, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let from_file = usize::try_from(file_len.saturating_sub(offset))
             .unwrap_or(usize::MAX)
             .min(out.len());
-        let (there, beyond) = out.split_at_mut(there);
-        beyond.fill(0);
-        self.file.read_exact_at(there, offset)
+        let (from_file, rest) = out.split_at_mut(from_file);
+        rest.fill(0);
+        self.file.read_exact_at(from_file, offset)
     }
 }
 
@@ -77,13 +77,13 @@ fn page_parts(
 ) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut at = 0;
     std::iter::from_fn(move || {
-        let place = offset + at as u64;
+        let position = offset + at as u64;
         // A page is small.
-        let within = (place % PAGE_BYTES) as usize;
-        let end = len.min(at + PAGE_BYTES as usize - within);
+        let page_offset = (position % PAGE_BYTES) as usize;
+        let end = len.min(at + PAGE_BYTES as usize - page_offset);
         let range = at..end;
         at = end;
-        (!range.is_empty()).then_some((place / PAGE_BYTES, within, range))
+        (!range.is_empty()).then_some((position / PAGE_BYTES, page_offset, range))
     })
 }
 
@@ -101,13 +101,13 @@ impl StorageBackend for Overlay {
         if written.pages.is_empty() {
             return Ok(());
         }
-        for (page, within, range) in page_parts(offset, out.len()) {
-            let kept = written
+        for (page, page_offset, range) in page_parts(offset, out.len()) {
+            let page_part = written
                 .pages
                 .get(&page)
-                .and_then(|page| page.get(within..within + range.len()));
-            if let (Some(kept), Some(out)) = (kept, out.get_mut(range)) {
-                out.copy_from_slice(kept);
+                .and_then(|page| page.get(page_offset..page_offset + range.len()));
+            if let (Some(page_part), Some(out)) = (page_part, out.get_mut(range)) {
+                out.copy_from_slice(page_part);
             }
         }
         Ok(())
@@ -132,18 +132,18 @@ impl StorageBackend for Overlay {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut written = self.lock_pages();
-        for (page, within, range) in page_parts(offset, data.len()) {
+        for (page, page_offset, range) in page_parts(offset, data.len()) {
             if !written.pages.contains_key(&page) {
-                let mut there = vec![0; PAGE_BYTES as usize];
-                self.read_file(written.file_len, page * PAGE_BYTES, &mut there)?;
-                written.pages.insert(page, there.into());
+                let mut page_bytes = vec![0; PAGE_BYTES as usize];
+                self.read_file(written.file_len, page * PAGE_BYTES, &mut page_bytes)?;
+                written.pages.insert(page, page_bytes.into());
             }
-            let kept = written
+            let page_part = written
                 .pages
                 .get_mut(&page)
-                .and_then(|page| page.get_mut(within..within + range.len()));
-            if let (Some(kept), Some(data)) = (kept, data.get(range)) {
-                kept.copy_from_slice(data);
+                .and_then(|page| page.get_mut(page_offset..page_offset + range.len()));
+            if let (Some(page_part), Some(data)) = (page_part, data.get(range)) {
+                page_part.copy_from_slice(data);
             }
         }
         Ok(())
@@ -158,21 +158,21 @@ mod tests {
     use crate::random::Random;
 
     #[test]
-    fn it_is_read_like_a_file_that_was_written_and_the_file_stays() {
+    fn an_overlay_reads_like_a_written_file_and_the_file_stays_unchanged() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(FILE_NAME);
         let random = Random::seeded(1);
-        let mut begin = vec![0_u8; 20_000];
-        begin
+        let mut initial = vec![0_u8; 20_000];
+        initial
             .iter_mut()
             .for_each(|byte| *byte = random.bytes::<1>()[0]);
-        std::fs::write(&path, &begin).unwrap();
+        std::fs::write(&path, &initial).unwrap();
         let Ok(Medium::Backend(overlay)) = Medium::read_only(directory.path()) else {
             panic!("it does not open")
         };
         let model = InMemoryBackend::new();
-        model.set_len(begin.len() as u64).unwrap();
-        model.write(0, &begin).unwrap();
+        model.set_len(initial.len() as u64).unwrap();
+        model.write(0, &initial).unwrap();
         for _ in 0..2000 {
             let number = |most: u64| u64::from_le_bytes(random.bytes()) % most;
             let len = model.len().unwrap();
@@ -202,7 +202,7 @@ mod tests {
             }
             assert_eq!(overlay.len().unwrap(), model.len().unwrap());
         }
-        assert_eq!(std::fs::read(&path).unwrap(), begin);
+        assert_eq!(std::fs::read(&path).unwrap(), initial);
         // A server has it locked.
         let file = File::open(&path).unwrap();
         drop(overlay);

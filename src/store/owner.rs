@@ -57,8 +57,8 @@ impl ForeignOwner {
 
     /// Returns the primary group of a user. If it is unknown, returns the group of the directory,
     /// unless that is root's.
-    fn group(uid: u32, of_directory: u32) -> u32 {
-        let group = path_access::primary_group(uid).unwrap_or(of_directory);
+    fn group(uid: u32, directory_group: u32) -> u32 {
+        let group = path_access::primary_group(uid).unwrap_or(directory_group);
         if group == 0 { NO_GROUP } else { group }
     }
 }
@@ -90,8 +90,8 @@ impl AssumedOwner {
         assumed.original_groups = Some((rustix::process::getegid(), rustix::process::getgroups()?));
         // After an error, the drop reverts all earlier changes.
         let gid = Gid::from_raw(owner.gid);
-        let taken = set_ids(Uid::from_raw(owner.uid), gid, &[gid]);
-        taken.map_err(|error| explain_refusal(owner, directory, &error))?;
+        let result = set_ids(Uid::from_raw(owner.uid), gid, &[gid]);
+        result.map_err(|error| explain_refusal(owner, directory, &error))?;
         Ok(assumed)
     }
 }
@@ -109,11 +109,11 @@ pub fn become_owner(directory: &Path) -> io::Result<()> {
     become_user(owner).map_err(|error| explain_refusal(owner, directory, &error))
 }
 
-/// Gives this thread, and those that it starts, the ids of this user for good. Other processes of
-/// that user cannot trace this one, which may have the terminal of root.
+/// Gives this thread, and threads that it starts, the ids of this user permanently. Other processes
+/// of that user cannot trace this one, which may have the terminal of root.
 ///
 /// # Errors
-/// When the system refuses that.
+/// Returns an error if the system refuses.
 pub fn become_user(owner: ForeignOwner) -> io::Result<()> {
     set_all_ids(Uid::from_raw(owner.uid), Gid::from_raw(owner.gid))
 }
@@ -123,8 +123,8 @@ impl Drop for AssumedOwner {
         let Some((gid, groups)) = self.original_groups.take() else {
             return;
         };
-        if let Err(error) = take_back(gid, &groups) {
-            tracing::error!("the rights of root cannot be taken back: {error}");
+        if let Err(error) = restore_ids(gid, &groups) {
+            tracing::error!("the rights of root cannot be restored: {error}");
         }
     }
 }
@@ -163,7 +163,7 @@ fn set_all_ids(uid: Uid, gid: Gid) -> io::Result<()> {
 }
 
 #[cfg(target_os = "linux")]
-fn take_back(gid: Gid, groups: &[Gid]) -> io::Result<()> {
+fn restore_ids(gid: Gid, groups: &[Gid]) -> io::Result<()> {
     use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
     set_thread_res_uid(None, Uid::ROOT, None)?;
     set_thread_res_gid(None, gid, None)?;
@@ -181,7 +181,7 @@ fn set_all_ids(_: Uid, _: Gid) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn take_back(_: Gid, _: &[Gid]) -> io::Result<()> {
+fn restore_ids(_: Gid, _: &[Gid]) -> io::Result<()> {
     Ok(())
 }
 

@@ -27,8 +27,8 @@ pub fn explain_path_error(path: &Path, error: &io::Error) -> String {
         ErrorKind::PermissionDenied => explain_denied_path(path, error),
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
             format!(
-                "cannot use {shown}: it is not a directory; --data names the directory of the \
-                 database"
+                "cannot use {shown}: it is not a directory; --data must name the directory of the \
+                database"
             )
         }
         ErrorKind::ReadOnlyFilesystem => {
@@ -45,8 +45,8 @@ pub fn explain_path_error(path: &Path, error: &io::Error) -> String {
 /// denies access.
 fn explain_denied_path(path: &Path, error: &io::Error) -> String {
     let shown = path.display();
-    if let Some(about) = explain_denied_link(path) {
-        return format!("cannot use {shown}: {error}; {about}");
+    if let Some(advice) = explain_denied_link(path) {
+        return format!("cannot use {shown}: {error}; {advice}");
     }
     let part = path
         .ancestors()
@@ -54,18 +54,18 @@ fn explain_denied_path(path: &Path, error: &io::Error) -> String {
     let Some((part, metadata)) = part else {
         return format!("cannot use {shown}: {error}");
     };
-    let own = geteuid().as_raw();
-    let about = permission_advice(part, &metadata, own, |id| {
+    let uid = geteuid().as_raw();
+    let advice = permission_advice(part, &metadata, uid, |id| {
         passwd_entry(id).map(|entry| entry.name)
     });
-    format!("cannot use {shown}: {error}; {} {about}", part.display())
+    format!("cannot use {shown}: {error}; {} {advice}", part.display())
 }
 
 /// Returns an explanation if the path or its parent directory is a link to a place that this
 /// process may not access. Returns `None` if there is no such link, if the link belongs to another
 /// user, or if its target belongs to this one.
 fn explain_denied_link(path: &Path) -> Option<String> {
-    let own = geteuid().as_raw();
+    let uid = geteuid().as_raw();
     let (link, target) = path
         .ancestors()
         .take(2)
@@ -73,21 +73,21 @@ fn explain_denied_link(path: &Path) -> Option<String> {
     let is_own = is_root_as_another()
         || link
             .symlink_metadata()
-            .is_ok_and(|found| found.uid() == own);
+            .is_ok_and(|found| found.uid() == uid);
     let owner = std::fs::metadata(link).ok().map(|found| found.uid());
-    if !is_own || owner.is_some_and(|owner| owner == own) {
+    if !is_own || owner.is_some_and(|owner| owner == uid) {
         return None;
     }
-    let whose = owner.map_or_else(
+    let target_owner = owner.map_or_else(
         || "cannot be reached".into(),
         |owner| format!("belongs to {}", user_name(owner)),
     );
     let link = link.display();
     let target = target.display();
-    let own = user_name(own);
+    let user = user_name(uid);
     Some(format!(
-        "{link} is a link to {target}, which {whose}, and this runs as {own}: have it lead to \
-         what {own} may use, or remove it"
+        "{link} is a link to {target}, which {target_owner}, and this runs as {user}: change it to \
+        a path that {user} can access, or remove it"
     ))
 }
 
@@ -101,13 +101,13 @@ fn is_root_as_another() -> bool {
 fn permission_advice(
     part: &Path,
     metadata: &Metadata,
-    own: u32,
+    uid: u32,
     name: impl Fn(u32) -> Option<String>,
 ) -> String {
-    let called = |id: u32| name(id).unwrap_or_else(|| format!("user {id}"));
+    let display_name = |id: u32| name(id).unwrap_or_else(|| format!("user {id}"));
     let owner = metadata.uid();
     let shown = part.display();
-    if owner == own {
+    if owner == uid {
         let (mode, right) = if metadata.is_dir() {
             (metadata.mode() & 0o7777, "700")
         } else {
@@ -115,20 +115,20 @@ fn permission_advice(
         };
         return format!("has mode {mode:04o}: run chmod {right} {shown}");
     }
-    let whose = format!(
+    let ownership = format!(
         "belongs to {}, and this runs as {}",
-        called(owner),
-        called(own)
+        display_name(owner),
+        display_name(uid)
     );
     match name(owner) {
         Some(_) if owner == 0 && is_root_as_another() => {
-            format!("{whose}: run chown {} {shown}", called(own))
+            format!("{ownership}: run chown {} {shown}", display_name(uid))
         }
-        Some(_) if owner == 0 => format!("{whose}: run it with sudo"),
-        Some(name) => format!("{whose}: run it with sudo -u {name}"),
+        Some(_) if owner == 0 => format!("{ownership}: run it with sudo"),
+        Some(name) => format!("{ownership}: run it with sudo -u {name}"),
         // A container has no list of the users outside of it.
         None => format!(
-            "{whose}: run it as user {owner}, or, if nothing else uses it, run chown -R {own} \
+            "{ownership}: run it as user {owner}, or, if nothing else uses it, run chown -R {uid} \
              {shown}"
         ),
     }
@@ -210,9 +210,9 @@ fn expect_safe_ancestors(path: &Path, links: &mut u32) -> io::Result<()> {
         if !is_owned_by_process(&found) && found.uid() != 0 {
             let shown = resolved_path(part);
             let owner = found.uid();
-            let own = geteuid().as_raw();
+            let uid = geteuid().as_raw();
             let reason = format!(
-                "{} belongs to user {owner}, and this runs as user {own}; give a directory of its \
+                "{} belongs to user {owner}, and this runs as user {uid}; give a directory of its \
                  own",
                 shown.display()
             );
@@ -262,8 +262,8 @@ fn resolved_path(path: &Path) -> PathBuf {
 
 /// True if other users can write to a file of this mode and group. A group with the same id as a
 /// user is the private group of that user, by convention.
-fn others_can_write(mode: u32, group: u32, own: u32) -> bool {
-    let is_private_group = own != 0 && group == own;
+fn others_can_write(mode: u32, group: u32, uid: u32) -> bool {
+    let is_private_group = uid != 0 && group == uid;
     mode & if is_private_group { 0o002 } else { 0o022 } != 0
 }
 
@@ -286,23 +286,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_name_the_path_and_what_to_do() {
+    fn refusals_name_the_path_and_a_remedy() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::set_permissions(
             directory.path(),
             std::os::unix::fs::PermissionsExt::from_mode(0o500),
         )
         .unwrap();
-        let there = directory.path().display().to_string();
+        let shown = directory.path().display().to_string();
         let path = directory.path().join("a/overdue.redb");
         for (kind, part) in [
             (
                 ErrorKind::PermissionDenied,
-                format!("; {there} has mode 0500: run chmod 700 {there}"),
+                format!("; {shown} has mode 0500: run chmod 700 {shown}"),
             ),
             (
                 ErrorKind::NotADirectory,
-                "it is not a directory; --data names".into(),
+                "it is not a directory; --data must name".into(),
             ),
             (
                 ErrorKind::ReadOnlyFilesystem,
@@ -310,10 +310,10 @@ mod tests {
             ),
             (ErrorKind::StorageFull, "no storage space".into()),
         ] {
-            let told = explain_path_error(&path, &kind.into());
+            let message = explain_path_error(&path, &kind.into());
             assert!(
-                told.contains(&part) && told.contains(&path.display().to_string()),
-                "{told}"
+                message.contains(&part) && message.contains(&path.display().to_string()),
+                "{message}"
             );
         }
         assert_eq!(
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_depends_on_who_owns_what() {
+    fn advice_depends_on_the_owner_of_the_path() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("overdue.redb");
         std::fs::write(&file, b"").unwrap();
@@ -337,13 +337,13 @@ mod tests {
         let owner = std::fs::metadata(directory.path()).unwrap().uid();
         let of_directory = std::fs::metadata(directory.path()).unwrap();
         let shown = directory.path().display();
-        let told = |own: u32, name: Option<&str>| {
-            permission_advice(directory.path(), &of_directory, own, |_| {
+        let advice = |uid: u32, name: Option<&str>| {
+            permission_advice(directory.path(), &of_directory, uid, |_| {
                 name.map(str::to_owned)
             })
         };
         assert_eq!(
-            told(owner, None),
+            advice(owner, None),
             format!("has mode 0500: run chmod 700 {shown}")
         );
         let of_file = permission_advice(&file, &std::fs::metadata(&file).unwrap(), owner, |_| None);
@@ -352,14 +352,17 @@ mod tests {
             format!("has mode 0400: run chmod 600 {}", file.display())
         );
         // Changing the owner of a running service's directory would stop that service.
-        let named = told(owner + 1, Some("overdue"));
-        let cure = if owner == 0 {
+        let named = advice(owner + 1, Some("overdue"));
+        let remedy = if owner == 0 {
             "run it with sudo"
         } else {
             "run it with sudo -u overdue"
         };
-        assert!(named.ends_with(cure) && !named.contains("chown"), "{named}");
-        let unnamed = told(owner + 1, None);
+        assert!(
+            named.ends_with(remedy) && !named.contains("chown"),
+            "{named}"
+        );
+        let unnamed = advice(owner + 1, None);
         assert!(
             unnamed.contains(&format!("as user {owner}, or"))
                 && unnamed.contains(&format!("chown -R {} {shown}", owner + 1)),
@@ -369,7 +372,7 @@ mod tests {
 
     #[test]
     fn the_private_group_of_a_user_may_write() {
-        for (mode, group, own, expected) in [
+        for (mode, group, uid, expected) in [
             (0o40755, 1000, 1000, false),
             (0o40775, 1000, 1000, false),
             (0o40777, 1000, 1000, true),
@@ -379,9 +382,9 @@ mod tests {
             (0o41777, 1000, 1000, true),
         ] {
             assert_eq!(
-                others_can_write(mode, group, own),
+                others_can_write(mode, group, uid),
                 expected,
-                "{mode:o} {group} {own}"
+                "{mode:o} {group} {uid}"
             );
         }
     }

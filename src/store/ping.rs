@@ -132,24 +132,24 @@ impl Batch {
         append_bodies(&mut table, bodies)
     }
 
-    /// Takes at most `most` entries off the old end of the log, up to `up_to`, and stops once their
-    /// bodies have `most_bytes`. Entries for which `live` is true are moved to the kept pings; the
-    /// others are removed.
+    /// Takes at most `limit` entries off the old end of the log, up to `up_to`, and stops once
+    /// their bodies have `max_bytes`. Entries for which `live` is true are moved to the kept
+    /// pings; the others are removed.
     pub fn sweep_pings(
         &self,
         (from, up_to): (Arrival, Arrival),
-        (most, most_bytes): (usize, u64),
+        (limit, max_bytes): (usize, u64),
         live: impl Fn(CheckId, u64) -> bool,
     ) -> Result<SweepResult, StoreError> {
         let mut pings = self.transaction.open_table(PINGS)?;
         let mut bodies = self.transaction.open_table(BODIES)?;
         let mut last = None;
         let mut swept = SweepResult::default();
-        let mut carried = Vec::new();
-        let mut unreferred = Vec::new();
+        let mut kept_rows = Vec::new();
+        let mut removed_uploads = Vec::new();
         let mut had_bodies = false;
         let mut own_bytes = 0;
-        for row in pings.range(from.0..=up_to.0)?.take(most) {
+        for row in pings.range(from.0..=up_to.0)?.take(limit) {
             let (arrival, bytes) = row?;
             last = Some(arrival.value());
             swept.removed += 1;
@@ -163,34 +163,34 @@ impl Batch {
             had_bodies |= has_own_body;
             if live(CheckId(row.check), row.n) {
                 swept.kept_bytes += body_bytes;
-                carried.push((
+                kept_rows.push((
                     (row.check, row.n),
                     has_own_body.then_some(arrival.value()),
                     bytes.value().to_vec(),
                 ));
             } else {
                 swept.checks.insert(CheckId(row.check));
-                unreferred.extend(row.upload.map(|(upload, _)| upload));
+                removed_uploads.extend(row.upload.map(|(upload, _)| upload));
             }
             swept.removed_bytes += body_bytes;
             // A body in chunks stays where it is.
             own_bytes += if has_own_body { body_bytes } else { 0 };
-            if own_bytes >= most_bytes {
+            if own_bytes >= max_bytes {
                 swept.is_byte_limit_reached = true;
                 break;
             }
         }
         let Some(last) = last else { return Ok(swept) };
-        swept.kept = carried.len();
-        if !carried.is_empty() {
+        swept.kept = kept_rows.len();
+        if !kept_rows.is_empty() {
             let mut kept_pings = self.transaction.open_table(KEPT_PINGS)?;
             let mut kept_bodies = self.transaction.open_table(KEPT_BODIES)?;
-            for (place, arrival, bytes) in carried {
-                kept_pings.insert(place, bytes.as_slice())?;
+            for (key, arrival, bytes) in kept_rows {
+                kept_pings.insert(key, bytes.as_slice())?;
                 if let Some(arrival) = arrival
                     && let Some(body) = bodies.get(arrival)?
                 {
-                    kept_bodies.insert(place, body.value())?;
+                    kept_bodies.insert(key, body.value())?;
                 }
             }
         }
@@ -198,24 +198,24 @@ impl Batch {
         if had_bodies {
             bodies.retain_in(from.0..=last, |_, _| false)?;
         }
-        swept.has_new_unreferenced = self.remove_references(&unreferred)?;
+        swept.has_new_unreferenced = self.remove_references(&removed_uploads)?;
         Ok(swept)
     }
 
-    /// Examines at most `most` kept pings from `from` on and removes those for which `live` is
-    /// false. Stops once their bodies have `most_bytes`.
+    /// Examines at most `limit` kept pings from `from` on and removes those for which `live` is
+    /// false. Stops once their bodies have `max_bytes`.
     pub fn prune_kept_pings(
         &self,
         from: KeptPingCursor,
-        (most, most_bytes): (usize, u64),
+        (limit, max_bytes): (usize, u64),
         live: impl Fn(CheckId, u64) -> bool,
     ) -> Result<KeptPruneResult, StoreError> {
         let kept_pings = self.transaction.open_table(KEPT_PINGS)?;
         let mut dead = Vec::new();
         let mut pruned = KeptPruneResult::default();
-        for (seen, row) in kept_pings.range((from.0, from.1)..)?.enumerate() {
+        for (count, row) in kept_pings.range((from.0, from.1)..)?.enumerate() {
             let (check, n) = row?.0.value();
-            if seen == most {
+            if count == limit {
                 pruned.next = Some(KeptPingCursor(check, n));
                 break;
             }
@@ -224,30 +224,30 @@ impl Batch {
             }
         }
         drop(kept_pings);
-        if let Some((check, n)) = self.remove_kept(&dead, most_bytes, &mut pruned)? {
+        if let Some((check, n)) = self.remove_kept(&dead, max_bytes, &mut pruned)? {
             pruned.next = Some(KeptPingCursor(check, n));
         }
         Ok(pruned)
     }
 
-    /// Removes at most `most` kept pings of one check with numbers below `first_live`. Stops once
-    /// their bodies have `most_bytes`.
+    /// Removes at most `limit` kept pings of one check with numbers below `first_live`. Stops once
+    /// their bodies have `max_bytes`.
     pub fn prune_kept_pings_of(
         &self,
         check: CheckId,
         first_live: u64,
-        (most, most_bytes): (usize, u64),
+        (limit, max_bytes): (usize, u64),
     ) -> Result<KeptPruneResult, StoreError> {
         let kept_pings = self.transaction.open_table(KEPT_PINGS)?;
         let dead = kept_pings
             .range((check.0, 0)..(check.0, first_live))?
-            .take(most);
+            .take(limit);
         let dead = dead
             .map(|row| Ok(row?.0.value()))
             .collect::<Result<Vec<_>, StoreError>>()?;
         drop(kept_pings);
         let mut pruned = KeptPruneResult::default();
-        self.remove_kept(&dead, most_bytes, &mut pruned)?;
+        self.remove_kept(&dead, max_bytes, &mut pruned)?;
         Ok(pruned)
     }
 
@@ -264,43 +264,43 @@ impl Batch {
         self.set_reference_counts(&counts)
     }
 
-    /// Removes kept pings and returns the first one that is left because of `most_bytes`.
+    /// Removes kept pings and returns the first one that is left because of `max_bytes`.
     fn remove_kept(
         &self,
         dead: &[(u64, u64)],
-        most_bytes: u64,
+        max_bytes: u64,
         pruned: &mut KeptPruneResult,
     ) -> Result<Option<(u64, u64)>, StoreError> {
         if dead.is_empty() {
             return Ok(None);
         }
-        let mut unreferred = Vec::new();
+        let mut removed_uploads = Vec::new();
         let mut own_bytes = 0;
-        let mut left = None;
+        let mut first_left = None;
         let mut kept_pings = self.transaction.open_table(KEPT_PINGS)?;
         let mut kept_bodies = self.transaction.open_table(KEPT_BODIES)?;
-        for place in dead {
-            if own_bytes >= most_bytes {
-                (left, pruned.is_byte_limit_reached) = (Some(*place), true);
+        for key in dead {
+            if own_bytes >= max_bytes {
+                (first_left, pruned.is_byte_limit_reached) = (Some(*key), true);
                 break;
             }
-            let Some(bytes) = kept_pings.remove(place)? else {
+            let Some(bytes) = kept_pings.remove(key)? else {
                 continue;
             };
             pruned.removed += 1;
             let row = record::decode::<PingRecord<'_>>(bytes.value()).ok();
             if let Some((upload, _)) = row.as_ref().and_then(|row| row.upload) {
-                unreferred.push(upload);
+                removed_uploads.push(upload);
                 pruned.removed_bytes += row.map_or(0, |row| row.long_bytes());
             } else if row.is_none_or(|row| row.has_own_body())
-                && let Some(body) = kept_bodies.remove(place)?
+                && let Some(body) = kept_bodies.remove(key)?
             {
                 own_bytes += long_body_bytes_of(body.value().len() as u64, 0);
             }
         }
         pruned.removed_bytes += own_bytes;
-        pruned.has_new_unreferenced = self.remove_references(&unreferred)?;
-        Ok(left)
+        pruned.has_new_unreferenced = self.remove_references(&removed_uploads)?;
+        Ok(first_left)
     }
 }
 
@@ -442,9 +442,9 @@ impl Snapshot {
         if n >= down_to {
             let kept = self.transaction.open_table(KEPT_PINGS)?;
             for row in kept.range((check.0, down_to)..=(check.0, n))?.rev() {
-                let (place, bytes) = row?;
+                let (key, bytes) = row?;
                 // A raised log limit leaves a gap above the pings that were kept before.
-                if place.value().1 != n {
+                if key.value().1 != n {
                     break;
                 }
                 let ping = PingRecord::read(bytes.value())?;
@@ -467,85 +467,85 @@ impl Snapshot {
         Ok((row.check == check.0).then_some(row.n))
     }
 
-    /// Returns ping `wanted` of a check whose newest ping is number `n` at `arrival`. `None` if
+    /// Returns ping `number` of a check whose newest ping is number `n` at `arrival`. `None` if
     /// there is no such ping. Newer pings are read but not collected.
     pub fn ping_of(
         &self,
         check: CheckId,
         n: u64,
         arrival: Arrival,
-        wanted: u64,
+        number: u64,
     ) -> Result<Option<Ping>, StoreError> {
-        self.with_ping_row(check, (n, arrival), wanted, |bytes, _| {
+        self.with_ping_row(check, (n, arrival), number, |bytes, _| {
             PingRecord::read(bytes)
         })
     }
 
-    /// Returns the body of ping `wanted` of a check whose newest ping is number `n` at `arrival`.
+    /// Returns the body of ping `number` of a check whose newest ping is number `n` at `arrival`.
     /// `None` if there is no such ping or its body is empty.
     pub fn body_of(
         &self,
         check: CheckId,
         n: u64,
         arrival: Arrival,
-        wanted: u64,
+        number: u64,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let body = self.with_ping_row(check, (n, arrival), wanted, |bytes, in_log| {
+        let body = self.with_ping_row(check, (n, arrival), number, |bytes, in_log| {
             let row: PingRecord<'_> = record::decode(bytes)?;
             let _alone = lock_if_large(&row);
             match in_log {
                 Some(arrival) => self.body(&row, BODIES, arrival.0),
-                None => self.body(&row, KEPT_BODIES, (check.0, wanted)),
+                None => self.body(&row, KEPT_BODIES, (check.0, number)),
             }
         });
         body.map(Option::flatten)
     }
 
-    /// Calls `make` with the bytes of the row of ping `wanted`, and with its arrival if the row is
+    /// Calls `read` with the bytes of the row of ping `number`, and with its arrival if the row is
     /// in the log and not among the kept pings.
     fn with_ping_row<T>(
         &self,
         check: CheckId,
         (mut n, mut arrival): (u64, Arrival),
-        wanted: u64,
-        make: impl FnOnce(&[u8], Option<Arrival>) -> Result<T, StoreError>,
+        number: u64,
+        read: impl FnOnce(&[u8], Option<Arrival>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         let pings = self.transaction.open_table(PINGS)?;
-        while n >= wanted.max(1) {
+        while n >= number.max(1) {
             let Some(bytes) = pings.get(arrival.0)? else {
                 break;
             };
             let row: PingRecord<'_> = record::decode(bytes.value())?;
             verify_place((CheckId(row.check), row.n), (check, n))?;
-            if n == wanted {
-                return make(bytes.value(), Some(arrival)).map(Some);
+            if n == number {
+                return read(bytes.value(), Some(arrival)).map(Some);
             }
             (n, arrival) = (n - 1, Arrival(row.previous));
         }
         let Some(bytes) = self
             .transaction
             .open_table(KEPT_PINGS)?
-            .get((check.0, wanted))?
+            .get((check.0, number))?
         else {
             return Ok(None);
         };
         let row: PingRecord<'_> = record::decode(bytes.value())?;
-        verify_place((CheckId(row.check), row.n), (check, wanted))?;
-        make(bytes.value(), None).map(Some)
+        verify_place((CheckId(row.check), row.n), (check, number))?;
+        read(bytes.value(), None).map(Some)
     }
 
-    /// Returns the body of a ping. A body in a row of its own is in table `own` at `place`.
+    /// Returns the body of a ping. A body in a row of its own is in `table` at `key`.
     fn body<K: redb::Key + for<'k> redb::Value<SelfType<'k> = K>>(
         &self,
         row: &PingRecord<'_>,
-        own: TableDefinition<'_, K, &'static [u8]>,
-        place: K,
+        table: TableDefinition<'_, K, &'static [u8]>,
+        key: K,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let pieces = |upload, len, body: &mut Vec<u8>| {
+        let read_chunks = |upload, len, body: &mut Vec<u8>| {
             chunks::read_upload(&self.transaction, upload, len, body)
         };
-        row.body(pieces, || {
-            Ok(self.transaction.open_table(own)?.get(place)?)
+        row.body(read_chunks, || {
+            Ok(self.transaction.open_table(table)?.get(key)?)
         })
     }
 }

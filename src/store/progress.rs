@@ -10,16 +10,16 @@ pub struct ProgressReporter(Option<Arc<ProgressCallback>>);
 type ProgressCallback = dyn Fn(&'static str, u64) + Send + Sync;
 
 impl ProgressReporter {
-    /// Returns a reporter that calls `tell` with the activity and the percentage, at most 99. Calls
-    /// are frequent.
-    pub fn with_callback(tell: impl Fn(&'static str, u64) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(tell)))
+    /// Returns a reporter that calls `callback` with the activity and the percentage, at most 99.
+    /// Calls are frequent.
+    pub fn with_callback(callback: impl Fn(&'static str, u64) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(callback)))
     }
 
-    /// Reports that `done` of `of` units are done.
-    pub fn report(&self, what: &'static str, done: u64, of: u64) {
-        if let Some(tell) = &self.0 {
-            tell(what, (100 * done / of.max(1)).min(99));
+    /// Reports that `done` of `total` units are done.
+    pub fn report(&self, activity: &'static str, done: u64, total: u64) {
+        if let Some(callback) = &self.0 {
+            callback(activity, (100 * done / total.max(1)).min(99));
         }
     }
 }

@@ -135,14 +135,14 @@ impl Batch {
             badge_key: &project.badge_key,
             old_badge: project.legacy_badge.map(|LegacyBadgeKey(key)| key),
             import: project.import.as_ref().map(|import| {
-                let away = import
+                let outage = import
                     .outage
                     .map(|Outage { from, to }| (from.micros(), to.micros()));
                 (
                     import.id_range.start,
                     import.id_range.end,
                     import.is_on_trial,
-                    away,
+                    outage,
                 )
             }),
         };
@@ -256,7 +256,11 @@ pub(super) fn rewrite_channels(
     for mut channel in channels {
         for name in channel.settings.unresolved_members() {
             let group = channel.name.as_str();
-            tracing::warn!(channel = %channel.uuid, r#"the group "{group}" lists "{name}", which is no channel: nobody is notified by it"#);
+            tracing::warn!(
+                channel = %channel.uuid,
+                "the group \"{group}\" lists \"{name}\", which is not a channel: it has no \
+                effect there"
+            );
         }
         if arrived.contains(&channel.id) {
             channel.health.proof = DeliveryProof::Delivered;
@@ -269,8 +273,8 @@ pub(super) fn rewrite_channels(
 }
 
 /// Start time and reason of a problem, as stored.
-fn health_issue(trouble: Option<&(Timestamp, Box<str>)>) -> Option<(i64, &str)> {
-    trouble.map(|(since, reason)| (since.micros(), &**reason))
+fn health_issue(issue: Option<&(Timestamp, Box<str>)>) -> Option<(i64, &str)> {
+    issue.map(|(since, reason)| (since.micros(), &**reason))
 }
 
 fn read_health_issue((since, reason): (i64, &str)) -> (Timestamp, Box<str>) {
@@ -297,15 +301,15 @@ pub(super) fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError>
         ping_log_limit: row.ping_log_limit,
         badge_key: row.badge_key.into(),
         legacy_badge: row.old_badge.map(LegacyBadgeKey),
-        import: row.import.map(|(first, end, held, away)| {
-            let away = away.map(|(from, to)| Outage {
+        import: row.import.map(|(first, end, is_on_trial, outage)| {
+            let outage = outage.map(|(from, to)| Outage {
                 from: Timestamp::from_micros(from),
                 to: Timestamp::from_micros(to),
             });
             ProjectImport {
                 id_range: first..end,
-                is_on_trial: held,
-                outage: away,
+                is_on_trial,
+                outage,
             }
         }),
     })
@@ -391,9 +395,9 @@ pub(super) fn unreadable_project_row(
         old_badge: None,
         import: None,
     };
-    let mut instead = Vec::new();
-    let encoded = record::encode(&row, &mut instead);
-    Some((error, encoded.ok().map(|()| instead)))
+    let mut replacement = Vec::new();
+    let encoded = record::encode(&row, &mut replacement);
+    Some((error, encoded.ok().map(|()| replacement)))
 }
 
 impl Snapshot {

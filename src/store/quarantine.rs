@@ -76,44 +76,47 @@ impl Store {
     }
 }
 
-/// Moves the rows for which `refused` returns a reason to quarantine, from a key on. Returns the
+/// Moves the rows for which `find_error` returns an error to quarantine, from a key on. Returns the
 /// keys of rows without a replacement, and the keys of replaced rows.
 fn quarantine_rows(
     transaction: &WriteTransaction,
     table: RowTable,
     from: u64,
-    refused: impl Fn(u64, &[u8]) -> Option<UnreadableRow>,
+    find_error: impl Fn(u64, &[u8]) -> Option<UnreadableRow>,
 ) -> Result<(Vec<u64>, Vec<u64>), StoreError> {
     let mut rows = transaction.open_table(table)?;
     let mut found = Vec::new();
     for row in rows.range(from..)? {
         let (key, bytes) = row?;
-        if let Some((error, instead)) = refused(key.value(), bytes.value()) {
-            found.push((key.value(), bytes.value().to_vec(), instead));
-            let shown = if found.last().is_some_and(|(.., instead)| instead.is_some()) {
-                "; it is shown without it"
+        if let Some((error, replacement)) = find_error(key.value(), bytes.value()) {
+            found.push((key.value(), bytes.value().to_vec(), replacement));
+            let note = if found
+                .last()
+                .is_some_and(|(.., replacement)| replacement.is_some())
+            {
+                "; the rest of it is used"
             } else {
                 ""
             };
-            tracing::error!("row {} is put aside: {error}{shown}", key.value());
+            tracing::error!("row {} is quarantined: {error}{note}", key.value());
         }
     }
-    let mut aside = transaction.open_table(QUARANTINE)?;
-    let mut gone = Vec::new();
+    let mut quarantine = transaction.open_table(QUARANTINE)?;
+    let mut removed = Vec::new();
     let mut replaced = Vec::new();
-    for (key, bytes, instead) in found {
+    for (key, bytes, replacement) in found {
         let name = redb::TableHandle::name(&table).to_owned();
-        aside.insert((name.as_str(), key), bytes.as_slice())?;
-        match instead {
-            Some(instead) => {
-                rows.insert(key, instead.as_slice())?;
+        quarantine.insert((name.as_str(), key), bytes.as_slice())?;
+        match replacement {
+            Some(replacement) => {
+                rows.insert(key, replacement.as_slice())?;
                 replaced.push(key);
             }
             None => {
                 rows.remove(key)?;
-                gone.push(key);
+                removed.push(key);
             }
         }
     }
-    Ok((gone, replaced))
+    Ok((removed, replaced))
 }

@@ -33,9 +33,9 @@ impl DatabaseRestore {
     /// or if the system refuses an operation.
     pub fn begin(directory: &Path, force: bool) -> Result<Self, StoreError> {
         let path = directory.join(FILE_NAME);
-        let told = |error| StoreError::Directory(directory.into(), error);
-        create_private_directory(directory).map_err(told)?;
-        let locked = File::open(directory).map_err(told)?;
+        let directory_error = |error| StoreError::Directory(directory.into(), error);
+        create_private_directory(directory).map_err(directory_error)?;
+        let locked = File::open(directory).map_err(directory_error)?;
         lock(&locked, &path)?;
         let replaced = match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -52,16 +52,18 @@ impl DatabaseRestore {
                 Some(file)
             }
         };
-        let workplace = directory.join(WORK_DIRECTORY);
+        let work_directory = directory.join(WORK_DIRECTORY);
         // An existing directory is left from a restore that did not end.
-        clear_work_directory(&workplace).map_err(told)?;
+        clear_work_directory(&work_directory).map_err(directory_error)?;
         // A link of this name would be followed.
         DirBuilder::new()
             .mode(0o700)
-            .create(&workplace)
-            .map_err(told)?;
-        let store =
-            Store::open_unmigrated(&Medium::Directory(workplace), &ProgressReporter::default())?;
+            .create(&work_directory)
+            .map_err(directory_error)?;
+        let store = Store::open_unmigrated(
+            &Medium::Directory(work_directory),
+            &ProgressReporter::default(),
+        )?;
         let batch = store.batch()?;
         Ok(Self {
             directory: directory.into(),
@@ -102,8 +104,8 @@ impl DatabaseRestore {
             return Ok(());
         };
         batch.commit()?;
-        let workplace = self.directory.join(WORK_DIRECTORY);
-        let store = store.migrate(&Medium::Directory(workplace.clone()))?;
+        let work_directory = self.directory.join(WORK_DIRECTORY);
+        let store = store.migrate(&Medium::Directory(work_directory.clone()))?;
         let snapshot = store.snapshot()?;
         let batch = store.batch()?;
         batch.set_instance(instance)?;
@@ -122,12 +124,12 @@ impl DatabaseRestore {
         drop(snapshot);
         batch.commit()?;
         drop(store);
-        let from = workplace.join(FILE_NAME);
+        let from = work_directory.join(FILE_NAME);
         let to = self.directory.join(FILE_NAME);
-        let told = |error| StoreError::Directory(to.clone(), error);
+        let file_error = |error| StoreError::Directory(to.clone(), error);
         fs::rename(&from, &to)
             .and_then(|()| self.locks.0.sync_all())
-            .map_err(told)
+            .map_err(file_error)
     }
 }
 
@@ -158,24 +160,24 @@ pub fn remove_leftovers(medium: &Medium) {
     let Medium::Directory(directory) = medium else {
         return;
     };
-    let workplace = directory.join(WORK_DIRECTORY);
-    if fs::symlink_metadata(&workplace).is_err() {
+    let work_directory = directory.join(WORK_DIRECTORY);
+    if fs::symlink_metadata(&work_directory).is_err() {
         return;
     }
-    match clear_work_directory(&workplace) {
+    match clear_work_directory(&work_directory) {
         Ok(()) => tracing::warn!(
-            "{} was left by a restore that did not end, and was removed",
-            workplace.display()
+            "{} was left by an unfinished restore and was removed",
+            work_directory.display()
         ),
         Err(error) => tracing::warn!(
-            "{} was left by a restore that did not end, and cannot be removed: {error}",
-            workplace.display()
+            "{} was left by an unfinished restore and cannot be removed: {error}",
+            work_directory.display()
         ),
     }
 }
 
-fn clear_work_directory(workplace: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(workplace) {
+fn clear_work_directory(work_directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(work_directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }

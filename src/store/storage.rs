@@ -67,7 +67,7 @@ impl Storage {
         let len = AtomicU64::new(backend.len()?);
         let tolerant = AtomicBool::new(false);
         let write_failed = AtomicBool::new(false);
-        let unsure = AtomicBool::new(false);
+        let may_have_lost_writes = AtomicBool::new(false);
         let read = AtomicU64::new(0);
         let progress = progress.clone();
         let unreadable = Mutex::default();
@@ -82,7 +82,7 @@ impl Storage {
             read,
             progress,
             write_failed,
-            may_have_lost_writes: unsure,
+            may_have_lost_writes,
             unreadable,
             retried,
         })))
@@ -118,7 +118,7 @@ impl Storage {
     /// Rereads the unreadable places until one of them still fails. Returns true if any can be read
     /// now.
     pub(super) fn retry_unreadable(&self) -> bool {
-        let mut healed = false;
+        let mut is_any_readable = false;
         loop {
             let after = self.0.retried.load(Ordering::Relaxed);
             let unreadable = self.lock_unreadable();
@@ -127,15 +127,15 @@ impl Storage {
                 .next()
                 .or_else(|| unreadable.first_key_value());
             let Some((offset, len)) = next.map(|(offset, len)| (*offset, *len)) else {
-                return healed;
+                return is_any_readable;
             };
             drop(unreadable);
             if self.0.backend.read(offset, &mut vec![0; len]).is_err() {
                 self.0.retried.store(offset, Ordering::Relaxed);
-                return healed;
+                return is_any_readable;
             }
             self.lock_unreadable().remove(&offset);
-            healed = true;
+            is_any_readable = true;
         }
     }
 

@@ -44,8 +44,8 @@ impl<'a> TableRows<'a> {
 /// Splits off the first row.
 #[allow(clippy::type_complexity, reason = "it is a row and the rest")]
 fn split_first_row(bytes: &[u8]) -> Option<((&[u8], &[u8]), &[u8])> {
-    let (head, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
-    let [a, b, c, d, e, f, g, h] = *head;
+    let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+    let [a, b, c, d, e, f, g, h] = *header;
     let key = u32::from_le_bytes([a, b, c, d]);
     let value = u32::from_le_bytes([e, f, g, h]);
     let (key, rest) = rest.split_at_checked(key as usize)?;
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_parted_as_they_were_put_together() {
+    fn rows_are_split_as_they_were_appended() {
         let rows: [(&[u8], &[u8]); 3] = [(b"a", b""), (b"", b"value"), (&[7; 300], &[9; 70_000])];
         let mut bytes = Vec::new();
         rows.iter()

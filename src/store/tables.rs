@@ -22,11 +22,11 @@ const ROWS_BYTES: usize = 16 << 10;
 /// checks, pings before bodies.
 fn all_tables() -> Vec<Box<dyn AnyTable>> {
     vec![
-        table(meta::META, |seen, name, bytes| {
-            seen.inspect_value(name, bytes)
+        table(meta::META, |inspection, name, bytes| {
+            inspection.inspect_value(name, bytes)
         }),
-        table(project::PROJECTS, |seen, id, bytes| {
-            project::read_project(id, bytes).map(|project| seen.inspect_project(&project))
+        table(project::PROJECTS, |inspection, id, bytes| {
+            project::read_project(id, bytes).map(|project| inspection.inspect_project(&project))
         }),
         table(project::KEYS, |_, id, bytes| {
             project::read_key(id, bytes).map(drop)
@@ -46,8 +46,8 @@ fn all_tables() -> Vec<Box<dyn AnyTable>> {
         table(user::LINKS, |_, id, bytes| {
             user::read_link(id, bytes).map(drop)
         }),
-        table(check::CHECKS, |seen, id, bytes| {
-            check::read_check(id, bytes).map(|check| seen.inspect_check(&check))
+        table(check::CHECKS, |inspection, id, bytes| {
+            check::read_check(id, bytes).map(|check| inspection.inspect_check(&check))
         }),
         table(declared::DECLARED, |_, id, bytes| {
             declared::read_source(id, bytes).map(drop)
@@ -59,26 +59,26 @@ fn all_tables() -> Vec<Box<dyn AnyTable>> {
         table(outbox::DELIVERIES, |_, number, bytes| {
             outbox::read_delivery(number, bytes).map(drop)
         }),
-        table(ping::PINGS, |seen, arrival, bytes| {
-            seen.inspect_ping(PingLocation::Log(arrival), bytes)
+        table(ping::PINGS, |inspection, arrival, bytes| {
+            inspection.inspect_ping(PingLocation::Log(arrival), bytes)
         }),
-        table(ping::BODIES, |seen, arrival, bytes| {
-            seen.inspect_body(PingLocation::Log(arrival), bytes)
+        table(ping::BODIES, |inspection, arrival, bytes| {
+            inspection.inspect_body(PingLocation::Log(arrival), bytes)
         }),
-        table(ping::KEPT_PINGS, |seen, place, bytes| {
-            seen.inspect_ping(PingLocation::Kept(place), bytes)
+        table(ping::KEPT_PINGS, |inspection, place, bytes| {
+            inspection.inspect_ping(PingLocation::Kept(place), bytes)
         }),
-        table(ping::KEPT_BODIES, |seen, place, bytes| {
-            seen.inspect_body(PingLocation::Kept(place), bytes)
+        table(ping::KEPT_BODIES, |inspection, place, bytes| {
+            inspection.inspect_body(PingLocation::Kept(place), bytes)
         }),
         table(chunks::UPLOADS, |_, _, _| Ok(())),
         table(chunks::UNREFERENCED, |_, _, ()| Ok(())),
-        table(chunks::CHUNKS, |seen, (upload, _), bytes| {
-            seen.inspect_chunk(upload, bytes);
+        table(chunks::CHUNKS, |inspection, (upload, _), bytes| {
+            inspection.inspect_chunk(upload, bytes);
             Ok(())
         }),
-        table(quarantine::QUARANTINE, |seen, _, _| {
-            seen.count_quarantined();
+        table(quarantine::QUARANTINE, |inspection, _, _| {
+            inspection.count_quarantined();
             Ok(())
         }),
     ]
@@ -97,7 +97,12 @@ trait AnyTable {
     /// Adds rows after the existing ones.
     fn add(&self, batch: &Batch, rows: &TableRows<'_>) -> Result<(), StoreError>;
     /// Inspects a row.
-    fn inspect(&self, seen: &mut Inspection, key: &[u8], value: &[u8]) -> Result<(), StoreError>;
+    fn inspect(
+        &self,
+        inspection: &mut Inspection,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), StoreError>;
 }
 
 /// Function that inspects a row.
@@ -114,11 +119,11 @@ struct TypedTable<K: Key + 'static, V: Value + 'static> {
 
 fn table<K: Key + 'static, V: Value + 'static>(
     definition: TableDefinition<'static, K, V>,
-    look: RowInspector<K, V>,
+    inspect: RowInspector<K, V>,
 ) -> Box<dyn AnyTable> {
     Box::new(TypedTable {
         definition,
-        inspect: look,
+        inspect,
     })
 }
 
@@ -155,7 +160,7 @@ impl<K: Key + 'static, V: Value + 'static> AnyTable for TypedTable<K, V> {
             Err(error) => return Err(error.into()),
         };
         let mut bytes = Vec::new();
-        let mut some = false;
+        let mut is_any_shown = false;
         for row in table.range::<K::SelfType<'_>>(..)? {
             let (key, value) = row?;
             table_rows::append_row(
@@ -167,13 +172,13 @@ impl<K: Key + 'static, V: Value + 'static> AnyTable for TypedTable<K, V> {
                 if !show_rows(self.name(), &bytes, show) {
                     return Ok(false);
                 }
-                some = true;
+                is_any_shown = true;
                 bytes.clear();
                 bytes.shrink_to(2 * ROWS_BYTES);
             }
         }
         // A table without rows is shown as well, because it must exist.
-        Ok(some && bytes.is_empty() || show_rows(self.name(), &bytes, show))
+        Ok(is_any_shown && bytes.is_empty() || show_rows(self.name(), &bytes, show))
     }
 
     fn add(&self, batch: &Batch, rows: &TableRows<'_>) -> Result<(), StoreError> {
@@ -197,9 +202,14 @@ impl<K: Key + 'static, V: Value + 'static> AnyTable for TypedTable<K, V> {
         Ok(())
     }
 
-    fn inspect(&self, seen: &mut Inspection, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+    fn inspect(
+        &self,
+        inspection: &mut Inspection,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), StoreError> {
         self.verify_widths(key, value)?;
-        (self.inspect)(seen, K::from_bytes(key), V::from_bytes(value))
+        (self.inspect)(inspection, K::from_bytes(key), V::from_bytes(value))
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition};
 use uuid::Uuid;
 
+mod damage;
 mod deliveries;
 mod logs;
 mod restore;
@@ -55,15 +56,15 @@ fn project() -> Project {
     let id = ProjectId(1);
     let uuid = uuid(1);
     let badge_key = "badge".into();
-    let old_badge = Some(LegacyBadgeKey([200; 20]));
-    let away = Some(Outage {
+    let legacy_badge = Some(LegacyBadgeKey([200; 20]));
+    let outage = Some(Outage {
         from: Timestamp::from_secs(50),
         to: Timestamp::from_secs(60),
     });
     let import = Some(ProjectImport {
         id_range: 2..9,
         is_on_trial: true,
-        outage: away,
+        outage,
     });
     Project {
         id,
@@ -72,13 +73,13 @@ fn project() -> Project {
         check_limit: Some(20),
         ping_log_limit: 100,
         badge_key,
-        legacy_badge: old_badge,
+        legacy_badge,
         import,
     }
 }
 
 fn keys() -> Vec<ProjectKey> {
-    let used = Some(KeyUse {
+    let last_use = Some(KeyUse {
         at: Timestamp::from_secs(7200),
         from: [192, 0, 2, 9].into(),
     });
@@ -93,7 +94,7 @@ fn keys() -> Vec<ProjectKey> {
             label,
             hint,
             created: Timestamp::from_secs(5),
-            last_use: used,
+            last_use,
         }
     };
     vec![
@@ -375,232 +376,12 @@ fn contents(store: &Store) -> Contents {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_rows_are_read_back() {
     assert_eq!(contents(&filled()), written());
 }
 
 #[test]
-fn a_row_of_an_unknown_version_is_an_error_that_names_table_and_version() {
-    for place in ROWS {
-        let store = filled();
-        for version in [0, 8, 255] {
-            let mut bytes = row(&store, place);
-            bytes[0] = version;
-            put_row(&store, place, &bytes);
-            let error = read(&store).unwrap_err();
-            assert!(
-                matches!(&error, StoreError::Corrupt { table, .. } if *table == place.0),
-                "{place:?}: {error}"
-            );
-            let sentence = format!(
-                "the table `{}` holds a row that cannot be read: version {version} is not known",
-                place.0
-            );
-            assert_eq!(error.to_string(), sentence);
-        }
-    }
-}
-
-#[test]
-fn a_channel_that_its_kind_would_not_take_is_an_error() {
-    for (good, bad, reason) in [
-        ("\u{a5}email", "\u{a5}fmail", "not a kind of channel"),
-        (
-            "root@",
-            "root ",
-            "settings of kind email: to is not one mail address",
-        ),
-        (
-            "\u{a4}mail",
-            "\u{a4}m\til",
-            "a channel's name has no control characters",
-        ),
-    ] {
-        let store = filled();
-        let latin = |text: &str| text.chars().map(|c| c as u8).collect::<Vec<_>>();
-        let mut bytes = row(&store, ROWS[4]);
-        let good = latin(good);
-        let at = bytes
-            .windows(good.len())
-            .position(|part| part == good)
-            .unwrap();
-        bytes[at..at + good.len()].copy_from_slice(&latin(bad));
-        put_row(&store, ROWS[4], &bytes);
-        let error = read(&store).unwrap_err().to_string();
-        assert!(
-            error.contains("the table `channels` holds a row that cannot be read")
-                && error.contains(reason),
-            "{error}"
-        );
-    }
-}
-
-#[test]
-fn rows_that_do_not_lead_back_are_errors() {
-    for (arrival, row) in [
-        (8, ping(6, 2, 8)),
-        (8, ping(6, 2, 0)),
-        (8, ping(7, 2, 3)),
-        (8, ping(6, 9, 3)),
-        (3, ping(6, 2, 8)),
-    ] {
-        let mut pings = [
-            (Arrival(3), without_body(ping(6, 1, 0)), b"".as_slice()),
-            (Arrival(8), without_body(ping(6, 2, 3)), b""),
-        ];
-        let replaced = pings.iter_mut().find(|(own, ..)| own.0 == arrival).unwrap();
-        replaced.1 = without_body(row.clone());
-        let store = filled_with(&pings);
-        let snapshot = store.snapshot().unwrap();
-        let pings = snapshot
-            .pings_of(CheckId(6), 2, Arrival(8), 1)
-            .map(|pings| pings.len());
-        // A chain that ends early counts as swept.
-        assert!(
-            matches!(
-                pings,
-                Ok(1) | Err(StoreError::Corrupt { table: "pings", .. })
-            ),
-            "{row:?}: {pings:?}"
-        );
-        assert!(matches!(
-            snapshot.body_of(CheckId(6), 2, Arrival(8), 1),
-            Ok(None) | Err(StoreError::Corrupt { table: "pings", .. })
-        ));
-    }
-    let store = filled();
-    write(&store, |batch| {
-        batch.append_flips(&[(FlipNumber(1), flip(6, 1, 50))])
-    });
-    let flips: Vec<_> = store
-        .snapshot()
-        .unwrap()
-        .flips_of(CheckId(6), FlipNumber(1))
-        .unwrap()
-        .collect();
-    assert!(
-        matches!(flips[..], [Err(StoreError::Corrupt { table: "flips", .. })]),
-        "{flips:?}"
-    );
-}
-
-#[test]
-fn a_flip_that_cannot_be_read_or_lies_in_the_future_keeps_no_other_in_the_file() {
-    let store = filled();
-    write(&store, |batch| {
-        batch.append_flips(
-            &[(2, 9_999_999), (3, 50), (5, 60), (6, 100)]
-                .map(|(n, at)| (FlipNumber(n), flip(6, 0, at))),
-        )
-    });
-    write(&store, |batch| {
-        batch
-            .transaction
-            .open_table(table("flips"))?
-            .insert(4, b"what".as_slice())?;
-        Ok(())
-    });
-    let mut pruned = crate::store::FlipPruneResult::default();
-    write(&store, |batch| {
-        pruned = batch.prune_flips(
-            FlipNumber(2),
-            FlipNumber(9),
-            9,
-            |logged| logged.flip.at < Timestamp::from_secs(99),
-            |_| true,
-        )?;
-        Ok(())
-    });
-    assert!(matches!(
-        pruned.damaged,
-        Some(StoreError::Corrupt { table: "flips", .. })
-    ));
-    assert_eq!((pruned.removed, pruned.next), (2, None));
-    let batch = store.batch().unwrap();
-    let flips = batch.transaction.open_table(table("flips")).unwrap();
-    let left: Vec<_> = flips
-        .range(2..)
-        .unwrap()
-        .map(|row| row.unwrap().0.value())
-        .collect();
-    assert_eq!(left, [2, 4, 6]);
-}
-
-#[test]
-fn single_values_of_another_size_are_errors() {
-    const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
-    let put = |name: &str, bytes: &[u8]| {
-        let store = filled();
-        write(&store, |batch| {
-            batch.transaction.open_table(META)?.insert(name, bytes)?;
-            Ok(())
-        });
-        store
-    };
-    let marks = [
-        (MetaKey::NextId, "next_id"),
-        (MetaKey::CheckpointArrival, "checkpoint_arrival"),
-        (MetaKey::CheckpointFlip, "checkpoint_flip"),
-    ];
-    for (mark, name) in marks {
-        assert_eq!(
-            put(name, &7_u64.to_le_bytes())
-                .snapshot()
-                .unwrap()
-                .meta_value(mark)
-                .unwrap(),
-            7
-        );
-        let error = put(name, &[7; 9])
-            .snapshot()
-            .unwrap()
-            .meta_value(mark)
-            .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!(
-                "the table `meta` holds a row that cannot be read: `{name}` has 9 bytes, not 8"
-            )
-        );
-    }
-    for cut in [
-        &b"\x01"[..],
-        b"\x01\x03\x00ab",
-        b"\x09\x01\x00a",
-        b"\x01\x00\x00",
-        b"\x01\x01\x00\xff",
-        b"\x01\x01\x00a\x01\x01\x00b",
-    ] {
-        let store = put("adopted", cut);
-        let error = store
-            .snapshot()
-            .unwrap()
-            .legacy_secrets()
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.starts_with("the table `meta` holds a row that cannot be read: `adopted`: "),
-            "{error}"
-        );
-        let mut seen = Inspection::default();
-        store
-            .snapshot()
-            .unwrap()
-            .for_each_rows(|rows| seen.inspect_rows(rows).is_ok())
-            .unwrap();
-        assert_eq!(seen.finish().problems, [error]);
-    }
-    assert!(matches!(
-        put("badge_secret", &[7; 31])
-            .snapshot()
-            .unwrap()
-            .badge_secret(),
-        Err(StoreError::Corrupt { table: "meta", .. })
-    ));
-}
-
-#[test]
-fn a_newer_schema_is_refused_with_what_to_do() {
+fn a_newer_schema_is_refused_with_a_remedy() {
     let medium = Medium::memory();
     let set_schema = |schema: u64| {
         let OpenedDatabase {
@@ -631,95 +412,51 @@ fn a_newer_schema_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_file_is_there_whole_or_not_at_all() {
+fn a_database_file_is_complete_or_missing() {
     let directory = tempfile::tempdir().unwrap();
     let medium = Medium::Directory(directory.path().join("data"));
     let path = directory.path().join("data").join(FILE_NAME);
     drop(Store::open(&medium).unwrap());
     let whole = std::fs::read(&path).unwrap();
     // A power cut during the first start may leave nothing or half a new file.
-    for left in [&whole[..1000], &[0; 5000][..], &[]] {
+    for partial in [&whole[..1000], &[0; 5000][..], &[]] {
         let _ = std::fs::remove_file(&path);
-        std::fs::write(path.with_extension("new"), left).unwrap();
+        std::fs::write(path.with_extension("new"), partial).unwrap();
         let store = Store::open(&medium).unwrap();
         assert!(matches!(Store::open(&medium), Err(StoreError::InUse(in_use)) if in_use == path));
         read(&store).unwrap();
         assert!(!path.with_extension("new").exists());
     }
     // Any other file is not replaced. Each is refused with one sentence.
-    let refused = |reason: &str| {
-        let told = Store::open(&medium)
+    let expect_refusal = |reason: &str| {
+        let message = Store::open(&medium)
             .err()
             .expect("it is refused")
             .to_string();
         assert!(
-            told.starts_with(&format!("{} cannot be opened: {reason}", path.display()))
-                && !told.contains('\n'),
-            "{told}"
+            message.starts_with(&format!("{} cannot be opened: {reason}", path.display()))
+                && !message.contains('\n'),
+            "{message}"
         );
     };
     let mut altered = whole.clone();
     altered[4096..].iter_mut().for_each(|byte| *byte ^= 0xff);
     let damaged = [
-        (&whole[1..], "it is no database of overdue"),
+        (&whole[1..], "it is not an overdue database"),
         (&[][..], "it is empty"),
-        (&[0; 9999][..], "it is no database of overdue"),
+        (&[0; 9999][..], "it is not an overdue database"),
         (&whole[..whole.len() / 2], ""),
         (&altered[..], ""),
     ];
     for (bytes, reason) in damaged {
         std::fs::write(&path, bytes).unwrap();
-        refused(reason);
+        expect_refusal(reason);
         assert_eq!(std::fs::read(&path).unwrap(), bytes, "{reason}");
     }
     std::fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink(directory.path().join("unmounted"), &path).unwrap();
-    refused("it is a link to a file that is not there");
+    expect_refusal("it is a link to a file that does not exist");
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
-    refused("it is a directory");
-}
-
-#[test]
-fn an_altered_or_lost_body_is_an_error_in_the_log_and_among_the_kept() {
-    for kept in [false, true] {
-        let store = filled();
-        let place = (CheckId(6), 2, Arrival(8));
-        if kept {
-            write(&store, |batch| {
-                batch
-                    .sweep_pings((Arrival(0), Arrival(8)), (9, u64::MAX), |_, _| true)
-                    .map(drop)
-            });
-        }
-        let body = |store: &Store| {
-            store
-                .snapshot()
-                .unwrap()
-                .body_of(place.0, place.1, place.2, 2)
-        };
-        assert_eq!(body(&store).unwrap().as_deref(), Some(&b"ok"[..]));
-        for altered in [Some(b"oj".as_slice()), Some(b"okk"), Some(b"o"), None] {
-            write(&store, |batch| {
-                let mut bodies = batch.transaction.open_table(table("bodies"))?;
-                let mut kept_bodies =
-                    batch
-                        .transaction
-                        .open_table(TableDefinition::<(u64, u64), &[u8]>::new("kept_bodies"))?;
-                match (kept, altered) {
-                    (true, Some(altered)) => drop(kept_bodies.insert((6, 2), altered)?),
-                    (true, None) => drop(kept_bodies.remove((6, 2))?),
-                    (false, Some(altered)) => drop(bodies.insert(8, altered)?),
-                    (false, None) => drop(bodies.remove(8)?),
-                }
-                Ok(())
-            });
-            let error = body(&store).unwrap_err().to_string();
-            assert_eq!(
-                error,
-                "the table `pings` holds a row that cannot be read: the body of ping 2 has been \
-                 altered"
-            );
-        }
-    }
+    expect_refusal("it is a directory");
 }

@@ -27,8 +27,8 @@ pub(super) fn copy_before_upgrade(medium: &Medium, schema: u64, progress: &Progr
             path.display()
         ),
         Err(error) => tracing::error!(
-            "the file moves to a newer layout without a copy of the old one, which cannot be \
-             made: {error}"
+            "the file is upgraded to a newer layout without a copy of the old one, since the copy \
+            failed: {error}"
         ),
     }
 }

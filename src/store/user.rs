@@ -119,7 +119,7 @@ impl Batch {
             ),
         };
         let list = user.preferences.list;
-        let usual = ListPreferences::default();
+        let defaults = ListPreferences::default();
         let row = UserRecord {
             uuid: user.uuid,
             name: user.name.as_str(),
@@ -138,10 +138,10 @@ impl Batch {
                     used: second.last_used_step,
                     recovery: second.recovery_hashes.iter().map(|hash| hash.0).collect(),
                 }),
-            sort: (list.order != usual.order).then(|| list.order.name().into()),
+            sort: (list.order != defaults.order).then(|| list.order.name().into()),
             rows: u16::try_from(list.page_size)
                 .ok()
-                .filter(|_| list.page_size != usual.page_size),
+                .filter(|_| list.page_size != defaults.page_size),
             browsers_since: user.browsers_trusted_since.micros(),
         };
         self.put_record(USERS, user.id.0, &row)
@@ -233,17 +233,17 @@ pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
         .sort
         .map(|sort| {
             SortOrder::parse(&sort)
-                .ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not an order"))
+                .ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not a sort order"))
         })
         .transpose()?;
     let rows = row.rows.map(|rows| {
         ListPreferences::parse_page_size(&rows.to_string())
-            .ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not a number of rows"))
+            .ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not a page size"))
     });
-    let usual = ListPreferences::default();
+    let defaults = ListPreferences::default();
     let list = ListPreferences {
-        order: order.unwrap_or(usual.order),
-        page_size: rows.transpose()?.unwrap_or(usual.page_size),
+        order: order.unwrap_or(defaults.order),
+        page_size: rows.transpose()?.unwrap_or(defaults.page_size),
     };
     let second = |SecondFactorRecord {
                       secret,

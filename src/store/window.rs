@@ -66,16 +66,16 @@ pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), StoreEr
 /// Reads the window in a row.
 pub(super) fn read_window(id: u64, bytes: &[u8]) -> Result<MaintenanceWindow, StoreError> {
     let row: WindowRecord<'_> = record::decode(bytes)?;
-    let wrong = |field: &str| {
+    let corrupt_field = |field: &str| {
         record::corrupt::<WindowRecord<'_>>(&format_args!("`{field}` of window {id}"))
     };
     Ok(MaintenanceWindow {
         id: WindowId(id),
         uuid: row.uuid,
         project: ProjectId(row.project),
-        name: Name::parse(row.name).map_err(|_| wrong("name"))?,
+        name: Name::parse(row.name).map_err(|_| corrupt_field("name"))?,
         tags: Tags::from_stored(row.tags),
-        times: row.times().ok_or_else(|| wrong("times"))?,
+        times: row.times().ok_or_else(|| corrupt_field("times"))?,
     })
 }
 

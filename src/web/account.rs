@@ -73,8 +73,8 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
 pub(super) fn own_account(
     visit: &PageRequest,
 ) -> Result<(&Arc<User>, Option<SessionId>), PageError> {
-    let text = "This server runs without sign-in, so nobody has an account. Start it with --auth \
-                password to give people accounts.";
+    let text = "This server runs without sign-in, so it has no accounts. Start it with --auth \
+                password to use accounts.";
     let person = visit
         .viewer
         .signed_in
@@ -94,7 +94,7 @@ fn render_page(visit: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<Html
             .submitted
             .map_or_else(|| stored.to_owned(), |typed| typed.get(field).to_owned())
     };
-    let taste = wrong.submitted.map_or_else(
+    let preferences = wrong.submitted.map_or_else(
         || user.preferences.clone(),
         |typed| parse_preferences(typed, &user.preferences),
     );
@@ -118,10 +118,10 @@ fn render_page(visit: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<Html
             .then(|| visit.page_url(&Page::User(user.uuid))),
         zone: own("zone", visit.viewer.zone.name()),
         zone_is_wrong: wrong.zone,
-        themes: Theme::ALL.map(|theme| (theme.name(), theme == taste.theme)),
-        shortcuts: taste.shortcuts,
-        orders: sort_options(taste.list.order),
-        sizes: ListPreferences::PAGE_SIZES.map(|size| (size, size == taste.list.page_size)),
+        themes: Theme::ALL.map(|theme| (theme.name(), theme == preferences.theme)),
+        shortcuts: preferences.shortcuts,
+        orders: sort_options(preferences.list.order),
+        sizes: ListPreferences::PAGE_SIZES.map(|size| (size, size == preferences.list.page_size)),
         totp: visit.page_url(&Page::AccountTotp()),
         recovery_codes: user
             .second_factor
@@ -146,11 +146,11 @@ fn render_page(visit: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<Html
 /// Options for sorting lists: value, label, and true for the selected one.
 fn sort_options(chosen: SortOrder) -> Vec<(String, &'static str, bool)> {
     let words = |by| match by {
-        By::Status => "the most urgent first",
+        By::Status => "status, most urgent first",
         By::Name => "name",
         By::Last => "last ping",
         By::Next => "next ping",
-        By::Created => "the oldest first",
+        By::Created => "creation, oldest first",
     };
     let mut orders: Vec<_> = By::ALL
         .map(|by| SortOrder {
@@ -162,7 +162,7 @@ fn sort_options(chosen: SortOrder) -> Vec<(String, &'static str, bool)> {
     orders.extend(Some(chosen).filter(|order| order.is_reversed));
     let words = |order: SortOrder| {
         if order.is_reversed {
-            "as in the list now"
+            "current order of the list"
         } else {
             words(order.by)
         }
@@ -201,7 +201,7 @@ pub(super) async fn save_list_preferences(
     let (user, by) = own_account(visit)?;
     let list = parse_list_preferences(typed, user.preferences.list);
     if list != user.preferences.list {
-        let taste = Some(UserPreferences {
+        let preferences = Some(UserPreferences {
             list,
             ..user.preferences.clone()
         });
@@ -209,7 +209,7 @@ pub(super) async fn save_list_preferences(
             visit.handle(),
             user.id,
             UserChanges {
-                preferences: taste,
+                preferences,
                 ..UserChanges::default()
             },
             by,
@@ -285,7 +285,7 @@ pub(super) async fn save_preferences(
             return Ok(render_page(visit, wrong)?.into());
         }
     };
-    let taste = Some(UserPreferences {
+    let preferences = Some(UserPreferences {
         zone: Some(zone),
         ..parse_preferences(typed, &user.preferences)
     });
@@ -293,7 +293,7 @@ pub(super) async fn save_preferences(
         visit.handle(),
         user.id,
         UserChanges {
-            preferences: taste,
+            preferences,
             ..UserChanges::default()
         },
         by,
@@ -326,7 +326,7 @@ pub(super) async fn set_password(
         Err(reason) => return refused(reason),
     };
     if !has_confirmed_password(visit, typed.get("password")).await? {
-        return refused("the password that you have now is another one");
+        return refused("the current password is wrong");
     }
     let password = Some(visit.dashboard.password_hasher.hash(password).await?);
     manage::user::update(
@@ -339,7 +339,11 @@ pub(super) async fn set_password(
         by,
     )
     .await?;
-    tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "changed their password");
+    tracing::info!(
+        user = user.name.as_str(),
+        address = %visit.origin.client.addr,
+        "changed the password"
+    );
     Ok(redirect_with_new_mark(
         visit,
         user,
@@ -359,7 +363,12 @@ pub(super) async fn end_sessions(
         Err(_) => this.map_or(SessionSelection::All, SessionSelection::AllBut),
     };
     manage::user::end_sessions(visit.handle(), user.id, which).await?;
-    tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "ended {}", which.description());
+    tracing::info!(
+        user = user.name.as_str(),
+        address = %visit.origin.client.addr,
+        "ended {}",
+        which.description()
+    );
     Ok(redirect_with_new_mark(
         visit,
         user,
@@ -373,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn browsers_are_called_what_people_call_them() {
+    fn browsers_are_shown_by_their_common_names() {
         for (agent, wanted) in [
             (
                 "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",

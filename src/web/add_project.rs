@@ -60,6 +60,11 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
         KeyLabel::default(),
     )
     .await?;
-    tracing::info!(user = visit.user_name(), address = %visit.origin.client.addr, project = text, "made a project");
+    tracing::info!(
+        user = visit.user_name(),
+        address = %visit.origin.client.addr,
+        project = text,
+        "created a project"
+    );
     Ok(PageResponse::Redirect(Page::Checks(project.uuid), None))
 }

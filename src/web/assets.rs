@@ -29,7 +29,11 @@ impl fmt::Debug for File {
 macro_rules! files {
     ($($name:literal $kind:expr;)*) => {
         /// Every file of `static`.
-        const FILES: &[File] = &[$(File { name: $name, kind: $kind, content: include_bytes!(concat!("static/", $name)) }),*];
+        const FILES: &[File] = &[$(File {
+            name: $name,
+            kind: $kind,
+            content: include_bytes!(concat!("static/", $name)),
+        }),*];
     };
 }
 

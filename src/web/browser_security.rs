@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_strangers_are_never_run() {
+    fn downloads_are_never_executed_by_the_browser() {
         for logout in [None, Some("https://auth.example")] {
             assert_eq!(content_policy(true, logout), SANDBOX_POLICY);
         }
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_our_own_pages_are_taken_and_no_others() {
+    fn only_forms_of_our_own_pages_are_accepted() {
         use PingScheme::{Http, Https};
         let base: BaseUrl = "https://Checks.example.org/sub".parse().unwrap();
         let lan = "192.168.1.5:8000";

@@ -117,7 +117,7 @@ fn render_page(visit: &PageRequest, notes: Vec<Banner>) -> Result<HtmlPage, Page
     let rows = channels.iter().map(row).collect();
     let frame = notes
         .into_iter()
-        .fold(visit.layout("Integrations"), |frame, note| {
+        .fold(visit.layout("Channels"), |frame, note| {
             frame.with_banner(Some(note))
         });
     Ok(HtmlPage::from_template(&ChannelListPage {
@@ -161,7 +161,7 @@ fn channel_row(
     let (shape, state, since) = match status {
         ChannelStatus::Disabled(..) => ("paused", "Disabled", since.and_then(when)),
         ChannelStatus::CannotDeliver(_) => ("down", "Cannot deliver", None),
-        ChannelStatus::Failing(..) => ("down", "Failing, first", since.and_then(when)),
+        ChannelStatus::Failing(..) => ("down", "Failing, first error", since.and_then(when)),
         ChannelStatus::TestFailed(_) => ("down", "Test failed", None),
         ChannelStatus::Untested => ("new", "Untested", None),
         ChannelStatus::Ok => (
@@ -181,7 +181,7 @@ fn channel_row(
     let refused = channel.health.refused.iter();
     let refused = refused.map(|refused| {
         format!(
-            "Not taken for {}: {}",
+            "Refused for {}: {}",
             refused.address,
             shown_error(&refused.reason, may_write)
         )
@@ -266,10 +266,10 @@ fn note_of_missing_result(error: &OperationError) -> Banner {
             Banner::warning("No result yet; the test may still arrive.".to_owned())
         }
         OperationError::NoTimeForTest => {
-            Banner::warning("Not tested: there was no time left. Test it alone.".to_owned())
+            Banner::warning("Not tested: no time was left. Test the channel alone.".to_owned())
         }
         OperationError::DisabledByOperator => {
-            Banner::warning("Not tested: it was disabled by the operator.".to_owned())
+            Banner::warning("Not tested: the operator has disabled it.".to_owned())
         }
         error => Banner::error(format!("Not tested: {error}.")),
     }
@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_test_without_a_result_is_not_called_untried() {
+    fn a_test_without_a_result_is_not_reported_as_skipped() {
         let text = |error| note_of_missing_result(&error).text;
         assert_eq!(
             text(OperationError::NoTestResult),
@@ -297,11 +297,11 @@ mod tests {
         );
         assert_eq!(
             text(OperationError::NoTimeForTest),
-            "Not tested: there was no time left. Test it alone."
+            "Not tested: no time was left. Test the channel alone."
         );
         assert_eq!(
             text(OperationError::Removed),
-            "Not tested: what it is about was removed meanwhile."
+            "Not tested: the object has been deleted in the meantime."
         );
     }
 }

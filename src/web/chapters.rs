@@ -106,11 +106,11 @@ fn parse_chapter(text: &'static str) -> Vec<Event<'static>> {
 
 /// Text of the heading that begins at `at`.
 fn heading_text(events: &[Event<'_>], at: usize) -> String {
-    let within = events
+    let events_in_heading = events
         .iter()
         .skip(at)
         .take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
-    let words = within.filter_map(|event| match event {
+    let words = events_in_heading.filter_map(|event| match event {
         Event::Text(text) | Event::Code(text) => Some(&**text),
         _ => None,
     });
@@ -119,8 +119,9 @@ fn heading_text(events: &[Event<'_>], at: usize) -> String {
 
 /// Id of a heading in URLs, in the form that is usual for Markdown files.
 fn heading_id(title: &str) -> String {
-    let kept = title.to_lowercase();
-    kept.chars()
+    let lower_case = title.to_lowercase();
+    lower_case
+        .chars()
         .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
         .map(|c| if c == ' ' { '-' } else { c })
         .collect()
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn chapters_say_nothing_in_html_of_their_own() {
+    fn chapters_contain_no_raw_html() {
         for chapter in CHAPTERS {
             let text = page(chapter);
             assert!(text.starts_with("<h1 id=\""), "{}", chapter.slug);
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn links_within_the_chapters_lead_to_headings_that_are_there() {
+    fn links_within_the_chapters_lead_to_existing_headings() {
         let pages: Vec<_> = CHAPTERS
             .iter()
             .map(|chapter| (chapter.slug, page(chapter)))

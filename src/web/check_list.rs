@@ -126,20 +126,20 @@ fn render_list(
             .flat_map(|found| found.channels.keys().copied())
             .collect()
     });
-    let seen = scan_checks(visit, &wanted, &channels)?;
+    let scan = scan_checks(visit, &wanted, &channels)?;
     let frame = visit.layout("Checks").with_check_counts(
-        seen.status_count(DisplayStatus::Late),
-        seen.status_count(DisplayStatus::Down),
+        scan.status_count(DisplayStatus::Late),
+        scan.status_count(DisplayStatus::Down),
     );
     let frame = frame.with_banner(note).with_banner(no_alerts_banner(
         visit,
-        &seen,
+        &scan,
         &wanted,
         channels.is_empty(),
     ));
     let list = CheckList {
         given,
-        ..CheckList::of(visit, wanted, seen, &channels)?
+        ..CheckList::of(visit, wanted, scan, &channels)?
     };
     let shows_key = list.first.is_some();
     let html = match &*visit.fragment {
@@ -159,7 +159,7 @@ fn scan_checks(
     wanted: &CheckListQuery,
     channels: &HashSet<ChannelId>,
 ) -> Result<ListScan, PageError> {
-    let mut seen = ListScan::default();
+    let mut scan = ListScan::default();
     let filter = CheckListFilter::new(wanted);
     visit.handle().for_each_check(visit.project()?.id, |check| {
         let settings = &check.settings;
@@ -171,25 +171,25 @@ fn scan_checks(
             .channels
             .iter()
             .any(|channel| channels.contains(channel));
-        seen.all += 1;
-        seen.without_channels += usize::from(is_untold);
+        scan.all += 1;
+        scan.without_channels += usize::from(is_untold);
         for counted in DisplayStatus::ALL
             .into_iter()
             .filter(|shown| shown.includes(status, runs))
         {
-            *seen.counts.entry(counted).or_default() += 1;
+            *scan.counts.entry(counted).or_default() += 1;
         }
         for tag in settings.tags.iter() {
-            if let Some(worst) = seen.tags.get_mut(tag) {
+            if let Some(worst) = scan.tags.get_mut(tag) {
                 *worst = shown.min(*worst);
-            } else if seen.tags.len() < MAX_TAGS_IN_MENU {
-                seen.tags.insert(tag.to_owned(), shown);
+            } else if scan.tags.len() < MAX_TAGS_IN_MENU {
+                scan.tags.insert(tag.to_owned(), shown);
             }
         }
         if filter.matches(&check, status, is_untold) {
             let last = state.last_ping;
             let next = state.next_ping();
-            seen.items.push(CheckListItem {
+            scan.items.push(CheckListItem {
                 id: check.id,
                 settings: check.settings,
                 status: shown,
@@ -198,7 +198,7 @@ fn scan_checks(
             });
         }
     });
-    Ok(seen)
+    Ok(scan)
 }
 
 impl ListScan {
@@ -210,16 +210,16 @@ impl ListScan {
 /// Warns if checks notify no channel.
 fn no_alerts_banner(
     visit: &PageRequest,
-    seen: &ListScan,
+    scan: &ListScan,
     wanted: &CheckListQuery,
-    nobody: bool,
+    has_no_channels: bool,
 ) -> Option<Banner> {
-    if seen.without_channels == 0 || wanted.without_channels {
+    if scan.without_channels == 0 || wanted.without_channels {
         return None;
     }
-    if nobody {
-        let text = "No alerts are sent. Without an integration overdue shows what is down, but \
-                    notifies nobody.";
+    if has_no_channels {
+        let text = "No alerts are sent. Without a channel, overdue shows which checks are down but \
+                    notifies no one.";
         let link = visit
             .project()
             .ok()
@@ -230,14 +230,14 @@ fn no_alerts_banner(
             _ => note,
         });
     }
-    let verb = if seen.without_channels == 1 {
-        "tells"
+    let verb = if scan.without_channels == 1 {
+        "notifies"
     } else {
-        "tell"
+        "notify"
     };
     let text = format!(
-        "{} {verb} nobody when down.",
-        format_count(seen.without_channels, "check")
+        "{} {verb} no channel.",
+        format_count(scan.without_channels, "check")
     );
     let link = format!(
         "{}{}",
@@ -270,23 +270,23 @@ impl CheckList {
     fn of(
         visit: &PageRequest,
         wanted: CheckListQuery,
-        seen: ListScan,
+        scan: ListScan,
         channels: &HashSet<ChannelId>,
     ) -> Result<Self, PageError> {
         let here = visit.page_url(&visit.page);
         let project = visit.project()?;
         let tiles = DisplayStatus::ALL
             .into_iter()
-            .map(|shown| StatusTile::of(shown, &seen, &wanted, &here))
+            .map(|shown| StatusTile::of(shown, &scan, &wanted, &here))
             .collect();
-        let tags = seen.tags.iter().map(|(tag, worst)| TagOption {
+        let tags = scan.tags.iter().map(|(tag, worst)| TagOption {
             tag: tag.clone(),
             worst: *worst,
             is_on: wanted.tags.contains(tag),
         });
         let tags = tags.collect();
-        let all = seen.all;
-        let found = seen.items.len();
+        let all = scan.all;
+        let found = scan.items.len();
         let first = if all == 0 {
             example_ping_url(visit)?
         } else {
@@ -298,7 +298,7 @@ impl CheckList {
             page: wanted.page.min(found.div_ceil(wanted.page_size).max(1)),
             ..wanted
         };
-        let shown = sort_page(seen.items, &wanted);
+        let shown = sort_page(scan.items, &wanted);
         let back = ListReturn::from_query(&wanted);
         let mut rows = Vec::with_capacity(shown.len());
         for id in shown {

@@ -76,11 +76,7 @@ fn render_form(
     (code, name): (&str, &str),
     wrong: &PasswordFormErrors,
 ) -> HtmlPage {
-    let title = if is_first {
-        "Welcome"
-    } else {
-        "Another password"
-    };
+    let title = if is_first { "Welcome" } else { "New password" };
     let choose = ChoosePasswordPage {
         frame: visit.layout(title),
         is_setup,
@@ -209,7 +205,11 @@ async fn redeem_link(
     let session = match visit.handle().call(Command::User(Box::new(redeem))).await? {
         Ok(CommandOutcome::Session(session)) => session,
         Ok(CommandOutcome::User(user)) => {
-            tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "chose a password by a link");
+            tracing::info!(
+                user = user.name.as_str(),
+                address = %visit.origin.client.addr,
+                "chose a password with a link"
+            );
             return Ok(PageResponse::Redirect(
                 Page::Login(),
                 FlashMessage::from_code("chosen"),
@@ -227,7 +227,11 @@ async fn redeem_link(
         .map(|user| (user.name.clone(), new_browser_mark(visit, &user)))
         .unzip();
     let address = visit.origin.client.addr;
-    tracing::info!(user = name.as_ref().map(UserName::as_str), %address, "chose a password by a link, and signed in");
+    tracing::info!(
+        user = name.as_ref().map(UserName::as_str),
+        %address,
+        "chose a password with a link, and signed in"
+    );
     let to = PageLink {
         base_url: &visit.dashboard.base_url,
         page: &Page::Projects(),
@@ -243,8 +247,8 @@ async fn redeem_link(
 fn link_spent_error() -> PageError {
     PageError::new(
         HttpError::NotFound,
-        "Not any more",
-        "This link has been used or has expired. Ask an owner for another one; on the server, \
-         `overdue user link NAME` prints one.",
+        "Link no longer valid",
+        "This link has been used or has expired. Ask an owner for a new link, or run `overdue user \
+         link NAME` on the server.",
     )
 }

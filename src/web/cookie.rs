@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_of_a_browser_is_a_cookie_of_its_own() {
+    fn the_browser_mark_is_a_separate_cookie() {
         let mark = "m".repeat(browser_mark::MARK_LENGTH);
         for (is_secure, base_path, name) in [
             (false, "", "overdue-known"),

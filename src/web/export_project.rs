@@ -9,7 +9,12 @@ use crate::declare;
 pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let project = visit.project()?;
     let objects = declare::export_config(visit.handle(), Some(project.id), false);
-    tracing::info!(user = visit.user_name(), address = %visit.origin.client.addr, project = project.name.as_str(), "exported a project");
+    tracing::info!(
+        user = visit.user_name(),
+        address = %visit.origin.client.addr,
+        project = project.name.as_str(),
+        "exported a project"
+    );
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() {
             letter

@@ -293,8 +293,8 @@ fn collect_banners(visit: &PageRequest) -> Vec<Banner> {
         Banner::warning(text).with_link("Your account", visit.page_url(&Page::Account()))
     }));
     if !visit.handle().is_writable() {
-        let text = "The database takes no writes. Pings are answered 503 and their senders try \
-                    again; nothing you change is saved.";
+        let text = "The database does not accept writes. Pings are answered with 503, and clients \
+                    retry. Changes are not saved.";
         notes.push(Banner::error(text));
     }
     let base_url = visit.base_url();
@@ -305,8 +305,8 @@ fn collect_banners(visit: &PageRequest) -> Vec<Banner> {
     {
         let base_url = base_url.as_str();
         let text = format!(
-            "Ping URLs here begin with {base_url}, but you came by {address}. Start overdue with \
-             --base-url {address}."
+            "Ping URLs on these pages begin with {base_url}, but you reached this page at \
+             {address}. Start overdue with --base-url {address}."
         );
         notes.push(Banner::warning(text));
     }
@@ -315,8 +315,8 @@ fn collect_banners(visit: &PageRequest) -> Vec<Banner> {
     {
         let name = project.name.as_str();
         notes.push(Banner::warning(format!(
-            "This project is on trial: nobody is told what goes down here. overdue project \
-             release {name:?} ends that."
+            "This project is on trial: no alerts are sent. To end the trial, run overdue project \
+             release {name:?}."
         )));
     }
     notes
@@ -329,13 +329,13 @@ fn menu_projects(visit: &PageRequest) -> Vec<(Box<str>, Uuid)> {
             .map(|found| Arc::clone(&found.project))
             .collect()
     });
-    let seen = projects
+    let visible = projects
         .into_iter()
         .filter(|project| visit.viewer.is_allowed(Need::Read, Some(project.id)));
-    let mut seen: Vec<_> = seen
+    let mut visible: Vec<_> = visible
         .map(|project| (project.name.as_str().into(), project.uuid))
         .collect();
-    seen.sort_unstable();
-    seen.truncate(MAX_PROJECTS_IN_MENU);
-    seen
+    visible.sort_unstable();
+    visible.truncate(MAX_PROJECTS_IN_MENU);
+    visible
 }

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_shown_once_to_its_maker_and_not_for_long() {
+    fn a_secret_is_shown_once_to_its_creator_for_a_short_time() {
         let secrets = OneTimeSecrets::default();
         let secs = Duration::from_secs;
         let user = |user, session: Option<u64>, path: &str| {

@@ -48,8 +48,8 @@ impl PageError {
     pub(crate) fn not_found() -> Self {
         Self::new(
             HttpError::NotFound,
-            "Nothing here",
-            "There is nothing here, or you may not see it.",
+            "Not found",
+            "This page does not exist, or you may not see it.",
         )
     }
 
@@ -58,8 +58,8 @@ impl PageError {
         let text = match need {
             Need::Owner => "Only owners of this server may do this. Ask one of them.",
             _ => {
-                "You may look at this project, but not change it. Ask an owner of this server for \
-                 more."
+                "You may view this project but not change it. Ask an owner of this server for \
+                 access."
             }
         };
         Self::new(HttpError::Forbidden, "Not allowed", text)
@@ -76,42 +76,41 @@ impl PageError {
 
     /// The server runs without sign-in, and the client is on another machine.
     pub(super) fn not_local() -> Self {
-        let text = "This server runs without sign-in, so it shows its pages on its own machine \
-                    and by trusted proxies only. Start it with --auth password, or name your \
-                    proxy with --trusted-proxy.";
-        Self::new(HttpError::Forbidden, "Not from here", text)
+        let text = "This server runs without sign-in, so its pages are available only on the \
+                    same machine and through trusted proxies. Start it with --auth password, or \
+                    name your proxy with --trusted-proxy.";
+        Self::new(HttpError::Forbidden, "Local access only", text)
     }
 
     /// The server runs without sign-in, and the `Host` may be a foreign one.
     pub(super) fn unknown_host(came: &RequestOrigin) -> Self {
         let text = format!(
-            "This server runs without sign-in, so its pages are shown under the names localhost \
-             and 127.0.0.1 and under that of --base-url only. You came by {}. Start it with \
-             --base-url and that address if it is right.",
+            "This server runs without sign-in, so its pages are available only at localhost, at \
+             127.0.0.1 and at the host of --base-url. You used {}. If this host is correct, start \
+             overdue with it in --base-url.",
             came.host
         );
-        Self::new(HttpError::Forbidden, "Not by this name", text)
+        Self::new(HttpError::Forbidden, "Unknown host", text)
     }
 
     /// A proxy names a user, and the `Host` may be a foreign one.
     pub(super) fn unknown_host_behind_proxy(host: &str) -> Self {
         let text = format!(
-            "A proxy says who you are, and that counts under the names localhost and 127.0.0.1 \
-             and under that of --base-url only. You came by {host}. Start overdue with --base-url \
-             and that address if it is right, and have the proxy pass the Host header on as it \
-             came."
+            "Signing in through a proxy works only at localhost, at 127.0.0.1 and at the host of \
+             --base-url. You used {host}. If this host is correct, start overdue with it in \
+             --base-url, and configure the proxy to pass on the Host header unchanged."
         );
-        Self::new(HttpError::Forbidden, "Not by this name", text)
+        Self::new(HttpError::Forbidden, "Unknown host", text)
     }
 
     /// The form was sent from another origin.
     pub(super) fn cross_origin(base_url: &BaseUrl, host: &str) -> Self {
         let text = format!(
-            "This form came from another address than the page. Open overdue at {}, or set \
-             --base-url to the address you use (you came by {host}).",
+            "This form was sent from another address than the page. Open overdue at {}, or set \
+             --base-url to the address you use (it was {host}).",
             base_url.as_str()
         );
-        Self::new(HttpError::Forbidden, "From another address", text)
+        Self::new(HttpError::Forbidden, "Different origin", text)
     }
 
     /// The request conflicts with the current state, for this reason.
@@ -127,8 +126,8 @@ impl PageError {
     pub(super) fn method_not_allowed(methods: &'static str) -> Self {
         Self::new(
             HttpError::MethodNotAllowed(methods),
-            "Not this way",
-            "This address takes no such request. Nothing was changed.",
+            "Method not allowed",
+            "This URL does not support the request. Nothing was changed.",
         )
     }
 
@@ -150,24 +149,23 @@ impl From<HttpError> for PageError {
             HttpError::NotFound => return Self::not_found(),
             HttpError::Forbidden => return Self::forbidden(Need::Write),
             HttpError::Unavailable | HttpError::BodyBudgetExhausted => (
-                "Not at the moment",
+                "Temporarily unavailable",
                 "The server cannot do this at the moment, so nothing was changed. Try again in a \
-                 few seconds; the log says more."
+                 few seconds. The log states the reason."
                     .into(),
             ),
             HttpError::BodyTooLarge(_) => (
-                "Too long",
-                "What you sent is too long. Nothing was changed. Go back and shorten it.".into(),
+                "Request too long",
+                "Your input is too long. Nothing was changed. Go back and shorten it.".into(),
             ),
             HttpError::BodyTimeout => (
-                "Too slow",
-                "What you sent did not arrive in time. Nothing was changed. Go back and send it \
-                 again."
+                "Request timed out",
+                "Your input did not arrive in time. Nothing was changed. Go back and send it again."
                     .into(),
             ),
             HttpError::TooManyRequests(seconds) => (
                 "Too many attempts",
-                format!("Too many attempts from here. Try again in {seconds} s.").into(),
+                format!("Too many attempts from your address. Try again in {seconds} s.").into(),
             ),
             other => ("Not possible", to_sentence(&other.message())),
         };
@@ -194,9 +192,9 @@ impl From<CommandError> for PageError {
         if refusal == CommandError::Outdated {
             return Self::new(
                 HttpError::Outdated,
-                "Changed meanwhile",
-                "Someone changed this while you were editing, so nothing was saved. Go back, load \
-                 the page again, and choose.",
+                "Changed in the meantime",
+                "This was changed while you were editing, so nothing was saved. Go back, reload \
+                 the page, and try again.",
             );
         }
         HttpError::from(refusal).into()
@@ -205,9 +203,9 @@ impl From<CommandError> for PageError {
 
 impl From<Unavailable> for PageError {
     fn from(_: Unavailable) -> Self {
-        let text = "The database takes no writes at the moment, so nothing was changed. Reading \
-                    works. Try again in a few seconds.";
-        Self::new(HttpError::Unavailable, "Not at the moment", text)
+        let text = "The database does not accept writes at the moment, so nothing was changed. \
+                    Reading works. Try again in a few seconds.";
+        Self::new(HttpError::Unavailable, "Temporarily unavailable", text)
     }
 }
 

@@ -343,12 +343,12 @@ async fn handle_page(
         }
         if is_form && page != Page::Logout() {
             let form = FormData::read(body, budget, &site.outgoing).await?;
-            let asked = Arc::clone(site);
+            let dashboard = Arc::clone(site);
             let path = url_with_query(site, &page, head.uri.query());
             return page_reply(
                 site,
                 site.outgoing
-                    .run_blocking(move || session_expired::render_page(&asked, &path, &form))
+                    .run_blocking(move || session_expired::render_page(&dashboard, &path, &form))
                     .await?,
                 false,
             )

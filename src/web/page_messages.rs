@@ -21,19 +21,19 @@ const FLASH_MESSAGES: &[FlashMessage] = &[
     },
     FlashMessage {
         code: "ping-key-made",
-        text: "Ping key made. Move your jobs to it, then revoke the old one.",
+        text: "Ping key created. Move your jobs to it, then revoke the old one.",
     },
     FlashMessage {
         code: "project-deleted",
-        text: "Project deleted, with its checks.",
+        text: "Project deleted with its checks.",
     },
     FlashMessage {
         code: "invited",
-        text: "Invite link made. It is shown once and is good for 7 days.",
+        text: "Invite link created. It is shown only once and works for 7 days.",
     },
     FlashMessage {
         code: "signed-out",
-        text: "Signed out there.",
+        text: "Sessions ended.",
     },
     FlashMessage {
         code: "user-deleted",
@@ -45,7 +45,7 @@ const FLASH_MESSAGES: &[FlashMessage] = &[
     },
     FlashMessage {
         code: "chosen",
-        text: "Password changed. Sign in with it and with your second factor.",
+        text: "Password changed. Sign in with the new password and your second factor.",
     },
     FlashMessage {
         code: "totp-on",
@@ -53,35 +53,35 @@ const FLASH_MESSAGES: &[FlashMessage] = &[
     },
     FlashMessage {
         code: "totp-off",
-        text: "The second factor is off. The password alone signs in.",
+        text: "The second factor is off. Your password alone signs you in.",
     },
     FlashMessage {
         code: "totp-codes",
-        text: "New recovery codes made. The old ones are good no more.",
+        text: "New recovery codes created. The old codes no longer work.",
     },
     FlashMessage {
         code: "made",
-        text: "Check added. Nothing can be overdue before its first ping.",
+        text: "Check added. It cannot be overdue before its first ping.",
     },
     FlashMessage {
         code: "made-alone",
-        text: "Check added, but it depends on nothing: too much would have been above it.",
+        text: "Check added without dependencies: they would have exceeded a limit.",
     },
     FlashMessage {
         code: "copied-check",
-        text: "Duplicated; the copy has a ping URL of its own.",
+        text: "Check duplicated. The copy has its own ping URL.",
     },
     FlashMessage {
         code: "deleted",
-        text: "Deleted, with its log.",
+        text: "Check deleted with its log.",
     },
     FlashMessage {
         code: "paused",
-        text: "Paused. Nobody will be told about this check.",
+        text: "Paused. No alerts are sent about this check.",
     },
     FlashMessage {
         code: "resumed",
-        text: "Resumed. It waits for its next ping.",
+        text: "Resumed. The check waits for its next ping.",
     },
     FlashMessage {
         code: "pinged",
@@ -89,15 +89,15 @@ const FLASH_MESSAGES: &[FlashMessage] = &[
     },
     FlashMessage {
         code: "integration-made",
-        text: "Integration added. A test shows whether it arrives.",
+        text: "Channel added. Send a test to verify it.",
     },
     FlashMessage {
         code: "integration-enabled",
-        text: "Enabled. It is told again from now on.",
+        text: "Channel enabled. It receives alerts again.",
     },
     FlashMessage {
         code: "integration-deleted",
-        text: "Integration deleted. It is told nothing more.",
+        text: "Channel deleted. It receives no more alerts.",
     },
 ];
 
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_a_name_of_its_own() {
+    fn each_message_is_found_by_its_code() {
         for notice in FLASH_MESSAGES {
             assert_eq!(
                 FlashMessage::from_code(notice.code),

@@ -152,13 +152,18 @@ macro_rules! pages {
         impl Page {
             /// One page of each kind.
             pub fn examples() -> Vec<Self> {
-                [$(made(|| Some(Self::$name($(<$type as Segment>::example()?),*)))),*].into_iter().flatten().collect()
+                [$(made(|| Some(Self::$name($(<$type as Segment>::example()?),*)))),*]
+                    .into_iter()
+                    .flatten()
+                    .collect()
             }
 
             /// Finds the page for the segments of a path.
             fn of_segments(segments: &[&str]) -> Option<Self> {
                 match *segments {
-                    $([$($segment),*] => Some(Self::$name($(<$type as Segment>::parse($field)?),*)),)*
+                    $([$($segment),*] => {
+                        Some(Self::$name($(<$type as Segment>::parse($field)?),*))
+                    })*
                     _ => None,
                 }
             }
@@ -225,17 +230,23 @@ pages! {
     /// Settings of a project.
     Settings(project: Uuid) of Scope::Project(*project), ["projects" project "settings"], get Read;
     /// Renames a project.
-    SettingsName(project: Uuid) of Scope::Project(*project), ["projects" project "settings" "name"], post Write;
+    SettingsName(project: Uuid) of Scope::Project(*project),
+        ["projects" project "settings" "name"], post Write;
     /// Creates a key.
-    SettingsKeys(project: Uuid) of Scope::Project(*project), ["projects" project "settings" "keys"], post Write;
+    SettingsKeys(project: Uuid) of Scope::Project(*project),
+        ["projects" project "settings" "keys"], post Write;
     /// Revokes or renames a key.
-    Key(project: Uuid, key: u64) of Scope::Project(*project), ["projects" project "settings" "keys" key], get Write, post Write;
+    Key(project: Uuid, key: u64) of Scope::Project(*project),
+        ["projects" project "settings" "keys" key], get Write, post Write;
     /// Export of a project as a file.
-    Export(project: Uuid) of Scope::Project(*project), ["projects" project "export.toml"], get Write;
+    Export(project: Uuid) of Scope::Project(*project),
+        ["projects" project "export.toml"], get Write;
     /// Sets the limits of a project.
-    SettingsLimits(project: Uuid) of Scope::Project(*project), ["projects" project "settings" "limits"], post Owner;
+    SettingsLimits(project: Uuid) of Scope::Project(*project),
+        ["projects" project "settings" "limits"], post Owner;
     /// Deletes a project.
-    RemoveProject(project: Uuid) of Scope::Project(*project), ["projects" project "remove"], post Owner;
+    RemoveProject(project: Uuid) of Scope::Project(*project),
+        ["projects" project "remove"], post Owner;
     /// Badges of a project.
     Badges(project: Uuid) of Scope::Project(*project), ["projects" project "badges"], get Read;
     /// List of users, with a form to invite one.
@@ -259,15 +270,18 @@ pages! {
     /// List of checks.
     Checks(project: Uuid) of Scope::Project(*project), ["projects" project "checks"], get Read;
     /// Live updates of the list of checks.
-    Events(project: Uuid) of Scope::Project(*project), ["projects" project "checks" "events"], get Read;
+    Events(project: Uuid) of Scope::Project(*project),
+        ["projects" project "checks" "events"], get Read;
     /// List of the chapters of the documentation.
     Chapters() of Scope::Server, ["docs"], get Nothing;
     /// A chapter of the documentation.
     Chapter(chapter: &'static Chapter) of Scope::Server, ["docs" chapter], get Nothing;
     /// Bulk actions on checks.
-    Bulk(project: Uuid) of Scope::Project(*project), ["projects" project "checks" "bulk"], post Write;
+    Bulk(project: Uuid) of Scope::Project(*project),
+        ["projects" project "checks" "bulk"], post Write;
     /// Form for a new check.
-    AddCheck(project: Uuid) of Scope::Project(*project), ["projects" project "checks" "add"], get Write, post Write;
+    AddCheck(project: Uuid) of Scope::Project(*project),
+        ["projects" project "checks" "add"], get Write, post Write;
     /// Overview of a check.
     Check(check: Uuid) of Scope::Check(*check), ["checks" check "details"], get Read;
     /// Log of a check.
@@ -291,21 +305,29 @@ pages! {
     /// Copies a check.
     CopyCheck(check: Uuid) of Scope::Check(*check), ["checks" check "copy"], post Write;
     /// Deletes a check.
-    RemoveCheck(check: Uuid) of Scope::Check(*check), ["checks" check "remove"], get Write, post Write;
+    RemoveCheck(check: Uuid) of Scope::Check(*check),
+        ["checks" check "remove"], get Write, post Write;
     /// Channels of a project.
-    Integrations(project: Uuid) of Scope::Project(*project), ["projects" project "integrations"], get Read;
+    Integrations(project: Uuid) of Scope::Project(*project),
+        ["projects" project "integrations"], get Read;
     /// Form for a new channel of some kind.
-    AddIntegration(project: Uuid, kind: &'static ChannelKind) of Scope::Project(*project), ["projects" project "integrations" "add" kind], get Write, post Write;
+    AddIntegration(project: Uuid, kind: &'static ChannelKind) of Scope::Project(*project),
+        ["projects" project "integrations" "add" kind], get Write, post Write;
     /// Form with the settings of a channel.
-    EditIntegration(channel: Uuid) of Scope::Channel(*channel), ["integrations" channel "edit"], get Write, post Write;
+    EditIntegration(channel: Uuid) of Scope::Channel(*channel),
+        ["integrations" channel "edit"], get Write, post Write;
     /// Sets the checks of a channel.
-    ChecksOfIntegration(channel: Uuid) of Scope::Channel(*channel), ["integrations" channel "checks"], post Write;
+    ChecksOfIntegration(channel: Uuid) of Scope::Channel(*channel),
+        ["integrations" channel "checks"], post Write;
     /// Sends a test message to a channel.
-    TestIntegration(channel: Uuid) of Scope::Channel(*channel), ["integrations" channel "test"], post Write;
+    TestIntegration(channel: Uuid) of Scope::Channel(*channel),
+        ["integrations" channel "test"], post Write;
     /// Enables a disabled channel.
-    EnableIntegration(channel: Uuid) of Scope::Channel(*channel), ["integrations" channel "enable"], post Write;
+    EnableIntegration(channel: Uuid) of Scope::Channel(*channel),
+        ["integrations" channel "enable"], post Write;
     /// Deletes a channel.
-    RemoveIntegration(channel: Uuid) of Scope::Channel(*channel), ["integrations" channel "remove"], get Write, post Write;
+    RemoveIntegration(channel: Uuid) of Scope::Channel(*channel),
+        ["integrations" channel "remove"], get Write, post Write;
     /// Preview of a schedule that is being edited.
     Preview() of Scope::Server, ["checks" "preview"], get Person;
     /// Redirects from a unique key, as in links of messages, to its check.
@@ -396,7 +418,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_as_the_same_page() {
+    fn a_written_path_is_parsed_as_the_same_page() {
         for page in Page::examples() {
             let path = page.to_string();
             assert_eq!(
@@ -423,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn bookmarks_of_the_reference_lead_to_pages() {
+    fn bookmarks_of_healthchecks_lead_to_pages() {
         for path in ["/accounts/login/", "/accounts/login"] {
             assert_eq!(
                 DashboardTarget::parse(path),

@@ -270,7 +270,7 @@ pub(super) async fn set_limits(
         checks.parse().ok().map(Some)
     };
     let (Ok(ping_log_limit), Some(check_limit)) = (pings.parse(), check_limit) else {
-        let reason = "give whole numbers; without one there is no limit of checks";
+        let reason = "enter whole numbers; leave the maximum number of checks empty for no limit";
         return Ok(render_page(
             visit,
             SettingsFormErrors {
@@ -324,7 +324,12 @@ pub(super) async fn create_key(
         }
     };
     let (id, key) = manage::key::create(visit.handle(), project.id, access, label).await?;
-    tracing::info!(user = visit.user_name(), address = %visit.origin.client.addr, key = id.0, "made a key");
+    tracing::info!(
+        user = visit.user_name(),
+        address = %visit.origin.client.addr,
+        key = id.0,
+        "created a key"
+    );
     let settings = Page::Settings(project.uuid);
     if access == KeyAccess::Ping {
         return Ok(PageResponse::Redirect(
@@ -410,7 +415,12 @@ pub(super) async fn post_key(
         ));
     }
     manage::key::revoke(visit.handle(), id).await?;
-    tracing::info!(user = visit.user_name(), address = %visit.origin.client.addr, key = id, "revoked a key");
+    tracing::info!(
+        user = visit.user_name(),
+        address = %visit.origin.client.addr,
+        key = id,
+        "revoked a key"
+    );
     Ok(PageResponse::Redirect(
         Page::Settings(visit.project()?.uuid),
         FlashMessage::from_code("key-revoked"),
@@ -446,13 +456,18 @@ pub(super) async fn delete_project(
         .into())
     };
     if typed.get("name") != project.name.as_str() {
-        return refused("type the name of the project exactly");
+        return refused("enter the exact name of the project");
     }
     if !has_confirmed_password(visit, typed.get("password")).await? {
-        return refused("type your password");
+        return refused("enter your password");
     }
     manage::project::delete(visit.handle(), project.id).await?;
-    tracing::info!(user = visit.user_name(), address = %visit.origin.client.addr, project = project.name.as_str(), "deleted a project");
+    tracing::info!(
+        user = visit.user_name(),
+        address = %visit.origin.client.addr,
+        project = project.name.as_str(),
+        "deleted a project"
+    );
     Ok(PageResponse::Redirect(
         Page::Projects(),
         FlashMessage::from_code("project-deleted"),

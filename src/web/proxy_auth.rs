@@ -47,7 +47,7 @@ impl LogoutUrl {
     /// # Errors
     /// If the text is not an absolute URL with `http` or `https`.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        const USAGE: &str = "give the whole URL, as in https://auth.example.org/logout";
+        const USAGE: &str = "give the full URL, such as https://auth.example.org/logout";
         let uri: Uri = text.parse().map_err(|_| USAGE)?;
         match (uri.scheme_str(), uri.authority()) {
             (Some(scheme @ ("http" | "https")), Some(authority))
@@ -78,7 +78,7 @@ impl ProxyAuth {
     ) -> Result<Self, &'static str> {
         let header = header
             .parse()
-            .map_err(|_| "--auth-header is the name of a header, such as Remote-User")?;
+            .map_err(|_| "--auth-header must be the name of a header, such as Remote-User")?;
         Ok(Self {
             header,
             secret: secret.map(KeyHash::of_key),
@@ -124,25 +124,27 @@ pub(super) async fn authenticate(
     if site.handle.with_state(|state| state.users.is_empty()) {
         return Ok(None);
     }
-    let mut said = headers.get_all(&forward.header).into_iter();
-    let said = match (
-        said.next()
+    let mut values = headers.get_all(&forward.header).into_iter();
+    let header_name = match (
+        values
+            .next()
             .and_then(|value| std::str::from_utf8(value.as_bytes()).ok()),
-        said.next(),
+        values.next(),
     ) {
-        (Some(said), None) => said,
-        _ => return Err(invalid_header_error(forward, "it has to stand there once")),
+        (Some(value), None) => value,
+        _ => return Err(invalid_header_error(forward, "it must occur exactly once")),
     };
-    let name = UserName::parse(said).map_err(|reason| invalid_header_error(forward, reason))?;
+    let name =
+        UserName::parse(header_name).map_err(|reason| invalid_header_error(forward, reason))?;
     let shown = headers
         .get(&SECRET_HEADER)
         .map(|value| KeyHash::of_key(value.as_bytes()));
     if forward.secret.is_some() && shown != forward.secret {
-        tracing::warn!(peer = %peer.ip(), "a proxy names a user and does not show its secret");
+        tracing::warn!(peer = %peer.ip(), "a proxy named a user without sending the right secret");
         return Err(PageError::new(
             HttpError::Forbidden,
-            "Not by this proxy",
-            "The proxy did not show the secret of --auth-header-secret-file.",
+            "Proxy without the secret",
+            "The proxy did not send the secret of --auth-header-secret-file.",
         ));
     }
     // Another site may point its name to the proxy, and the proxy may recognize the browser by
@@ -155,24 +157,24 @@ pub(super) async fn authenticate(
         .with_state(|state| state.users.by_name(&name).cloned());
     let user = match (known, forward.new_user_membership) {
         (Some(user), _) => user,
-        (None, Some(kind)) if name.as_str() == said => {
+        (None, Some(kind)) if name.as_str() == header_name => {
             create_user(site, name, kind, peer.ip()).await?
         }
-        (None, _) => return Err(unknown_user_error(said)),
+        (None, _) => return Err(unknown_user_error(header_name)),
     };
     // Names chosen here are compared after folding. Another system may have distinguished them.
-    if user.name.as_str() != said {
+    if user.name.as_str() != header_name {
         if let Some(left_out) = SIMILAR_NAME_LOG.admit(site.handle.now()) {
             tracing::warn!(
-                name = said,
+                name = header_name,
                 user = user.name.as_str(),
-                "a proxy names somebody whose name is spelt otherwise here{left_out}"
+                "a proxy named a user whose name is spelled differently here{left_out}"
             );
         }
-        return Err(unknown_user_error(said));
+        return Err(unknown_user_error(header_name));
     }
     if user.disabled {
-        Err(unknown_user_error(said))
+        Err(unknown_user_error(header_name))
     } else {
         Ok(Some(SignedInUser {
             user,
@@ -191,14 +193,19 @@ async fn create_user(
 ) -> Result<Arc<User>, PageError> {
     if let Some(reason) = find_deception(site, &name) {
         if let Some(left_out) = DECEPTIVE_NAME_LOG.admit(site.handle.now()) {
-            tracing::warn!(name = name.as_str(), %peer, reason, "a proxy names somebody new whose name could pass for another{left_out}");
+            tracing::warn!(
+                name = name.as_str(),
+                %peer,
+                reason,
+                "a proxy named an unknown user whose name can be mistaken for another{left_out}"
+            );
         }
         let text = format!(
-            "Nobody here is called {name}, and no user is made of this name: {reason}. Ask an \
+            "User {name} has no access, and no user is created with this name: {reason}. Ask an \
              owner.",
             name = name.as_str()
         );
-        return Err(PageError::new(HttpError::Forbidden, "Not known here", text));
+        return Err(PageError::new(HttpError::Forbidden, "Unknown user", text));
     }
     let projects: Vec<_> = site.handle.with_state(|state| {
         state
@@ -209,7 +216,7 @@ async fn create_user(
     let grant = Grant::Projects(ProjectMemberships::new(projects));
     match manage::user::create(&site.handle, name.clone(), None, grant).await {
         Ok(user) => {
-            tracing::info!(user = name.as_str(), %peer, "a proxy named somebody new, who was made a user");
+            tracing::info!(user = name.as_str(), %peer, "created a user that a proxy named");
             Ok(Arc::new(*user))
         }
         // A parallel request of the same user was faster.
@@ -239,8 +246,8 @@ fn find_deception(site: &DashboardState, name: &UserName) -> Option<String> {
 fn unknown_user_error(name: &str) -> PageError {
     PageError::new(
         HttpError::Forbidden,
-        "Not known here",
-        format!("Nobody here is called {name}; ask an owner."),
+        "Unknown user",
+        format!("User {name} has no access. Ask an owner."),
     )
 }
 
@@ -250,8 +257,8 @@ fn invalid_header_error(forward: &ProxyAuth, reason: &str) -> PageError {
         forward.header
     );
     PageError::new(
-        HttpError::BadRequest("the proxy names no single user".into()),
-        "Who are you?",
+        HttpError::BadRequest("the proxy does not name exactly one user".into()),
+        "Invalid user header",
         text,
     )
 }

@@ -150,7 +150,7 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
     let (Some(waiting), Some(user)) = (found, user) else {
         return Ok(sign_in::restart_sign_in(
             visit,
-            "This took too long. Sign in again.",
+            "The sign-in has timed out. Sign in again.",
         ));
     };
     let counted = sign_in::begin_attempt(visit, Some(&user.name))?;
@@ -167,7 +167,11 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
     if user.second_factor.is_some() && proof.is_none() {
         if let Some(left_out) = FAILED_CODE_LOG.admit(visit.now) {
             let address = visit.origin.client.addr;
-            tracing::warn!(name = user.name.as_str(), %address, "a sign-in failed by its second factor{left_out}");
+            tracing::warn!(
+                name = user.name.as_str(),
+                %address,
+                "a sign-in failed: wrong code of the second factor{left_out}"
+            );
         }
         return Ok(match site.pending_sign_ins.record_failure(&attempt) {
             true => render_form(visit, text, true).with_invalid_form().into(),
@@ -195,20 +199,31 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
     )
     .await?;
     Ok(entered.unwrap_or_else(|| {
-        sign_in::restart_sign_in(visit, "Something was changed meanwhile. Sign in again.")
+        sign_in::restart_sign_in(
+            visit,
+            "Your account was changed in the meantime. Sign in again.",
+        )
     }))
 }
 
 /// Counts a code as wrong until the sign-in succeeds, or returns the time to wait as an error.
 fn count_code(visit: &PageRequest, user: &User) -> Result<(), PageError> {
     let is_known = sign_in::known_browser_mark(visit, user).is_some();
-    visit.dashboard.second_factor_throttle.begin_attempt(user.id, is_known, visit.now, visit.handle().clock().uptime()).map_err(|wait| {
-        if let Some(left_out) = THROTTLED_CODE_LOG.admit(visit.now) {
-            let address = visit.origin.client.addr;
-            tracing::warn!(name = user.name.as_str(), %address, "a second factor has to wait after wrong codes{left_out}");
-        }
-        sign_in::too_many_attempts(wait)
-    })
+    let uptime = visit.handle().clock().uptime();
+    let throttle = &visit.dashboard.second_factor_throttle;
+    throttle
+        .begin_attempt(user.id, is_known, visit.now, uptime)
+        .map_err(|wait| {
+            if let Some(left_out) = THROTTLED_CODE_LOG.admit(visit.now) {
+                let address = visit.origin.client.addr;
+                tracing::warn!(
+                    name = user.name.as_str(),
+                    %address,
+                    "a second factor has to wait after wrong codes{left_out}"
+                );
+            }
+            sign_in::too_many_attempts(wait)
+        })
 }
 
 /// Redirects to the sign-in form: without a password this page shows nothing.

@@ -104,7 +104,11 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
         .await?;
     let refused = || {
         if let Some(left_out) = FAILED_SIGN_IN_LOG.admit(visit.now) {
-            tracing::warn!(name = name_for_log(name.as_ref()), address = %visit.origin.client.addr, "a sign-in failed{left_out}");
+            tracing::warn!(
+                name = name_for_log(name.as_ref()),
+                address = %visit.origin.client.addr,
+                "a sign-in failed{left_out}"
+            );
         }
         Ok(render_form(
             visit,
@@ -206,8 +210,8 @@ pub(super) async fn open_session(
         }
         .at(wrong.since);
         let text = format!(
-            "{codes} of your second factor since {since}. They come after your password: if it \
-             was not you who typed them, choose another one."
+            "{codes} of your second factor since {since}. A code is asked for only after the right \
+             password. If you did not enter these codes, change your password."
         );
         visit.dashboard.one_time_secrets.store_for_session(
             visit,
@@ -297,20 +301,24 @@ pub(super) async fn sign_out(visit: &PageRequest) -> Result<PageResponse, PageEr
             .handle()
             .call(Command::User(Box::new(close)))
             .await??;
-        tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "signed out");
+        tracing::info!(
+            user = user.name.as_str(),
+            address = %visit.origin.client.addr,
+            "signed out"
+        );
     }
     let by_proxy = matches!(
         &visit.viewer.signed_in,
         Some(SignedInUser { session: None, .. })
     );
-    let away = visit
+    let logout_url = visit
         .dashboard
         .config
         .proxy_auth
         .as_ref()
         .and_then(ProxyAuth::logout_url)
         .filter(|_| by_proxy);
-    Ok(PageResponse::SignOut(away.map_or_else(
+    Ok(PageResponse::SignOut(logout_url.map_or_else(
         || visit.page_url(&Page::Login()),
         |logout| logout.url.as_ref().into(),
     )))
@@ -406,12 +414,19 @@ fn begin_attempt_from(
     let folded = name.map(UserName::case_folded).unwrap_or_default();
     let address = visit.origin.client.addr;
     let uptime = visit.handle().clock().uptime();
-    visit.dashboard.sign_in_throttle.begin_attempt(&folded, address, by, uptime).map_err(|wait| {
-        if let Some(left_out) = THROTTLED_SIGN_IN_LOG.admit(visit.now) {
-            tracing::warn!(name = name_for_log(name), %address, "a sign-in has to wait{left_out}");
-        }
-        too_many_attempts(wait)
-    })
+    let throttle = &visit.dashboard.sign_in_throttle;
+    throttle
+        .begin_attempt(&folded, address, by, uptime)
+        .map_err(|wait| {
+            if let Some(left_out) = THROTTLED_SIGN_IN_LOG.admit(visit.now) {
+                tracing::warn!(
+                    name = name_for_log(name),
+                    %address,
+                    "a sign-in has to wait{left_out}"
+                );
+            }
+            too_many_attempts(wait)
+        })
 }
 
 /// Source of an attempt to sign in with this name.

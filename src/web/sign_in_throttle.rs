@@ -143,7 +143,7 @@ impl SignInThrottle {
             AttemptSource::Unknown { is_user, is_near } => (is_user, is_near),
         };
         let address = client_network(address);
-        let tried @ [both, of_name, of_address] = &[
+        let keys @ [both, of_name, of_address] = &[
             AttemptKey::NameAndAddress(name.into(), address),
             AttemptKey::Name(name.into()),
             AttemptKey::Address(address),
@@ -167,10 +167,10 @@ impl SignInThrottle {
         if let Some(wait) = waits.into_iter().flatten().max() {
             return Err(wait);
         }
-        for tried in tried {
-            count_attempt(&mut counts, tried, tried.eviction_rank(is_user), now);
+        for key in keys {
+            count_attempt(&mut counts, key, key.eviction_rank(is_user), now);
         }
-        Ok(SignInAttempt(CountedKeys::Shared(tried.clone())))
+        Ok(SignInAttempt(CountedKeys::Shared(keys.clone())))
     }
 
     /// Records a correct password: this attempt and earlier ones with the same name from the same
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_and_an_address_have_limits_of_their_own() {
+    fn names_and_addresses_have_separate_limits() {
         let throttle = SignInThrottle::default();
         for from in 0..100 {
             assert!(
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn those_whom_nobody_attacks_get_in_where_others_are_attacked_up_to_a_limit() {
+    fn users_who_are_not_attacked_can_sign_in_from_the_same_address_up_to_a_limit() {
         let throttle = SignInThrottle::default();
         for number in 0..60 {
             assert!(
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_and_browsers_that_are_known_have_counters_of_their_own() {
+    fn sessions_and_known_browsers_have_separate_counters() {
         let throttle = SignInThrottle::default();
         for number in 0..600 {
             let _ = throttle.begin_attempt(
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_signed_in_from_there_does_not_wait_for_others() {
+    fn a_user_signed_in_at_an_address_does_not_wait_for_other_users() {
         let throttle = SignInThrottle::default();
         for from in 0..100 {
             assert!(
@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_password_counts_for_nothing_and_takes_back_what_was_mistyped() {
+    fn the_right_password_is_not_counted_and_removes_earlier_errors() {
         let throttle = SignInThrottle::default();
         for round in 0..50 {
             for _ in 0..8 {
@@ -656,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_is_bounded_and_users_are_not_forgotten() {
+    fn counters_are_bounded_and_those_of_users_are_kept() {
         let throttle = SignInThrottle::default();
         for from in 0..100 {
             throttle

@@ -30,14 +30,14 @@ pub(crate) fn build_snippets(address: PingAddress<'_>) -> Vec<Snippet> {
         Snippet {
             title: "curl",
             id: "curl",
-            about: "At the end of a script. Up to 10 s a try, three more tries, nothing printed.",
+            about: "At the end of a script. Waits up to 10 s, retries three times, prints nothing.",
             text: format!("curl -fsS -m 10 --retry 3 -o /dev/null {url}"),
         },
         Snippet {
             title: "Shell",
             id: "shell",
-            about: "Around a command: reports when it starts, its exit status, and the last 100 \
-                    kB that it printed.",
+            about: "Around a command: reports its start, its exit status, and the last 100 kB of \
+                    its output.",
             text: format!(
                 "url={url}\ncurl -fsS -m 10 --retry 3 -o /dev/null \
                  \"$url/start\"\nout=$(/path/to/job 2>&1); status=$?\nprintf %s \"$out\" | tail \
@@ -72,8 +72,7 @@ pub(crate) fn build_snippets(address: PingAddress<'_>) -> Vec<Snippet> {
         Snippet {
             title: "Python",
             id: "python",
-            about: "With the standard library alone. A report that does not arrive never stops \
-                    the job.",
+            about: "Uses only the standard library. A report that fails does not stop the job.",
             text: format!(
                 "import urllib.request\n\ndef report(what=\"\", text=\"\"):\n    for attempt in \
                  range(4):\n        try:\n            urllib.request.urlopen(\"{url}\" + what, \
@@ -88,7 +87,8 @@ pub(crate) fn build_snippets(address: PingAddress<'_>) -> Vec<Snippet> {
             id: "powershell",
             about: "At the end of a script: reports the exit status of the last program.",
             text: format!(
-                r#"Invoke-RestMethod -TimeoutSec 10 -MaximumRetryCount 3 -RetryIntervalSec 2 "{url}/$LASTEXITCODE" | Out-Null"#
+                "Invoke-RestMethod -TimeoutSec 10 -MaximumRetryCount 3 -RetryIntervalSec 2 \
+                 \"{url}/$LASTEXITCODE\" | Out-Null"
             ),
         },
     ];
@@ -96,8 +96,8 @@ pub(crate) fn build_snippets(address: PingAddress<'_>) -> Vec<Snippet> {
         snippets.push(Snippet {
             title: "Mail",
             id: "mail",
-            about: "For programs that report by mail. Which words mean success or failure is set \
-                    with the check.",
+            about: "For programs that report by mail. The keywords of the check identify success \
+                    and failure.",
             text: mail.to_owned(),
         });
     }
@@ -112,7 +112,7 @@ mod tests {
     const URL: &str = "http://127.0.0.1:1/ping/6f3a1c1e-0000-4000-8000-000000000001";
 
     #[test]
-    fn each_names_the_check_and_bounds_its_time() {
+    fn each_snippet_names_the_check_and_has_a_timeout() {
         let all = build_snippets(PingAddress {
             url: URL,
             mail: Some("6f3a1c1e-0000-4000-8000-000000000001@ping.example.org"),
@@ -164,7 +164,7 @@ mod tests {
 
     /// The shell checks the syntax without running the snippet.
     #[test]
-    fn shells_can_read_what_is_for_them() {
+    fn shells_can_parse_their_snippets() {
         for snippet in build_snippets(PingAddress {
             url: URL,
             mail: None,

@@ -206,20 +206,23 @@ pub(super) async fn send_backup(
         let site = Arc::clone(&visit.dashboard);
         return Ok(site
             .outgoing
-            .run_blocking(move || render_page(&visit, Some("type your password")))
+            .run_blocking(move || render_page(&visit, Some("enter your password")))
             .await?
             .into());
     }
     let turn = Arc::clone(&visit.dashboard.backup_permit)
         .try_acquire_owned()
         .map_err(|_| {
-            let text =
-                "A backup is being made already. Wait until it has come, or stop its download.";
-            PageError::new(HttpError::Unavailable, "One at a time", text)
+            let text = "A backup is already in progress. Wait until it ends, or cancel it.";
+            PageError::new(HttpError::Unavailable, "Backup in progress", text)
         })?;
     let pieces =
         backup::backup_chunks(visit.handle().clone(), true).map_err(|_| HttpError::Unavailable)?;
-    tracing::info!(user = visit.user_name(), address = %visit.origin.client.addr, "takes a backup");
+    tracing::info!(
+        user = visit.user_name(),
+        address = %visit.origin.client.addr,
+        "downloads a backup"
+    );
     let mut now = String::new();
     visit.now.write_rfc3339_secs(&mut now);
     let time: String = now

@@ -157,12 +157,12 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
         ("on", None) => {
             let secret = secret.clone().ok_or_else(PageError::not_found)?;
             if user.password.is_none() {
-                return refused(None, "choose a password first");
+                return refused(None, "set a password first");
             }
             let Some(used) = secret.matching_time_step(typed.get("code"), visit.now) else {
                 return refused(
                     Some(secret),
-                    "this is not the code that the app shows now; look at the clocks of both",
+                    "wrong code; check the clocks of your phone and of this server",
                 );
             };
             (
@@ -179,7 +179,7 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
         _ => return Err(PageError::not_found()),
     };
     if !has_confirmed_password(visit, typed.get("password")).await? {
-        return refused(secret, "type the password that you have now");
+        return refused(secret, "enter your current password");
     }
     let codes: Vec<_> = (0..SecondFactor::RECOVERY_CODE_COUNT)
         .map(|_| LinkCode::from_random(visit.handle().random().bytes()))
@@ -207,9 +207,9 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
             .store(visit, &own.to_string(), lines.join("\n"));
     }
     let did = match done {
-        "totp-on" => "turned their second factor on",
-        "totp-off" => "turned their second factor off",
-        _ => "made new recovery codes",
+        "totp-on" => "turned the second factor on",
+        "totp-off" => "turned the second factor off",
+        _ => "created new recovery codes",
     };
     tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "{did}");
     Ok(redirect_with_new_mark(visit, user, own, done))
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_is_one_path_of_its_dark_modules() {
+    fn a_qr_code_is_one_path_of_its_dark_modules() {
         let made = render_qr_code(
             "otpauth://totp/overdue:ann%40nas?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&\
              issuer=overdue",

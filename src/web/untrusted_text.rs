@@ -178,10 +178,26 @@ impl LineBuffer {
 /// True for invisible characters that hide or reverse text: direction marks, zero-width characters,
 /// invisible line ends, tags.
 fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'
+            | '\u{1160}'
+            | '\u{17b4}'
+            | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 /// Returns the text after an escape sequence. `None` if the text does not begin with a complete one
@@ -231,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_seen_is_written_out() {
+    fn invisible_characters_are_escaped() {
         for (text, seen) in [
             ("plain text\n", "plain text\n"),
             ("a\r\nb\rc\n\nd", "a\nb\nc\n\nd"),
@@ -279,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn only_addresses_of_the_web_are_links() {
+    fn only_web_addresses_are_links() {
         let links = |text: &str| {
             let links: Vec<_> = split_links(text)
                 .into_iter()
@@ -345,20 +361,37 @@ mod tests {
     proptest! {
         /// For any input, every character is visible, and no line is long.
         #[test]
-        fn all_that_is_shown_can_be_seen(bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(0x1b), Just(b'['), Just(0xe2),
-            Just(0x80), Just(0xae)], 0..3000), most in 0_usize..3000, keep in any::<bool>()) {
+        fn shown_text_is_visible(
+            bytes in prop::collection::vec(
+                prop_oneof![
+                    any::<u8>(),
+                    Just(0x1b),
+                    Just(b'['),
+                    Just(0xe2),
+                    Just(0x80),
+                    Just(0xae),
+                ],
+                0..3000,
+            ),
+            most in 0_usize..3000,
+            keep in any::<bool>(),
+        ) {
             let escapes = if keep { EscapeHandling::Show } else { EscapeHandling::Strip };
             let shown = sanitize(&bytes, most, escapes);
-            prop_assert!(shown.text.chars().all(|c| matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(c))));
+            let is_visible =
+                |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(c));
+            prop_assert!(shown.text.chars().all(is_visible));
             // An escaped character has up to nine characters.
-            prop_assert!(shown.text.lines().all(|line| line.chars().count() <= 9 * MAX_LINE_CHARS + 1));
+            let is_folded = |line: &str| line.chars().count() <= 9 * MAX_LINE_CHARS + 1;
+            prop_assert!(shown.text.lines().all(is_folded));
             prop_assert_eq!(shown.is_cut, bytes.len() > most);
         }
 
         /// Plain text stays unchanged.
         #[test]
         fn plain_text_stays(text in "([a-zA-Z0-9<>&\"' äöü€漢字😀]{0,200}\n){0,5}") {
-            prop_assert_eq!(sanitize(text.as_bytes(), usize::MAX, EscapeHandling::Strip).text, text.clone());
+            let shown = sanitize(text.as_bytes(), usize::MAX, EscapeHandling::Strip);
+            prop_assert_eq!(shown.text, text.clone());
         }
     }
 }

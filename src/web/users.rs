@@ -195,20 +195,20 @@ fn parse_grant(visit: &PageRequest, typed: &FormData, before: &Grant) -> Grant {
     }
     visit.handle().with_state(|state| {
         // Projects that the form did not show keep their membership.
-        let unseen = state
+        let not_shown = state
             .projects()
             .skip(MAX_LISTED)
             .filter(|_| !before.is_owner());
-        let unseen = unseen
+        let not_shown = not_shown
             .filter_map(|found| Some((found.project.id, before.membership_in(found.project.id)?)));
-        let seen = state.projects().take(MAX_LISTED);
-        let seen = seen.filter_map(|found| {
+        let submitted = state.projects().take(MAX_LISTED);
+        let submitted = submitted.filter_map(|found| {
             Some((
                 found.project.id,
                 Membership::parse(typed.get(&found.project.uuid.to_string()))?,
             ))
         });
-        Grant::Projects(ProjectMemberships::new(seen.chain(unseen)))
+        Grant::Projects(ProjectMemberships::new(submitted.chain(not_shown)))
     })
 }
 
@@ -275,7 +275,7 @@ pub(super) async fn invite_user(
 
 async fn create_link(visit: &PageRequest, user: &User, at: &Page) -> Result<(), PageError> {
     let link = manage::user::create_link(visit.handle(), Some(user)).await?;
-    log_action(visit, "made a link for", user);
+    log_action(visit, "created a link for", user);
     visit.dashboard.one_time_secrets.store(
         visit,
         &at.to_string(),
@@ -284,8 +284,13 @@ async fn create_link(visit: &PageRequest, user: &User, at: &Page) -> Result<(), 
     Ok(())
 }
 
-fn log_action(visit: &PageRequest, did: &str, whom: &User) {
-    tracing::info!(user = visit.user_name(), address = %visit.origin.client.addr, whom = whom.name.as_str(), "{did} a user");
+fn log_action(visit: &PageRequest, action: &str, whom: &User) {
+    tracing::info!(
+        user = visit.user_name(),
+        address = %visit.origin.client.addr,
+        whom = whom.name.as_str(),
+        "{action} a user"
+    );
 }
 
 #[derive(Template)]
@@ -396,7 +401,7 @@ fn is_own_account(visit: &PageRequest, user: &User) -> bool {
 }
 
 /// Error for a critical action without the viewer's own password.
-const OWN_PASSWORD_REQUIRED: &str = "type your own password";
+const OWN_PASSWORD_REQUIRED: &str = "enter your own password";
 
 /// Returns the errors of an action that is refused. Critical actions require the viewer's own
 /// password, because an unattended session could otherwise create permanent access. Actions on the
@@ -409,7 +414,7 @@ async fn check_confirmation(
     let does = typed.get("do");
     let is_button = matches!(does, "link" | "reset-totp");
     if is_button && is_own_account(visit, user) {
-        let reason = "your own password and second factor are changed on the page of your account";
+        let reason = "change your own password and second factor on your account page";
         return Ok(Some(UserFormErrors {
             button: Some(reason),
             ..UserFormErrors::default()
@@ -529,7 +534,7 @@ pub(super) async fn post_user(
     log_action(
         visit,
         if typed.get("do") == "reset-totp" {
-            "took the second factor of"
+            "removed the second factor of"
         } else {
             "changed"
         },

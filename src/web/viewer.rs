@@ -74,15 +74,15 @@ impl Viewer {
         let Some(grant) = &self.grant else {
             return need == Need::Nothing;
         };
-        let within = |least| {
+        let has_membership = |least| {
             project.map_or(grant.is_owner(), |project| {
                 grant.membership_in(project) >= Some(least)
             })
         };
         match need {
             Need::Nothing | Need::Person => true,
-            Need::Read => within(Membership::ReadOnly),
-            Need::Write => within(Membership::Member),
+            Need::Read => has_membership(Membership::ReadOnly),
+            Need::Write => has_membership(Membership::Member),
             Need::Owner => grant.is_owner(),
         }
     }

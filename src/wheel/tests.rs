@@ -48,7 +48,7 @@ struct WheelWithModel {
     model: BTreeMap<(u64, u64), u64>,
     inserted: u64,
     /// Greatest tick passed to `advance`.
-    seen: u64,
+    latest: u64,
 }
 
 impl WheelWithModel {
@@ -57,7 +57,7 @@ impl WheelWithModel {
             wheel: TimingWheel::new(now),
             model: BTreeMap::new(),
             inserted: 0,
-            seen: now,
+            latest: now,
         }
     }
 
@@ -72,15 +72,15 @@ impl WheelWithModel {
     fn advance(&mut self, now: u64, budget: usize) -> bool {
         let mut due = Vec::new();
         let more = self.wheel.advance(now, budget, &mut due);
-        self.seen = self.seen.max(now);
+        self.latest = self.latest.max(now);
         assert!(due.len() <= budget.max(1));
         for id in due {
             let ((tick, _), expected) = self.model.pop_first().expect("nothing comes out twice");
             assert_eq!(id, expected);
             assert!(
-                tick <= self.seen,
+                tick <= self.latest,
                 "an entry for {tick} came out at {}",
-                self.seen
+                self.latest
             );
         }
         let earliest = self.model.keys().next().map(|(tick, _)| *tick);
@@ -112,7 +112,10 @@ impl WheelWithModel {
 
 proptest! {
     #[test]
-    fn the_wheel_agrees_with_an_ordered_map(start in prop_oneof![Just(0), 0..1_u64 << 40, any::<u64>()], steps in vec(step(), 1..400)) {
+    fn the_wheel_agrees_with_an_ordered_map(
+        start in prop_oneof![Just(0), 0..1_u64 << 40, any::<u64>()],
+        steps in vec(step(), 1..400),
+    ) {
         let mut pair = WheelWithModel::new(start);
         let mut now = start;
         for step in steps {
@@ -141,7 +144,7 @@ proptest! {
 }
 
 #[test]
-fn who_sleeps_until_the_next_stop_wakes_at_the_tick_and_seldom_before() {
+fn sleeping_until_the_next_stop_ends_at_the_tick_and_rarely_before() {
     for (start, tick) in [
         (0, 0),
         (0, 1),
@@ -169,7 +172,7 @@ fn who_sleeps_until_the_next_stop_wakes_at_the_tick_and_seldom_before() {
 }
 
 #[test]
-fn a_clock_that_steps_back_holds_nothing_back_and_brings_nothing_forward() {
+fn a_clock_that_is_set_back_neither_delays_nor_advances_entries() {
     let mut wheel = TimingWheel::new(1000);
     let mut due = Vec::new();
     wheel.insert(1010, 1);
@@ -204,7 +207,7 @@ impl TimingWheel {
 }
 
 #[test]
-fn memory_follows_the_entries_and_is_given_back_after_a_burst() {
+fn memory_grows_with_the_entries_and_is_released_after_a_burst() {
     const BURST: usize = 1_000_000;
     let mut wheel = TimingWheel::new(77);
     for id in 0..BURST as u64 {
@@ -235,7 +238,7 @@ fn memory_follows_the_entries_and_is_given_back_after_a_burst() {
 }
 
 #[test]
-fn nothing_overtakes_an_older_entry_of_the_same_tick_while_its_slot_is_dealt_out() {
+fn entries_of_a_tick_keep_their_order_while_their_slot_is_emptied() {
     let mut wheel = TimingWheel::new(0);
     (0..300).for_each(|id| wheel.insert(100, id));
     let mut due = Vec::new();
@@ -250,7 +253,7 @@ fn nothing_overtakes_an_older_entry_of_the_same_tick_while_its_slot_is_dealt_out
 }
 
 #[test]
-fn entries_that_only_move_down_do_not_hold_up_those_that_are_due() {
+fn entries_that_move_down_do_not_delay_those_that_are_due() {
     let mut wheel = TimingWheel::new(0);
     // The entries are three levels up, all in one slot.
     (0..60_000).for_each(|id| wheel.insert(64 * 64 * 64 + 5, id));

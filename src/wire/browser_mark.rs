@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_that_of_one_user_one_secret_and_one_time() {
+    fn a_mark_belongs_to_one_user_one_secret_and_one_time() {
         let secret = BadgeSecret([7; 32]);
         let [ann, bob] = [1, 2].map(Uuid::from_u128);
         let since = Timestamp::from_secs(5);

@@ -33,7 +33,8 @@ impl Client {
     /// can forge all entries before it. If all belong to trusted proxies, it is the first. See
     /// [protocol](crate::docs::protocol).
     pub(crate) fn from_headers(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> Self {
-        let (peer, spoken) = (peer.address.ip().to_canonical(), peer.scheme);
+        let spoken = peer.scheme;
+        let peer = peer.address.ip().to_canonical();
         let trusts = |addr| is_trusted(addr, trusted);
         if !trusts(peer) {
             return Self {
@@ -148,13 +149,13 @@ fn unquote(value: &str) -> Option<String> {
     let Some(quoted) = value.strip_prefix('"') else {
         return (!value.contains('"')).then(|| value.to_owned());
     };
-    let mut said = String::new();
+    let mut unquoted = String::new();
     let mut rest = quoted.chars();
     loop {
         match rest.next()? {
-            '"' => return rest.as_str().is_empty().then_some(said),
-            '\\' => said.push(rest.next()?),
-            c => said.push(c),
+            '"' => return rest.as_str().is_empty().then_some(unquoted),
+            '\\' => unquoted.push(rest.next()?),
+            c => unquoted.push(c),
         }
     }
 }
@@ -254,9 +255,10 @@ mod tests {
         for (forwarded, addr, scheme) in [
             (["for=192.0.2.7"].as_slice(), "192.0.2.7", Http),
             (
-                &[
-                    r#"for=6.6.6.6, For="192.0.2.7:4711";proto=https;by=10.0.0.1, for=10.0.0.1;proto=http"#,
-                ],
+                &[concat!(
+                    r#"for=6.6.6.6, For="192.0.2.7:4711";proto=https;by=10.0.0.1, "#,
+                    "for=10.0.0.1;proto=http"
+                )],
                 "192.0.2.7",
                 Https,
             ),
@@ -377,8 +379,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_client_changes_what_a_proxy_adds(sent in "[a-z0-9.,;=\" \\\\\\[\\]:]{0,60}|for=6\\.6\\.6\\.6(;x=\"?|, )[\"\\\\,;=]{0,4}") {
-            for added in ["for=192.0.2.7", "for=\"192.0.2.7:80\";proto=https", "for=192.0.2.7;by=\"_p\""] {
+        fn a_client_cannot_change_the_address_that_a_proxy_adds(
+            sent in concat!(
+                "[a-z0-9.,;=\" \\\\\\[\\]:]{0,60}|",
+                "for=6\\.6\\.6\\.6(;x=\"?|, )[\"\\\\,;=]{0,4}"
+            ),
+        ) {
+            for added in [
+                "for=192.0.2.7",
+                "for=\"192.0.2.7:80\";proto=https",
+                "for=192.0.2.7;by=\"_p\"",
+            ] {
                 let (addr, _) = client(PROXY, &[("forwarded", &format!("{sent}, {added}"))]);
                 prop_assert!(addr == "192.0.2.7" || addr == PROXY, "{} became {}", sent, addr);
             }

@@ -260,8 +260,8 @@ impl HttpError {
             Self::WindowLimit => "the project has too many maintenance windows, remove some",
             Self::NotPaused => "check is not paused",
             Self::AmbiguousSlug => "ambiguous slug",
-            Self::Outdated => "it has changed since",
-            Self::InvalidForm => "fields of the form are wrong",
+            Self::Outdated => "the object was changed in the meantime",
+            Self::InvalidForm => "the form has invalid fields",
             Self::BodyTimeout => "the request body did not arrive in time",
             Self::BodyBudgetExhausted => {
                 "too many long request bodies are coming in, try again later"
@@ -270,11 +270,9 @@ impl HttpError {
                 return format!("the request body is longer than {most} bytes").into();
             }
             Self::UriTooLong => "the URL is too long",
-            Self::UnsupportedCoding => "the only transfer coding that is taken is chunked",
+            Self::UnsupportedCoding => "the only supported transfer coding is chunked",
             Self::TooManyRequests(_) => "too many requests with this api key, try again later",
-            Self::TooManyStreams => {
-                "too many pages are kept up to date already, ask now and then instead"
-            }
+            Self::TooManyStreams => "too many pages receive live updates already, poll instead",
             Self::Unavailable => "the service cannot do this at the moment, try again later",
             Self::ProbeFailed => "the test query of the database failed",
         })
@@ -347,14 +345,14 @@ impl From<CommandError> for HttpError {
             CommandError::InvalidSettings(error) => Self::BadRequest(error.to_string().into()),
             // No request of the API names a project, retries a delivery, declares or imports
             // anything.
-            CommandError::Import(_) => Self::BadRequest("it cannot be imported".into()),
+            CommandError::Import(_) => Self::BadRequest("the import is not possible".into()),
             CommandError::ConfigConflicts(_) => {
-                Self::BadRequest("what is declared cannot be".into())
+                Self::BadRequest("the configuration is not possible".into())
             }
             CommandError::ProjectNameTaken => {
                 Self::BadRequest("the project's name is taken".into())
             }
-            CommandError::User(_) => Self::BadRequest("the user does not allow it".into()),
+            CommandError::User(_) => Self::BadRequest("the user cannot be changed".into()),
             CommandError::ChannelDisabled => Self::BadRequest("the channel is disabled".into()),
             CommandError::Outdated => Self::BadRequest("the check has changed since".into()),
         }

@@ -25,7 +25,9 @@ pub(crate) fn validate<B>(request: &Request<B>) -> Result<(), HttpError> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next();
     if hosts.next().is_some() || (host.is_none() && request.version() == Version::HTTP_11) {
-        return Err(HttpError::BadRequest("give one Host header".into()));
+        return Err(HttpError::BadRequest(
+            "exactly one Host header is required".into(),
+        ));
     }
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {

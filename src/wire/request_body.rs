@@ -167,7 +167,7 @@ async fn read_frames(
                 return Ok(kept.into());
             }
             Some(Some(frame)) => frame
-                .map_err(|_| HttpError::BadRequest("the request body broke off".into()))?
+                .map_err(|_| HttpError::BadRequest("the request body is incomplete".into()))?
                 .into_data()
                 .unwrap_or_default(),
             None if whole => return Err(HttpError::BodyTimeout),
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_memory_of_a_body_is_within_what_is_counted() {
+    async fn the_memory_of_a_body_is_within_the_counted_size() {
         for (piece, whole) in [
             (1, 40_000),
             (7, 95_000),

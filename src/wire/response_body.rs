@@ -195,21 +195,21 @@ impl ResponseWriter {
 /// Returns the response, or its length if the budget is exhausted.
 fn within_budget(
     bytes: Vec<u8>,
-    had: Option<OwnedSemaphorePermit>,
+    held: Option<OwnedSemaphorePermit>,
     all: &Arc<Semaphore>,
 ) -> Result<ResponseBody, usize> {
     let length = bytes.len();
     if length <= MAX_SHORT_BYTES {
         return Ok(bytes.into());
     }
-    let wanted = length.min(MAX_BUFFERED_BYTES);
-    let room = had
-        .filter(|had| had.num_permits() >= wanted)
-        .or_else(|| Arc::clone(all).try_acquire_many_owned(wanted as u32).ok());
-    match room {
-        Some(room) => Ok(Bytes::from_owner(BudgetedBytes {
+    let permits = length.min(MAX_BUFFERED_BYTES);
+    let permit = held
+        .filter(|held| held.num_permits() >= permits)
+        .or_else(|| Arc::clone(all).try_acquire_many_owned(permits as u32).ok());
+    match permit {
+        Some(permit) => Ok(Bytes::from_owner(BudgetedBytes {
             bytes,
-            _permit: room,
+            _permit: permit,
         })
         .into()),
         None => Err(length),
@@ -257,7 +257,7 @@ pub(crate) struct IncompleteBody;
 
 impl std::fmt::Display for IncompleteBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a long answer could not be continued")
+        f.write_str("a long response could not be continued")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The Management API over the wire, one file per resource and verb.
+//! The Management API over HTTP, one file for each resource and verb.
 
 mod actions;
 mod any_body;
@@ -27,11 +27,11 @@ use serde_json::{Value, json};
 
 use crate::support::server::{TestProject, TestResponse, TestServer};
 
-/// A check that no project has.
+/// UUID of a check that does not exist.
 pub const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 
 impl TestServer {
-    /// A request with a key of one's own.
+    /// Sends a request with this key.
     pub(crate) async fn keyed(
         &self,
         key: &str,
@@ -43,7 +43,7 @@ impl TestServer {
             .await
     }
 
-    /// Makes a channel and returns its UUID.
+    /// Creates a channel. Returns its UUID.
     pub(crate) async fn channel(&self, project: &TestProject, name: &str) -> String {
         let settings = ChannelSettings::parse(
             ChannelKind::from_name("email").unwrap(),
@@ -61,7 +61,7 @@ impl TestServer {
         channel.uuid.to_string()
     }
 
-    /// Counts every change of the main project's checks and channels.
+    /// Number of changes of the main project's checks and channels.
     fn changes(&self) -> u64 {
         self.handle
             .with_state(|state| state.project(self.main.id).unwrap().version)
@@ -75,25 +75,25 @@ impl TestServer {
         assert_eq!(answer.status, 200, "{answer:?}");
     }
 
-    /// The check as it is now.
+    /// Returns the current check.
     async fn now(&self, check: &Value) -> Value {
         self.api("GET", &path(check, ""), "").await.json()
     }
 }
 
-/// A member that is a text.
+/// Returns a member that is a string.
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name]
         .as_str()
         .unwrap_or_else(|| panic!("no {name} in {value}"))
 }
 
-/// The path of a check below `/api/v3`.
+/// Path of a check below `/api/v3`.
 fn path(check: &Value, rest: &str) -> String {
     format!("/checks/{}{rest}", text(check, "uuid"))
 }
 
-/// Checks status and message of a refusal, which says nothing else.
+/// Expects a refusal with this status and only this message.
 #[track_caller]
 fn refused(answer: &TestResponse, status: u16, message: &str) {
     assert_eq!(

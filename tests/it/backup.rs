@@ -1,5 +1,5 @@
-//! Backups: each is a state that the server was in, and a database again elsewhere; a newer release
-//! leaves a copy of what it found.
+//! Backups: each contains a consistent state of the server and can be restored. A newer release
+//! keeps a copy of the old file.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -38,17 +38,17 @@ fn restore(directory: &Path, backup: &[u8]) -> Result<(), BackupError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_restored_elsewhere_answers_every_get_equally() {
-    let here = tempfile::tempdir().unwrap();
-    let there = tempfile::tempdir().unwrap();
-    let site = LayoutServer::open(here.path(), START).await;
+async fn a_restored_database_answers_every_get_equally() {
+    let source_directory = tempfile::tempdir().unwrap();
+    let target_directory = tempfile::tempdir().unwrap();
+    let site = LayoutServer::open(source_directory.path(), START).await;
     let (main, other, uuids) = fill(&site).await;
     let bytes = take_backup(&site.handle);
-    restore(there.path(), &bytes).unwrap();
-    let restored = LayoutServer::open(there.path(), site.handle.now()).await;
-    let asked = request_paths(&site, &main, &other, &uuids).await;
-    assert!(asked.len() > 500);
-    for (key, path) in &asked {
+    restore(target_directory.path(), &bytes).unwrap();
+    let restored = LayoutServer::open(target_directory.path(), site.handle.now()).await;
+    let requests = request_paths(&site, &main, &other, &uuids).await;
+    assert!(requests.len() > 500);
+    for (key, path) in &requests {
         assert_eq!(
             get(&restored, key, path).await,
             get(&site, key, path).await,
@@ -64,17 +64,17 @@ async fn what_is_restored_elsewhere_answers_every_get_equally() {
     assert_ne!(
         of(&restored).0,
         of(&site).0,
-        "two that go on from the same state are told apart"
+        "two databases from the same state are distinguished"
     );
     assert_eq!(of(&restored).1, of(&site).1);
-    let mut file = std::fs::read_dir(there.path())
+    let mut file = std::fs::read_dir(target_directory.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect::<Vec<_>>();
     file.sort();
     assert_eq!(file, [FILE_NAME]);
     assert_eq!(
-        std::fs::metadata(there.path().join(FILE_NAME))
+        std::fs::metadata(target_directory.path().join(FILE_NAME))
             .unwrap()
             .permissions()
             .mode()
@@ -97,10 +97,10 @@ async fn what_is_restored_elsewhere_answers_every_get_equally() {
     );
 }
 
-/// One sends a ping after the other, to three checks in turns, while rows are swept and backups are
-/// taken: each has the first so many pings.
+/// A client sends pings to three checks in turns while rows are swept and backups are taken. Each
+/// backup contains the first pings up to some number.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_is_a_state_that_the_server_was_in() {
+async fn a_backup_contains_a_consistent_state() {
     const CHECKS: usize = 3;
     const BACKUPS: usize = 5;
     const LIMIT: u64 = 20;
@@ -155,7 +155,7 @@ async fn a_backup_is_a_state_that_the_server_was_in() {
         let bytes = tokio::task::spawn_blocking(move || take_backup(&source))
             .await
             .unwrap();
-        let most = sent.load(Ordering::SeqCst);
+        let sent_count = sent.load(Ordering::SeqCst);
         let directory = tempfile::tempdir().unwrap();
         restore(directory.path(), &bytes).unwrap();
         let (restored, _writer) = open(
@@ -168,8 +168,8 @@ async fn a_backup_is_a_state_that_the_server_was_in() {
             restored.with_state(|state| state.checks_of(ProjectId(1)).cloned().collect());
         let total: u64 = checks.iter().map(|check| check.state.n_pings).sum();
         assert!(
-            (least..=most).contains(&(total as usize)),
-            "{total} of {least} to {most}"
+            (least..=sent_count).contains(&(total as usize)),
+            "{total} of {least} to {sent_count}"
         );
         for (place, check) in checks.iter().enumerate() {
             let n = check.state.n_pings;
@@ -194,7 +194,7 @@ async fn a_backup_is_a_state_that_the_server_was_in() {
 }
 
 #[test]
-fn what_is_damaged_or_in_use_leaves_everything_as_it_was() {
+fn a_damaged_backup_or_a_database_in_use_changes_nothing() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(5);
     let bytes = take_backup(&engine.handle);
@@ -236,7 +236,7 @@ fn what_is_damaged_or_in_use_leaves_everything_as_it_was() {
         ));
     }
     forced(&bytes).unwrap();
-    // What no database can be opened from is replaced, too.
+    // A file that is no database is replaced too.
     std::fs::write(data.join(FILE_NAME), b"no database").unwrap();
     forced(&bytes).unwrap();
     let (handle, _writer) = open(Medium::Directory(data), &engine.clock, |_| {}).unwrap();
@@ -252,7 +252,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Waits until something holds, in real time.
+/// Waits in real time until the condition is true.
 fn wait_until(what: &str, holds: impl Fn() -> bool) {
     for _ in 0..1000 {
         if holds() {
@@ -285,7 +285,7 @@ fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
     for name in &foreign {
         std::fs::write(path.join(name), b"x").unwrap();
     }
-    // A server that was killed left this one.
+    // A killed server left this file.
     std::fs::write(
         path.join(format!(
             "overdue-{instance}-20200101T000000Z.backup.zst.partial"
@@ -293,7 +293,7 @@ fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
         b"x",
     )
     .unwrap();
-    let own = |names: Vec<String>| {
+    let own_backups = |names: Vec<String>| {
         names
             .into_iter()
             .filter(|name| !foreign.contains(name))
@@ -320,9 +320,9 @@ fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
             newest() == Some(begun.plus_secs(day * 86_400))
         });
     }
-    wait_until("two are kept", || own(names(&path)).len() == 2);
+    wait_until("two are kept", || own_backups(names(&path)).len() == 2);
     assert_eq!(
-        own(names(&path)),
+        own_backups(names(&path)),
         ["20270117T080000Z", "20270118T080000Z"]
             .map(|time| format!("overdue-{instance}-{time}.backup.zst"))
     );
@@ -331,12 +331,13 @@ fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
         "only its own files are removed"
     );
     let (about, findings) =
-        backup::inspect(backup::open_backup(&path.join(&own(names(&path))[1])).unwrap()).unwrap();
+        backup::inspect(backup::open_backup(&path.join(&own_backups(names(&path))[1])).unwrap())
+            .unwrap();
     assert_eq!(
         (about.begun.as_str(), findings.problem_count),
         ("2027-01-18T08:00:00+00:00", 0)
     );
-    // Where none can be made, the next attempt is made after ten minutes.
+    // After a failure, the next attempt follows ten minutes later.
     std::fs::rename(&path, directory.path().join("away")).unwrap();
     engine.clock.advance_secs(86_400);
     engine.clock.advance_secs(60);
@@ -346,11 +347,11 @@ fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
         newest().is_some_and(|at| at > begun.plus_secs(4 * 86_400))
     });
     drop(keeper);
-    // The next start goes on from the files.
-    let made = newest();
+    // The next start continues from the existing files.
+    let newest_backup = newest();
     engine.handle.metrics().enable_backups(None);
     let _keeper = BackupScheduler::start(engine.handle.clone(), intervals).unwrap();
-    assert_eq!(newest(), made);
+    assert_eq!(newest(), newest_backup);
 }
 
 #[test]
@@ -376,12 +377,12 @@ fn an_upgrade_leaves_a_copy_of_the_file_and_no_more_than_one() {
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o600);
-        // The copy is of the layout that it says: whoever opens it makes one anew.
+        // The copy has the layout that its name gives: opening it creates another copy.
         let old = tempfile::tempdir().unwrap();
         std::fs::copy(directory.path().join(&copy), old.path().join(FILE_NAME)).unwrap();
         open_file(old.path());
         assert_eq!(names(old.path()), [FILE_NAME.to_owned(), copy.clone()]);
-        // The next start finds nothing to do.
+        // The next start has nothing to do.
         std::fs::remove_file(directory.path().join(copy)).unwrap();
         open_file(directory.path());
         assert_eq!(names(directory.path()), [FILE_NAME]);
@@ -394,7 +395,7 @@ fn an_upgrade_leaves_a_copy_of_the_file_and_no_more_than_one() {
 }
 
 #[test]
-fn an_upgrade_without_room_for_a_copy_goes_on() {
+fn an_upgrade_without_space_for_a_copy_continues() {
     let directory = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(Timestamp::from_secs(1_900_000_000));
     std::fs::copy(
@@ -402,7 +403,7 @@ fn an_upgrade_without_room_for_a_copy_goes_on() {
         directory.path().join(FILE_NAME),
     )
     .unwrap();
-    // Something that cannot be replaced stands in its place.
+    // A directory that cannot be replaced is in its place.
     let blocked = directory
         .path()
         .join(format!("{FILE_NAME}.schema-1.partial"));
@@ -413,15 +414,15 @@ fn an_upgrade_without_room_for_a_copy_goes_on() {
 }
 
 #[test]
-fn a_start_removes_what_a_restore_that_was_killed_has_left() {
+fn a_start_removes_the_leftovers_of_a_killed_restore() {
     let directory = tempfile::tempdir().unwrap();
-    let left = directory.path().join("restoring");
-    std::fs::create_dir(&left).unwrap();
-    std::fs::write(left.join(FILE_NAME), "a copy, with its secrets").unwrap();
+    let leftover = directory.path().join("restoring");
+    std::fs::create_dir(&leftover).unwrap();
+    std::fs::write(leftover.join(FILE_NAME), "a copy, with its secrets").unwrap();
     let engine = TestEngine::open(
         Medium::Directory(directory.path().into()),
         HousekeepingLimits::default(),
     );
-    assert!(!left.exists());
+    assert!(!leftover.exists());
     drop(engine);
 }

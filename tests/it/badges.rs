@@ -1,10 +1,10 @@
-//! Badges: their list, their URLs, and what they say.
+//! Badges: their list, their URLs and their content.
 
 use serde_json::{Value, json};
 
 use crate::support::server::{TestResponse, TestServer};
 
-/// The badge URLs of a tag, without the address of the server.
+/// Badge URLs of a tag, without the address of the server.
 async fn links(server: &TestServer, tag: &str) -> impl Fn(&str) -> String + use<> {
     let badges = server.api("GET", "/badges/", "").await.json();
     let links = badges["badges"][tag].clone();
@@ -80,7 +80,7 @@ async fn every_tag_and_the_project_have_six_urls() {
 }
 
 #[tokio::test]
-async fn a_badge_says_how_the_worst_of_its_checks_is() {
+async fn a_badge_shows_the_worst_status_of_its_checks() {
     let server = TestServer::start().await;
     let first = server
         .create_check(json!({ "tags": "x y", "timeout": 60, "grace": 60 }))
@@ -90,7 +90,11 @@ async fn a_badge_says_how_the_worst_of_its_checks_is() {
     let x = links(&server, "x").await;
     let y = links(&server, "y").await;
     let all = links(&server, "*").await;
-    let counts = |status: &str, total: u8, grace: u8, down: u8| json!({ "status": status, "total": total, "grace": grace, "down": down });
+    let counts = |status: &str, total: u8, grace: u8, down: u8| {
+        json!({
+            "status": status, "total": total, "grace": grace, "down": down,
+        })
+    };
 
     assert_eq!(json_of(&server, &x("json3")).await, counts("up", 1, 0, 0));
     assert_eq!(json_of(&server, &all("json")).await, counts("up", 3, 0, 0));
@@ -109,7 +113,9 @@ async fn a_badge_says_how_the_worst_of_its_checks_is() {
 
     ping(&server, &second, "/fail").await;
     assert_eq!(json_of(&server, &y("json3")).await, counts("down", 2, 1, 1));
-    let shields = json!({ "schemaVersion": 1, "label": "Ünit checks", "message": "down", "color": "critical" });
+    let shields = json!({
+        "schemaVersion": 1, "label": "Ünit checks", "message": "down", "color": "critical",
+    });
     assert_eq!(json_of(&server, &all("shields")).await, shields);
     let svg = server.get(&all("svg")).await;
     assert_eq!(svg.header("content-type"), Some("image/svg+xml"));
@@ -132,7 +138,7 @@ async fn a_badge_says_how_the_worst_of_its_checks_is() {
 }
 
 #[tokio::test]
-async fn a_badge_of_one_check_bears_its_name_but_never_its_uuid() {
+async fn a_badge_of_one_check_shows_its_name_but_never_its_uuid() {
     let server = TestServer::start().await;
     for (body, label) in [
         (json!({ "name": "a & b", "slug": "s" }), "a & b"),

@@ -1,5 +1,5 @@
-//! What the engine notes for those who look at a project: their own project, no more than there is
-//! room for, and nothing while nobody looks.
+//! Change sets for subscribers: they cover only the subscriber's project, are bounded, and are not
+//! collected without subscribers.
 
 use overdue::domain::ids::ProjectId;
 use overdue::domain::ping::PingKind;
@@ -11,14 +11,14 @@ use crate::support::commands::{create_check, create_project, ping};
 use crate::support::disk::{Disk, DiskOperation};
 use crate::support::engine::{TestEngine, create_check_command};
 
-fn noted(noted: &ChangeSet) -> (Vec<u64>, bool) {
-    let mut ids: Vec<_> = noted.checks.iter().map(|id| id.0).collect();
+fn listed_changes(changes: &ChangeSet) -> (Vec<u64>, bool) {
+    let mut ids: Vec<_> = changes.checks.iter().map(|id| id.0).collect();
     ids.sort_unstable();
-    (ids, noted.is_everything)
+    (ids, changes.is_everything)
 }
 
 #[test]
-fn what_changes_is_noted_for_those_who_look_at_its_project() {
+fn changes_are_collected_for_subscribers_of_the_project() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let other = create_project(engine.handle.random(), "other", 100);
@@ -26,7 +26,7 @@ fn what_changes_is_noted_for_those_who_look_at_its_project() {
     let first = engine.create_check(1);
     let watch = engine.handle.subscribe_to_project(ProjectId(1));
     assert_eq!(
-        noted(&watch.take_changes()),
+        listed_changes(&watch.take_changes()),
         (vec![], false),
         "what came before"
     );
@@ -38,38 +38,51 @@ fn what_changes_is_noted_for_those_who_look_at_its_project() {
         ping(3, PingKind::Success, ""),
     ]);
     assert_eq!(
-        noted(&watch.take_changes()),
+        listed_changes(&watch.take_changes()),
         (vec![first.0, second.0], false)
     );
-    assert_eq!(noted(&watch.take_changes()), (vec![], false), "taken once");
-    // By time: late alone writes nothing, down does.
+    assert_eq!(
+        listed_changes(&watch.take_changes()),
+        (vec![], false),
+        "taken once"
+    );
+    // By time: `late` alone writes nothing, `down` does.
     engine.clock.advance_secs(86_400 + 3601);
     assert_eq!(engine.writer.step(false), Ok(true));
-    assert_eq!(noted(&watch.take_changes()), (vec![first.0], false));
+    assert_eq!(
+        listed_changes(&watch.take_changes()),
+        (vec![first.0], false)
+    );
     engine.execute(Command::DeleteCheck(second));
-    assert_eq!(noted(&watch.take_changes()), (vec![second.0], false));
+    assert_eq!(
+        listed_changes(&watch.take_changes()),
+        (vec![second.0], false)
+    );
     let again = engine.handle.subscribe_to_project(ProjectId(1));
     drop(watch);
     engine.execute(ping(1, PingKind::Fail, ""));
-    assert_eq!(noted(&again.take_changes()), (vec![first.0], false));
+    assert_eq!(
+        listed_changes(&again.take_changes()),
+        (vec![first.0], false)
+    );
 }
 
 #[test]
-fn more_than_can_be_noted_is_everything() {
+fn an_overflowing_change_set_means_that_everything_may_have_changed() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let watch = engine.handle.subscribe_to_project(ProjectId(1));
     engine.batch((1..=4096).map(create_check_command));
-    let (ids, whole) = noted(&watch.take_changes());
+    let (ids, whole) = listed_changes(&watch.take_changes());
     assert!(ids.len() == 4096 && !whole);
     engine.batch((5001..=9097).map(create_check_command));
-    assert_eq!(noted(&watch.take_changes()), (vec![], true));
+    assert_eq!(listed_changes(&watch.take_changes()), (vec![], true));
     engine.execute(create_check_command(10_000));
-    assert_eq!(noted(&watch.take_changes()).0.len(), 1);
+    assert_eq!(listed_changes(&watch.take_changes()).0.len(), 1);
 }
 
 #[test]
-fn after_a_recovery_everything_may_be_other_than_it_was() {
+fn a_recovery_means_that_everything_may_have_changed() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
@@ -83,7 +96,7 @@ fn after_a_recovery_everything_may_be_other_than_it_was() {
             .is_err()
     );
     assert_eq!(
-        noted(&watch.take_changes()),
+        listed_changes(&watch.take_changes()),
         (vec![], false),
         "nothing was published"
     );
@@ -92,5 +105,5 @@ fn after_a_recovery_everything_may_be_other_than_it_was() {
         assert_eq!(engine.writer.step(false), Ok(true));
     }
     assert!(engine.handle.is_writable());
-    assert_eq!(noted(&watch.take_changes()), (vec![], true));
+    assert_eq!(listed_changes(&watch.take_changes()), (vec![], true));
 }

@@ -1,10 +1,10 @@
-//! The list of kinds in the chapter on alerts, which is made from their tables.
+//! The list of kinds in the chapter on alerts, which is generated from their tables.
 
 use std::fmt::Write as _;
 
 use overdue::domain::channel::{ChannelClass, ChannelKind, Requirement, SettingField};
 
-/// What the list begins with in the chapter; it goes to the references at the end.
+/// Heading of the list in the chapter. The list ends at the references.
 const HEADING: &str = "## The kinds\n";
 const REFERENCES: &str = "\n[limits]: ";
 
@@ -80,7 +80,7 @@ fn wrapped(text: &str) -> String {
         let rest = word.get(bare.len()..).unwrap_or_default();
         let word = match bare {
             url if url.contains("://") => format!("<{url}>{rest}"),
-            // Markdown would take what stands between for a mark of its own.
+            // Markdown would treat these characters as markup.
             name if name.contains(['_', '*', '<', '[']) => format!("`{name}`{rest}"),
             _ => word.to_owned(),
         };
@@ -93,19 +93,19 @@ fn wrapped(text: &str) -> String {
     lines.join("\n")
 }
 
-/// `UPDATE_DOCS=1 cargo test --test it kinds_of_channel` writes the list anew.
+/// `UPDATE_DOCS=1 cargo test --test it kinds_of_channel` writes the list again.
 #[test]
-fn kinds_of_channel_are_listed_as_their_tables_have_them() {
+fn kinds_of_channel_are_listed_as_in_their_tables() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/docs/alerts.md");
     let chapter = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = chapter.split_once(HEADING).unwrap();
     let (_, references) = rest.split_once(REFERENCES).unwrap();
-    let wanted = format!("{before}{HEADING}{}{REFERENCES}{references}", list());
+    let expected = format!("{before}{HEADING}{}{REFERENCES}{references}", list());
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, &wanted).unwrap();
+        std::fs::write(&path, &expected).unwrap();
     } else {
         assert!(
-            chapter == wanted,
+            chapter == expected,
             "src/docs/alerts.md is stale: UPDATE_DOCS=1 cargo test --test it kinds_of_channel \
              writes it anew"
         );

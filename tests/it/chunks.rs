@@ -1,5 +1,5 @@
-//! Long bodies are written, carried and removed in pieces, so that no commit is long and nothing of
-//! them is left behind.
+//! Long bodies are written, moved and removed in chunks. No commit is long, and no chunk is left
+//! behind.
 
 use bytes::Bytes;
 use overdue::clock::ManualClock;
@@ -17,7 +17,7 @@ use crate::support::disk::{Disk, DiskOperation};
 use crate::support::engine::{TestEngine, open};
 use crate::support::seeded_rng::SeededRng;
 
-/// The largest mail.
+/// Size of the largest mail.
 const LARGE: usize = 33_000_000;
 
 fn body(bytes: usize) -> Bytes {
@@ -49,8 +49,7 @@ fn is_waiting(reply: &mut Receiver<CommandReply>) -> bool {
     reply.try_recv() == Err(TryRecvError::Empty)
 }
 
-/// Rows of the tables `pieces`, `uploads` and `unreferred`, in the file of an engine that has
-/// stopped.
+/// Rows of the tables `pieces`, `uploads` and `unreferred` in the file of a stopped engine.
 fn leftover_rows(disk: &Disk) -> [u64; 3] {
     let database = redb::Builder::new()
         .create_with_backend(disk.clone())
@@ -75,12 +74,12 @@ fn leftover_rows(disk: &Disk) -> [u64; 3] {
 }
 
 #[test]
-fn pings_are_answered_between_the_pieces_of_a_large_mail() {
+fn pings_are_answered_between_the_chunks_of_a_large_mail() {
     let disk = Disk::default();
     let mut engine = engine(&disk, HousekeepingLimits::default());
     let [_, large] = [7, 8].map(|uuid| engine.create_check(uuid));
     let mut sent = [(); 2].map(|()| engine.handle.submit(mail(8..=8, &body(LARGE))).unwrap());
-    let mut most = 0;
+    let mut longest = 0;
     for _ in 0..20 {
         let synced = disk.sync_count();
         let written = disk.written_bytes();
@@ -90,17 +89,20 @@ fn pings_are_answered_between_the_pieces_of_a_large_mail() {
             .unwrap();
         step(&mut engine);
         assert_eq!(small.try_recv().unwrap(), Ok(Ok(CommandOutcome::Pinged)));
-        // One commit; another sync when the file grows.
+        // One commit; the file may need another sync to grow.
         assert!(disk.sync_count() - synced <= 2);
-        most = most.max(disk.written_bytes() - written);
+        longest = longest.max(disk.written_bytes() - written);
     }
-    assert!(most < 2_500_000, "{most} bytes were written in a commit");
+    assert!(
+        longest < 2_500_000,
+        "{longest} bytes were written in a commit"
+    );
     assert!(
         sent.iter_mut().all(is_waiting) && engine.read_check(large).state.n_pings == 0,
-        "it is there whole or not at all"
+        "it is stored completely or not at all"
     );
     (0..50).for_each(|_| step(&mut engine));
-    // They come in order.
+    // They are in order.
     assert_eq!(
         sent[0].try_recv().unwrap(),
         Ok(Ok(CommandOutcome::Completed))
@@ -110,7 +112,7 @@ fn pings_are_answered_between_the_pieces_of_a_large_mail() {
 }
 
 #[test]
-fn a_mail_to_many_checks_is_stored_once_and_stays_until_the_last_of_its_pings_is_gone() {
+fn a_mail_to_many_checks_is_stored_once_until_its_last_ping_is_removed() {
     let disk = Disk::default();
     let mut engine = engine(&disk, HousekeepingLimits::default());
     let ids: Vec<CheckId> = (1..=20).map(|uuid| engine.create_check(uuid)).collect();
@@ -137,27 +139,27 @@ fn a_mail_to_many_checks_is_stored_once_and_stays_until_the_last_of_its_pings_is
     engine.clock.advance_secs(3601);
     (0..100).for_each(|_| step(&mut engine));
     assert!(reads(&engine, ids[0]));
-    // The newest ping of all stays in the log, whatever it is.
+    // The newest ping stays in the log in any case.
     engine.create_check(7);
     engine.execute(ping(7, PingKind::Success, ""));
     engine.execute(Command::DeleteCheck(ids[0]));
     engine.clock.advance_secs(3601);
-    let mut most = 0;
+    let mut longest = 0;
     for _ in 0..100 {
         let removed = disk.written_bytes();
         step(&mut engine);
-        most = most.max(disk.written_bytes() - removed);
+        longest = longest.max(disk.written_bytes() - removed);
     }
     assert!(
-        most < 1_000_000,
-        "{most} bytes were written in a commit that removes"
+        longest < 1_000_000,
+        "{longest} bytes were written in a commit that removes"
     );
     drop(engine);
     assert_eq!(leftover_rows(&disk), [0, 0, 0]);
 }
 
 #[test]
-fn bodies_in_pieces_go_with_their_pings_and_the_sweep_does_not_move_them() {
+fn chunked_bodies_are_removed_with_their_pings_and_the_sweep_does_not_move_them() {
     let disk = Disk::default();
     let mut engine = engine(
         &disk,
@@ -194,12 +196,12 @@ fn bodies_in_pieces_go_with_their_pings_and_the_sweep_does_not_move_them() {
     let clock = ManualClock::at(Timestamp::from_secs(1_900_000_000));
     let (_, writer) = open(disk.medium(), &clock, |_| {}).unwrap();
     writer.run_all_housekeeping().unwrap();
-    // One ping stays: see above.
+    // The newest ping stays: see above.
     assert_eq!(leftover_rows(&disk), [3, 1, 0]);
 }
 
 #[test]
-fn what_was_half_written_leaves_nothing_behind() {
+fn a_partial_write_leaves_nothing_behind() {
     let small = HousekeepingLimits {
         large_body_bytes: 1000,
         chunk_bytes: 1000,
@@ -231,7 +233,7 @@ fn what_was_half_written_leaves_nothing_behind() {
         );
         assert!(
             found.is_some() || answer == Err(Unavailable::StorageFailed),
-            "what was answered is there"
+            "acknowledged data is stored"
         );
         let pings = handle.pings(&check).unwrap().len();
         drop((handle, writer));
@@ -248,7 +250,7 @@ fn what_was_half_written_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_write_that_fails_between_two_pieces_refuses_the_mail_and_removes_what_was_written() {
+fn a_write_that_fails_between_two_chunks_refuses_the_mail_and_removes_its_chunks() {
     let disk = Disk::default();
     let mut engine = engine(&disk, HousekeepingLimits::default());
     let id = engine.create_check(7);
@@ -267,7 +269,7 @@ fn a_write_that_fails_between_two_pieces_refuses_the_mail_and_removes_what_was_w
 }
 
 #[test]
-fn a_stop_finishes_what_was_begun() {
+fn a_stop_finishes_a_write_in_progress() {
     let disk = Disk::default();
     let mut engine = engine(&disk, HousekeepingLimits::default());
     engine.create_check(7);
@@ -284,7 +286,7 @@ fn a_stop_finishes_what_was_begun() {
 }
 
 #[test]
-fn a_body_of_pieces_that_was_altered_is_told_not_served() {
+fn an_altered_chunked_body_is_reported_and_not_served() {
     let disk = Disk::default();
     let mut engine = engine(&disk, HousekeepingLimits::default());
     let id = engine.create_check(7);
@@ -345,7 +347,7 @@ fn a_row_that_could_not_be_read_holds_no_long_body_after_a_compaction() {
         writer.run_all_housekeeping().unwrap();
         leftover_rows(&disk)
     };
-    // The other check has it still.
+    // The other check still refers to it.
     assert_eq!(compact(), [3, 1, 0]);
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     assert!(
@@ -362,7 +364,7 @@ fn a_row_that_could_not_be_read_holds_no_long_body_after_a_compaction() {
 }
 
 #[test]
-fn pieces_that_cannot_be_read_keep_no_others_from_going() {
+fn unreadable_chunks_do_not_prevent_the_removal_of_others() {
     let disk = Disk::default();
     let mut engine = engine(&disk, HousekeepingLimits::default());
     let [deleted, left_alone] = [7, 8].map(|uuid| engine.create_check(uuid));
@@ -375,7 +377,8 @@ fn pieces_that_cannot_be_read_keep_no_others_from_going() {
         )]));
     }
     engine.execute(ping(8, PingKind::Success, ""));
-    // More than redb's cache holds is to be read from the disk, of which this is one page.
+    // More data than the cache of redb holds must be read from the disk, and this page is part of
+    // it.
     let bad = disk
         .bytes()
         .windows(4096)
@@ -402,7 +405,7 @@ fn pieces_that_cannot_be_read_keep_no_others_from_going() {
     assert_eq!(engine.read_check(left_alone).state.n_pings, 201);
     drop(engine);
     disk.make_unreadable(Vec::new());
-    // To remove the one before, its neighbour is needed.
+    // Removing the previous chunk requires its neighbour.
     let [_, uploads, unreferred] = leftover_rows(&disk);
     assert!(
         uploads == 0 && (1..=2).contains(&unreferred),

@@ -1,5 +1,4 @@
-//! What happens when somebody sets the clock: forward, back, by little and by much, with restarts
-//! in between.
+//! Changes of the system clock: forward, back, small and large, with restarts in between.
 
 use std::sync::Arc;
 
@@ -37,7 +36,7 @@ fn start(medium: Medium, clock: &Arc<ManualClock>) -> TestEngine {
     }
 }
 
-/// Stops as at SIGTERM, or as at a crash, and starts again.
+/// Stops as at SIGTERM or as at a crash, and starts again.
 fn restart(mut engine: TestEngine, medium: Medium, cleanly: bool) -> TestEngine {
     if cleanly {
         engine.handle.close();
@@ -52,7 +51,7 @@ fn idle(engine: &mut TestEngine) {
     (0..20).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
 }
 
-/// Lets so many seconds pass, with a look of the writer every minute and at the end.
+/// Advances the clock by `secs`. The writer runs every minute and at the end.
 fn wait(engine: &mut TestEngine, secs: i64) {
     let end = engine.handle.now().plus_secs(secs);
     while engine.handle.now() < end {
@@ -63,7 +62,7 @@ fn wait(engine: &mut TestEngine, secs: i64) {
     }
 }
 
-/// Makes the clock stand that much ahead of what it shows, or behind.
+/// Shifts the clock forward or back.
 fn step_clock(engine: &mut TestEngine, micros: i64) {
     engine
         .clock
@@ -75,7 +74,7 @@ fn check_state(engine: &TestEngine, id: CheckId) -> CheckState {
     engine.read_check(id).state
 }
 
-/// Newest first.
+/// Flips of a check, newest first.
 fn flips(engine: &TestEngine, id: CheckId) -> Vec<Flip> {
     engine
         .handle
@@ -84,7 +83,7 @@ fn flips(engine: &TestEngine, id: CheckId) -> Vec<Flip> {
 }
 
 #[test]
-fn a_check_that_is_pinged_after_the_clock_was_put_right_is_watched_as_ever() {
+fn a_check_that_is_pinged_after_a_clock_correction_is_monitored_as_before() {
     for (restarts, cleanly) in [(false, false), (true, false), (true, true)] {
         let disk = Disk::default();
         let mut engine = start(
@@ -146,7 +145,7 @@ fn a_check_that_is_pinged_after_the_clock_was_put_right_is_watched_as_ever() {
 }
 
 #[test]
-fn a_check_that_was_pinged_before_its_clock_was_put_right_alone_is_watched_again_after_an_hour() {
+fn a_check_without_a_ping_since_a_clock_correction_is_monitored_after_an_hour() {
     let disk = Disk::default();
     let mut engine = start(
         disk.medium(),
@@ -161,7 +160,7 @@ fn a_check_that_was_pinged_before_its_clock_was_put_right_alone_is_watched_again
     engine.clock.jump_to(BEGINNING);
     engine.execute(ping(9, PingKind::Success, ""));
     wait(&mut engine, HOUR - 1);
-    // The clock may have been set back wrongly: nothing is given up before it has shown the same
+    // The clock may have been set back by mistake. Nothing is discarded until it has shown the same
     // time for an hour.
     assert_eq!(
         check_state(&engine, pinged).last_ping,
@@ -188,7 +187,7 @@ fn a_check_that_was_pinged_before_its_clock_was_put_right_alone_is_watched_again
 }
 
 #[test]
-fn what_a_start_finds_ahead_is_brought_back_after_an_hour_too() {
+fn times_that_a_start_finds_in_the_future_are_corrected_after_an_hour_too() {
     let disk = Disk::default();
     let mut engine = start(
         disk.medium(),
@@ -220,7 +219,8 @@ fn no_step_of_the_clock_prunes_flips() {
             wait(&mut engine, HOUR);
         }
         let count = flips(&engine, id).len();
-        // A server that is started again and again under the wrong clock believes it no sooner.
+        // A server that restarts again and again under the wrong clock does not trust it any
+        // sooner.
         engine
             .clock
             .jump_to(engine.handle.now().plus_secs(120 * DAY));
@@ -240,22 +240,22 @@ fn no_step_of_the_clock_prunes_flips() {
         }
         wait(&mut engine, 10 * HOUR);
         assert_eq!(flips(&engine, id), ahead);
-        // Time that passes prunes them, apart from the two with times that were yet to come.
+        // Passing time prunes them, except the two whose times were in the future.
         wait(&mut engine, 2 * DAY);
         engine.clock.advance_secs(95 * DAY);
         idle(&mut engine);
-        let left = flips(&engine, id);
+        let remaining = flips(&engine, id);
         assert!(
-            left.iter()
+            remaining
+                .iter()
                 .all(|flip| flip.at > BEGINNING.plus_secs(2 * DAY)),
-            "{left:?}"
+            "{remaining:?}"
         );
     }
 }
 
 #[test]
-fn a_new_time_that_has_been_shown_for_an_hour_prunes_also_if_the_server_is_restarted_all_the_time()
-{
+fn a_clock_that_is_stable_for_an_hour_prunes_despite_frequent_restarts() {
     let disk = Disk::default();
     let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
     engine.create_project(100);
@@ -280,7 +280,7 @@ fn a_new_time_that_has_been_shown_for_an_hour_prunes_also_if_the_server_is_resta
 }
 
 #[test]
-fn steps_back_under_five_seconds_never_make_times_run_backwards() {
+fn times_never_decrease_when_the_clock_steps_back_under_five_seconds() {
     let disk = Disk::default();
     let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
     engine.create_project(1000);
@@ -323,7 +323,7 @@ fn steps_back_under_five_seconds_never_make_times_run_backwards() {
         changes.is_sorted_by(|newer, older| newer.at >= older.at),
         "{changes:?}"
     );
-    // The larger ones count at once.
+    // Larger steps count at once.
     engine.clock.set(times.remove(0).plus_secs(10));
     engine.execute(ping(7, PingKind::Success, ""));
     step_clock(&mut engine, -5_000_000);
@@ -333,12 +333,12 @@ fn steps_back_under_five_seconds_never_make_times_run_backwards() {
 }
 
 #[test]
-fn flips_are_found_by_their_times_in_whatever_order_they_came() {
+fn flips_are_found_by_their_times_in_any_order_of_arrival() {
     let mut engine = start(Medium::memory(), &ManualClock::at(BEGINNING));
     engine.create_project(100);
     let id = engine.create_check(7);
     engine.batch([PingKind::Success, PingKind::Fail].map(|kind| ping(7, kind, "")));
-    // Far behind for a while.
+    // The clock is far behind for a while.
     step_clock(&mut engine, -200 * DAY * 1_000_000);
     engine.batch([PingKind::Success, PingKind::Fail].map(|kind| ping(7, kind, "")));
     step_clock(&mut engine, (200 * DAY + HOUR) * 1_000_000);
@@ -354,13 +354,13 @@ fn flips_are_found_by_their_times_in_whatever_order_they_came() {
         })
     };
     assert_eq!(counts(&engine), [3, 1, 5]);
-    // Those that are far too old lead to others that are not.
+    // Flips that are far too old precede others that are not.
     wait(&mut engine, 10 * HOUR);
     assert_eq!(counts(&engine), [3, 1, 5]);
 }
 
 #[test]
-fn flips_are_read_no_further_back_than_is_asked_unless_the_clock_was_set_back() {
+fn flips_are_read_no_further_back_than_requested_unless_the_clock_was_set_back() {
     let disk = Disk::default();
     let clock = ManualClock::at(BEGINNING);
     let mut engine = start(disk.medium(), &clock);
@@ -372,7 +372,7 @@ fn flips_are_read_no_further_back_than_is_asked_unless_the_clock_was_set_back() 
                 .flat_map(|_| [PingKind::Success, PingKind::Fail].map(|kind| ping(7, kind, ""))),
         );
     }
-    // Whether older ones are looked at when none is asked for.
+    // True if the log continues with older flips than the request asked for.
     let goes_on = |engine: &TestEngine| {
         let check = engine.read_check(id);
         let (flips, older) = engine
@@ -394,7 +394,7 @@ fn flips_are_read_no_further_back_than_is_asked_unless_the_clock_was_set_back() 
 }
 
 #[test]
-fn a_run_that_a_step_of_the_clock_ends_before_its_start_has_no_duration() {
+fn a_run_that_ends_before_its_start_by_the_clock_has_no_duration() {
     let mut engine = start(Medium::memory(), &ManualClock::at(BEGINNING));
     engine.create_project(100);
     let id = engine.create_check(7);
@@ -428,9 +428,9 @@ fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
     for (step, words) in [
         (4_999_999, None),
         (-4_999_999, None),
-        (5_000_000, Some("5 s further")),
+        (5_000_000, Some("forward by 5 s")),
         (-5_000_000, Some("back by 5 s")),
-        (120 * DAY * 1_000_000, Some("10368000 s further")),
+        (120 * DAY * 1_000_000, Some("forward by 10368000 s")),
         (-120 * DAY * 1_000_000, Some("back by 10368000 s")),
     ] {
         let lines = log_lines_with("clock", || {
@@ -449,7 +449,7 @@ fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
         );
         engine.execute(ping(7, PingKind::Success, ""));
     }
-    // Time that passes is no step.
+    // Passing time is no step.
     assert_eq!(
         log_lines_with("clock", || wait(&mut engine, DAY)),
         <[&str; 0]>::default()
@@ -494,7 +494,7 @@ fn webhook(engine: &mut TestEngine) -> ChannelId {
     }
 }
 
-/// A check that is expected every five minutes, with a minute of grace, and told to all channels.
+/// Creates a check with a period of five minutes and a minute of grace that notifies every channel.
 fn create_watched_check(engine: &mut TestEngine, uuid: u128) -> CheckId {
     let seconds = |number| Some(Seconds::parse(number).unwrap());
     let edit = CheckEdit {
@@ -516,7 +516,7 @@ fn waiting(engine: &TestEngine) -> Vec<AlertEvent> {
 }
 
 #[test]
-fn a_check_that_falls_silent_after_the_clock_once_stood_ahead_is_told_in_time() {
+fn a_missed_ping_alerts_in_time_after_the_clock_was_once_ahead() {
     for restarts in [false, true] {
         let disk = Disk::default();
         let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
@@ -554,7 +554,7 @@ fn a_check_that_falls_silent_after_the_clock_once_stood_ahead_is_told_in_time() 
 }
 
 #[test]
-fn an_outage_is_known_although_the_file_was_once_told_a_time_ahead() {
+fn an_outage_is_known_although_the_file_once_stored_a_future_time() {
     for cleanly in [false, true] {
         let disk = Disk::default();
         let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
@@ -588,7 +588,7 @@ fn an_outage_is_known_although_the_file_was_once_told_a_time_ahead() {
 }
 
 #[test]
-fn a_downtime_that_was_held_back_under_a_clock_that_stood_ahead_is_told_in_time() {
+fn an_alert_that_was_held_while_the_clock_was_ahead_is_sent_in_time() {
     let mut engine = start(Medium::memory(), &ManualClock::at(BEGINNING));
     engine.create_project(100);
     webhook(&mut engine);
@@ -611,16 +611,19 @@ fn a_downtime_that_was_held_back_under_a_clock_that_stood_ahead_is_told_in_time(
     assert!(at > BEGINNING.plus_secs(120 * DAY));
     step_clock(&mut engine, -120 * DAY * 1_000_000);
     wait(&mut engine, HOUR);
-    // Nothing that it missed is counted for the time of the other clock, nor twice.
+    // Pings that the check missed count neither for the time of the other clock nor twice.
     let CheckState {
-        notification: telling,
+        notification,
         failures,
         ..
     } = check_state(&engine, id);
     let now = engine.handle.now();
     assert!(
-        matches!(telling, NotificationState::Pending { at, .. } if at > now && at <= now.plus_secs(360)),
-        "{telling:?}"
+        matches!(
+            notification,
+            NotificationState::Pending { at, .. } if at > now && at <= now.plus_secs(360)
+        ),
+        "{notification:?}"
     );
     assert!(failures < 4, "{failures}");
     wait(&mut engine, 4 * 300 + 60);

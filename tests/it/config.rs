@@ -1,5 +1,5 @@
-//! Configuration as files, against a real engine: what is applied is so, is so once, and is written
-//! as it was declared.
+//! Configuration files against a real engine: applying gives the declared state, a second apply
+//! changes nothing, and an export gives the same file.
 
 mod documents;
 mod ownership;
@@ -13,18 +13,18 @@ use overdue::store::Medium;
 
 use crate::support::engine::open;
 
-/// Whatever may be done is.
+/// Permits every kind of change.
 pub(crate) const ALLOW_ALL: ApplyOptions = ApplyOptions {
     prune_limit: Some(10_000),
     adopt_unmanaged: true,
 };
-/// Nothing is deleted, and what is nobody's is left alone.
+/// Permits neither deleting nor adopting objects.
 pub(crate) const ALLOW_NONE: ApplyOptions = ApplyOptions {
     prune_limit: None,
     adopt_unmanaged: false,
 };
 
-/// An engine with a writer of its own.
+/// An engine with a writer thread.
 pub(crate) struct ConfigTestEngine {
     pub(crate) handle: Handle,
     runtime: tokio::runtime::Runtime,
@@ -47,21 +47,21 @@ impl ConfigTestEngine {
         self.runtime.block_on(work)
     }
 
-    pub(crate) fn apply(&self, text: &str, manner: ApplyOptions) -> Result<Vec<String>, String> {
+    pub(crate) fn apply(&self, text: &str, options: ApplyOptions) -> Result<Vec<String>, String> {
         self.run(declare::apply_config(
             &self.handle,
             parse_document(text),
-            manner,
+            options,
         ))
         .map(change_lines)
         .map_err(conflict_text)
     }
 
-    pub(crate) fn diff(&self, text: &str, manner: ApplyOptions) -> Result<Vec<String>, String> {
+    pub(crate) fn diff(&self, text: &str, options: ApplyOptions) -> Result<Vec<String>, String> {
         self.run(declare::diff_config(
             &self.handle,
             &parse_document(text),
-            manner,
+            options,
         ))
         .map(change_lines)
         .map_err(conflict_text)
@@ -78,7 +78,7 @@ impl Drop for ConfigTestEngine {
     }
 }
 
-/// What a document wants, in which nothing may be wrong.
+/// Parses a document, which must be valid.
 pub(crate) fn parse_document(text: &str) -> DeclaredConfig {
     let mut document = ConfigDocument::empty();
     let problems = document.add_file("test", text.into());

@@ -1,5 +1,5 @@
-//! Pages that cannot be read or make no sense, disks that hang, files that vanish: each costs what
-//! it touches, as long as it lasts.
+//! Unreadable and corrupt pages, hanging disks, missing files: each affects only the data that it
+//! touches, as long as it lasts.
 
 use std::ops::Range;
 
@@ -22,13 +22,13 @@ use crate::support::server::{START, TestServer};
 
 const PAGE: usize = 4096;
 
-/// A body that no other ping has, so large that redb's cache holds few of them.
+/// A body that no other ping has, so large that the cache of redb holds few of them.
 fn body(number: usize) -> Bytes {
     format!("body {number:03} ").repeat(10_000).into()
 }
 
-/// The pages where a leaf of redb's trees begins for which `chosen` holds. Its first byte is 1, its
-/// third and fourth tell how many rows it has.
+/// Pages that begin a leaf of a redb tree and match `chosen`. The first byte of a leaf is 1; its
+/// third and fourth give the number of rows.
 fn leaf_pages(disk: &Disk, chosen: impl Fn(&[u8]) -> bool) -> Vec<Range<usize>> {
     let bytes = disk.bytes();
     let pages = bytes
@@ -40,7 +40,7 @@ fn leaf_pages(disk: &Disk, chosen: impl Fn(&[u8]) -> bool) -> Vec<Range<usize>> 
         .collect()
 }
 
-/// The leaves in which bodies with these numbers lie.
+/// Leaves that contain bodies with these numbers.
 fn body_leaf_pages(disk: &Disk, numbers: Range<usize>) -> Vec<Range<usize>> {
     leaf_pages(disk, |page| {
         let at = page[..100].windows(5).position(|window| window == b"body ");
@@ -51,8 +51,8 @@ fn body_leaf_pages(disk: &Disk, numbers: Range<usize>) -> Vec<Range<usize>> {
     })
 }
 
-/// The leaves of the log of pings whose first arrival is one of these: after the ends of all values
-/// come the keys, in 8 bytes each.
+/// Leaves of the ping log whose first arrival is in the range. The keys, 8 bytes each, follow the
+/// end offsets of all values.
 fn ping_leaf_pages(disk: &Disk, arrivals: Range<u64>) -> Vec<Range<usize>> {
     leaf_pages(disk, |page| {
         let rows = usize::from(u16::from_le_bytes([page[2], page[3]]));
@@ -65,12 +65,12 @@ fn ping_leaf_pages(disk: &Disk, arrivals: Range<u64>) -> Vec<Range<usize>> {
     })
 }
 
-/// Pings of the other check, 8, which came before.
+/// Number of earlier pings, of the other check, 8.
 const OLD: usize = 300;
 
-/// An engine that has just been started, with more pings than the cache of redb holds.
+/// An engine that has just started, with more pings than the cache of redb holds.
 fn filled_engine(disk: &Disk) -> (TestEngine, CheckId) {
-    // Nothing is swept meanwhile.
+    // The sweep does not run meanwhile.
     let thresholds = HousekeepingLimits {
         slack_bytes: 1 << 30,
         ..HousekeepingLimits::default()
@@ -92,7 +92,7 @@ fn stop(mut engine: TestEngine) {
     while engine.writer.step(false) == Ok(true) {}
 }
 
-/// The bodies that cannot be read.
+/// Bodies that cannot be read.
 fn unreadable_bodies(engine: &TestEngine, id: CheckId) -> Vec<usize> {
     let check = engine.read_check(id);
     (1..=PINGS)
@@ -107,13 +107,12 @@ fn unreadable_bodies(engine: &TestEngine, id: CheckId) -> Vec<usize> {
         .collect()
 }
 
-/// More bodies than redb's cache has room for: whatever it holds, some of them have to be read from
-/// the disk.
+/// More bodies than fit into the cache of redb: some must be read from the disk.
 const DAMAGED_PAGES: Range<usize> = 50..250;
 const PINGS: usize = 300;
 
 #[test]
-fn a_page_that_cannot_be_read_costs_its_own_answer_until_it_can() {
+fn an_unreadable_page_affects_only_its_own_data_until_it_can_be_read() {
     let disk = Disk::default();
     let (mut engine, id) = filled_engine(&disk);
     disk.make_unreadable(body_leaf_pages(&disk, DAMAGED_PAGES));
@@ -123,17 +122,17 @@ fn a_page_that_cannot_be_read_costs_its_own_answer_until_it_can() {
         !first.is_empty() && first.iter().all(|n| DAMAGED_PAGES.contains(n)),
         "{first:?}"
     );
-    let told = engine.handle.body(&engine.read_check(id), first[0] as u64);
+    let result = engine.handle.body(&engine.read_check(id), first[0] as u64);
     assert!(matches!(
-        told,
+        result,
         Err(StoreError::Damaged {
             panicked: false,
             ..
         })
     ));
     for _ in 0..20 {
-        // Nothing else knows of it: pings are taken, other bodies are read, and the file is not
-        // written again.
+        // Nothing else is affected: pings are accepted, other bodies are read, and the file is not
+        // rewritten.
         assert_eq!(
             engine.execute(ping(7, PingKind::Success, "more")),
             CommandOutcome::Pinged
@@ -172,7 +171,7 @@ fn a_page_that_cannot_be_read_costs_its_own_answer_until_it_can() {
 }
 
 #[test]
-fn the_sweep_goes_round_what_cannot_be_read() {
+fn the_sweep_skips_unreadable_rows() {
     let disk = Disk::default();
     let (engine, id) = filled_engine(&disk);
     stop(engine);
@@ -184,7 +183,7 @@ fn the_sweep_goes_round_what_cannot_be_read() {
         ..HousekeepingLimits::default()
     };
     let mut engine = TestEngine::open(disk.medium(), thresholds);
-    // The cache holds the newest.
+    // The cache holds the newest bodies.
     unreadable_bodies(&engine, id);
     let spoiled = ping_leaf_pages(&disk, 50..100);
     assert!(!spoiled.is_empty());
@@ -214,18 +213,21 @@ fn the_sweep_goes_round_what_cannot_be_read() {
     let table = redb::ReadableDatabase::begin_read(&database)
         .unwrap()
         .open_table(redb::TableDefinition::<u64, &[u8]>::new("pings"));
-    let left = redb::ReadableTableMetadata::len(&table.unwrap()).unwrap();
-    assert!(left < 200, "{left} of 800 pings are still in the log");
+    let remaining = redb::ReadableTableMetadata::len(&table.unwrap()).unwrap();
+    assert!(
+        remaining < 200,
+        "{remaining} of 800 pings are still in the log"
+    );
 }
 
 #[test]
-fn a_recovery_writes_again_what_can_be_read() {
+fn a_recovery_rewrites_the_readable_rows() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(10);
     engine.create_check(7);
     engine.execute(ping(7, PingKind::Success, "kept"));
-    // A page that has never held anything cannot be read either.
+    // A page that was never used cannot be read either.
     let empty = disk
         .bytes()
         .chunks(PAGE)
@@ -261,7 +263,7 @@ fn a_recovery_writes_again_what_can_be_read() {
 }
 
 #[test]
-fn a_page_that_makes_no_sense_costs_its_own_answer() {
+fn a_corrupt_page_affects_only_its_own_data() {
     let disk = Disk::default();
     let (mut engine, id) = filled_engine(&disk);
     for page in body_leaf_pages(&disk, DAMAGED_PAGES) {
@@ -287,7 +289,7 @@ fn a_page_that_makes_no_sense_costs_its_own_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_disk_that_hangs_is_told_within_seconds_and_forgotten_when_it_answers() {
+async fn a_hanging_disk_is_reported_within_seconds_until_it_answers() {
     let disk = Disk::default();
     let server = TestServer::start_on(disk.medium(), |_| {}).await;
     let check = server
@@ -305,7 +307,7 @@ async fn a_disk_that_hangs_is_told_within_seconds_and_forgotten_when_it_answers(
     };
     let told = async {
         assert_eq!(server.get("/healthz").await.status, 200);
-        // Until the ping has reached the disk and the watch has looked.
+        // Until the ping has reached the disk and the watchdog has checked.
         loop {
             if server.get("/healthz").await.status == 503 {
                 break server.get(&path).await.status;
@@ -321,7 +323,7 @@ async fn a_disk_that_hangs_is_told_within_seconds_and_forgotten_when_it_answers(
 }
 
 #[test]
-fn a_jump_of_the_time_during_a_step_is_no_disk_that_hangs() {
+fn a_clock_jump_during_a_step_is_not_reported_as_a_hanging_disk() {
     for hangs in [false, true] {
         let disk = Disk::default();
         let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
@@ -335,7 +337,7 @@ fn a_jump_of_the_time_during_a_step_is_no_disk_that_hangs() {
             assert_eq!(engine.writer.step(false), Ok(true));
             engine
         });
-        // Once it has an age, it is going on.
+        // A step with an age is in progress.
         while handle.step_age().is_zero() {
             clock.advance_secs(1);
             std::thread::yield_now();
@@ -367,11 +369,11 @@ fn a_jump_of_the_time_during_a_step_is_no_disk_that_hangs() {
 }
 
 #[test]
-fn a_file_that_is_gone_changed_or_cut_takes_no_pings() {
+fn pings_are_refused_if_the_file_is_missing_changed_or_truncated() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let file = data.join(FILE_NAME);
-    let aside = data.join("aside");
+    let moved_file = data.join("aside");
     let mut engine = TestEngine::open(
         Medium::Directory(data.clone()),
         HousekeepingLimits::default(),
@@ -384,16 +386,16 @@ fn a_file_that_is_gone_changed_or_cut_takes_no_pings() {
     };
     let mut taken = 0;
     for is_replaced in [false, true] {
-        std::fs::rename(&file, &aside).unwrap();
+        std::fs::rename(&file, &moved_file).unwrap();
         if is_replaced {
-            std::fs::copy(&aside, &file).unwrap();
+            std::fs::copy(&moved_file, &file).unwrap();
         }
         for _ in 0..3 {
             assert_eq!(look(&mut engine), Err(Unavailable::StorageFailed));
             assert!(!engine.handle.is_writable());
         }
-        // Put back it is the same file again.
-        std::fs::rename(&aside, &file).unwrap();
+        // The restored file is the same file again.
+        std::fs::rename(&moved_file, &file).unwrap();
         assert_eq!(look(&mut engine), Err(Unavailable::StorageFailed));
         assert_eq!(look(&mut engine), Ok(Ok(CommandOutcome::Pinged)));
         taken += 1;
@@ -416,7 +418,7 @@ fn a_file_that_is_gone_changed_or_cut_takes_no_pings() {
 }
 
 #[test]
-fn a_recovery_opens_nothing_but_the_same_database_with_all_that_was_acknowledged() {
+fn a_recovery_opens_only_the_same_database_with_all_acknowledged_data() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(10);
@@ -450,7 +452,7 @@ fn a_recovery_opens_nothing_but_the_same_database_with_all_that_was_acknowledged
     }
 }
 
-/// Puts bytes in place of a row. The version byte of every row is 1 or 2.
+/// Replaces a row. The version byte of every row is 1 or 2.
 pub(crate) fn put_row(disk: &Disk, table: &str, key: u64, change: impl Fn(Vec<u8>) -> Vec<u8>) {
     let database = redb::Builder::new()
         .create_with_backend(disk.clone())
@@ -471,7 +473,7 @@ pub(crate) fn put_row(disk: &Disk, table: &str, key: u64, change: impl Fn(Vec<u8
 }
 
 #[test]
-fn rows_that_cannot_be_read_are_put_aside_and_the_rest_works() {
+fn unreadable_rows_are_quarantined_and_the_rest_works() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(10);
@@ -491,10 +493,10 @@ fn rows_that_cannot_be_read_are_put_aside_and_the_rest_works() {
     };
     let other = engine.create_check(8);
     (0..3).for_each(|_| drop(engine.execute(ping(7, PingKind::Success, "kept"))));
-    // It is killed: the newest pings are not in the rows of their checks.
+    // The process is killed: the newest pings are not yet in the rows of their checks.
     drop(engine);
-    // A release whose schedules have no such moment, a project's row of a newer release, and a
-    // damaged entry of the log.
+    // A check of a release whose schedules lack this time, a project row of a newer release, and a
+    // damaged log entry.
     put_row(&disk, "checks", id.0, |row| {
         let at = row
             .windows(9)
@@ -527,7 +529,7 @@ fn rows_that_cannot_be_read_are_put_aside_and_the_rest_works() {
                 .as_deref(),
             Some(&b"kept"[..])
         );
-        // It waits for its owner, and takes pings meanwhile; the other goes on.
+        // The damaged check waits for its owner and accepts pings meanwhile; the other continues.
         assert_eq!(
             engine.execute(ping(7, PingKind::Success, "kept")),
             CommandOutcome::Pinged
@@ -539,15 +541,15 @@ fn rows_that_cannot_be_read_are_put_aside_and_the_rest_works() {
         assert_eq!(engine.read_check(id).state.status, Status::Paused);
         assert_eq!(engine.read_check(other).state.status, Status::Up);
     }
-    // What was found is still there.
+    // The quarantined rows are still in the file.
     let database = redb::Builder::new().create_with_backend(disk).unwrap();
-    let aside = redb::ReadableDatabase::begin_read(&database)
+    let quarantine = redb::ReadableDatabase::begin_read(&database)
         .unwrap()
         .open_table(redb::TableDefinition::<(&str, u64), &[u8]>::new("aside"));
-    let aside = aside.unwrap();
-    assert_eq!(redb::ReadableTableMetadata::len(&aside).unwrap(), 3);
+    let quarantine = quarantine.unwrap();
+    assert_eq!(redb::ReadableTableMetadata::len(&quarantine).unwrap(), 3);
     assert_eq!(
-        aside
+        quarantine
             .get(("pings", 2))
             .unwrap()
             .expect("the entry of the log")

@@ -1,5 +1,5 @@
-//! Disks that fail and disks that are full: callers are told, what was acknowledged stays, and the
-//! service recovers with its disk.
+//! Disks that fail or are full: callers get errors, acknowledged data stays, and the service
+//! recovers with its disk.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::support::engine::{TestEngine, create_check_command};
 
 const KEPT: u32 = 1000;
 
-/// An engine with a check whose UUID is 7 and that has so many pings.
+/// An engine with a check whose UUID is 7 and that has `pings` pings.
 fn engine_with_pings(medium: Medium, pings: u64) -> (TestEngine, CheckId) {
     let mut engine = TestEngine::open(medium, HousekeepingLimits::default());
     engine.create_project(KEPT);
@@ -31,7 +31,7 @@ fn body(kib: usize) -> Bytes {
     vec![b'x'; kib << 10].into()
 }
 
-/// What the check shows in memory, and what its log holds if it can be read.
+/// Ping count of the check in memory, and in its log if that can be read.
 fn counts(engine: &TestEngine, id: CheckId) -> (u64, Option<usize>) {
     let check = engine.read_check(id);
     (
@@ -40,7 +40,7 @@ fn counts(engine: &TestEngine, id: CheckId) -> (u64, Option<usize>) {
     )
 }
 
-/// Steps until the engine can write again.
+/// Runs steps until the engine can write again.
 fn recover(engine: &mut TestEngine) {
     for _ in 0..2 {
         assert_eq!(engine.writer.step(false), Ok(true));
@@ -50,7 +50,7 @@ fn recover(engine: &mut TestEngine) {
 }
 
 #[test]
-fn whatever_operation_fails_callers_are_told_and_nothing_is_half_done() {
+fn any_failing_operation_gives_an_error_and_changes_all_or_nothing() {
     for operation in DiskOperation::ALL {
         for after in 0.. {
             let disk = Disk::default();
@@ -72,7 +72,7 @@ fn whatever_operation_fails_callers_are_told_and_nothing_is_half_done() {
                 .filter(|answer| matches!(answer, Err(Unavailable::StorageFailed)))
                 .count();
             if refused == 0 {
-                // The batch, and the reading before it, take fewer operations than that.
+                // The batch, and the reads before it, need fewer operations than that.
                 assert!(
                     answers.iter().all(|answer| matches!(answer, Ok(Ok(_))))
                         && read == (20, Some(20))
@@ -83,7 +83,8 @@ fn whatever_operation_fails_callers_are_told_and_nothing_is_half_done() {
             }
             assert_eq!(refused, answers.len());
             assert!(!engine.handle.is_writable());
-            // Memory is not ahead of the file, and the file is what it was or cannot be read.
+            // Memory is not ahead of the file. The file either has the expected pings or cannot be
+            // read.
             let (seen, logged) = counts(&engine, id);
             assert!(
                 seen == 20 && logged.is_none_or(|logged| logged == 20),
@@ -100,7 +101,7 @@ fn whatever_operation_fails_callers_are_told_and_nothing_is_half_done() {
             );
             disk.heal();
             recover(&mut engine);
-            // All of the batch or nothing.
+            // Either the whole batch is there or nothing of it.
             let whole = engine
                 .handle
                 .with_state(|state| state.check_by_uuid(uuid::Uuid::from_u128(9)).is_some());
@@ -122,19 +123,22 @@ fn whatever_operation_fails_callers_are_told_and_nothing_is_half_done() {
 }
 
 #[test]
-fn a_database_that_cannot_be_read_any_more_is_reopened() {
+fn a_database_that_can_no_longer_be_read_is_reopened() {
     let disk = Disk::default();
     let (mut engine, id) = engine_with_pings(disk.medium(), 0);
-    // More than the cache holds.
+    // More bodies than the cache holds.
     engine.batch((0..300).map(|_| ping(7, PingKind::Success, body(90))));
     let wrong = |engine: &TestEngine| {
-        (1..=300).find(|n| !matches!(engine.handle.body(&engine.read_check(id), *n), Ok(Some(found)) if found == body(90)))
+        (1..=300).find(|n| {
+            let found = engine.handle.body(&engine.read_check(id), *n);
+            !matches!(found, Ok(Some(found)) if found == body(90))
+        })
     };
     assert_eq!(wrong(&engine), None);
     disk.fail_after(DiskOperation::Read, 0);
     assert!(wrong(&engine).is_some());
     disk.heal();
-    // Nobody has to ping for that.
+    // No ping is needed for that.
     engine.handle.check_writer();
     recover(&mut engine);
     assert_eq!(
@@ -144,7 +148,7 @@ fn a_database_that_cannot_be_read_any_more_is_reopened() {
 }
 
 #[test]
-fn an_old_row_that_cannot_be_read_keeps_nobody_from_pinging() {
+fn an_old_unreadable_row_blocks_no_pings() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(2);
@@ -164,7 +168,7 @@ fn an_old_row_that_cannot_be_read_keeps_nobody_from_pinging() {
         .unwrap();
     transaction.commit().unwrap();
     drop(database);
-    // The sweep meets it at once.
+    // The sweep reaches the row at once.
     let mut engine = TestEngine::open(
         disk.medium(),
         HousekeepingLimits {
@@ -185,7 +189,7 @@ fn an_old_row_that_cannot_be_read_keeps_nobody_from_pinging() {
 }
 
 #[test]
-fn a_full_disk_refuses_pings_until_there_is_room() {
+fn a_full_disk_refuses_pings_until_there_is_space() {
     let disk = Disk::default();
     let (mut engine, id) = engine_with_pings(disk.medium(), 5);
     disk.set_capacity(Some(disk.len() + 100_000));
@@ -204,7 +208,7 @@ fn a_full_disk_refuses_pings_until_there_is_room() {
     );
 }
 
-/// Pings with large bodies until one is refused; how many were acknowledged.
+/// Sends pings with large bodies until one is refused. Returns the number of acknowledged pings.
 fn fill(engine: &mut TestEngine) -> u64 {
     (0..10_000)
         .find(|_| {
@@ -214,7 +218,7 @@ fn fill(engine: &mut TestEngine) -> u64 {
         .expect("the disk fills up")
 }
 
-/// A small file system of its own, which goes when this is dropped.
+/// A small file system, which is unmounted when this is dropped.
 struct SmallFileSystem(tempfile::TempDir);
 
 impl SmallFileSystem {
@@ -245,7 +249,7 @@ impl Drop for SmallFileSystem {
 }
 
 #[test]
-fn a_full_file_system_refuses_pings_until_there_is_room() -> io::Result<()> {
+fn a_full_file_system_refuses_pings_until_there_is_space() -> io::Result<()> {
     let file_system = match SmallFileSystem::mount("12m") {
         Ok(file_system) => file_system,
         Err(reason) => {
@@ -261,15 +265,15 @@ fn a_full_file_system_refuses_pings_until_there_is_room() -> io::Result<()> {
     let medium = || Medium::Directory(data.clone());
     let (mut engine, id) = engine_with_pings(medium(), 5);
     let mut acknowledged = fill(&mut engine);
-    // There was no space for the next doubling of the file, and nothing dead. What is left of the
-    // disk is used up then.
+    // The disk had no space for doubling the file, and the file no dead data. The rest of the disk
+    // is used up now.
     recover(&mut engine);
     acknowledged += fill(&mut engine);
     println!(
         "{acknowledged} pings of 90 KiB until {} was full",
         data.join(FILE_NAME).display()
     );
-    // It stays refused, what was acknowledged can be read all the while, and nothing more is
+    // Pings are still refused, acknowledged data can be read all the while, and nothing more is
     // written in between.
     let refused = |engine: &mut TestEngine| {
         assert_eq!(
@@ -279,7 +283,7 @@ fn a_full_file_system_refuses_pings_until_there_is_room() -> io::Result<()> {
     };
     refused(&mut engine);
     let (seen, logged) = counts(&engine, id);
-    // A ping that was refused at its last step may be there.
+    // A ping that was refused at its last step may be stored.
     assert!(
         seen >= 5 + acknowledged && logged == Some(seen as usize),
         "{seen} {logged:?} {acknowledged}"
@@ -288,7 +292,7 @@ fn a_full_file_system_refuses_pings_until_there_is_room() -> io::Result<()> {
         refused(&mut engine);
         assert_eq!(counts(&engine, id), (seen, logged));
     }
-    // A restart helps nobody, and harms nothing.
+    // A restart neither helps nor harms.
     drop(engine);
     let mut engine = TestEngine::open(medium(), HousekeepingLimits::default());
     assert!(counts(&engine, id).0 >= 5 + acknowledged);
@@ -297,7 +301,7 @@ fn a_full_file_system_refuses_pings_until_there_is_room() -> io::Result<()> {
     recover(&mut engine);
     let recovered = counts(&engine, id).0;
     assert!(recovered >= 5 + acknowledged);
-    // The first may find too little space for the next doubling of the file.
+    // The first ping may find too little space for doubling the file.
     let taken = (0..3).any(|_| {
         let answer = engine.batch([ping(7, PingKind::Success, body(90))]);
         recover(&mut engine);
@@ -323,7 +327,7 @@ fn a_full_file_system_refuses_pings_until_there_is_room() -> io::Result<()> {
 }
 
 #[test]
-fn a_full_file_system_heals_by_itself_when_something_is_dead() {
+fn a_full_file_system_recovers_by_itself_if_there_is_dead_data() {
     let file_system = match SmallFileSystem::mount("14m") {
         Ok(file_system) => file_system,
         Err(reason) => {
@@ -352,7 +356,7 @@ fn a_full_file_system_heals_by_itself_when_something_is_dead() {
         engine.handle.pings(&engine.read_check(id)).unwrap().len(),
         2
     );
-    // Space that is asked for in vain is not kept.
+    // Space that was requested without success is not kept.
     let rest = std::fs::write(file_system.path().join("rest"), [1; 100_000]);
     assert!(rest.is_ok(), "{rest:?}");
 }

@@ -1,5 +1,4 @@
-//! What documents say of the repository holds: links, paths, tests and constants that they name are
-//! there.
+//! Documents agree with the repository: the links, paths, tests and constants that they name exist.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +6,13 @@ use overdue::docs::{CHAPTERS, Chapter};
 
 use crate::tidy::{expect_none, sources};
 
-/// A file of the repository.
+/// Returns a file of the repository.
 fn file(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
         .unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The documents: their paths and texts.
+/// Returns the documents: their paths and texts.
 fn documents() -> Vec<(String, String)> {
     let chapters = CHAPTERS.iter().map(|chapter| {
         (
@@ -25,7 +24,7 @@ fn documents() -> Vec<(String, String)> {
     chapters.chain(others).collect()
 }
 
-/// Where the links of a document lead: what stands behind `](` and behind `]: `.
+/// Returns the targets of links in a document: the text after `](` and after `]: `.
 fn links(text: &str) -> Vec<&str> {
     let inline = text
         .split("](")
@@ -78,7 +77,7 @@ fn every_chapter_is_reached_from_a_short_readme() {
 }
 
 #[test]
-fn links_of_documents_lead_to_files() {
+fn links_in_documents_lead_to_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut wrong = Vec::new();
     for (path, text) in documents() {
@@ -96,7 +95,7 @@ fn links_of_documents_lead_to_files() {
 }
 
 #[test]
-fn promises_name_tests_that_are_there() {
+fn promises_name_existing_tests() {
     let mut directories = vec!["src".into(), "tests".into()];
     let mut code = String::new();
     while let Some(directory) = directories.pop() {
@@ -127,7 +126,7 @@ fn promises_name_tests_that_are_there() {
 }
 
 #[test]
-fn limits_name_constants_that_are_there() {
+fn limits_name_existing_constants() {
     let mut wrong = Vec::new();
     for row in file("src/docs/limits.md")
         .lines()
@@ -149,7 +148,7 @@ fn limits_name_constants_that_are_there() {
     expect_none(&wrong);
 }
 
-/// What stands in backquotes in a text.
+/// Returns the texts in backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
@@ -198,7 +197,7 @@ fn the_map_says_where_to_look() {
 }
 
 #[test]
-fn chapters_name_paths_that_are_there() {
+fn chapters_name_existing_paths() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut wrong = Vec::new();
     for (path, text) in documents() {

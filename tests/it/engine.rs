@@ -1,4 +1,4 @@
-//! The rules of the engine that show only to one who stands between the writer's steps.
+//! Rules of the engine that show only between the writer's steps.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::support::disk::Disk;
 use crate::support::engine::TestEngine;
 
 #[test]
-fn a_deadline_counts_from_its_microsecond_whether_or_not_it_has_been_noticed() {
+fn a_deadline_counts_from_its_microsecond_even_before_it_is_noticed() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
-    // A run on a paused check that does not resume by itself: pings are ignored until it is
-    // overdue, and count from then on.
+    // A run on a paused check with manual resume: pings are ignored until the run is overdue, and
+    // count from then on.
     let id = engine.create_check(7);
     engine.execute(Command::PauseCheck(id));
     engine.execute(ping(7, PingKind::Start, ""));
@@ -73,7 +73,7 @@ fn a_deadline_counts_from_its_microsecond_whether_or_not_it_has_been_noticed() {
 }
 
 #[test]
-fn a_writer_that_stops_waits_for_no_housekeeping() {
+fn a_stop_of_the_writer_does_not_wait_for_housekeeping() {
     let disk = Disk::default();
     let one_at_a_time = HousekeepingLimits {
         slice_rows: 1,
@@ -85,7 +85,7 @@ fn a_writer_that_stops_waits_for_no_housekeeping() {
     let mut engine = TestEngine::open(disk.medium(), one_at_a_time);
     engine.create_project(2);
     let ids: Vec<_> = (7..27).map(|uuid| engine.create_check(uuid)).collect();
-    // A checkpoint of twenty slices has begun, and every check has come due.
+    // A checkpoint of twenty slices has begun, and every check is due.
     engine.batch((7..27).map(|uuid| ping(uuid, PingKind::Success, "")));
     engine.clock.advance_secs(10 * 86_400);
     engine.handle.close();
@@ -102,7 +102,7 @@ fn a_writer_that_stops_waits_for_no_housekeeping() {
 }
 
 #[test]
-fn a_raised_log_limit_brings_nothing_back_beyond_a_gap() {
+fn a_raised_log_limit_restores_nothing_beyond_a_gap() {
     let sweep_at_once = HousekeepingLimits {
         slice_rows: 100,
         min_tail: 1,
@@ -115,7 +115,7 @@ fn a_raised_log_limit_brings_nothing_back_beyond_a_gap() {
     let id = engine.create_check(7);
     let other = engine.create_check(8);
     engine.execute(ping(7, PingKind::Success, "first"));
-    // The two pings of the first check stay while the log is swept behind those of the other.
+    // The two pings of the first check stay, while the sweep has passed the other check's pings.
     engine.execute(ping(7, PingKind::Success, "second"));
     (0..50).for_each(|_| drop(engine.execute(ping(8, PingKind::Success, ""))));
     assert_eq!(
@@ -126,8 +126,8 @@ fn a_raised_log_limit_brings_nothing_back_beyond_a_gap() {
             .as_deref(),
         Some(&b"first"[..])
     );
-    // Nothing of the other's is kept, so what is kept of the first is not looked at, although its
-    // pings are beyond the limit now.
+    // No pings of the other check are kept, so the kept pings of the first are not examined,
+    // although they exceed the limit now.
     engine.execute(Command::DeleteCheck(other));
     engine.batch((0..50).map(|_| ping(7, PingKind::Success, "")));
     let ping_log_limit = Some(1000);
@@ -150,7 +150,7 @@ fn a_raised_log_limit_brings_nothing_back_beyond_a_gap() {
 }
 
 #[test]
-fn a_mail_is_searched_again_only_if_its_check_has_other_keywords_by_now() {
+fn a_mail_is_searched_again_only_if_the_keywords_of_its_check_changed() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let id = engine.create_check(7);
@@ -167,7 +167,7 @@ fn a_mail_is_searched_again_only_if_its_check_has_other_keywords_by_now() {
     };
     engine.execute(edit("OK"));
     let by = Arc::clone(&engine.read_check(id).settings);
-    // The door has found a keyword in what it does not hand over.
+    // The listener has found a keyword in the part that it does not pass on.
     let mail = || {
         Command::Mail(vec![email_ping(
             7,
@@ -212,7 +212,7 @@ fn a_mail_is_searched_again_only_if_its_check_has_other_keywords_by_now() {
 }
 
 #[test]
-fn a_start_takes_the_log_as_it_is_and_decides_nothing_anew() {
+fn a_start_replays_the_log_without_repeating_decisions() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
@@ -220,8 +220,8 @@ fn a_start_takes_the_log_as_it_is_and_decides_nothing_anew() {
     engine.execute(ping(7, PingKind::Success, ""));
     engine.clock.advance_secs(3600);
     engine.execute(ping(7, PingKind::Log, ""));
-    // The process ends without a word. Under the rules that hold at the next start the check had
-    // been due before its last ping.
+    // The process ends without a clean stop. By the rules of the next start, the check was due
+    // before its last ping.
     drop(engine);
     let store = Store::open(&disk.medium()).unwrap();
     let mut check = store
@@ -261,7 +261,7 @@ fn a_start_takes_the_log_as_it_is_and_decides_nothing_anew() {
         ),
         (Status::Up, 2, vec![up])
     );
-    // The deadline that has passed is noticed as always, with a flip that is logged.
+    // The passed deadline is noticed as usual, with a flip in the log.
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(
         (engine.read_check(id).state.status, flips(&engine)),
@@ -270,7 +270,7 @@ fn a_start_takes_the_log_as_it_is_and_decides_nothing_anew() {
 }
 
 #[test]
-fn whoever_looks_at_every_check_holds_no_ping_up() {
+fn a_scan_of_every_check_does_not_delay_pings() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let id = engine.create_check(7);
@@ -292,7 +292,7 @@ fn whoever_looks_at_every_check_holds_no_ping_up() {
 }
 
 #[test]
-fn a_mask_keeps_the_secret_that_a_channel_has_when_it_is_changed() {
+fn a_mask_keeps_the_secret_stored_at_the_time_of_the_change() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let kind = ChannelKind::from_name("webhook").unwrap();
@@ -313,7 +313,7 @@ fn a_mask_keeps_the_secret_that_a_channel_has_when_it_is_changed() {
         panic!("a channel was to be made")
     };
     let set = |pairs: &[(&str, &str)]| {
-        let given = SettingsUpdate::replace_all(
+        let update = SettingsUpdate::replace_all(
             pairs
                 .iter()
                 .map(|(key, value)| ((*key).into(), (*value).into()))
@@ -322,18 +322,22 @@ fn a_mask_keeps_the_secret_that_a_channel_has_when_it_is_changed() {
         Command::UpdateChannel {
             channel: channel.id,
             name: None,
-            settings: Some(given),
+            settings: Some(update),
             maker: SettingsAuthor::Api,
         }
     };
-    // Both were asked for while the first secret was stored.
+    // Both requests began while the first secret was stored.
     let answers = engine.batch([
         set(&[url, ("header.key", "second")]),
         set(&[url, ("header.key", "***"), ("method", "PUT")]),
         set(&[("up-url", "http://b/"), ("header.key", "***")]),
     ]);
     assert!(
-        matches!(&answers[2], Ok(Err(CommandError::InvalidSettings(error))) if error.to_string().contains("names another server")),
+        matches!(
+            &answers[2],
+            Ok(Err(CommandError::InvalidSettings(error)))
+                if error.to_string().contains("names another server")
+        ),
         "{answers:?}"
     );
     engine.handle.with_state(|state| {
@@ -355,8 +359,8 @@ fn reading_the_state_twice_at_a_time_by_one_thread_panics_in_debug_builds() {
         |handle: &overdue::engine::Handle| handle.with_state(|state| state.projects().count());
     let twice = || handle.with_state(|_| count(&handle));
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(twice)).is_err());
-    // One after the other is allowed, as are two threads at the same time, and the panic has left
-    // no mark.
+    // Two reads in sequence are allowed, as are two threads at the same time, and the panic has no
+    // effect on later reads.
     assert_eq!((count(&handle), count(&handle)), (1, 1));
     let other = handle.clone();
     assert_eq!(

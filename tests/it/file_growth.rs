@@ -1,4 +1,4 @@
-//! What the file holds, and for how long: it grows with what is kept, not with what came in.
+//! The size of the file: it grows with the stored data, not with the received data.
 
 use overdue::domain::ids::{CheckId, FlipNumber, ProjectId};
 use overdue::domain::ping::PingKind;
@@ -22,12 +22,12 @@ fn body(bytes: usize) -> Vec<u8> {
     vec![b'x'; bytes]
 }
 
-/// Lets the writer do all that is due.
+/// Runs the writer until nothing is due.
 fn idle(engine: &mut TestEngine) {
     (0..200).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
 }
 
-/// Entries in the log and among the kept, as they lie in the file of a stopped engine.
+/// Entries in the ping log and kept pings, in the file of a stopped engine.
 fn entries(medium: &Medium) -> (u64, u64) {
     let store = Store::open(medium).unwrap();
     let snapshot = store.snapshot().unwrap();
@@ -35,7 +35,7 @@ fn entries(medium: &Medium) -> (u64, u64) {
 }
 
 #[test]
-fn large_bodies_take_a_few_times_the_space_of_those_that_are_kept() {
+fn large_bodies_take_a_few_times_the_space_of_the_kept_ones() {
     let directory = tempfile::tempdir().unwrap();
     let mut engine = TestEngine::open(
         Medium::Directory(directory.path().into()),
@@ -70,7 +70,7 @@ fn large_bodies_take_a_few_times_the_space_of_those_that_are_kept() {
 }
 
 #[test]
-fn a_quiet_file_loses_what_is_dead_within_an_hour_and_is_left_alone_after_that() {
+fn an_idle_file_is_compacted_within_an_hour_and_then_left_alone() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(3);
@@ -80,7 +80,7 @@ fn a_quiet_file_loses_what_is_dead_within_an_hour_and_is_left_alone_after_that()
     }
     idle(&mut engine);
     engine.execute(Command::DeleteCheck(ids[0]));
-    // Deadlines of a day are none of its business.
+    // Deadlines of a day do not matter here.
     engine.clock.advance_secs(HOUR + 1);
     idle(&mut engine);
     let synced = disk.sync_count();
@@ -89,16 +89,17 @@ fn a_quiet_file_loses_what_is_dead_within_an_hour_and_is_left_alone_after_that()
     assert_eq!(
         disk.sync_count(),
         synced + 1,
-        "an hour in which nothing died writes only that pings were taken"
+        "an hour without dead data writes only the time of the last pings"
     );
-    let left = engine
+    let remaining = engine
         .handle
         .pings(&engine.read_check(ids[2]))
         .unwrap()
         .len();
     drop(engine);
-    assert_eq!((left, entries(&disk.medium())), (3, (1, 5)));
-    // Those of the last check go too, but for the newest of all, from which a start takes the time.
+    assert_eq!((remaining, entries(&disk.medium())), (3, (1, 5)));
+    // The pings of the last check go too, except the newest of all, from which a start takes the
+    // time.
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.clock.advance_secs(2 * HOUR);
     engine.execute(Command::DeleteCheck(ids[1]));
@@ -110,7 +111,7 @@ fn a_quiet_file_loses_what_is_dead_within_an_hour_and_is_left_alone_after_that()
 }
 
 #[test]
-fn a_tidied_file_has_nothing_dead() {
+fn a_compacted_file_has_no_dead_data() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(3);
@@ -124,7 +125,7 @@ fn a_tidied_file_has_nothing_dead() {
     writer.run_all_housekeeping().unwrap();
     let (log, kept) = entries(&disk.medium());
     assert_eq!(log + kept, 3);
-    // A project is as dead as a check.
+    // A deleted project counts as dead space, like a check.
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.execute(Command::DeleteProject(ProjectId(1)));
     engine.writer.run_all_housekeeping().unwrap();
@@ -144,7 +145,7 @@ fn a_tidied_file_has_nothing_dead() {
 }
 
 #[test]
-fn a_full_disk_heals_by_itself_when_something_is_dead() {
+fn a_full_disk_recovers_by_itself_if_there_is_dead_data() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(2);
@@ -164,8 +165,8 @@ fn a_full_disk_heals_by_itself_when_something_is_dead() {
             }
         }
     }
-    // Each time that the file is full costs the ping that finds it so, and at most one that comes
-    // during the recovery.
+    // Each time the file is full, the ping that finds it so is refused, and at most one more during
+    // the recovery.
     assert!(
         (1..100).contains(&refused),
         "{refused} of 400 pings refused"
@@ -178,7 +179,7 @@ fn a_full_disk_heals_by_itself_when_something_is_dead() {
 }
 
 #[test]
-fn flips_of_three_months_are_all_kept_and_older_ones_go_whatever_stands_before_them() {
+fn flips_of_three_months_are_kept_and_older_ones_removed_in_any_order() {
     const DAY: i64 = 24 * HOUR;
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
@@ -192,8 +193,7 @@ fn flips_of_three_months_are_all_kept_and_older_ones_go_whatever_stands_before_t
     };
     flap(&mut engine, 7, 1000);
     flap(&mut engine, 8, 10);
-    // A row with a time that has not come, as it is left by a clock that stood ahead, before all
-    // others.
+    // A row with a time in the future, left by a clock that was ahead, precedes all others.
     drop(engine);
     let store = Store::open(&disk.medium()).unwrap();
     let batch = store.batch().unwrap();
@@ -224,8 +224,8 @@ fn flips_of_three_months_are_all_kept_and_older_ones_go_whatever_stands_before_t
             .len()
     };
     let middle = engine.handle.now();
-    // The second part began with a check that had gone down in silence; the row with a time that
-    // has not come is later than all.
+    // The second part began with a check that had gone down by its deadline. The row with the time
+    // in the future is later than all.
     assert_eq!(
         (count(&engine, Timestamp::default()), count(&engine, middle)),
         (4000, 2000)
@@ -236,11 +236,11 @@ fn flips_of_three_months_are_all_kept_and_older_ones_go_whatever_stands_before_t
     assert_eq!(count(&engine, Timestamp::default()), 4000);
     engine.clock.advance_secs(62 * DAY);
     idle(&mut engine);
-    // One more: the silence since.
+    // One more: the missed deadline since then.
     assert_eq!(count(&engine, Timestamp::default()), 2000);
     drop(engine);
     let store = Store::open(&disk.medium()).unwrap();
-    let left: Vec<_> = store
+    let remaining: Vec<_> = store
         .snapshot()
         .unwrap()
         .flips_after(FlipNumber(0))
@@ -248,14 +248,14 @@ fn flips_of_three_months_are_all_kept_and_older_ones_go_whatever_stands_before_t
         .map(|row| row.unwrap().1)
         .collect();
     assert!(
-        left.iter().all(|logged| logged.check == id),
+        remaining.iter().all(|logged| logged.check == id),
         "flips of a deleted check are left"
     );
-    assert_eq!(left.len(), 2001);
+    assert_eq!(remaining.len(), 2001);
 }
 
 #[test]
-fn pings_make_ten_thousand_checks_in_a_project_without_a_limit() {
+fn pings_create_at_most_ten_thousand_checks_in_a_project_without_a_limit() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(3);
     let key = PingKey::parse("aZ09-_aZ09-_aZ09-_aZ09").unwrap();
@@ -301,7 +301,7 @@ fn pings_make_ten_thousand_checks_in_a_project_without_a_limit() {
     }
     let full = vec![Ok(Err(CommandError::NotFound)); 2];
     assert_eq!(engine.batch([create(10_001), create(10_002)]), full);
-    // The API goes on, and a limit counts in place of this one.
+    // The API still enforces the limit that replaces this one.
     engine.create_check(1 << 101);
     engine.execute(set(Some(6000)));
     assert_eq!(
@@ -313,7 +313,7 @@ fn pings_make_ten_thousand_checks_in_a_project_without_a_limit() {
 }
 
 #[test]
-fn a_large_body_is_read_again_by_nobody_who_does_not_ask_for_it() {
+fn a_large_body_is_read_only_on_request() {
     const LARGE: usize = 20 << 20;
     let disk = Disk::default();
     let often = HousekeepingLimits {
@@ -329,8 +329,8 @@ fn a_large_body_is_read_again_by_nobody_who_does_not_ask_for_it() {
     engine.create_check(8);
     engine.execute(Command::Mail(vec![email_ping(8, "", None, body(LARGE))]));
     let before = disk.read_bytes();
-    // They are logged, swept, kept and pruned beside it; it does not fit into what redb keeps in
-    // memory.
+    // They are logged, swept, kept and pruned beside the large body, which does not fit into the
+    // cache of redb.
     (0..400).for_each(|_| drop(engine.execute(ping(7, PingKind::Success, ""))));
     idle(&mut engine);
     let read = disk.read_bytes() - before;
@@ -352,8 +352,8 @@ fn a_large_body_is_read_again_by_nobody_who_does_not_ask_for_it() {
 }
 
 #[test]
-fn a_large_body_is_not_written_again_with_what_comes_after_it() {
-    // With what belongs to it, it has a page of 8 MiB.
+fn a_large_body_is_not_rewritten_with_later_rows() {
+    // With its overhead it takes a page of 8 MiB.
     const LARGE: usize = 7 << 20;
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
@@ -376,7 +376,7 @@ fn a_large_body_is_not_written_again_with_what_comes_after_it() {
                 .all(|answer| matches!(answer, Ok(Ok(_))))
         );
     }
-    // redb writes a page twice that is longer than half of its cache.
+    // redb writes a page twice if it is longer than half of its cache.
     let written = disk.written_bytes() - before;
     assert!(
         written < (35 << 20),

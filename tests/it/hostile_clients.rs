@@ -1,4 +1,4 @@
-//! Clients that treat a connection badly, and what others notice of it.
+//! Clients that misuse a connection, and their effect on others.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::support::server::{TestServer, read_response};
 const MIB: usize = 1 << 20;
 
 #[tokio::test]
-async fn a_client_that_says_it_has_said_everything_is_answered() {
+async fn a_client_that_closes_its_sending_side_is_answered() {
     let server = TestServer::start().await;
     let mut stream = server.connect().await;
     let request = format!(
@@ -29,7 +29,7 @@ async fn a_client_that_says_it_has_said_everything_is_answered() {
 }
 
 #[tokio::test]
-async fn a_request_names_one_host_and_a_coding_that_is_known() {
+async fn a_request_needs_one_host_and_a_known_coding() {
     let server = TestServer::start().await;
     let paths = [
         format!("/ping/{}/backup?create=1", server.main.ping_key),
@@ -83,19 +83,19 @@ async fn a_request_names_one_host_and_a_coding_that_is_known() {
 }
 
 #[tokio::test]
-async fn an_address_has_so_many_connections() {
+async fn the_connections_of_an_address_are_limited() {
     let server = TestServer::start_with(|config| {
         (config.trusted_proxies, config.connections_per_address) = (Vec::new(), 2)
     })
     .await;
-    let held = [server.connect().await, server.connect().await];
+    let connections = [server.connect().await, server.connect().await];
     let refused = server.get("/healthz").await;
     assert_eq!(
         (refused.status, refused.header("connection")),
         (503, Some("close")),
         "{refused:?}"
     );
-    drop(held);
+    drop(connections);
     while server.get("/healthz").await.status != 200 {}
     server.stop().await;
     let server = TestServer::start_with(|config| config.connections_per_address = 0).await;
@@ -108,7 +108,7 @@ async fn an_address_has_so_many_connections() {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_too_much_reads_why() {
+async fn a_client_that_sends_too_much_gets_the_reason() {
     let server = TestServer::start().await;
     let ping = format!("/ping/{}/backup?create=1", server.main.ping_key);
     for (path, length, most) in [
@@ -118,7 +118,7 @@ async fn a_client_that_sends_too_much_reads_why() {
     ] {
         let mut stream = server.connect().await;
         let body = vec![b' '; length];
-        // Such a client looks at the answer when everything is sent.
+        // Such a client reads the answer after it has sent everything.
         let announced =
             format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
         stream.write_all(announced.as_bytes()).await.unwrap();
@@ -151,7 +151,7 @@ async fn a_client_that_sends_too_much_reads_why() {
         stream.write_all(b"\r\n0\r\n\r\n").await.unwrap();
         assert_eq!(read_response(stream).await.status, 413, "{length}");
     }
-    // One that goes on for ever is closed.
+    // A request that never ends is closed.
     let mut stream = server.connect().await;
     stream
         .write_all(
@@ -168,7 +168,7 @@ async fn a_client_that_sends_too_much_reads_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_bodies_that_do_not_end_take_room_from_each_other_alone() {
+async fn unfinished_long_bodies_use_only_their_own_limit() {
     let server = TestServer::start_storing(1 << 20).await;
     let long = format!("{{{}}}", " ".repeat(MIB - 2));
     let create = async |body: &str| {
@@ -178,7 +178,7 @@ async fn long_bodies_that_do_not_end_take_room_from_each_other_alone() {
             .status
     };
     let tried = async {
-        let mut held = Vec::new();
+        let mut connections = Vec::new();
         while create(&long).await != 503 {
             let mut stream = server.connect().await;
             let head = format!(
@@ -188,12 +188,21 @@ async fn long_bodies_that_do_not_end_take_room_from_each_other_alone() {
                 .write_all(&[head.as_bytes(), &long.as_bytes()[1..]].concat())
                 .await
                 .unwrap();
-            held.push(stream);
+            connections.push(stream);
         }
-        assert!(held.len() > 60, "{} bodies were held", held.len());
+        assert!(
+            connections.len() > 60,
+            "{} bodies were held",
+            connections.len()
+        );
         assert_eq!(create("{}").await, 401, "a short body needs no room");
-        // Pings are taken all the same, and keep what keywords are searched in.
-        server.create_check(json!({ "slug": "backup", "success_kw": "done", "filter_http_body": true, "filter_default_fail": true })).await;
+        // Pings are accepted all the same, and keep enough of the body for the keyword search.
+        server
+            .create_check(json!({
+                "slug": "backup", "success_kw": "done", "filter_http_body": true,
+                "filter_default_fail": true,
+            }))
+            .await;
         let body = [vec![b'x'; 9_996], b"done".to_vec(), vec![b'y'; MIB]].concat();
         let path = format!("/ping/{}/backup", server.main.ping_key);
         assert_eq!(server.send("POST", &path, &[], &body).await.status, 200);
@@ -212,11 +221,11 @@ async fn long_bodies_that_do_not_end_take_room_from_each_other_alone() {
             "{}",
             kept.len()
         );
-        // Who sends nothing more loses its room while it is still there.
+        // A client that stops sending loses its slot while it is still connected.
         while create(&long).await != 401 {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        let slow = read_response(held.remove(0)).await;
+        let slow = read_response(connections.remove(0)).await;
         assert_eq!(
             (slow.status, slow.header("connection")),
             (408, Some("close"))
@@ -228,7 +237,7 @@ async fn long_bodies_that_do_not_end_take_room_from_each_other_alone() {
     server.stop().await;
 }
 
-/// Makes so many checks without the API.
+/// Creates `count` checks without the API.
 async fn many_checks(server: &TestServer, count: u128) {
     let edit = CheckEdit {
         tags: Some(Tags::parse("a b").unwrap()),
@@ -252,12 +261,12 @@ async fn many_checks(server: &TestServer, count: u128) {
 
 #[tokio::test]
 #[allow(clippy::disallowed_methods, reason = "it measures how long pings wait")]
-async fn long_lists_come_in_pieces_and_hold_no_ping_up() {
+async fn long_lists_are_sent_in_chunks_and_delay_no_pings() {
     let server = TestServer::start().await;
     many_checks(&server, 6000).await;
-    let began = Instant::now();
+    let started = Instant::now();
     let list = server.api("GET", "/checks/", "").await;
-    let whole = began.elapsed();
+    let whole = started.elapsed();
     assert_eq!(list.header("transfer-encoding"), Some("chunked"));
     assert_eq!(list.json()["checks"].as_array().unwrap().len(), 6000);
     let headers = [
@@ -272,7 +281,7 @@ async fn long_lists_come_in_pieces_and_hold_no_ping_up() {
         304
     );
     assert_eq!(server.api("HEAD", "/checks/", "").await.body, b"");
-    // The thread that answers pings does everything else here, reading the lists included.
+    // The thread that answers pings does all other work here, such as reading the lists.
     let ping = format!("/ping/{}", Uuid::from_u128(1));
     let mut lists: Vec<_> = Vec::new();
     for _ in 0..8 {
@@ -290,9 +299,9 @@ async fn long_lists_come_in_pieces_and_hold_no_ping_up() {
     }
     let mut slowest = Duration::ZERO;
     while !lists.iter().all(tokio::task::JoinHandle::is_finished) {
-        let began = Instant::now();
+        let started = Instant::now();
         assert_eq!(server.get(&ping).await.status, 200);
-        slowest = slowest.max(began.elapsed());
+        slowest = slowest.max(started.elapsed());
     }
     for list in lists {
         let length = list.await.unwrap();
@@ -307,7 +316,7 @@ async fn long_lists_come_in_pieces_and_hold_no_ping_up() {
 }
 
 #[tokio::test]
-async fn badges_of_many_tags_come_in_pieces() {
+async fn badges_of_many_tags_are_sent_in_chunks() {
     let server = TestServer::start().await;
     for first in 0..30 {
         let tags: Vec<_> = (0..60).map(|second| format!("t{first}-{second}")).collect();

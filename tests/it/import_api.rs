@@ -1,4 +1,4 @@
-//! A project read through the API of a server, which is one of ours, or one that misbehaves.
+//! A project read through the API of a server, which is ours or one that misbehaves.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -38,26 +38,27 @@ fn api(url: &str, key: &str, logs: PingLogSelection) -> ApiSource {
     }
 }
 
-async fn looked(api: &ApiSource, clock: &Clock) -> Result<(ImportContents, Value), String> {
+async fn preview(api: &ApiSource, clock: &Clock) -> Result<(ImportContents, Value), String> {
     let config = OutboundConfig {
         proxy: ProxyChoice::None,
         ..OutboundConfig::default()
     };
     let outbound = Outbound::new(config, clock, Random::seeded(7)).unwrap();
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     let mut source = fetch_project(
         api,
         &outbound,
         clock,
         &Random::System,
-        &mut |done, total| told.push((done, total)),
+        &mut |done, total| notices.push((done, total)),
     )
     .await?;
     assert!(
-        told.iter()
+        notices
+            .iter()
             .enumerate()
             .all(|(place, (done, total))| *done == place as u64 && done <= total),
-        "{told:?}"
+        "{notices:?}"
     );
     let projects = vec![ProjectSelection {
         source_name: "Moved".into(),
@@ -73,13 +74,13 @@ async fn looked(api: &ApiSource, clock: &Clock) -> Result<(ImportContents, Value
         with_users: false,
         environment: ServerEnvironment::default(),
     };
-    let looked =
+    let preview =
         dry_run(&mut source, &options, clock.now(), &mut |_| {}).map_err(|error| error.to_string());
-    looked.map(|(imported, report)| (imported, serde_json::to_value(&report).unwrap()))
+    preview.map(|(imported, report)| (imported, serde_json::to_value(&report).unwrap()))
 }
 
-/// A server with checks of every kind, with and without a past.
-async fn filled() -> TestServer {
+/// A server with checks of every kind, with and without history.
+async fn filled_server() -> TestServer {
     let server = TestServer::start().await;
     let settings = ChannelSettings::from_stored(
         ChannelKind::from_name("email").unwrap(),
@@ -96,10 +97,19 @@ async fn filled() -> TestServer {
     .unwrap();
     let mut uuids = Vec::new();
     for body in [
-        json!({ "name": "Ünïcode", "slug": "one", "tags": "a b/c", "desc": "two\nlines", "timeout": 120, "grace": 60, "channels": "*" }),
-        json!({ "name": "Report", "slug": "report", "schedule": "30 3 * * 1-5", "tz": "Europe/Riga", "manual_resume": true }),
+        json!({
+            "name": "Ünïcode", "slug": "one", "tags": "a b/c", "desc": "two\nlines", "timeout": 120,
+            "grace": 60, "channels": "*",
+        }),
+        json!({
+            "name": "Report", "slug": "report", "schedule": "30 3 * * 1-5", "tz": "Europe/Riga",
+            "manual_resume": true,
+        }),
         json!({ "schedule": "Mon..Fri *-*-* 10:00", "tz": "UTC", "methods": "POST" }),
-        json!({ "slug": "words", "start_kw": "BEGIN", "failure_kw": "error", "filter_http_body": true, "filter_default_fail": true }),
+        json!({
+            "slug": "words", "start_kw": "BEGIN", "failure_kw": "error", "filter_http_body": true,
+            "filter_default_fail": true,
+        }),
         json!({ "slug": "down", "timeout": 60, "grace": 60 }),
         json!({ "slug": "paused" }),
         json!({ "slug": "running" }),
@@ -148,8 +158,8 @@ async fn filled() -> TestServer {
 }
 
 #[tokio::test]
-async fn a_project_is_the_same_when_it_is_read_through_the_api() {
-    let server = filled().await;
+async fn a_project_read_through_the_api_is_equal() {
+    let server = filled_server().await;
     let clock = Clock::Manual(Arc::clone(&server.clock));
     for logs in [
         PingLogSelection::All,
@@ -165,26 +175,26 @@ async fn a_project_is_the_same_when_it_is_read_through_the_api() {
                 logs,
             )
         };
-        let (imported, report) = looked(&api, &clock).await.unwrap();
+        let (imported, report) = preview(&api, &clock).await.unwrap();
         assert_eq!(report["source"]["form"], "api");
         let [project] = &imported.projects[..] else {
             panic!("one project")
         };
         let hash = |key: &str| KeyHash::of_key(key.as_bytes());
         let keys: Vec<_> = project.keys.iter().map(|key| key.secret.clone()).collect();
-        let own = [
+        let expected_keys = [
             KeySecret::ReadWrite(hash(&server.main.read_write_key)),
             KeySecret::ReadOnly(hash(&server.main.read_only_key)),
             KeySecret::Ping(PingKey::parse(&server.main.ping_key).unwrap()),
         ];
-        assert_eq!(keys, own.map(ImportedKeySecret::Native));
+        assert_eq!(keys, expected_keys.map(ImportedKeySecret::Native));
         server.handle.with_state(|state| {
-            let there = state.project(server.main.id).unwrap();
+            let stored_project = state.project(server.main.id).unwrap();
             assert_eq!(
                 (project.name.as_str(), &project.badge_key),
-                ("Moved", &there.project.badge_key)
+                ("Moved", &stored_project.project.badge_key)
             );
-            let channels: Vec<_> = there
+            let channels: Vec<_> = stored_project
                 .channels
                 .values()
                 .map(|channel| (channel.uuid, channel.name.clone()))
@@ -203,52 +213,53 @@ async fn a_project_is_the_same_when_it_is_read_through_the_api() {
                     .iter()
                     .all(|channel| channel.health.disabled.is_some())
             );
-            assert_eq!(project.checks.len(), there.checks.len());
-            for (own, check) in project.checks.iter().zip(state.checks_of(server.main.id)) {
+            assert_eq!(project.checks.len(), stored_project.checks.len());
+            for (imported, check) in project.checks.iter().zip(state.checks_of(server.main.id)) {
                 let name = check.settings.slug.as_str();
                 assert_eq!(
-                    (own.uuid, own.badge),
+                    (imported.uuid, imported.badge),
                     (check.uuid, Some(check.badge)),
                     "{name}"
                 );
-                // What is not shown has its default, and channels are named by their UUIDs.
+                // Fields that the API does not show have their defaults, and channels are named by
+                // their UUIDs.
                 let mut settings = CheckSettings {
                     channels: Box::default(),
                     ..(*check.settings).clone()
                 };
                 match &settings.schedule {
                     Some(_) => settings.timeout = Seconds::DAY,
-                    None => settings.tz = own.settings.tz.clone(),
+                    None => settings.tz = imported.settings.tz.clone(),
                 }
-                assert_eq!(own.settings, settings, "{name}");
+                assert_eq!(imported.settings, settings, "{name}");
                 let assigned: Vec<_> = state
                     .channels_of(check)
                     .map(|channel| channel.uuid)
                     .collect();
-                assert_eq!(own.channels.to_vec(), assigned, "{name}");
-                let found = &own.state;
-                let wanted = &check.state;
+                assert_eq!(imported.channels.to_vec(), assigned, "{name}");
+                let found = &imported.state;
+                let expected = &check.state;
                 assert_eq!(
                     (found.status, found.n_pings),
-                    (wanted.status, wanted.n_pings),
+                    (expected.status, expected.n_pings),
                     "{name}"
                 );
                 assert_eq!(
                     found.last_duration,
-                    wanted
+                    expected
                         .last_duration
                         .map(|micros| micros / MICROS_PER_SEC * MICROS_PER_SEC),
                     "{name}"
                 );
                 assert_eq!(
                     found.last_ping.map(|at| at.secs()),
-                    wanted.last_ping.map(|at| at.secs()),
+                    expected.last_ping.map(|at| at.secs()),
                     "{name}"
                 );
                 if logs != PingLogSelection::None {
                     assert_eq!(
                         (found.last_ping, found.run),
-                        (wanted.last_ping, wanted.run),
+                        (expected.last_ping, expected.run),
                         "{name}"
                     );
                 }
@@ -266,7 +277,7 @@ async fn a_project_is_the_same_when_it_is_read_through_the_api() {
             );
         });
     }
-    let refused = looked(
+    let refused = preview(
         &api(
             &server.base,
             &server.main.read_only_key,
@@ -278,16 +289,16 @@ async fn a_project_is_the_same_when_it_is_read_through_the_api() {
     .unwrap_err();
     assert_eq!(
         refused,
-        "the server shows no UUIDs: give a key that may write with --key-file"
+        "the response has no UUIDs: give a read-write key with --key-file"
     );
-    let refused = looked(
+    let refused = preview(
         &api(&server.base, KEY, PingLogSelection::WithoutBodies),
         &clock,
     )
     .await
     .unwrap_err();
     assert!(
-        refused.contains("/api/v3/checks/: the server refuses the key: 401")
+        refused.contains("/api/v3/checks/: the server rejected the key (401)")
             && !refused.contains(KEY),
         "{refused}"
     );
@@ -304,7 +315,7 @@ fn answer(status: u16, headers: Vec<(&'static str, String)>, body: &Value) -> Re
 }
 
 #[tokio::test]
-async fn a_server_that_asks_to_wait_is_asked_again() {
+async fn a_request_is_repeated_when_a_server_asks_to_wait() {
     let clock = Clock::Manual(ManualClock::at(START));
     let badges = json!({ "badges": { "*": { "svg": "http://h/badge/bk-1/AAAAAAAA-2.svg" } } });
     let wait = || answer(429, vec![("Retry-After", "0".into())], &json!({}));
@@ -317,42 +328,47 @@ async fn a_server_that_asks_to_wait_is_asked_again() {
         answer(200, Vec::new(), &badges),
     ])
     .await;
-    let (imported, _) = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock)
+    let (imported, _) = preview(&api(&server.url(""), KEY, PingLogSelection::All), &clock)
         .await
         .unwrap();
     assert_eq!(
         (imported.projects.len(), imported.projects[0].checks.len()),
         (1, 0)
     );
-    let seen = server.seen();
-    assert_eq!(seen.len(), 6);
+    let requests = server.requests();
+    assert_eq!(requests.len(), 6);
     assert!(
-        seen.iter()
-            .all(|seen| seen.method == "GET" && seen.header("x-api-key") == Some(KEY))
+        requests
+            .iter()
+            .all(|request| request.method == "GET" && request.header("x-api-key") == Some(KEY))
     );
     let server = Receiver::start([wait()]).await;
-    let refused = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock)
+    let refused = preview(&api(&server.url(""), KEY, PingLogSelection::All), &clock)
         .await
         .unwrap_err();
     assert!(
-        refused.ends_with("the server goes on asking to wait: 429"),
+        refused.ends_with("the server still limits requests (429); try again later"),
         "{refused}"
     );
-    assert_eq!(server.seen().len(), 21);
+    assert_eq!(server.requests().len(), 21);
 }
 
 #[tokio::test]
-async fn what_is_no_such_api_is_told_at_once() {
+async fn a_server_without_this_api_is_reported_at_once() {
     let clock = Clock::Manual(ManualClock::at(START));
     let server = Receiver::start([ResponseAction::status(404)]).await;
-    let refused = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock)
+    let refused = preview(&api(&server.url(""), KEY, PingLogSelection::All), &clock)
         .await
         .unwrap_err();
     assert!(
-        refused.ends_with("/api/v3/checks/: it is not there: 404"),
+        refused.ends_with("/api/v3/checks/: not found (404)"),
         "{refused}"
     );
-    let targets: Vec<_> = server.seen().into_iter().map(|seen| seen.target).collect();
+    let targets: Vec<_> = server
+        .requests()
+        .into_iter()
+        .map(|seen| seen.target)
+        .collect();
     assert_eq!(
         targets,
         ["v3", "v2", "v1"].map(|version| format!("/api/{version}/checks/"))
@@ -360,35 +376,38 @@ async fn what_is_no_such_api_is_told_at_once() {
     for (act, part) in [
         (
             ResponseAction::redirect(301, "https://elsewhere.example/"),
-            "the server answers 301, as if it were elsewhere",
+            "the server redirects to another address (301)",
         ),
-        (ResponseAction::status(418), "the server answers 418"),
-        (answer(200, Vec::new(), &json!([1])), "no list of checks"),
+        (
+            ResponseAction::status(418),
+            "the server responded with status 418",
+        ),
+        (answer(200, Vec::new(), &json!([1])), "no list \"checks\""),
         (
             ResponseAction::Answer(Reply {
                 status: 200,
                 body: b"<html>".to_vec(),
                 ..Reply::default()
             }),
-            "the answer is not JSON",
+            "the response is not JSON",
         ),
     ] {
         let server = Receiver::start([act]).await;
-        let refused = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock)
+        let refused = preview(&api(&server.url(""), KEY, PingLogSelection::All), &clock)
             .await
             .unwrap_err();
         assert!(
             refused.contains(part) && !refused.contains(KEY),
             "{refused}"
         );
-        assert_eq!(server.seen().len(), 1);
+        assert_eq!(server.requests().len(), 1);
     }
     for (url, key, part) in [
         ("ftp://h", KEY, "--api: "),
         (
             "https://me:secret@h",
             KEY,
-            "--api: give the address of the server alone",
+            "--api: give only the address of the server",
         ),
         (
             "https://h",
@@ -396,7 +415,7 @@ async fn what_is_no_such_api_is_told_at_once() {
             "--key-file: an API key has 32 characters",
         ),
     ] {
-        let refused = looked(&api(url, key, PingLogSelection::All), &clock)
+        let refused = preview(&api(url, key, PingLogSelection::All), &clock)
             .await
             .unwrap_err();
         assert!(
@@ -406,10 +425,10 @@ async fn what_is_no_such_api_is_told_at_once() {
     }
 }
 
-/// Answers as a release of Healthchecks did, with 404 where it has nothing.
-async fn stand_in(recorded: &str) -> Receiver {
+/// Answers like a recorded release of Healthchecks, with 404 for unknown paths.
+async fn recorded_server(recorded: &str) -> Receiver {
     let recorded: BTreeMap<String, (u16, Value)> = serde_json::from_str(recorded).unwrap();
-    Receiver::answering(move |seen| match recorded.get(&seen.target) {
+    Receiver::start_with_route(move |seen| match recorded.get(&seen.target) {
         Some((status, body)) => answer(*status, Vec::new(), body),
         None if seen.target.ends_with("/body") => ResponseAction::Answer(Reply {
             status: 200,
@@ -422,7 +441,7 @@ async fn stand_in(recorded: &str) -> Receiver {
 }
 
 #[tokio::test]
-async fn releases_of_healthchecks_are_read_as_they_answer() {
+async fn all_supported_releases_of_healthchecks_can_be_read() {
     let clock = Clock::Manual(ManualClock::at(Timestamp::from_secs(1_795_420_800)));
     let old: [&str; 4] = [
         "Job 2 ž up 1: new-up",
@@ -478,8 +497,8 @@ async fn releases_of_healthchecks_are_read_as_they_answer() {
             4,
         ),
     ];
-    for (recorded, version, wanted, guessed, badges) in cases {
-        let server = stand_in(recorded).await;
+    for (recorded, version, expected, guessed, badges) in cases {
+        let server = recorded_server(recorded).await;
         let api = api(&server.url(""), KEY, PingLogSelection::All);
         let config = OutboundConfig {
             proxy: ProxyChoice::None,
@@ -534,7 +553,7 @@ async fn releases_of_healthchecks_are_read_as_they_answer() {
         });
         let mut checks: Vec<_> = checks.collect();
         checks.sort();
-        assert_eq!(checks, wanted);
+        assert_eq!(checks, expected);
         let notes = report["counts"]["flips"]["notes"]
             .as_array()
             .cloned()
@@ -545,7 +564,7 @@ async fn releases_of_healthchecks_are_read_as_they_answer() {
             .map(|note| note["count"].as_u64().unwrap())
             .sum();
         assert_eq!(pauses, guessed, "{report}");
-        // All channels come, but for kinds that are gone.
+        // All channels are imported except discontinued kinds.
         assert!(
             project
                 .channels
@@ -557,7 +576,7 @@ async fn releases_of_healthchecks_are_read_as_they_answer() {
             u64::from(version == "v1"),
             "{report}"
         );
-        // Project and tag badges are signed with a secret that no API tells.
+        // Badges of projects and tags are signed with a secret that no API shows.
         assert_eq!(
             report["counts"]["badges"]["dropped"].as_u64().unwrap_or(0),
             badges,
@@ -573,7 +592,7 @@ async fn releases_of_healthchecks_are_read_as_they_answer() {
         );
         assert!(
             server
-                .seen()
+                .requests()
                 .iter()
                 .any(|seen| seen.target == format!("/api/{version}/badges/"))
         );

@@ -1,5 +1,5 @@
-//! What one server exports as lines, another one that imports them has: every answer of the API is
-//! the same, and so is every line.
+//! Round trip of an export: a server that imports it answers every API request alike, and exports
+//! the same lines.
 
 mod simulated_databases;
 
@@ -55,7 +55,7 @@ async fn step(handle: &Handle, command: ImportStep) -> Result<CommandOutcome, Co
         .unwrap()
 }
 
-/// Brings everything to a server.
+/// Imports everything into a server.
 async fn import_all(
     handle: &Handle,
     imported: ImportContents,
@@ -134,13 +134,13 @@ async fn finish(
     }
 }
 
-fn exported(handle: &Handle, logs: bool) -> String {
+fn export_lines(handle: &Handle, logs: bool) -> String {
     let mut lines = Vec::new();
     write_export(handle, None, logs, &mut lines).unwrap();
     String::from_utf8(lines).unwrap()
 }
 
-/// What is in these lines, or why it is refused.
+/// Parses the lines, or returns the reason for their refusal.
 fn read(
     handle: &Handle,
     lines: &[u8],
@@ -166,13 +166,13 @@ async fn import(handle: &Handle, lines: &str) -> Result<usize, CommandError> {
     import_all(handle, imported, entries).await
 }
 
-/// All lines but the first, which says when, and the last, which sums up the first.
+/// All lines except the first, which has the time, and the last, which has the checksum.
 fn lines_between(lines: &str) -> Vec<&str> {
     let all: Vec<_> = lines.lines().collect();
     all[1..all.len() - 1].to_vec()
 }
 
-/// A server without a project, on which the clock stands as on the other.
+/// A server without a project, whose clock shows the same time as the other's.
 async fn empty_server() -> TestServer {
     empty_server_at(START).await
 }
@@ -250,7 +250,7 @@ fn key(secret: ImportedKeySecret, label: &str) -> ImportedKey {
     }
 }
 
-/// What the API alone cannot make.
+/// Objects that the API alone cannot create.
 fn imported_of_every_kind() -> ImportContents {
     let secrets: Vec<_> = ["one", "two"]
         .map(|text| LegacySecret::parse(text).unwrap())
@@ -480,7 +480,7 @@ fn log() -> Vec<ImportLogEntry> {
         PingKind::Log,
         PingKind::Ignored,
     ];
-    // There is no ping 4: what lies before is not seen.
+    // There is no ping 4: earlier pings are not shown.
     for n in (1..=9_u64).filter(|n| *n != 4) {
         let method = PingMethod::ALL[n as usize % 8];
         let (scheme, addr) = if n % 2 == 0 {
@@ -508,7 +508,7 @@ fn log() -> Vec<ImportLogEntry> {
     entries
 }
 
-/// A server that has some of everything.
+/// A server that has objects of every kind.
 async fn full_server() -> TestServer {
     let server = TestServer::start_storing(1_000_000).await;
     let handle = &server.handle;
@@ -521,9 +521,11 @@ async fn full_server() -> TestServer {
         .await
         .unwrap();
     let posted = json!({
-        "name": "Nightly \"backup\"\n", "slug": "nightly", "tags": "a b", "desc": "ž\u{1}\\", "schedule": "30 3 * * *", "tz": "Asia/Tokyo", "grace": 7200,
-        "manual_resume": true, "methods": "POST", "start_kw": "begin", "success_kw": "ok, fine", "failure_kw": "error",
-        "filter_subject": true, "filter_body": true, "filter_http_body": true, "filter_default_fail": true,
+        "name": "Nightly \"backup\"\n", "slug": "nightly", "tags": "a b", "desc": "ž\u{1}\\",
+        "schedule": "30 3 * * *", "tz": "Asia/Tokyo", "grace": 7200, "manual_resume": true,
+        "methods": "POST", "start_kw": "begin", "success_kw": "ok, fine", "failure_kw": "error",
+        "filter_subject": true, "filter_body": true, "filter_http_body": true,
+        "filter_default_fail": true,
     });
     let cron = server.create_check(posted).await;
     let simple = server
@@ -569,7 +571,7 @@ async fn full_server() -> TestServer {
     server
 }
 
-/// Every answer of the API to whoever has these keys.
+/// Returns every answer of the API for these keys.
 async fn answers(server: &TestServer, keys: &[&str]) -> Vec<(String, u16, String)> {
     let mut all = Vec::new();
     for &key in keys {
@@ -629,15 +631,15 @@ fn assert_same<T: PartialEq + std::fmt::Debug>(one: &[T], other: &[T]) {
 }
 
 #[tokio::test]
-async fn another_server_has_everything() {
+async fn an_import_contains_everything_that_was_exported() {
     let one = full_server().await;
     let keys = &[
         one.main.read_write_key.as_str(),
         one.main.read_only_key.as_str(),
         RW,
     ];
-    // Before it is exported: a key notes its first use within the hour.
-    let asked = answers(&one, keys).await;
+    // This comes before the export, because the first use of a key within the hour is stored.
+    let answers_before = answers(&one, keys).await;
     for part in [
         "/pings/5/body",
         "/alerting",
@@ -647,35 +649,35 @@ async fn another_server_has_everything() {
         "\"behind\"",
     ] {
         assert!(
-            asked
+            answers_before
                 .iter()
                 .any(|(path, _, text)| path.contains(part) || text.contains(part)),
             "{part}"
         );
     }
-    let lines = exported(&one.handle, true);
+    let lines = export_lines(&one.handle, true);
     assert!(lines.lines().all(|line| line.len() < 1 << 20) && lines.contains("{\"body\":{"));
     let other = empty_server().await;
     assert_eq!(import(&other.handle, &lines).await, Ok(0));
-    assert_same(&answers(&other, keys).await, &asked);
-    let again = exported(&other.handle, true);
-    assert_same(&lines_between(&again), &lines_between(&lines));
-    // Once more is no more.
+    assert_same(&answers(&other, keys).await, &answers_before);
+    let second_export = export_lines(&other.handle, true);
+    assert_same(&lines_between(&second_export), &lines_between(&lines));
+    // A second import changes nothing.
     assert_eq!(import(&other.handle, &lines).await, Ok(2));
     assert_same(
-        &lines_between(&exported(&other.handle, true)),
+        &lines_between(&export_lines(&other.handle, true)),
         &lines_between(&lines),
     );
-    assert_same(&answers(&other, keys).await, &asked);
+    assert_same(&answers(&other, keys).await, &answers_before);
     one.stop().await;
     other.stop().await;
 }
 
 #[tokio::test]
-async fn without_logs_the_rest_is_the_same() {
+async fn an_export_without_logs_contains_the_rest() {
     let one = full_server().await;
-    let lines = exported(&one.handle, false);
-    let whole = exported(&one.handle, true);
+    let lines = export_lines(&one.handle, false);
+    let whole = export_lines(&one.handle, true);
     let is_log = |line: &&str| {
         ["{\"flip\"", "{\"ping\"", "{\"body\""]
             .iter()
@@ -692,7 +694,7 @@ async fn without_logs_the_rest_is_the_same() {
     let other = empty_server().await;
     import(&other.handle, &lines).await.unwrap();
     assert_same(
-        &lines_between(&exported(&other.handle, true)),
+        &lines_between(&export_lines(&other.handle, true)),
         &lines_between(&lines),
     );
     one.stop().await;
@@ -700,23 +702,23 @@ async fn without_logs_the_rest_is_the_same() {
 }
 
 #[tokio::test]
-async fn some_projects_come_under_other_names_and_without_users() {
+async fn selected_projects_are_imported_under_new_names_and_without_users() {
     let one = full_server().await;
-    let lines = exported(&one.handle, true);
+    let lines = export_lines(&one.handle, true);
     let other = TestServer::start().await;
     let chosen = |old: &str, new: Option<&str>| ProjectSelection {
         source_name: old.into(),
         new_name: new.map(|new| ProjectName::parse(new).unwrap()),
     };
     let missing = read(&other.handle, lines.as_bytes(), &[chosen("Other", None)]).unwrap_err();
-    assert_eq!(missing, "there is no project \"Other\" in it");
+    assert_eq!(missing, "it has no project \"Other\"");
     let (imported, entries) = read(
         &other.handle,
         lines.as_bytes(),
         &[chosen("Old ž", Some("New"))],
     )
     .unwrap();
-    // Three pings lie before the gap.
+    // Three pings are older than the gap.
     assert_eq!((imported.users.len(), entries.len()), (0, log().len() - 3));
     import_all(&other.handle, imported, entries).await.unwrap();
     let names: Vec<_> = other.handle.with_state(|state| {
@@ -727,7 +729,7 @@ async fn some_projects_come_under_other_names_and_without_users() {
             .collect()
     });
     assert_eq!(names, ["main", "New"]);
-    // A server with checks of its own goes on signing badges as it did.
+    // A server with checks of its own keeps its secret for badges.
     other.create_check(json!({ "name": "own" })).await;
     let before = other.handle.badge_secret();
     let (mut imported, entries) = read(
@@ -743,7 +745,7 @@ async fn some_projects_come_under_other_names_and_without_users() {
     other.stop().await;
 }
 
-/// The same lines with an end that fits them.
+/// The same lines with a last line that matches them.
 fn with_matching_end(lines: &[&str]) -> String {
     use sha2::Digest as _;
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -758,9 +760,9 @@ fn with_matching_end(lines: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn what_was_cut_or_altered_is_refused() {
+async fn a_truncated_or_altered_export_is_refused() {
     let server = full_server().await;
-    let lines = exported(&server.handle, true);
+    let lines = export_lines(&server.handle, true);
     let refused = |lines: &[u8]| read(&server.handle, lines, &[]).err();
     assert_eq!(refused(lines.as_bytes()), None);
     let all: Vec<_> = lines.lines().collect();
@@ -772,7 +774,7 @@ async fn what_was_cut_or_altered_is_refused() {
         let refused = refused(text.as_bytes()).unwrap_or_else(|| panic!("{part}: it is taken"));
         assert!(refused.contains(part), "{part}: {refused}");
     };
-    // Cut at every line, within the first and the last lines, and everywhere by the way.
+    // The file is cut at every line, within the first and the last lines, and at some other places.
     let mut length = 0;
     for line in &all {
         said(
@@ -780,7 +782,7 @@ async fn what_was_cut_or_altered_is_refused() {
             if length == 0 {
                 "it is empty"
             } else {
-                "it has no end"
+                "the end is missing after line"
             },
         );
         length += line.len() + 1;
@@ -788,14 +790,14 @@ async fn what_was_cut_or_altered_is_refused() {
             said(
                 &lines[..length - 2],
                 if length < all[0].len() + 2 {
-                    "line 1: it has no end"
+                    "line 1: it is incomplete"
                 } else {
-                    "it has no end"
+                    "it is incomplete"
                 },
             );
         }
     }
-    // Two lines in another order, one twice, one missing, one byte.
+    // Two lines are swapped, one is repeated, one is missing, one byte differs.
     let swapped: Vec<_> = [&all[..4], &[all[5], all[4]], &all[6..]].concat();
     for other in [
         swapped,
@@ -806,23 +808,23 @@ async fn what_was_cut_or_altered_is_refused() {
     }
     said(
         &lines.replacen("\"n_pings\":9", "\"n_pings\":8", 1),
-        "its end does not fit",
+        "the checksum at the end does not match",
     );
-    said(&(lines.clone() + "\n"), "something follows its end");
+    said(&(lines.clone() + "\n"), "unexpected data after the end");
     said(
         &lines.replacen("\"overdue\":1", "\"overdue\":2", 1),
-        "it is of the form 2",
+        "it has format version 2",
     );
-    said("{\"a\":1}\n", "it is no export of overdue");
+    said("{\"a\":1}\n", "it is not an export of overdue");
     let with = |line: &str| with_matching_end(&[&all[..3], &[line]].concat());
     said(
         &with("{\"planet\":{}}"),
-        "line 4: \"planet\" is no kind of line",
+        "line 4: unknown kind of line \"planet\"",
     );
-    said(&with("[]"), "line 4: \"\" is no kind of line");
+    said(&with("[]"), "line 4: unknown kind of line \"\"");
     said(
         &with(&all[2].replacen("{\"", "{\"moon\":1,\"", 1)),
-        "line 4: \"moon\" is no kind of line",
+        "line 4: unknown kind of line \"moon\"",
     );
     let project = *all
         .iter()
@@ -849,7 +851,7 @@ async fn what_was_cut_or_altered_is_refused() {
                 .find(|line| line.starts_with("{\"check\""))
                 .unwrap(),
         ]),
-        "line 2: no project before it has the number",
+        "line 2: no earlier project has the number",
     );
     said(
         &with_matching_end(&[
@@ -858,7 +860,7 @@ async fn what_was_cut_or_altered_is_refused() {
                 .find(|line| line.starts_with("{\"ping\""))
                 .unwrap(),
         ]),
-        "line 2: no check before it has the number",
+        "line 2: no earlier check has the number",
     );
     said(
         &with_matching_end(&[
@@ -867,24 +869,24 @@ async fn what_was_cut_or_altered_is_refused() {
                 .find(|line| line.starts_with("{\"body\""))
                 .unwrap(),
         ]),
-        "line 2: it goes on with a body, but not",
+        "line 2: it continues a body, but not",
     );
     said(
         &with(&format!("{{\"signing\":\"{}\"}}", "A".repeat(3 << 20))),
-        "line 4: it is longer than a line may be",
+        "line 4: it is too long",
     );
     server.stop().await;
 }
 
-/// What makes no sense of what is imported.
+/// A change that makes an import invalid.
 type ImportedChange = fn(&mut ImportContents);
 
 #[tokio::test]
-async fn what_makes_no_sense_leaves_nothing() {
+async fn an_invalid_export_leaves_nothing() {
     let one = full_server().await;
-    let lines = exported(&one.handle, true);
+    let lines = export_lines(&one.handle, true);
     let other = empty_server().await;
-    let before = lines_between(&exported(&other.handle, true)).join("\n");
+    let before = lines_between(&export_lines(&other.handle, true)).join("\n");
     let circle = |imported: &mut ImportContents| {
         imported.projects[0].checks[2].parents = Box::new([Uuid::from_u128(21)])
     };
@@ -899,9 +901,9 @@ async fn what_makes_no_sense_leaves_nothing() {
     let secrets = |imported: &mut ImportContents| imported.secrets.truncate(1);
     let users = |imported: &mut ImportContents| imported.users[1].uuid = imported.users[0].uuid;
     let refusals: [(ImportedChange, &str); 4] = [
-        (circle, "cannot depend on what it does"),
-        (windows, "has too many windows"),
-        (secrets, "hashed by a server whose secret is not known"),
+        (circle, "has invalid parents"),
+        (windows, "would have more than 200 maintenance windows"),
+        (secrets, "hashed with the secret of another server"),
         (users, "the user \"Bob\" is imported twice"),
     ];
     for (change, part) in refusals {
@@ -925,7 +927,7 @@ async fn what_makes_no_sense_leaves_nothing() {
             "{part}: {refused}"
         );
         assert_eq!(
-            lines_between(&exported(&other.handle, true)).join("\n"),
+            lines_between(&export_lines(&other.handle, true)).join("\n"),
             before,
             "{part}"
         );
@@ -935,7 +937,7 @@ async fn what_makes_no_sense_leaves_nothing() {
     other.stop().await;
 }
 
-/// Lines with one of them changed, which is of this kind, and an end that fits.
+/// Changes one line of this kind, and gives the lines a matching end.
 fn with_changed(lines: &str, kind: &str, change: impl FnOnce(&mut Value)) -> String {
     let mut all: Vec<_> = lines.lines().map(str::to_owned).collect();
     all.pop();
@@ -950,20 +952,20 @@ fn with_changed(lines: &str, kind: &str, change: impl FnOnce(&mut Value)) -> Str
 }
 
 #[tokio::test]
-async fn what_no_server_would_have_written_is_refused() {
+async fn an_export_that_no_server_writes_is_refused() {
     let server = full_server().await;
-    let lines = exported(&server.handle, false);
+    let lines = export_lines(&server.handle, false);
     type LineChange = fn(&mut Value);
     let refusals: [(&str, LineChange, &str); 5] = [
         (
             "check",
             |row| row["check"]["n_pings"] = u64::MAX.into(),
-            "the n_pings of a check",
+            "invalid n_pings of a check",
         ),
         (
             "window",
             |row| row["times"] = json!({ "once": { "from": 2, "to": 2 } }),
-            "does not end after it begins",
+            "must end after it begins",
         ),
         (
             "window",
@@ -973,14 +975,16 @@ async fn what_no_server_would_have_written_is_refused() {
         (
             "window",
             |row| {
-                row["times"] = json!({ "recurring": { "schedule": "* * * * *", "tz": "UTC", "minutes": 20_000 } })
+                row["times"] = json!({
+                    "recurring": { "schedule": "* * * * *", "tz": "UTC", "minutes": 20_000 },
+                })
             },
             "1 to 10080",
         ),
         (
             "project",
             |row| row["badge_key"] = "a/b".into(),
-            "none of them a slash",
+            "without slashes",
         ),
     ];
     for (kind, alter, part) in refusals {
@@ -1004,27 +1008,27 @@ async fn what_no_server_would_have_written_is_refused() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_written_anew_between_two_readings_is_noticed() {
+async fn a_file_that_changes_between_two_reads_is_noticed() {
     let server = full_server().await;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("all.jsonl");
-    std::fs::write(&path, exported(&server.handle, true)).unwrap();
+    std::fs::write(&path, export_lines(&server.handle, true)).unwrap();
     let mut reading = ExportReader::open(&path, &[], server.handle.random(), &mut |_| {}).unwrap();
-    std::fs::write(&path, exported(&server.handle, false)).unwrap();
+    std::fs::write(&path, export_lines(&server.handle, false)).unwrap();
     let refused = reading
         .read_logs(&mut |_| {}, &mut |_| ControlFlow::Continue(()))
         .unwrap_err();
     assert!(
-        refused.contains("it was written anew while it was read"),
+        refused.contains("it was changed while it was being read"),
         "{refused}"
     );
     server.stop().await;
 }
 
 #[tokio::test]
-async fn an_import_speaks_for_no_project_that_it_does_not_bring() {
+async fn an_import_changes_no_project_that_it_does_not_contain() {
     let one = full_server().await;
-    let lines = exported(&one.handle, false);
+    let lines = export_lines(&one.handle, false);
     let other = TestServer::start().await;
     let (mut imported, _) = read(&other.handle, lines.as_bytes(), &[]).unwrap();
     imported
@@ -1053,7 +1057,7 @@ async fn an_import_speaks_for_no_project_that_it_does_not_bring() {
         panic!("it may do everything")
     };
     assert_eq!((granted.iter().count(), brought), (1, 1));
-    // Nor does it take away what signs badges for all.
+    // The import does not replace the secret of the badges either.
     let project = one
         .handle
         .with_state(|state| state.projects().next().unwrap().project.id);
@@ -1068,11 +1072,11 @@ async fn an_import_speaks_for_no_project_that_it_does_not_bring() {
 }
 
 #[tokio::test]
-async fn things_are_no_longer_as_rows_than_a_request_has_room_for() {
+async fn rows_of_objects_fit_into_a_request() {
     let server = full_server().await;
     let (mut imported, _) = read(
         &server.handle,
-        exported(&server.handle, false).as_bytes(),
+        export_lines(&server.handle, false).as_bytes(),
         &[],
     )
     .unwrap();
@@ -1086,7 +1090,7 @@ async fn things_are_no_longer_as_rows_than_a_request_has_room_for() {
     for thing in numbering::number_items(imported, 1, server.handle.random()) {
         let bytes = thing.approximate_bytes();
         let row = serde_json::to_string(&ImportItemRow::from(thing)).unwrap();
-        // As many bytes go in one request as an eighth of what it may have.
+        // Requests are filled to an eighth of their limit, measured by this estimate.
         assert!(
             row.len() <= bytes * 6,
             "{} bytes are counted as {bytes}: {:.100}",

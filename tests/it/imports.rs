@@ -1,5 +1,4 @@
-//! What is imported is seen when all of it is there, and takes the place of what was imported
-//! before.
+//! An import becomes visible when it is complete, and replaces the previous import of its project.
 
 mod long_bodies;
 mod power_cuts;
@@ -38,7 +37,7 @@ use crate::support::commands::ping;
 use crate::support::disk::Disk;
 use crate::support::engine::TestEngine;
 
-/// What the engines here begin with.
+/// The time at which the engines of this file start.
 const NOW: i64 = 1_800_000_000;
 const LIVE: ImportMode = ImportMode::Live {
     newest: Some(Timestamp::from_secs(NOW - 60)),
@@ -48,7 +47,7 @@ fn stage(command: ImportStep) -> Command {
     Command::Import(Box::new(command))
 }
 
-/// Has a step of an import carried out.
+/// Executes one step of an import.
 fn step(engine: &mut TestEngine, command: ImportStep) -> Result<CommandOutcome, ImportStepError> {
     match engine
         .batch([stage(command)])
@@ -178,7 +177,7 @@ impl ImportFixture {
             managed_by: None,
         };
         let id = ProjectId(first);
-        let mut things = vec![
+        let mut items = vec![
             ImportItem::Project {
                 id,
                 project: Box::new(project),
@@ -197,14 +196,14 @@ impl ImportFixture {
         for (number, check) in (first + 3..).zip(&self.checks) {
             let mut check = Box::new(check.clone());
             check.channels = Box::new([uuid]);
-            things.push(ImportItem::Check {
+            items.push(ImportItem::Check {
                 id: CheckId(number),
                 project: id,
                 badge: Uuid::from_u128(u128::from(number)),
                 check,
             });
         }
-        things
+        items
     }
 
     fn logs(&self, first: u64) -> (Vec<NumberedPing>, Vec<NumberedFlip>) {
@@ -212,7 +211,7 @@ impl ImportFixture {
         let mut flips = Vec::new();
         for (number, check) in (first + 3..).zip(&self.checks) {
             let id = CheckId(number);
-            // In any order.
+            // The order does not matter.
             pings.extend((1..=self.pings).rev().map(|n| staged_ping(id, n)));
             let flip = |before: i64, from, to, cause| Flip {
                 at: Timestamp::from_secs(NOW - before),
@@ -248,7 +247,7 @@ impl ImportFixture {
         counts
     }
 
-    /// Hands over everything; its number.
+    /// Uploads everything. Returns the number of the import.
     fn upload(&self, engine: &mut TestEngine) -> u64 {
         let first = begin(engine, self.number_count());
         let import = ImportId(first);
@@ -290,23 +289,19 @@ impl ImportFixture {
             replace,
         };
         let before = visible_state(engine);
-        let looked = step(
+        let preview = step(
             engine,
             ImportStep::Preview {
                 import,
                 ending: ending.clone(),
             },
         );
-        assert_eq!(
-            visible_state(engine),
-            before,
-            "whoever looks changes nothing"
-        );
+        assert_eq!(visible_state(engine), before, "a preview changes nothing");
         let finished = step(engine, ImportStep::Finish { import, ending });
         assert_eq!(
-            format!("{looked:?}"),
+            format!("{preview:?}"),
             format!("{finished:?}"),
-            "and is told what comes of it"
+            "a preview returns the result"
         );
         match finished? {
             CommandOutcome::Import(ImportStepOutcome::Finished { replaced, .. }) => Ok(replaced),
@@ -349,7 +344,7 @@ fn check_by_uuid(engine: &TestEngine, uuid: u128) -> Check {
     })
 }
 
-/// All that can be seen, but for numbers.
+/// Everything that is visible, without numbers.
 fn visible_state(engine: &TestEngine) -> Vec<String> {
     let projects = engine.handle.with_state(|state| {
         let projects = state.projects().map(|project_state| {
@@ -421,7 +416,7 @@ fn idle(engine: &mut TestEngine) {
     (0..200).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
 }
 
-/// Entries among the kept pings, and flips, of a stopped engine.
+/// Number of kept pings, and of flips, of a stopped engine.
 fn kept_row_counts(medium: &Medium) -> (u64, usize) {
     let store = Store::open(medium).unwrap();
     let snapshot = store.snapshot().unwrap();
@@ -432,7 +427,7 @@ fn kept_row_counts(medium: &Medium) -> (u64, usize) {
 }
 
 #[test]
-fn nothing_is_seen_before_all_of_it_is_there() {
+fn an_import_is_invisible_until_it_is_complete() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let source = ImportFixture::new();
     let before = visible_state(&engine);
@@ -448,7 +443,7 @@ fn nothing_is_seen_before_all_of_it_is_there() {
         "as many as the log limit allows"
     );
     assert_eq!(engine.handle.body(&check, 4).unwrap().unwrap(), b"body 4");
-    // What comes now goes on where the old server stopped.
+    // New pings continue where the old server stopped.
     engine.execute(ping(21, PingKind::Success, "new"));
     let check = check_by_uuid(&engine, 21);
     let pings = engine.handle.pings(&check).unwrap();
@@ -491,7 +486,7 @@ fn nothing_is_seen_before_all_of_it_is_there() {
 }
 
 #[test]
-fn what_is_imported_is_there_after_a_start() {
+fn an_import_is_there_after_a_restart() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     ImportFixture::new().import(&mut engine, LIVE).unwrap();
@@ -507,7 +502,7 @@ fn what_is_imported_is_there_after_a_start() {
 }
 
 #[test]
-fn twice_is_once() {
+fn importing_twice_has_the_effect_of_importing_once() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     let source = ImportFixture::new();
@@ -518,10 +513,10 @@ fn twice_is_once() {
     assert_eq!(visible_state(&engine), once);
     assert!(check_by_uuid(&engine, 21).id > id);
     assert_eq!(engine.handle.with_state(|state| state.check_count()), 2);
-    // What the first one brought leaves the file.
+    // The pings of the first import are removed from the file.
     idle(&mut engine);
     drop(engine);
-    // Those within the log limit.
+    // The pings within the log limit.
     assert_eq!(kept_row_counts(&disk.medium()), (10, 3));
     assert_eq!(
         visible_state(&TestEngine::open(
@@ -533,7 +528,7 @@ fn twice_is_once() {
 }
 
 #[test]
-fn a_check_that_is_no_longer_in_the_source_goes_and_a_project_keeps_its_number() {
+fn a_check_that_left_the_source_is_deleted_and_a_project_keeps_its_number() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let mut source = ImportFixture::new();
     source.import(&mut engine, LIVE).unwrap();
@@ -558,7 +553,7 @@ fn a_check_that_is_no_longer_in_the_source_goes_and_a_project_keeps_its_number()
 }
 
 #[test]
-fn an_import_that_has_no_badge_of_a_check_keeps_the_one_it_got() {
+fn an_import_without_a_badge_key_keeps_the_one_that_the_check_got() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let mut source = ImportFixture::new();
     source
@@ -572,7 +567,7 @@ fn an_import_that_has_no_badge_of_a_check_keeps_the_one_it_got() {
 }
 
 #[test]
-fn what_was_made_here_stays_when_an_import_takes_the_place_of_another() {
+fn objects_that_were_created_here_stay_when_an_import_replaces_another() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let source = ImportFixture::new();
     source.import(&mut engine, LIVE).unwrap();
@@ -612,23 +607,23 @@ fn what_was_made_here_stays_when_an_import_takes_the_place_of_another() {
 }
 
 #[test]
-fn a_channel_that_came_incomplete_keeps_what_it_was_given_here() {
+fn an_incomplete_imported_channel_keeps_its_local_settings() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let source = ImportFixture::new();
-    let things = |first: u64| {
-        let mut things = source.objects(first);
-        if let Some(ImportItem::Channel { channel, .. }) = things.get_mut(2) {
+    let items = |first: u64| {
+        let mut items = source.objects(first);
+        if let Some(ImportItem::Channel { channel, .. }) = items.get_mut(2) {
             let kind = ChannelKind::from_name("telegram").unwrap();
-            let given = SettingsUpdate::replace_all(vec![("chat".into(), "12".into())]);
+            let update = SettingsUpdate::replace_all(vec![("chat".into(), "12".into())]);
             channel.settings = ImportedSettings::Incomplete {
                 kind,
-                settings: given,
+                settings: update,
                 missing: Box::new(["token"]),
             };
             channel.health.disabled =
                 Some((Timestamp::from_secs(NOW), "imported without token".into()));
         }
-        things
+        items
     };
     let import = |engine: &mut TestEngine| {
         let first = begin(engine, source.number_count());
@@ -646,7 +641,7 @@ fn a_channel_that_came_incomplete_keeps_what_it_was_given_here() {
             engine,
             ImportStep::Objects {
                 import: ImportId(first),
-                objects: things(first),
+                objects: items(first),
             },
         )
         .unwrap();
@@ -668,12 +663,12 @@ fn a_channel_that_came_incomplete_keeps_what_it_was_given_here() {
         before.health.disabled.as_ref().map(|(_, reason)| &**reason),
         Some("imported without token")
     );
-    let given = SettingsUpdate::merge(vec![("token".into(), "1:a".into())]);
+    let update = SettingsUpdate::merge(vec![("token".into(), "1:a".into())]);
     let maker = overdue::domain::channel::SettingsAuthor::Operator;
     engine.execute(Command::UpdateChannel {
         channel: before.id,
         name: None,
-        settings: Some(given),
+        settings: Some(update),
         maker,
     });
     let completed = channel(&engine);
@@ -693,7 +688,7 @@ fn a_channel_that_came_incomplete_keeps_what_it_was_given_here() {
 }
 
 #[test]
-fn an_import_of_which_nothing_comes_for_an_hour_leaves_nothing() {
+fn an_import_that_is_idle_for_an_hour_leaves_nothing() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     let source = ImportFixture::new();
@@ -716,7 +711,7 @@ fn an_import_of_which_nothing_comes_for_an_hour_leaves_nothing() {
 fn an_import_that_is_abandoned_or_ends_with_the_server_leaves_nothing() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
-    // Another one goes on, and a check that is there keeps what it has.
+    // Another import begins, and a check that exists keeps its data.
     ImportFixture::new().import(&mut engine, LIVE).unwrap();
     let before = visible_state(&engine);
     let other = ImportFixture {
@@ -727,12 +722,12 @@ fn an_import_that_is_abandoned_or_ends_with_the_server_leaves_nothing() {
         checks: vec![imported_check(31, Status::Up)],
         pings: 7,
     };
-    let gone = other.upload(&mut engine);
+    let abandoned = other.upload(&mut engine);
     let stays = other.upload(&mut engine);
     step(
         &mut engine,
         ImportStep::Abandon {
-            import: ImportId(gone),
+            import: ImportId(abandoned),
         },
     )
     .unwrap();
@@ -789,7 +784,7 @@ fn a_full_disk_refuses_and_has_its_space_again() {
         fill(&mut engine),
         Some(Err(overdue::engine::command::Unavailable::StorageFailed))
     );
-    // It is over: what it left is what makes room.
+    // The import has ended: its leftovers are removed to make room.
     idle(&mut engine);
     assert!(
         engine.handle.is_writable() && engine.handle.with_state(|state| state.imports.is_empty())
@@ -800,7 +795,7 @@ fn a_full_disk_refuses_and_has_its_space_again() {
 }
 
 #[test]
-fn edits_of_a_check_are_seen() {
+fn edits_of_a_check_are_detected() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let source = ImportFixture::new();
     source.import(&mut engine, LIVE).unwrap();

@@ -1,5 +1,5 @@
-//! Database files as earlier releases wrote them: each is opened in every run and has to answer as
-//! it did then.
+//! Database files of earlier releases. Every run opens each of them and compares its answers with
+//! the recorded ones.
 
 mod imported_data;
 
@@ -53,7 +53,7 @@ impl LayoutServer {
         std::thread::spawn(|| writer.run());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        // The answers are of the name that a server has unless it is given another.
+        // The answers have the default site name.
         let config = http::HttpConfig {
             site_name: "overdue".into(),
             ..http_config("http://overdue.test")
@@ -127,7 +127,7 @@ impl LayoutServer {
         assert!(answer.status < 300, "{path}: {answer:?}");
     }
 
-    /// Waits until the writer has looked at the time and found nothing more to do.
+    /// Waits until the writer has checked the time and has nothing left to do.
     async fn settle(&self) {
         for _ in 0..30 {
             self.clock.advance_secs(1);
@@ -178,10 +178,23 @@ pub(crate) async fn fill(site: &LayoutServer) -> (TestProject, TestProject, Vec<
     }
     let mut uuids = Vec::new();
     for body in [
-        json!({"name": "Nightly backup", "slug": "backup", "tags": "prod db a/b#c", "desc": "line\nline ž", "timeout": 3600, "grace": 600, "channels": "*"}),
-        json!({"name": "Report", "slug": "report", "schedule": "30 3 * * 1-5", "tz": "Europe/Riga", "grace": 900, "tags": "prod", "channels": "ops,hook"}),
-        json!({"name": "Sync", "slug": "sync", "schedule": "Mon..Fri *-*-* 10:00", "tz": "America/New_York"}),
-        json!({"name": "Words", "slug": "words", "start_kw": "BEGIN", "success_kw": "done, ok", "failure_kw": "error", "filter_http_body": true, "filter_subject": true, "filter_body": true, "filter_default_fail": true}),
+        json!({
+            "name": "Nightly backup", "slug": "backup", "tags": "prod db a/b#c",
+            "desc": "line\nline ž", "timeout": 3600, "grace": 600, "channels": "*",
+        }),
+        json!({
+            "name": "Report", "slug": "report", "schedule": "30 3 * * 1-5", "tz": "Europe/Riga",
+            "grace": 900, "tags": "prod", "channels": "ops,hook",
+        }),
+        json!({
+            "name": "Sync", "slug": "sync", "schedule": "Mon..Fri *-*-* 10:00",
+            "tz": "America/New_York",
+        }),
+        json!({
+            "name": "Words", "slug": "words", "start_kw": "BEGIN", "success_kw": "done, ok",
+            "failure_kw": "error", "filter_http_body": true, "filter_subject": true,
+            "filter_body": true, "filter_default_fail": true,
+        }),
         json!({"name": "Posts", "slug": "posts", "methods": "POST", "timeout": 60, "grace": 60}),
         json!({"name": "Paused", "slug": "paused", "manual_resume": true}),
         json!({"name": "Twin", "slug": "twin"}),
@@ -207,7 +220,7 @@ pub(crate) async fn fill(site: &LayoutServer) -> (TestProject, TestProject, Vec<
         )
         .await;
     uuids.push(second["uuid"].as_str().unwrap().to_owned());
-    // Enough for a checkpoint, a sweep, and pings that are kept.
+    // Enough for a checkpoint, a sweep and kept pings.
     for round in 0..12 {
         for path in [
             "backup/start",
@@ -263,7 +276,7 @@ pub(crate) async fn fill(site: &LayoutServer) -> (TestProject, TestProject, Vec<
         "",
     )
     .await;
-    // Some deadlines pass, and the housekeeping of an hour is done.
+    // Some deadlines pass, and the hourly housekeeping runs.
     site.clock.advance_secs(4300);
     site.settle().await;
     for path in ["backup", "posts", "running/fail"] {
@@ -271,8 +284,8 @@ pub(crate) async fn fill(site: &LayoutServer) -> (TestProject, TestProject, Vec<
             .await;
     }
     site.settle().await;
-    // The tail of the log, which no check's row holds yet: with a deadline that a ping notices, and
-    // runs that go on.
+    // The tail of the log is in no check's row yet. It has a deadline that a ping notices, and
+    // unfinished runs.
     let set = site
         .api(
             &main.read_write_key,
@@ -325,14 +338,14 @@ pub(crate) async fn fill(site: &LayoutServer) -> (TestProject, TestProject, Vec<
     (main, other, uuids)
 }
 
-/// Every GET that a layout is asked, with the key it is asked with.
+/// Every GET request to a layout, with its key.
 pub(crate) async fn request_paths(
     site: &LayoutServer,
     main: &TestProject,
     other: &TestProject,
     uuids: &[String],
 ) -> Vec<(String, String)> {
-    let mut asked = Vec::new();
+    let mut requests = Vec::new();
     for key in [
         &main.read_write_key,
         &main.read_only_key,
@@ -346,28 +359,28 @@ pub(crate) async fn request_paths(
             "checks/?tag=prod",
             "status/",
         ] {
-            asked.push((key.clone(), format!("/api/v3/{path}")));
+            requests.push((key.clone(), format!("/api/v3/{path}")));
         }
         for version in ["v1", "v2"] {
-            asked.push((key.clone(), format!("/api/{version}/checks/")));
+            requests.push((key.clone(), format!("/api/{version}/checks/")));
         }
     }
     for uuid in uuids {
         for path in ["", "/pings/", "/flips/"] {
-            asked.push((
+            requests.push((
                 main.read_write_key.clone(),
                 format!("/api/v3/checks/{uuid}{path}"),
             ));
         }
-        asked.extend((1..40).map(|n| {
+        requests.extend((1..40).map(|n| {
             (
                 main.read_write_key.clone(),
                 format!("/api/v3/checks/{uuid}/pings/{n}/body"),
             )
         }));
     }
-    let own = |answer: TestResponse, member: &str| answer.json()[member].clone();
-    let checks = own(
+    let member_of = |answer: TestResponse, member: &str| answer.json()[member].clone();
+    let checks = member_of(
         site.send(
             "GET",
             "/api/v3/checks/",
@@ -379,13 +392,13 @@ pub(crate) async fn request_paths(
     );
     for check in checks.as_array().unwrap() {
         let key = check["unique_key"].as_str().unwrap();
-        asked.push((main.read_only_key.clone(), format!("/api/v3/checks/{key}")));
-        asked.push((
+        requests.push((main.read_only_key.clone(), format!("/api/v3/checks/{key}")));
+        requests.push((
             main.read_only_key.clone(),
             format!("/api/v3/checks/{key}/flips/"),
         ));
     }
-    let badges = own(
+    let badges = member_of(
         site.send(
             "GET",
             "/api/v3/badges/",
@@ -396,14 +409,14 @@ pub(crate) async fn request_paths(
         "badges",
     );
     for urls in badges.as_object().unwrap().values() {
-        asked.extend(urls.as_object().unwrap().values().map(|url| {
+        requests.extend(urls.as_object().unwrap().values().map(|url| {
             (
                 String::new(),
                 url.as_str().unwrap().replace("http://overdue.test", ""),
             )
         }));
     }
-    let checks = own(
+    let checks = member_of(
         site.send(
             "GET",
             "/api/v3/checks/",
@@ -418,10 +431,10 @@ pub(crate) async fn request_paths(
             .as_str()
             .unwrap()
             .replace("http://overdue.test", "");
-        asked.push((String::new(), badge.replace(".svg", ".json")));
-        asked.push((String::new(), badge));
+        requests.push((String::new(), badge.replace(".svg", ".json")));
+        requests.push((String::new(), badge));
     }
-    asked
+    requests
 }
 
 pub(crate) async fn get(site: &LayoutServer, key: &str, path: &str) -> (u16, String) {
@@ -442,8 +455,8 @@ async fn write_the_layout_of_this_release() {
     let target = Path::new(LAYOUTS)
         .join(std::env::var("LAYOUT").expect("LAYOUT names the directory to write"));
     std::fs::create_dir_all(&target).unwrap();
-    // Taken while it is open, as after a crash: there is a tail to replay. Taken before it is
-    // asked: a key is stored anew at its first use.
+    // Copied while the database is open, as after a crash, so there is a tail to replay. Copied
+    // before the requests, because a key is stored again at its first use.
     std::fs::copy(directory.path().join(FILE_NAME), target.join(FILE_NAME)).unwrap();
     let asked = [
         request_paths(&site, &main, &other, &uuids).await,
@@ -495,7 +508,7 @@ async fn every_layout_answers_as_it_did() {
             site.handle.with_state(imported_data::expect);
         }
         if layout.ends_with("1") {
-            // It was written by a release that told nobody, and nobody is told of it now.
+            // The release that wrote it sent no alerts, and none are sent now.
             site.handle.with_state(|state| {
                 let down: Vec<_> = state
                     .checks()

@@ -1,5 +1,5 @@
-//! Keys and badge URLs that another server made with its secret: they go on working, and the secret
-//! is forgotten when no key needs it.
+//! Keys and badge URLs that another server signed with its secret. They keep working, and the
+//! secret is deleted when no key needs it.
 
 use std::collections::BTreeSet;
 
@@ -29,11 +29,11 @@ fn legacy_secret(text: &str) -> LegacySecret {
     LegacySecret::parse(text).unwrap()
 }
 
-/// How a database knows a key.
+/// The form in which a database stores a key.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum KeyLookup {
     ByHash,
-    /// By a digest that this secret made, as one that the secret of this number made.
+    /// By a digest made with this secret, stored as a digest of the secret with this number.
     ByDigest {
         made_with: &'static str,
         number: u8,
@@ -41,7 +41,7 @@ enum KeyLookup {
     },
 }
 
-/// A key as another server kept it.
+/// A key as another server stored it.
 fn hashed_key(text: &str, made_with: &str, number: u8, read_only: bool) -> KeySecret {
     KeySecret::Legacy(LegacyKey {
         read_only,
@@ -50,7 +50,7 @@ fn hashed_key(text: &str, made_with: &str, number: u8, read_only: bool) -> KeySe
     })
 }
 
-/// Makes a database with project 1, these secrets, and these keys with numbers from 2 on.
+/// Creates a database with project 1, these secrets, and these keys, numbered from 2.
 fn fill(medium: &Medium, secrets: &[&str], keys: &[KeySecret]) {
     let store = Store::open(medium).unwrap();
     let batch = store.batch().unwrap();
@@ -110,7 +110,7 @@ fn key_access(engine: &TestEngine, text: &str) -> Option<(KeyId, KeyAccess)> {
         .map(|key| (key.id, key.secret.access()))
 }
 
-/// The numbers of the secrets that are kept.
+/// Numbers of the stored secrets.
 fn kept_secret_numbers(engine: &TestEngine) -> Vec<u8> {
     engine.handle.with_state(|state| {
         state
@@ -122,7 +122,7 @@ fn kept_secret_numbers(engine: &TestEngine) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn keys_of_another_server_open_what_they_opened_there() {
+async fn keys_of_another_server_keep_their_access() {
     let medium = Medium::memory();
     let other = "hcw_bbbbbbbbbbbbbbbbbbbbbbbbbbbb";
     let mixed = "hcr_cccccccccccccccccccccccccccc";
@@ -157,7 +157,7 @@ async fn keys_of_another_server_open_what_they_opened_there() {
             .handle
             .with_state(|state| state.key(KeyId(id)).unwrap().is_unused_since_import())
     };
-    // At first by their digests, then by their own hashes.
+    // First by their digests, then by their own hashes.
     for round in 0..2 {
         for (key, method, status) in [
             (WRITES, "GET", 200),
@@ -175,7 +175,7 @@ async fn keys_of_another_server_open_what_they_opened_there() {
                 assert_eq!(answer.json(), json!({ "error": "wrong api key" }));
             }
         }
-        // The writer writes it down by itself, beside no request.
+        // The writer stores this by itself, without a request.
         server.clock.advance_secs(1);
         while is_new(2) || is_new(3) {
             tokio::task::yield_now().await;
@@ -207,7 +207,7 @@ async fn keys_of_another_server_open_what_they_opened_there() {
 }
 
 #[test]
-fn a_secret_goes_when_the_last_key_that_needs_it_was_used_or_revoked() {
+fn a_secret_is_deleted_when_the_last_key_that_needs_it_was_used_or_revoked() {
     let medium = Medium::memory();
     let two = "hcw_2222222222222222222222222222";
     let three = "hcr_3333333333333333333333333333";
@@ -268,7 +268,7 @@ fn a_secret_goes_when_the_last_key_that_needs_it_was_used_or_revoked() {
 }
 
 #[test]
-fn a_first_use_that_is_not_written_leaves_the_key_as_it_was() {
+fn a_first_use_that_is_not_written_leaves_the_key_unchanged() {
     let disk = Disk::default();
     fill(
         &disk.medium(),
@@ -287,7 +287,7 @@ fn a_first_use_that_is_not_written_leaves_the_key_as_it_was() {
             }
             assert!(
                 key_access(&engine, WRITES).is_some(),
-                "whoever asks does not wait for it"
+                "the request does not wait for it"
             );
             step(&mut engine);
             let is_written = engine.handle.is_writable();
@@ -313,7 +313,7 @@ fn a_first_use_that_is_not_written_leaves_the_key_as_it_was() {
 }
 
 #[test]
-fn a_key_is_known_anew_once_and_only_by_a_hash_that_no_other_key_has() {
+fn a_key_is_rehashed_once_and_only_if_no_other_key_has_the_hash() {
     let medium = Medium::memory();
     fill(
         &medium,
@@ -325,10 +325,10 @@ fn a_key_is_known_anew_once_and_only_by_a_hash_that_no_other_key_has() {
     );
     let mut engine = TestEngine::open(medium, HousekeepingLimits::default());
     let hash = |text: &str| KeyHash::of_key(text.as_bytes());
-    let own = KeySecret::ReadWrite(hash(READS));
+    let own_hash = KeySecret::ReadWrite(hash(READS));
     engine.execute(Command::CreateKey(Box::new(NewKey {
         project: ProjectId(1),
-        secret: own,
+        secret: own_hash,
         label: KeyLabel::default(),
         hint: "".into(),
     })));
@@ -355,18 +355,18 @@ fn a_key_is_known_anew_once_and_only_by_a_hash_that_no_other_key_has() {
 }
 
 #[tokio::test]
-async fn badge_urls_of_another_server_show_what_ours_show() {
+async fn badge_urls_of_another_server_show_the_same_badges_as_ours() {
     let medium = Medium::memory();
     fill(&medium, &[SECRET], &[hashed_key(WRITES, SECRET, 1, false)]);
     let server = TestServer::start_on(medium, |_| {}).await;
     let body = json!({ "tags": "x", "timeout": 60, "grace": 60 }).to_string();
-    let made = server
+    let answer = server
         .keyed(WRITES, "POST", "/api/v3/checks/", &body)
         .await
         .json();
     assert_eq!(
         server
-            .get(&format!("/ping/{}", made["uuid"].as_str().unwrap()))
+            .get(&format!("/ping/{}", answer["uuid"].as_str().unwrap()))
             .await
             .status,
         200
@@ -420,15 +420,17 @@ async fn badge_urls_of_another_server_show_what_ours_show() {
 const SECRETS: [&str; 2] = [SECRET, "another"];
 
 fn key_lookups() -> impl Strategy<Value = KeyLookup> {
-    let made_with = prop::sample::select(vec![SECRET, "another", "of nobody"]);
+    let made_with = prop::sample::select(vec![SECRET, "another", "unknown"]);
     let by_digest = (made_with, 1_u8..=2, any::<bool>());
     prop_oneof![
         1 => Just(KeyLookup::ByHash),
-        4 => by_digest.prop_map(|(made_with, number, read_only)| KeyLookup::ByDigest { made_with, number, read_only }),
+        4 => by_digest.prop_map(|(made_with, number, read_only)| {
+            KeyLookup::ByDigest { made_with, number, read_only }
+        }),
     ]
 }
 
-/// What may happen to keys.
+/// An event in the life of a key.
 #[derive(Clone, Copy, Debug)]
 enum KeyEvent {
     Used(usize),
@@ -449,38 +451,48 @@ fn key_events() -> impl Strategy<Value = KeyEvent> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-    /// A key opens what it opened, whatever was used, revoked or restarted before; a secret is there as long as a key needs it.
+    /// An imported key keeps its access across uses, revocations and restarts. The secret of the
+    /// other server is stored as long as a key needs it.
     #[test]
-    fn whatever_happens_a_key_opens_what_it_opened(
-        given in prop::collection::vec((key_lookups(), any::<bool>()), 1..6),
-        happens in prop::collection::vec(key_events(), 0..12),
+    fn an_imported_key_keeps_its_access_after_any_events(
+        keys in prop::collection::vec((key_lookups(), any::<bool>()), 1..6),
+        events in prop::collection::vec(key_events(), 0..12),
     ) {
         let medium = Medium::memory();
-        let texts: Vec<_> = given.iter().enumerate().map(|(n, (_, read_only))| {
+        let texts: Vec<_> = keys.iter().enumerate().map(|(n, (_, read_only))| {
             format!("{}{n:028}", LegacyKey::prefix(*read_only))
         }).collect();
-        let secrets: Vec<_> = given.iter().zip(&texts).map(|((known, read_only), text)| match known {
-            KeyLookup::ByHash if *read_only => KeySecret::ReadOnly(KeyHash::of_key(text.as_bytes())),
-            KeyLookup::ByHash => KeySecret::ReadWrite(KeyHash::of_key(text.as_bytes())),
-            KeyLookup::ByDigest { made_with, number, read_only } => hashed_key(text, made_with, *number, *read_only),
+        let secrets: Vec<_> = keys.iter().zip(&texts).map(|((lookup, read_only), text)| {
+            let hash = KeyHash::of_key(text.as_bytes());
+            match lookup {
+                KeyLookup::ByHash if *read_only => KeySecret::ReadOnly(hash),
+                KeyLookup::ByHash => KeySecret::ReadWrite(hash),
+                KeyLookup::ByDigest { made_with, number, read_only } => {
+                    hashed_key(text, made_with, *number, *read_only)
+                }
+            }
         }).collect();
         fill(&medium, &SECRETS, &secrets);
         let mut engine = TestEngine::open(medium.clone(), HousekeepingLimits::default());
-        let mut opened: Vec<_> = given.iter().map(|(known, begins_read_only)| match known {
+        let mut opened: Vec<_> = keys.iter().map(|(lookup, begins_read_only)| match lookup {
             KeyLookup::ByHash => true,
             KeyLookup::ByDigest { made_with, number, read_only } => {
                 SECRETS[usize::from(*number) - 1] == *made_with && read_only == begins_read_only
             }
         }).collect();
-        let mut needs: Vec<_> = given.iter().map(|(known, _)| match known {
+        let mut needs: Vec<_> = keys.iter().map(|(lookup, _)| match lookup {
             KeyLookup::ByHash => None,
             KeyLookup::ByDigest { number, .. } => Some(*number),
         }).collect();
-        for happens in happens {
-            match happens {
+        for event in events {
+            match event {
                 KeyEvent::Used(n) if n < texts.len() => {
                     let found = key_access(&engine, &texts[n]);
-                    let access = if given[n].1 { KeyAccess::ReadOnly } else { KeyAccess::ReadWrite };
+                    let access = if keys[n].1 {
+                        KeyAccess::ReadOnly
+                    } else {
+                        KeyAccess::ReadWrite
+                    };
                     prop_assert_eq!(found, opened[n].then_some((KeyId(2 + n as u64), access)));
                     step(&mut engine);
                     if opened[n] {
@@ -498,7 +510,8 @@ proptest! {
                     engine.clock.advance_secs(3601);
                     step(&mut engine);
                     let needed: BTreeSet<u8> = needs.iter().flatten().copied().collect();
-                    prop_assert_eq!(kept_secret_numbers(&engine), needed.into_iter().collect::<Vec<_>>());
+                    let needed: Vec<_> = needed.into_iter().collect();
+                    prop_assert_eq!(kept_secret_numbers(&engine), needed);
                 }
                 KeyEvent::Restart => {
                     drop(engine);
@@ -509,7 +522,10 @@ proptest! {
             let kept = kept_secret_numbers(&engine);
             prop_assert!(needs.iter().flatten().all(|number| kept.contains(number)));
             for (n, needed) in needs.iter().enumerate() {
-                let is_new = engine.handle.with_state(|state| state.key(KeyId(2 + n as u64)).is_some_and(|key| key.is_unused_since_import()));
+                let is_new = engine.handle.with_state(|state| {
+                    let key = state.key(KeyId(2 + n as u64));
+                    key.is_some_and(|key| key.is_unused_since_import())
+                });
                 prop_assert_eq!(is_new, needed.is_some(), "key {}", n);
             }
         }

@@ -1,8 +1,8 @@
-//! Tests of the library: its server on port 0 with a clock moved by hand, one file per resource and
-//! verb; its engine on disks that fail.
+//! Tests of the library: its server on port 0 with a manual clock, one file for each resource and
+//! verb; its engine on failing disks.
 //!
-//! `support` holds what is no test. `simulation` opens with a tour of itself. `tidy` keeps the
-//! rules of the house, `documents` what its documents say.
+//! `support` has the helpers. `simulation` begins with a tour of itself. `tidy` checks the rules of
+//! the code base, `documents` the statements of its documents.
 
 #![allow(
     clippy::expect_used,

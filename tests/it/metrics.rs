@@ -1,4 +1,4 @@
-//! What is told to Prometheus, to whom, and that it is told in its format.
+//! Metrics for Prometheus: their content, their format and access to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::support::server::{TestResponse, TestServer, new_project};
 
 const TOKEN: &str = "a token of the owner's own";
 
-/// The series of a text by name and labels. Everything that the format demands is looked at.
+/// Parses the series of a text by name and labels, and checks the format.
 fn series(answer: &TestResponse) -> BTreeMap<String, f64> {
     assert_eq!(
         (answer.status, answer.header("content-type")),
@@ -79,7 +79,7 @@ async fn start() -> TestServer {
 }
 
 #[tokio::test]
-async fn what_the_server_counts_is_for_whoever_has_the_token() {
+async fn server_metrics_require_the_token() {
     let server = start().await;
     for (method, authorization, status) in [
         ("GET", None, 401),
@@ -100,7 +100,7 @@ async fn what_the_server_counts_is_for_whoever_has_the_token() {
             "{authorization:?}"
         );
     }
-    // No key of a project opens it.
+    // A project's key does not give access to them.
     let refused = server
         .send(
             "GET",
@@ -132,7 +132,7 @@ async fn what_the_server_counts_is_for_whoever_has_the_token() {
 }
 
 #[tokio::test]
-async fn what_happens_is_counted() {
+async fn events_are_counted() {
     let server = start().await;
     let before = of_server(&server).await;
     assert_eq!(
@@ -162,8 +162,7 @@ async fn what_happens_is_counted() {
     );
     assert_eq!(server.get(&format!("{url}/300")).await.status, 400);
     assert_eq!(server.send("DELETE", &url, &[], b"").await.status, 405);
-    // One that is disabled, one of which nothing is known yet, and a command, which this server may
-    // not run.
+    // A disabled channel, one that was never used, and a command that this server may not run.
     for (kind, pairs) in [
         ("webhook", [("down-url", "http://a/")]),
         ("webhook", [("down-url", "http://a/")]),
@@ -214,7 +213,7 @@ async fn what_happens_is_counted() {
     server.clock.advance_secs(123);
     assert_eq!(server.get(&format!("{url}/log")).await.status, 200);
     let after = of_server(&server).await;
-    for (name, wanted) in [
+    for (name, expected) in [
         (r#"overdue_pings_total{kind="success",scheme="http"}"#, 3.0),
         (r#"overdue_pings_total{kind="success",scheme="https"}"#, 1.0),
         (r#"overdue_pings_total{kind="start",scheme="http"}"#, 1.0),
@@ -243,7 +242,7 @@ async fn what_happens_is_counted() {
         ("overdue_channels{status=\"disabled\"}", 1.0),
         ("overdue_queue_commands", 0.0),
     ] {
-        assert_eq!(after[name], wanted, "{name}");
+        assert_eq!(after[name], expected, "{name}");
     }
     assert!(
         after["overdue_commit_seconds_count"] >= 9.0
@@ -259,7 +258,7 @@ async fn what_happens_is_counted() {
     );
     assert!(
         before.keys().all(|name| after.contains_key(name)),
-        "nothing vanishes"
+        "no series vanishes"
     );
     assert_eq!(
         after["process_start_time_seconds"],
@@ -269,7 +268,7 @@ async fn what_happens_is_counted() {
 }
 
 #[tokio::test]
-async fn a_project_is_told_to_its_keys_under_the_names_that_dashboards_know() {
+async fn project_metrics_are_served_to_its_keys_under_the_usual_names() {
     let server = TestServer::start().await;
     let other = new_project(&server.handle, "other").await;
     let uuid = server
@@ -312,7 +311,7 @@ async fn a_project_is_told_to_its_keys_under_the_names_that_dashboards_know() {
     ping(&check, "/start").await;
 
     let bearer = |key: &str| format!("Bearer {key}");
-    let told = series(&server.get(&format!("/projects/{uuid}/metrics/{ro}")).await);
+    let metrics = series(&server.get(&format!("/projects/{uuid}/metrics/{ro}")).await);
     let unique = |check: &serde_json::Value| {
         overdue::domain::ids::UniqueKey::of_check(check["uuid"].as_str().unwrap().parse().unwrap())
             .to_string()
@@ -357,12 +356,12 @@ async fn a_project_is_told_to_its_keys_under_the_names_that_dashboards_know() {
         ("hc_checks_down_total", &String::new(), Some(1.0)),
     ] {
         assert_eq!(
-            told.get(&format!("{name}{labels}")).copied(),
+            metrics.get(&format!("{name}{labels}")).copied(),
             wanted,
             "{name}{labels}"
         );
     }
-    let wanted: Vec<_> = told.keys().collect();
+    let wanted: Vec<_> = metrics.keys().collect();
     for (path, key) in [
         (format!("/projects/{uuid}/checks/metrics/{ro}"), None),
         (format!("/projects/{uuid}/metrics/"), Some(bearer(ro))),
@@ -381,7 +380,7 @@ async fn a_project_is_told_to_its_keys_under_the_names_that_dashboards_know() {
         );
     }
     let nobody = "x".repeat(32);
-    for (path, key, status, said) in [
+    for (path, key, status, expected) in [
         (
             format!("/projects/{uuid}/metrics/{rw}"),
             None,
@@ -432,7 +431,7 @@ async fn a_project_is_told_to_its_keys_under_the_names_that_dashboards_know() {
         let refused = server.send("GET", &path, &headers, b"").await;
         assert_eq!(
             (refused.status, refused.json()["error"].as_str()),
-            (status, Some(said)),
+            (status, Some(expected)),
             "{path}"
         );
     }
@@ -440,7 +439,7 @@ async fn a_project_is_told_to_its_keys_under_the_names_that_dashboards_know() {
 }
 
 #[tokio::test]
-async fn a_long_project_is_told_in_pieces_and_completely() {
+async fn metrics_of_a_large_project_are_sent_in_chunks_and_complete() {
     const CHECKS: u128 = 2500;
     let server = TestServer::start().await;
     for number in 1..=CHECKS {
@@ -466,7 +465,7 @@ async fn a_long_project_is_told_in_pieces_and_completely() {
         ))
         .await;
     assert_eq!(answer.header("transfer-encoding"), Some("chunked"));
-    let told = series(&answer);
+    let metrics = series(&answer);
     for name in [
         "hc_check_up",
         "hc_check_started",
@@ -474,7 +473,8 @@ async fn a_long_project_is_told_in_pieces_and_completely() {
         "hc_check_paused",
     ] {
         assert_eq!(
-            told.keys()
+            metrics
+                .keys()
                 .filter(|key| key.starts_with(&format!("{name}{{")))
                 .count() as u128,
             CHECKS,
@@ -482,13 +482,14 @@ async fn a_long_project_is_told_in_pieces_and_completely() {
         );
     }
     assert_eq!(
-        told.keys()
+        metrics
+            .keys()
             .filter(|key| key.starts_with("hc_tag_up"))
             .count(),
         301
     );
     assert_eq!(
-        (told["hc_checks_total"], told["hc_checks_down_total"]),
+        (metrics["hc_checks_total"], metrics["hc_checks_down_total"]),
         (CHECKS as f64, 0.0)
     );
     server.stop().await;

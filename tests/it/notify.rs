@@ -1,5 +1,5 @@
-//! From a flip to a receiver: real servers on loopback, an engine whose clock is moved by hand, and
-//! the notifier between them.
+//! From a flip to a receiver: real servers on loopback, an engine with a manual clock, and the
+//! notifier between them.
 
 mod commands;
 mod long_outage;
@@ -37,10 +37,10 @@ use crate::support::mail_server::{MailScript, RecordingMailServer};
 use crate::support::receiver::{Receiver, Reply, ResponseAction};
 
 const MAIN: ProjectId = ProjectId(1);
-/// How long a test waits for what must come.
+/// Maximum time that a test waits for an event.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An engine with a notifier, which stop when this is dropped.
+/// An engine with a notifier. Both stop when this is dropped.
 struct NotifierFixture {
     handle: Handle,
     clock: Arc<ManualClock>,
@@ -134,7 +134,7 @@ impl NotifierFixture {
         }
     }
 
-    /// A check that all channels are told of.
+    /// Creates a check that notifies every channel.
     async fn create_check(&self, uuid: u128, name: &str) {
         let name = Some(Name::parse(name).unwrap());
         self.execute(create_check(
@@ -149,8 +149,8 @@ impl NotifierFixture {
         .await;
     }
 
-    /// If the clock is moved while something is written, that looks like a disk that hangs, and all
-    /// that waits is refused. A ping may come twice.
+    /// Sends a ping. If the clock moves during a write, the disk appears to hang and all queued
+    /// commands are refused, so this retries. A ping may arrive twice.
     async fn ping(&self, uuid: u128, kind: PingKind, body: &'static str) {
         while let Err(unavailable) = self
             .handle
@@ -167,7 +167,7 @@ impl NotifierFixture {
             .with_state(|state| Arc::clone(state.channel(id).unwrap()))
     }
 
-    /// What has become of what was to be told, oldest first, once it is so many.
+    /// Waits for `count` finished deliveries and returns them, oldest first.
     async fn deliveries(&self, count: usize) -> Vec<DeliveryRecord> {
         let all = || {
             self.handle
@@ -191,7 +191,7 @@ impl NotifierFixture {
             .expect("it comes in time");
     }
 
-    /// Waits until the channel has failed, and until that is forgotten.
+    /// Waits until the channel has failed, and until the failure is cleared.
     async fn wait_for_failure(&self, channel: ChannelId) -> String {
         self.wait_until(|| self.channel_now(channel).health.failing.is_some())
             .await;
@@ -204,7 +204,7 @@ impl NotifierFixture {
             .into()
     }
 
-    /// Stops the notifier alone.
+    /// Stops only the notifier.
     async fn stop_notifier(mut self) {
         self.stop.send_replace(true);
         self.ended.take().unwrap().await.unwrap();
@@ -250,13 +250,16 @@ async fn a_failure_and_its_end_reach_a_webhook_in_order() {
     site.ping(7, PingKind::Fail, "disk full").await;
     site.clock.advance_secs(60);
     site.ping(7, PingKind::Success, "").await;
-    let seen = receiver.wait_for(2).await;
-    let told: Vec<_> = seen
+    let requests = receiver.wait_for(2).await;
+    let events: Vec<_> = requests
         .iter()
-        .map(|seen| (seen.method.as_str(), seen.target.as_str()))
+        .map(|request| (request.method.as_str(), request.target.as_str()))
         .collect();
-    assert_eq!(told, [("POST", "/down/Nightly%20backup"), ("POST", "/up")]);
-    let event: serde_json::Value = serde_json::from_str(seen[0].text()).unwrap();
+    assert_eq!(
+        events,
+        [("POST", "/down/Nightly%20backup"), ("POST", "/up")]
+    );
+    let event: serde_json::Value = serde_json::from_str(requests[0].text()).unwrap();
     assert_eq!(
         (
             &event["event"],
@@ -270,8 +273,8 @@ async fn a_failure_and_its_end_reach_a_webhook_in_order() {
         UniqueKey::of_check(Uuid::from_u128(7))
     );
     assert_eq!(event["link"], page);
-    assert_eq!(seen[0].header("overdue-attempt"), Some("1"));
-    assert_eq!(seen[0].header("overdue-possible-duplicate"), None);
+    assert_eq!(requests[0].header("overdue-attempt"), Some("1"));
+    assert_eq!(requests[0].header("overdue-possible-duplicate"), None);
     let deliveries = site.deliveries(2).await;
     let outcomes: Vec<_> = deliveries
         .iter()
@@ -280,12 +283,17 @@ async fn a_failure_and_its_end_reach_a_webhook_in_order() {
     assert_eq!(outcomes, [(DeliveryResult::Delivered, 200, 1); 2]);
     assert!(site.handle.with_state(|state| state.outbox.is_empty()));
     let id = format!("-{}", deliveries[0].number.0);
-    assert!(seen[0].header("idempotency-key").unwrap().ends_with(&id));
+    assert!(
+        requests[0]
+            .header("idempotency-key")
+            .unwrap()
+            .ends_with(&id)
+    );
     site.stop().await;
 }
 
 #[tokio::test]
-async fn a_receiver_that_fails_is_tried_again_until_it_takes_it() {
+async fn a_failed_delivery_is_retried_until_the_receiver_takes_it() {
     let site = NotifierFixture::start().await;
     let receiver = Receiver::start([
         ResponseAction::status(503),
@@ -298,10 +306,10 @@ async fn a_receiver_that_fails_is_tried_again_until_it_takes_it() {
     site.ping(7, PingKind::Fail, "").await;
     receiver.wait_for(1).await;
     assert!(site.wait_for_failure(channel).await.contains("503"));
-    // Five seconds or so, then fifteen.
+    // The pauses are about five and fifteen seconds.
     for (secs, count) in [(7, 2), (19, 3)] {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        assert_eq!(receiver.seen().len(), count - 1);
+        assert_eq!(receiver.requests().len(), count - 1);
         site.clock.advance_secs(secs);
         receiver.wait_for(count).await;
     }
@@ -311,16 +319,16 @@ async fn a_receiver_that_fails_is_tried_again_until_it_takes_it() {
         (DeliveryResult::Delivered, 3)
     );
     let attempts: Vec<_> = receiver
-        .seen()
+        .requests()
         .iter()
         .map(|seen| seen.header("overdue-attempt").unwrap().to_owned())
         .collect();
     let marks: Vec<_> = receiver
-        .seen()
+        .requests()
         .iter()
         .map(|seen| seen.header("overdue-possible-duplicate").is_some())
         .collect();
-    // The second may have arrived: it had gone out whole.
+    // The second request may have arrived, because it was sent completely.
     assert_eq!(
         (attempts, marks),
         (
@@ -332,7 +340,7 @@ async fn a_receiver_that_fails_is_tried_again_until_it_takes_it() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_gone_for_good_is_told_nothing_more() {
+async fn a_receiver_that_is_gone_permanently_gets_no_further_alerts() {
     let site = NotifierFixture::start().await;
     let receiver = Receiver::start([ResponseAction::status(410)]).await;
     let channel = webhook(&site, &receiver).await;
@@ -346,11 +354,11 @@ async fn a_receiver_that_is_gone_for_good_is_told_nothing_more() {
         [deliveries[0].result, deliveries[1].result],
         [DeliveryResult::Failed, DeliveryResult::Skipped]
     );
-    assert_eq!(receiver.seen().len(), 1);
+    assert_eq!(receiver.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn a_dead_receiver_keeps_nobody_else_waiting() {
+async fn a_dead_receiver_does_not_delay_other_receivers() {
     let site = NotifierFixture::start().await;
     let alive = Receiver::start([ResponseAction::status(200)]).await;
     let dead = Receiver::start([ResponseAction::Silence]).await;
@@ -366,14 +374,14 @@ async fn a_dead_receiver_keeps_nobody_else_waiting() {
     }
     assert_eq!(alive.wait_for(40).await.len(), 40);
     assert!(
-        dead.seen().len() <= 8,
+        dead.requests().len() <= 8,
         "{} requests to one host at once",
-        dead.seen().len()
+        dead.requests().len()
     );
 }
 
 #[tokio::test]
-async fn what_was_under_way_when_the_process_ended_is_sent_again_and_says_so() {
+async fn a_message_that_a_crash_interrupted_is_sent_again_and_marked() {
     let disk = Disk::default();
     let silent = Receiver::start([ResponseAction::Silence, ResponseAction::status(200)]).await;
     let site =
@@ -384,22 +392,25 @@ async fn what_was_under_way_when_the_process_ended_is_sent_again_and_says_so() {
     site.create_check(7, "a").await;
     site.ping(7, PingKind::Fail, "").await;
     silent.wait_for(1).await;
-    // Nobody reports any more: the disk of this process is what another one opens.
+    // The results are lost: a new engine opens a copy of the disk.
     let copy = disk.copy();
     drop(site);
     let site =
         NotifierFixture::start_on(copy.medium(), Timestamp::from_secs(1_800_000_010), |_| ());
-    let seen = silent.wait_for(2).await;
-    assert_eq!(seen[1].header("overdue-possible-duplicate"), Some("true"));
+    let requests = silent.wait_for(2).await;
     assert_eq!(
-        seen[0].header("idempotency-key"),
-        seen[1].header("idempotency-key")
+        requests[1].header("overdue-possible-duplicate"),
+        Some("true")
+    );
+    assert_eq!(
+        requests[0].header("idempotency-key"),
+        requests[1].header("idempotency-key")
     );
     assert_eq!(site.deliveries(1).await[0].attempts, 2);
 }
 
 #[tokio::test]
-async fn many_at_once_are_one_message_to_people() {
+async fn many_alerts_at_once_are_one_message_to_people() {
     let site = NotifierFixture::start().await;
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     site.create_channel("ntfy", &[("url", &receiver.url("")), ("topic", "home")])
@@ -416,19 +427,19 @@ async fn many_at_once_are_one_message_to_people() {
         };
         site.execute(create_check(MAIN, uuid, edit)).await;
     }
-    // One mail to all of them is one command.
+    // One command queues a mail to all of them.
     site.execute(Command::Mail(
         (1..=30)
             .map(|uuid| email_ping(uuid, "ERR", None, ""))
             .collect(),
     ))
     .await;
-    // The rest of them could still come, until the clock says otherwise.
+    // More messages could arrive until the clock advances.
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(receiver.seen().len(), 0);
+    assert_eq!(receiver.requests().len(), 0);
     site.clock.advance_secs(1);
-    let seen = receiver.wait_for(1).await;
-    let message: serde_json::Value = serde_json::from_str(seen[0].text()).unwrap();
+    let requests = receiver.wait_for(1).await;
+    let message: serde_json::Value = serde_json::from_str(requests[0].text()).unwrap();
     assert!(
         message["title"].as_str().unwrap().contains("30 checks"),
         "{message}"
@@ -441,11 +452,11 @@ async fn many_at_once_are_one_message_to_people() {
             .count(),
         29
     );
-    assert_eq!(receiver.seen().len(), 1);
+    assert_eq!(receiver.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn a_downtime_that_is_over_before_anyone_could_be_told_is_one_message() {
+async fn a_downtime_that_ends_before_its_alert_is_sent_is_one_message() {
     let site = NotifierFixture::start().await;
     let receiver =
         Receiver::start([ResponseAction::status(503), ResponseAction::status(200)]).await;
@@ -458,8 +469,8 @@ async fn a_downtime_that_is_over_before_anyone_could_be_told_is_one_message() {
     site.clock.advance_secs(3);
     site.ping(7, PingKind::Success, "").await;
     site.clock.advance_secs(10);
-    let seen = receiver.wait_for(2).await;
-    let text = seen[1].text();
+    let requests = receiver.wait_for(2).await;
+    let text = requests[1].text();
     assert!(
         text.contains("up again") && text.contains("this could not be delivered earlier"),
         "{text}"
@@ -477,8 +488,8 @@ async fn a_downtime_that_is_over_before_anyone_could_be_told_is_one_message() {
 }
 
 #[tokio::test]
-async fn what_may_have_opened_an_incident_is_told_that_it_is_over() {
-    // A gateway gave up waiting for what it had passed on.
+async fn a_message_that_may_have_opened_an_incident_is_followed_by_the_recovery() {
+    // A gateway timed out after it had forwarded the request.
     let site = NotifierFixture::start().await;
     let receiver =
         Receiver::start([ResponseAction::status(504), ResponseAction::status(202)]).await;
@@ -515,7 +526,7 @@ async fn a_channel_that_refuses_everything_fails_and_gets_its_alert_when_it_work
         .await;
     site.create_check(7, "Nightly backup").await;
     site.ping(7, PingKind::Fail, "").await;
-    // As it is, and in its plainest form.
+    // First with formatting, then as plain text.
     receiver.wait_for(2).await;
     assert!(site.wait_for_failure(channel).await.contains("400"));
     site.clock.advance_secs(7);
@@ -530,7 +541,7 @@ async fn a_channel_that_refuses_everything_fails_and_gets_its_alert_when_it_work
 }
 
 #[tokio::test]
-async fn an_alert_that_comes_late_tells_of_the_ping_that_caused_it() {
+async fn a_late_alert_shows_the_ping_that_caused_it() {
     let site = NotifierFixture::start().await;
     let receiver =
         Receiver::start([ResponseAction::status(503), ResponseAction::status(200)]).await;
@@ -548,8 +559,8 @@ async fn an_alert_that_comes_late_tells_of_the_ping_that_caused_it() {
         site.ping(7, PingKind::Log, "note").await;
     }
     site.clock.advance_secs(6);
-    let seen = receiver.wait_for(2).await;
-    let text = seen[1].text();
+    let requests = receiver.wait_for(2).await;
+    let text = requests[1].text();
     assert!(
         text.starts_with("disk full, ") && !text.contains("Last ping: none"),
         "{text}"
@@ -557,7 +568,7 @@ async fn an_alert_that_comes_late_tells_of_the_ping_that_caused_it() {
 }
 
 #[tokio::test]
-async fn a_mail_says_what_happened_and_what_the_job_sent() {
+async fn a_mail_shows_the_event_and_the_output_of_the_job() {
     let server = RecordingMailServer::start(MailScript::default()).await;
     let site = NotifierFixture::start_on(
         Medium::memory(),
@@ -613,7 +624,7 @@ async fn a_channel_made_through_the_api_does_not_reach_this_machine() {
         error.contains("--outbound-allow") && !error.contains("secret-path"),
         "{error}"
     );
-    assert_eq!(receiver.seen().len(), 0);
+    assert_eq!(receiver.requests().len(), 0);
 }
 
 #[tokio::test]
@@ -649,9 +660,9 @@ async fn a_test_is_sent_at_once_and_logged() {
         .unwrap();
     assert_eq!((error, status), (None, 200));
     assert!(
-        receiver.seen()[0].text().contains("test"),
+        receiver.requests()[0].text().contains("test"),
         "{}",
-        receiver.seen()[0].text()
+        receiver.requests()[0].text()
     );
     site.wait_until(|| site.channel_now(channel).health.is_healthy())
         .await;
@@ -687,7 +698,7 @@ async fn a_test_is_sent_at_once_and_logged() {
 }
 
 #[tokio::test]
-async fn groups_and_channels_for_every_check_are_told() {
+async fn groups_and_channels_of_every_check_are_notified() {
     let site = NotifierFixture::start().await;
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let url = receiver.url("/member");
@@ -706,15 +717,15 @@ async fn groups_and_channels_for_every_check_are_told() {
     };
     site.execute(create_check(MAIN, 7, edit)).await;
     site.ping(7, PingKind::Fail, "").await;
-    let mut told: Vec<_> = receiver
+    let mut bodies: Vec<_> = receiver
         .wait_for(2)
         .await
         .into_iter()
         .map(|seen| seen.target)
         .collect();
-    told.sort();
+    bodies.sort();
     assert_eq!(
-        (told, site.deliveries(2).await.len()),
+        (bodies, site.deliveries(2).await.len()),
         (vec!["/every".to_owned(), "/member".to_owned()], 2)
     );
     assert_ne!(Uuid::nil(), site.channel_now(member).uuid);

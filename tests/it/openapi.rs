@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::support::server::{TestResponse, TestServer, new_project};
 
-/// The description as served, and which of its operations have been seen answering with success.
+/// The description as served, and its operations that have answered with success.
 struct OpenApiDocument {
     document: Value,
     seen: BTreeSet<(String, String)>,
@@ -43,7 +43,7 @@ impl OpenApiDocument {
             .unwrap_or_else(|| panic!("{pointer}"))
     }
 
-    /// Fails unless the answer is one that the operation is described to give.
+    /// Fails unless the operation describes this answer.
     fn assert_gives(&mut self, method: &str, path: &str, answer: &TestResponse) {
         let operation = &self.document["paths"][path][method.to_lowercase()];
         let status = answer.status.to_string();
@@ -86,15 +86,14 @@ impl OpenApiDocument {
         }
     }
 
-    /// Whether a value is what a schema says, as far as this description uses JSON Schema;
-    /// patterns, formats and lengths are left to others. Gives the members that the schema
-    /// knows.
+    /// Checks a value against a schema, as far as this description uses JSON Schema; patterns,
+    /// formats and lengths are not checked. Returns the members that the schema names.
     fn fits<'a>(&'a self, schema: &'a Value, value: &Value) -> Result<BTreeSet<&'a str>, String> {
         let wrong = |what: &str| Err(format!("{value} {what}"));
-        let mut known = BTreeSet::new();
+        let mut members = BTreeSet::new();
         for (keyword, says) in schema.as_object().unwrap() {
             match keyword.as_str() {
-                "$ref" => known.extend(self.fits(self.resolved(schema), value)?),
+                "$ref" => members.extend(self.fits(self.resolved(schema), value)?),
                 "type" if !matches_type(says, value) => return wrong(&format!("is no {says}")),
                 "const" if says != value => return wrong(&format!("is not {says}")),
                 "enum" if !says.as_array().unwrap().contains(value) => {
@@ -112,7 +111,7 @@ impl OpenApiDocument {
                 }
                 "properties" => {
                     for (name, schema) in says.as_object().unwrap() {
-                        known.insert(name.as_str());
+                        members.insert(name.as_str());
                         value
                             .get(name)
                             .map(|value| self.fits(schema, value))
@@ -126,7 +125,7 @@ impl OpenApiDocument {
                     .try_for_each(|item| self.fits(says, item).map(drop))?,
                 "allOf" => {
                     for schema in says.as_array().unwrap() {
-                        known.extend(self.fits(schema, value)?);
+                        members.extend(self.fits(schema, value)?);
                     }
                 }
                 "oneOf" => {
@@ -137,7 +136,7 @@ impl OpenApiDocument {
                         .map(|schema| self.fits(schema, value));
                     let (fitting, others): (Vec<_>, Vec<_>) = fitting.partition(Result::is_ok);
                     match <[_; 1]>::try_from(fitting) {
-                        Ok([only]) => known.extend(only?),
+                        Ok([only]) => members.extend(only?),
                         Err(fitting) => {
                             return wrong(&format!("fits {} of {says}: {others:?}", fitting.len()));
                         }
@@ -150,7 +149,7 @@ impl OpenApiDocument {
             .as_object()
             .into_iter()
             .flatten()
-            .filter(|(name, _)| !known.contains(name.as_str()))
+            .filter(|(name, _)| !members.contains(name.as_str()))
         {
             match (
                 schema.get("additionalProperties"),
@@ -163,7 +162,7 @@ impl OpenApiDocument {
                 _ => {}
             }
         }
-        Ok(known)
+        Ok(members)
     }
 }
 
@@ -183,7 +182,7 @@ fn matches_type(types: &Value, value: &Value) -> bool {
     })
 }
 
-/// Whoever asks for a test is told this.
+/// Result that every channel test gets.
 fn test_result() -> ChannelTestResult {
     ChannelTestResult {
         duration: Duration::from_millis(212),
@@ -193,8 +192,7 @@ fn test_result() -> ChannelTestResult {
     }
 }
 
-/// A server with one check of every kind and in many states, and the names by which they are
-/// called.
+/// A server with checks of every kind and in many states. Returns their names and identifiers.
 async fn server_with_examples() -> (TestServer, BTreeMap<&'static str, String>) {
     let server = TestServer::start().await;
     let text = |value: &Value| value.as_str().unwrap().to_owned();

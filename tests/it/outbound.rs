@@ -1,4 +1,4 @@
-//! What the program sends to others, against servers on loopback that misbehave where others would.
+//! Outgoing requests and mail, against misbehaving servers on loopback.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,16 +20,16 @@ mod names;
 mod proxy;
 mod tls;
 
-/// No file of this machine counts, and no proxy of its environment.
+/// Configuration that ignores files of this machine and proxies of its environment.
 fn config() -> OutboundConfig {
     OutboundConfig {
         proxy: ProxyChoice::None,
-        names: nowhere(),
+        names: empty_sources(),
         ..OutboundConfig::default()
     }
 }
 
-fn nowhere() -> NameSources {
+fn empty_sources() -> NameSources {
     NameSources {
         hosts: "/nowhere/hosts".into(),
         resolv_conf: "/nowhere/resolv.conf".into(),
@@ -72,7 +72,7 @@ async fn send(outbound: &Outbound, url: &str) -> Result<HttpResponse, SendError>
         .await
 }
 
-/// The sentence of an error. It may name the host alone.
+/// Text of an error. It may contain only the host of a URL.
 #[track_caller]
 fn words(error: &SendError) -> String {
     let words = error.to_string();

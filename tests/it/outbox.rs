@@ -1,4 +1,4 @@
-//! What flips put into the outbox, and what becomes of it.
+//! Alerts that flips add to the outbox, and their results.
 
 mod audience;
 mod fair_shares;
@@ -59,7 +59,7 @@ pub(crate) fn channel(
     }
 }
 
-/// A check that is told to all channels that there are.
+/// Creates a check that notifies every existing channel.
 fn check(engine: &mut TestEngine, uuid: u128) -> CheckId {
     match engine.execute(create_check(
         MAIN,
@@ -90,7 +90,7 @@ fn numbers(engine: &TestEngine) -> Vec<DeliveryNumber> {
         .with_state(|state| state.outbox.rows().map(|row| row.number).collect())
 }
 
-/// What has become of what waited, oldest first.
+/// Returns the finished deliveries, oldest first.
 fn finished(engine: &TestEngine) -> Vec<DeliveryRecord> {
     let mut deliveries = engine
         .handle
@@ -135,14 +135,14 @@ fn report(
 }
 
 #[test]
-fn down_is_told_to_every_channel_and_up_to_those_who_were_told() {
+fn a_downtime_notifies_every_channel_and_its_end_the_channels_that_were_notified() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
     let only_up = channel(&mut engine, 2, "webhook", &[("up-url", "http://a/")]);
     let id = check(&mut engine, 7);
     engine.execute(ping(7, PingKind::Success, ""));
-    assert_eq!(waiting(&engine), [], "new to up is told to nobody");
+    assert_eq!(waiting(&engine), [], "new to up sends no alert");
     engine.clock.advance_secs(86_400 + 3600 + 1);
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(
@@ -152,7 +152,7 @@ fn down_is_told_to_every_channel_and_up_to_those_who_were_told() {
             NotificationState::Notified
         )
     );
-    // Another failure of a check that is down is no news.
+    // A second failure of a check that is down sends no alert.
     engine.execute(ping(7, PingKind::Fail, ""));
     assert_eq!(waiting(&engine).len(), 1);
     engine.execute(ping(7, PingKind::Success, ""));
@@ -176,7 +176,7 @@ fn down_is_told_to_every_channel_and_up_to_those_who_were_told() {
 }
 
 #[test]
-fn pauses_are_told_to_nobody_and_failures_of_paused_checks_are() {
+fn a_pause_sends_no_alert_and_a_failure_of_a_paused_check_does() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
@@ -203,7 +203,7 @@ fn pauses_are_told_to_nobody_and_failures_of_paused_checks_are() {
 }
 
 #[test]
-fn incidents_end_when_their_channel_is_told_no_more_about_the_check() {
+fn an_incident_ends_when_its_channel_is_removed_from_the_check() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
@@ -220,7 +220,7 @@ fn incidents_end_when_their_channel_is_told_no_more_about_the_check() {
     engine.execute(ping(7, PingKind::Fail, ""));
     engine.execute(assign(hook, false));
     engine.execute(assign(pager, false));
-    // The service was told that all is well.
+    // The service has been sent the recovery.
     engine.execute(assign(pager, true));
     let closed = CheckEdit {
         channels: Some(ChannelSelection::Listed(Vec::new())),
@@ -228,14 +228,15 @@ fn incidents_end_when_their_channel_is_told_no_more_about_the_check() {
     };
     engine.execute(Command::UpdateCheck(id, Box::new(closed)));
     let again = [(pager, AlertEvent::Down), (pager, AlertEvent::Closed)];
-    let told = [(hook, AlertEvent::Down)]
+    let expected = [(hook, AlertEvent::Down)]
         .into_iter()
         .chain(again)
         .chain(again)
         .collect::<Vec<_>>();
     assert_eq!(
         waiting(&engine),
-        told.into_iter()
+        expected
+            .into_iter()
             .map(|(channel, event)| (channel, id, event))
             .collect::<Vec<_>>()
     );
@@ -253,7 +254,7 @@ fn attempts_are_counted_and_interrupted_ones_are_marked() {
     assert_eq!(
         begin(&mut engine, vec![all[0], DeliveryNumber(99)]),
         [(1, false)],
-        "what is not there is not begun"
+        "a missing row is not begun"
     );
     report(
         &mut engine,
@@ -275,7 +276,7 @@ fn attempts_are_counted_and_interrupted_ones_are_marked() {
     );
     assert_eq!(begin(&mut engine, all.clone()), [(2, false)]);
     for round in 1..=3 {
-        // The process ends without a word.
+        // The process ends without a clean stop.
         drop(engine);
         engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
         let begun = begin(&mut engine, all.clone());
@@ -297,7 +298,7 @@ fn attempts_are_counted_and_interrupted_ones_are_marked() {
             "sending it ended the server three times".into()
         )]
     );
-    // The next one has its own number, after a start too.
+    // The next message has a number of its own, also after a restart.
     drop(engine);
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.execute(ping(7, PingKind::Success, ""));
@@ -306,7 +307,7 @@ fn attempts_are_counted_and_interrupted_ones_are_marked() {
 }
 
 #[test]
-fn a_delivery_is_logged_and_a_channel_that_refuses_is_told_nothing_more() {
+fn deliveries_are_logged_and_a_channel_that_refuses_gets_no_further_alerts() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
@@ -323,7 +324,7 @@ fn a_delivery_is_logged_and_a_channel_that_refuses_is_told_nothing_more() {
         SendResult::Delivered,
     );
     let found = finished(&engine);
-    let told: Vec<_> = found
+    let events: Vec<_> = found
         .iter()
         .map(|delivery| {
             (
@@ -335,7 +336,7 @@ fn a_delivery_is_logged_and_a_channel_that_refuses_is_told_nothing_more() {
         })
         .collect();
     assert_eq!(
-        told,
+        events,
         [(all[0], 202, 1, Some(all[2])), (all[2], 202, 1, None)]
     );
     assert!(found.iter().all(
@@ -368,7 +369,7 @@ fn a_delivery_is_logged_and_a_channel_that_refuses_is_told_nothing_more() {
         (waiting(&engine), channel(&engine).health.is_healthy()),
         (vec![(hook, id, AlertEvent::Down)], true)
     );
-    // Disabled again: what waits is left out.
+    // The channel is disabled again: pending messages are discarded.
     engine.execute(Command::DisableChannel {
         channel: hook,
         reason: "enough".into(),
@@ -378,7 +379,7 @@ fn a_delivery_is_logged_and_a_channel_that_refuses_is_told_nothing_more() {
 }
 
 #[test]
-fn too_many_changes_of_a_check_leave_the_oldest_out_and_say_so() {
+fn too_many_queued_alerts_of_a_check_drop_the_oldest_and_mention_it() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
@@ -419,7 +420,7 @@ fn too_many_changes_of_a_check_leave_the_oldest_out_and_say_so() {
 }
 
 #[test]
-fn what_waits_goes_with_its_check_its_channel_and_its_project() {
+fn pending_alerts_are_removed_with_their_check_channel_or_project() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let one = channel(&mut engine, 1, "webhook", HOOK);
@@ -499,7 +500,7 @@ fn deliveries_are_kept_for_thirty_days() {
     );
 }
 
-/// The machine sleeps for so many seconds.
+/// Suspends the machine for a number of seconds.
 fn sleep(engine: &mut TestEngine, secs: i64) {
     engine.clock.jump_to(engine.handle.now().plus_secs(secs));
     assert_eq!(engine.writer.step(false), Ok(true));
@@ -525,9 +526,9 @@ fn wait(engine: &mut TestEngine, secs: i64) {
 }
 
 #[test]
-fn checks_whose_pings_may_have_been_lost_get_the_chance_to_report_again() {
-    // Period and grace, seconds after the end of the outage at which the alert is due, whether that
-    // is for the outage.
+fn checks_whose_pings_may_have_been_lost_get_time_to_report_again() {
+    // Period, grace, seconds from the end of the outage to the alert, and whether the outage delays
+    // it.
     for (period, grace, due) in [
         (300, 60, 360),
         (60, 60, 120),
@@ -539,14 +540,14 @@ fn checks_whose_pings_may_have_been_lost_get_the_chance_to_report_again() {
         let hook = channel(&mut engine, 1, "webhook", HOOK);
         let id = create_periodic_check(&mut engine, 7, period, grace);
         engine.execute(ping(7, PingKind::Success, ""));
-        // Nobody could ping from just before it was expected until it had been due.
+        // The outage begins just before the ping is expected and ends after the check is due.
         wait(&mut engine, period - 20);
         sleep(&mut engine, grace + 30);
         let check = engine.read_check(id);
         assert_eq!(
             check.state.status,
             Status::Down,
-            "the status is as the contract says"
+            "the status matches the contract"
         );
         let at = engine.handle.now().plus_secs(due);
         assert_eq!(
@@ -578,7 +579,7 @@ fn checks_whose_pings_may_have_been_lost_get_the_chance_to_report_again() {
 }
 
 #[test]
-fn checks_that_report_after_an_outage_are_told_to_nobody_and_the_log_says_why() {
+fn checks_that_report_after_an_outage_send_no_alert_and_the_log_has_the_reason() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
@@ -590,30 +591,31 @@ fn checks_that_report_after_an_outage_are_told_to_nobody_and_the_log_says_why() 
     sleep(&mut engine, 590);
     wait(&mut engine, 60);
     engine.execute(ping(7, PingKind::Success, ""));
-    // A failure is news of its own, outage or not.
+    // A reported failure alerts at once, outage or not.
     engine.execute(ping(8, PingKind::Fail, ""));
-    let told: Vec<_> = waiting(&engine)
+    let events: Vec<_> = waiting(&engine)
         .into_iter()
         .map(|(_, check, event)| (check, event))
         .collect();
-    assert_eq!(told, [(ids[1], AlertEvent::Down)]);
+    assert_eq!(events, [(ids[1], AlertEvent::Down)]);
     assert!(
         engine
             .handle
             .with_state(|state| state.outbox.rows().all(|row| !row.during_outage))
     );
-    let reason = "it was up again soon after a time in which no pings could be taken".to_owned();
+    let reason =
+        "it was up again soon after a time when the server could not receive pings".to_owned();
     assert_eq!(
         outcomes(&engine),
         [(AlertEvent::Down, DeliveryResult::Skipped, reason)]
     );
-    // Long after the outage its deadline counts again.
+    // Long after the outage, the deadline of the check counts again.
     wait(&mut engine, 3600);
     assert_eq!(waiting(&engine).len(), 3);
 }
 
 #[test]
-fn a_check_may_have_to_fail_several_times_until_that_is_told() {
+fn a_check_alerts_when_it_reaches_its_failure_threshold() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
@@ -624,22 +626,22 @@ fn a_check_may_have_to_fail_several_times_until_that_is_told() {
         parents: None,
     });
     // Reported failures count.
-    for told in [0, 0, 1, 1] {
+    for expected in [0, 0, 1, 1] {
         engine.execute(ping(7, PingKind::Fail, ""));
-        assert_eq!(waiting(&engine).len(), told);
+        assert_eq!(waiting(&engine).len(), expected);
     }
     engine.execute(ping(7, PingKind::Success, ""));
     assert_eq!(
         waiting(&engine),
         [(hook, id, AlertEvent::Down), (hook, id, AlertEvent::Up)]
     );
-    // Missed pings count, and so does every further one that would have been expected.
-    for (secs, told) in [(361, 2), (299, 2), (2, 2), (300, 3)] {
+    // Missed pings count as failures, and so does each further expected ping.
+    for (secs, expected) in [(361, 2), (299, 2), (2, 2), (300, 3)] {
         wait(&mut engine, secs);
-        assert_eq!(waiting(&engine).len(), told, "{secs}");
+        assert_eq!(waiting(&engine).len(), expected, "{secs}");
     }
     engine.execute(ping(7, PingKind::Success, ""));
-    // One that recovers before is told to nobody.
+    // A check that recovers before its threshold notifies no channel.
     wait(&mut engine, 400);
     assert!(matches!(
         engine.read_check(id).state.notification,
@@ -650,7 +652,7 @@ fn a_check_may_have_to_fail_several_times_until_that_is_told() {
     ));
     engine.execute(ping(7, PingKind::Success, ""));
     assert_eq!((waiting(&engine).len(), outcomes(&engine).len()), (4, 1));
-    // Fewer are asked for while it is down: it is told.
+    // The threshold is lowered while the check is down: the alert is due.
     wait(&mut engine, 400);
     engine.execute(Command::SetAlerting {
         check: id,
@@ -661,7 +663,7 @@ fn a_check_may_have_to_fail_several_times_until_that_is_told() {
 }
 
 #[test]
-fn what_holds_the_telling_back_survives_a_start() {
+fn reasons_for_holding_an_alert_survive_a_restart() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
@@ -673,9 +675,9 @@ fn what_holds_the_telling_back_survives_a_start() {
         parents: None,
     });
     engine.execute(ping(7, PingKind::Fail, ""));
-    let telling = engine.read_check(id).state.notification;
+    let notification = engine.read_check(id).state.notification;
     assert_eq!(
-        telling,
+        notification,
         NotificationState::Pending {
             at: engine.handle.now().plus_secs(360),
             reason: HoldReason::BelowThreshold
@@ -685,12 +687,12 @@ fn what_holds_the_telling_back_survives_a_start() {
     drop(engine);
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.clock.set(now);
-    assert_eq!(engine.read_check(id).state.notification, telling);
+    assert_eq!(engine.read_check(id).state.notification, notification);
     wait(&mut engine, 361);
     assert_eq!(waiting(&engine), [(hook, id, AlertEvent::Down)]);
 }
 
-/// What the engine remembers of times without pings, in seconds before now.
+/// Returns the outages that the engine remembers, in seconds before now.
 fn known_outages(engine: &TestEngine) -> Vec<(i64, i64)> {
     let now = engine.handle.now();
     let ago = |at: Timestamp| now.micros_since(at) / 1_000_000;
@@ -704,7 +706,7 @@ fn known_outages(engine: &TestEngine) -> Vec<(i64, i64)> {
 }
 
 #[test]
-fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
+fn every_outage_is_noticed() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
@@ -712,7 +714,7 @@ fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
     let id = create_periodic_check(&mut engine, 7, 300, 60);
     engine.execute(ping(7, PingKind::Success, ""));
     assert_eq!(known_outages(&engine), []);
-    // The process ends without a word, and is started again.
+    // The process ends without a clean stop and starts again.
     wait(&mut engine, 100);
     engine.execute(ping(7, PingKind::Success, ""));
     let began = engine.handle.now().plus_secs(600);
@@ -729,7 +731,7 @@ fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
     let mut engine = reopen(began);
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(known_outages(&engine), [(600, 0)]);
-    let held = NotificationState::Pending {
+    let expected = NotificationState::Pending {
         at: began.plus_secs(360),
         reason: HoldReason::ServerOutage,
     };
@@ -738,9 +740,9 @@ fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
             engine.read_check(id).state.status,
             engine.read_check(id).state.notification
         ),
-        (Status::Down, held)
+        (Status::Down, expected)
     );
-    // A short restart is none; neither is one of a server that was idle for long.
+    // A short restart is no outage. Neither is a restart of a server that was idle for long.
     engine.execute(ping(7, PingKind::Success, ""));
     drop(engine);
     let mut engine = reopen(began.plus_secs(29));
@@ -748,7 +750,7 @@ fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
         wait(&mut engine, 60);
     }
     assert_eq!(known_outages(&engine).len(), 1);
-    // A clean stop says when it was.
+    // A clean stop stores its time.
     engine.handle.close();
     while engine.writer.step(false) == Ok(true) {}
     let stopped = engine.handle.now();
@@ -756,12 +758,12 @@ fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
     let mut engine = reopen(stopped.plus_secs(45));
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(known_outages(&engine).last(), Some(&(45, 0)));
-    // The machine sleeps: the clock goes on, and no time passes.
+    // The machine sleeps: the clock advances, and no time passes for the process.
     wait(&mut engine, 900);
     engine.clock.jump_to(engine.handle.now().plus_secs(3600));
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(known_outages(&engine).last(), Some(&(3600, 0)));
-    // The disk takes nothing for a while.
+    // The disk refuses writes for a while.
     wait(&mut engine, 900);
     disk.fail_after(DiskOperation::Write, 0);
     assert_eq!(
@@ -777,22 +779,22 @@ fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
         assert_eq!(engine.writer.step(false), Ok(true));
     }
     assert_eq!(known_outages(&engine).last(), Some(&(50, 0)));
-    // It is remembered, sixteen of them at the most.
+    // At most sixteen outages are remembered.
     for _ in 0..20 {
         wait(&mut engine, 900);
         engine.clock.jump_to(engine.handle.now().plus_secs(60));
         assert_eq!(engine.writer.step(false), Ok(true));
     }
-    let known = known_outages(&engine);
+    let outages = known_outages(&engine);
     drop(engine);
     assert_eq!(
-        (known.len(), known_outages(&reopen(stopped)).len()),
+        (outages.len(), known_outages(&reopen(stopped)).len()),
         (16, 16)
     );
 }
 
 #[test]
-fn whoever_wants_it_is_told_at_once_after_an_outage() {
+fn without_extra_time_after_an_outage_alerts_are_sent_at_once() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
@@ -817,7 +819,7 @@ fn whoever_wants_it_is_told_at_once_after_an_outage() {
     );
 }
 
-/// Another engine on the same disk, at this time.
+/// Opens another engine on the same disk at this time.
 fn reopened(disk: &Disk, at: Timestamp) -> TestEngine {
     let clock = ManualClock::at(at);
     let (handle, writer) = open(disk.medium(), &clock, |_| ()).unwrap();
@@ -831,7 +833,7 @@ fn reopened(disk: &Disk, at: Timestamp) -> TestEngine {
 }
 
 #[test]
-fn a_second_outage_gives_the_chance_to_report_once_more() {
+fn a_second_outage_gives_time_to_report_again() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
@@ -843,24 +845,24 @@ fn a_second_outage_gives_the_chance_to_report_once_more() {
         drop(engine);
         let now = began.plus_secs(secs);
         engine = reopened(&disk, now);
-        let held = NotificationState::Pending {
+        let pending = NotificationState::Pending {
             at: now.plus_secs(360),
             reason: HoldReason::ServerOutage,
         };
         assert_eq!(
             (engine.read_check(id).state.notification, waiting(&engine)),
-            (held, vec![]),
+            (pending, vec![]),
             "{secs}"
         );
     }
-    // There was no time to report between the two.
+    // Jobs had no time to report between the two outages.
     assert_eq!(known_outages(&engine), [(3600, 0)]);
     wait(&mut engine, 361);
     assert_eq!(waiting(&engine), [(hook, id, AlertEvent::Down)]);
 }
 
 #[test]
-fn a_time_without_pings_is_no_further_failure() {
+fn an_outage_counts_as_no_further_failure() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
@@ -876,16 +878,15 @@ fn a_time_without_pings_is_no_further_failure() {
     drop(engine);
     let mut engine = reopened(&disk, began.plus_secs(3600));
     let state = engine.read_check(id).state;
-    let held = NotificationState::Pending {
+    let pending = NotificationState::Pending {
         at: began.plus_secs(3660),
         reason: HoldReason::BelowThreshold,
     };
     assert_eq!(
         (state.notification, state.failures, waiting(&engine)),
-        (held, 1, vec![])
+        (pending, 1, vec![])
     );
-    // The one that was expected when pings could be taken again may have been lost; the next one
-    // cannot.
+    // The ping that was expected just after the outage may have been lost. The next one cannot be.
     wait(&mut engine, 61);
     assert_eq!(
         (engine.read_check(id).state.failures, waiting(&engine)),
@@ -896,7 +897,7 @@ fn a_time_without_pings_is_no_further_failure() {
 }
 
 #[test]
-fn a_check_that_is_put_aside_while_its_downtime_is_held_back_is_told_to_nobody() {
+fn a_check_that_is_paused_or_deleted_while_its_alert_is_held_sends_none() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
@@ -942,7 +943,7 @@ fn a_check_that_is_put_aside_while_its_downtime_is_held_back_is_told_to_nobody()
 }
 
 #[test]
-fn the_log_says_how_a_downtime_ended_that_was_held_back() {
+fn the_log_says_how_a_downtime_with_a_held_alert_ended() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
@@ -976,7 +977,7 @@ fn the_log_says_how_a_downtime_ended_that_was_held_back() {
 }
 
 #[test]
-fn a_new_period_counts_at_once_for_a_downtime_that_is_held_back() {
+fn a_new_period_counts_at_once_for_a_held_alert() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
@@ -1007,7 +1008,7 @@ fn a_new_period_counts_at_once_for_a_downtime_that_is_held_back() {
 }
 
 #[test]
-fn a_command_beside_no_server_leaves_an_outage_to_the_next_start() {
+fn a_command_without_a_server_leaves_the_outage_to_the_next_start() {
     for command in [None, Some(false), Some(true)] {
         let disk = Disk::default();
         let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
@@ -1031,7 +1032,8 @@ fn a_command_beside_no_server_leaves_an_outage_to_the_next_start() {
             if tidies {
                 engine.writer.run_all_housekeeping().unwrap();
             } else {
-                // One that looks at a check finds its deadline passed, in an outage.
+                // A command that examines the check finds that its deadline passed during an
+                // outage.
                 engine.execute(Command::SetAlerting {
                     check: other,
                     after: Some(FailureThreshold::ONE),
@@ -1064,21 +1066,21 @@ fn a_command_beside_no_server_leaves_an_outage_to_the_next_start() {
             }
         }
         let engine = reopened(&disk, began.plus_secs(3600));
-        let held = NotificationState::Pending {
+        let pending = NotificationState::Pending {
             at: began.plus_secs(3600 + 360),
             reason: HoldReason::ServerOutage,
         };
         let found = [id, other].map(|id| engine.read_check(id).state.notification);
         assert_eq!(
             (found, waiting(&engine), known_outages(&engine)),
-            ([held; 2], vec![], vec![(3600, 0)]),
+            ([pending; 2], vec![], vec![(3600, 0)]),
             "{command:?}"
         );
     }
 }
 
 #[test]
-fn a_process_that_was_frozen_notices_it() {
+fn a_frozen_process_notices_the_outage() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.clock.act_as_system();
     assert_eq!(engine.writer.step(false), Ok(true));
@@ -1086,7 +1088,7 @@ fn a_process_that_was_frozen_notices_it() {
     assert_eq!(known_outages(&engine), []);
     wait(&mut engine, 40);
     assert_eq!(known_outages(&engine), [(40, 0)]);
-    // It froze, and then the machine slept.
+    // The process froze, and then the machine slept.
     wait(&mut engine, 1);
     engine.clock.advance_secs(1000);
     sleep(&mut engine, 2000);
@@ -1094,7 +1096,7 @@ fn a_process_that_was_frozen_notices_it() {
 }
 
 #[test]
-fn other_settings_let_a_disabled_channel_be_told_again() {
+fn new_settings_enable_a_disabled_channel() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
@@ -1108,7 +1110,7 @@ fn other_settings_let_a_disabled_channel_be_told_again() {
             .with_state(|state| state.channel(hook).unwrap().health.disabled.is_some())
     };
     let set = |engine: &mut TestEngine, pairs: &[(&str, &str)]| {
-        let given = SettingsUpdate::replace_all(
+        let update = SettingsUpdate::replace_all(
             pairs
                 .iter()
                 .map(|(key, value)| ((*key).into(), (*value).into()))
@@ -1118,7 +1120,7 @@ fn other_settings_let_a_disabled_channel_be_told_again() {
         engine.execute(Command::UpdateChannel {
             channel: hook,
             name,
-            settings: Some(given),
+            settings: Some(update),
             maker: SettingsAuthor::Operator,
         });
     };
@@ -1129,11 +1131,11 @@ fn other_settings_let_a_disabled_channel_be_told_again() {
 }
 
 #[test]
-fn an_answer_under_old_settings_changes_nothing_that_new_ones_have_made() {
+fn a_result_under_old_settings_does_not_affect_the_status_under_new_ones() {
     let reason = || "410 Gone".into();
-    // What it comes to under those that the channel has: whether it is disabled, whether it fails,
-    // and how much is over.
-    for (sent, comes_to) in [
+    // Result under the current settings: whether the channel is disabled, whether it fails, and the
+    // number of finished deliveries.
+    for (sent, expected) in [
         (SendResult::ChannelRejected(reason()), (true, false, 1)),
         (SendResult::Failed(reason()), (false, false, 1)),
         (
@@ -1154,11 +1156,11 @@ fn an_answer_under_old_settings_changes_nothing_that_new_ones_have_made() {
             .handle
             .with_state(|state| state.channel(hook).cloned());
         begin(&mut engine, rows.clone());
-        let given = SettingsUpdate::replace_all(vec![("down-url".into(), "http://b/down".into())]);
+        let update = SettingsUpdate::replace_all(vec![("down-url".into(), "http://b/down".into())]);
         engine.execute(Command::UpdateChannel {
             channel: hook,
             name: None,
-            settings: Some(given),
+            settings: Some(update),
             maker: SettingsAuthor::Operator,
         });
         let report = |sent, sent_to| {
@@ -1205,7 +1207,7 @@ fn an_answer_under_old_settings_changes_nothing_that_new_ones_have_made() {
         assert_eq!(url(&engine), "http://b/down");
         engine.execute(adopt(Arc::clone(&now)));
         assert_eq!(url(&engine), "http://c/");
-        // Those that it has now count.
+        // The current settings count.
         begin(&mut engine, rows.clone());
         let sent_to = engine
             .handle
@@ -1220,14 +1222,14 @@ fn an_answer_under_old_settings_changes_nothing_that_new_ones_have_made() {
                 health.failing.is_some(),
                 outcomes(&engine).len()
             ),
-            comes_to
+            expected
         );
     }
 }
 
 #[test]
-fn what_is_being_sent_waits_for_its_report_although_its_check_or_channel_is_gone() {
-    for (disables, sent, wanted) in [
+fn a_message_in_progress_waits_for_its_result_after_its_check_or_channel_is_deleted() {
+    for (disables, sent, expected) in [
         (false, SendResult::Delivered, DeliveryResult::Delivered),
         (true, SendResult::Delivered, DeliveryResult::Delivered),
         (
@@ -1277,14 +1279,14 @@ fn what_is_being_sent_waits_for_its_report_although_its_check_or_channel_is_gone
             .collect();
         assert_eq!(
             (waiting(&engine), outcomes),
-            (vec![], vec![wanted]),
+            (vec![], vec![expected]),
             "{disables}"
         );
     }
 }
 
 #[test]
-fn what_was_being_sent_when_the_server_ended_goes_with_its_check_or_channel() {
+fn a_message_that_a_crash_interrupted_is_removed_with_its_check_or_channel() {
     for disables in [false, true] {
         let disk = Disk::default();
         let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
@@ -1302,7 +1304,7 @@ fn what_was_being_sent_when_the_server_ended_goes_with_its_check_or_channel() {
         } else {
             Command::DeleteCheck(id)
         });
-        // Nobody begins anew what is for a channel that is disabled.
+        // No attempt begins for a disabled channel.
         assert_eq!(
             begin(&mut engine, if disables { all.clone() } else { vec![] }),
             []
@@ -1316,7 +1318,7 @@ fn what_was_being_sent_when_the_server_ended_goes_with_its_check_or_channel() {
 }
 
 #[test]
-fn deliveries_beyond_their_number_go_as_others_come() {
+fn the_oldest_deliveries_beyond_the_limit_are_removed() {
     let mut engine = TestEngine::open(
         Medium::memory(),
         HousekeepingLimits {
@@ -1335,7 +1337,7 @@ fn deliveries_beyond_their_number_go_as_others_come() {
             .unwrap()
             .len()
     };
-    let mut most = 0;
+    let mut largest = 0;
     for _ in 0..60 {
         engine.batch((0..40).map(|number| {
             ping(
@@ -1348,13 +1350,13 @@ fn deliveries_beyond_their_number_go_as_others_come() {
                 "",
             )
         }));
-        most = most.max(count(&engine));
+        largest = largest.max(count(&engine));
     }
-    assert!((500..=560).contains(&most), "{most}");
+    assert!((500..=560).contains(&largest), "{largest}");
 }
 
 #[test]
-fn another_reason_for_the_same_trouble_of_a_channel_changes_no_list() {
+fn another_error_of_a_failing_channel_changes_no_list() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
@@ -1395,7 +1397,7 @@ fn another_reason_for_the_same_trouble_of_a_channel_changes_no_list() {
 }
 
 #[test]
-fn a_failure_that_is_reported_in_time_is_no_missing_ping_as_well() {
+fn a_failure_that_is_reported_in_time_does_not_count_as_a_missed_ping_too() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
@@ -1410,13 +1412,13 @@ fn a_failure_that_is_reported_in_time_is_no_missing_ping_as_well() {
         engine.execute(ping(7, PingKind::Fail, ""));
         assert_eq!(engine.read_check(id).state.failures, failures);
     }
-    // The first would have been followed by another after 300 s and a minute of grace, and was.
+    // The next ping was due 300 s and a minute of grace after the first, and arrived.
     wait(&mut engine, 71);
     assert_eq!(
         (engine.read_check(id).state.failures, waiting(&engine)),
         (2, vec![])
     );
-    // The next one is missing 360 s after the second.
+    // The next ping is missing 360 s after the second.
     wait(&mut engine, 290);
     assert_eq!(
         (engine.read_check(id).state.failures, waiting(&engine).len()),

@@ -1,4 +1,4 @@
-//! Ping URLs: forms, methods, refusals, and what is kept of a ping.
+//! Ping URLs: forms, methods, refusals, and the stored data of a ping.
 
 use overdue::domain::flip::FlipDirection;
 use overdue::domain::ping::{Ping, PingKind};
@@ -8,8 +8,8 @@ use crate::support::server::TestServer;
 
 const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 
-/// Makes a check by its first ping and returns its UUID.
-async fn made_by_ping(server: &TestServer, slug: &str) -> uuid::Uuid {
+/// Creates a check by its first ping. Returns its UUID.
+async fn create_by_ping(server: &TestServer, slug: &str) -> uuid::Uuid {
     let answer = server
         .get(&format!("/ping/{}/{slug}?create=1", server.main.ping_key))
         .await;
@@ -30,7 +30,7 @@ fn log(server: &TestServer, uuid: uuid::Uuid) -> Vec<Ping> {
     server.handle.pings(&check).unwrap()
 }
 
-fn shown(server: &TestServer, uuid: uuid::Uuid) -> VisibleStatus {
+fn visible_status(server: &TestServer, uuid: uuid::Uuid) -> VisibleStatus {
     server.handle.with_state(|state| {
         let check = state.check_by_uuid(uuid).unwrap();
         check
@@ -40,9 +40,9 @@ fn shown(server: &TestServer, uuid: uuid::Uuid) -> VisibleStatus {
 }
 
 #[tokio::test]
-async fn a_ping_is_answered_ok_and_says_what_is_kept() {
+async fn a_ping_is_answered_ok_with_the_stored_body_limit() {
     let server = TestServer::start().await;
-    let uuid = made_by_ping(&server, "backup").await;
+    let uuid = create_by_ping(&server, "backup").await;
     for (method, path) in [
         ("GET", "backup"),
         ("POST", "backup"),
@@ -71,7 +71,7 @@ async fn a_ping_is_answered_ok_and_says_what_is_kept() {
         .iter()
         .map(|ping| (ping.n, ping.origin.method.name(), ping.kind))
         .collect();
-    let wanted = [
+    let expected = [
         (6, "GET"),
         (5, "PUT"),
         (4, "HEAD"),
@@ -81,7 +81,7 @@ async fn a_ping_is_answered_ok_and_says_what_is_kept() {
     ];
     assert_eq!(
         methods,
-        wanted.map(|(n, method)| (
+        expected.map(|(n, method)| (
             n,
             method,
             if n == 5 {
@@ -95,9 +95,9 @@ async fn a_ping_is_answered_ok_and_says_what_is_kept() {
 }
 
 #[tokio::test]
-async fn a_browser_may_ask_before_it_pings() {
+async fn a_browser_can_send_a_preflight_request() {
     let server = TestServer::start().await;
-    let uuid = made_by_ping(&server, "backup").await;
+    let uuid = create_by_ping(&server, "backup").await;
     for path in [
         format!("/ping/{uuid}/fail"),
         format!("/ping/{}/backup", server.main.ping_key),
@@ -129,9 +129,9 @@ async fn a_browser_may_ask_before_it_pings() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_ping_is_refused_and_leaves_nothing() {
+async fn an_invalid_ping_is_refused_and_stores_nothing() {
     let server = TestServer::start().await;
-    let uuid = made_by_ping(&server, "backup").await.to_string();
+    let uuid = create_by_ping(&server, "backup").await.to_string();
     let key = server.main.ping_key.clone();
     let cases = [
         ("GET", format!("/ping/{UNKNOWN}"), 404, "not found"),
@@ -243,9 +243,9 @@ async fn what_cannot_be_a_ping_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn bodies_are_cut_at_the_limit_however_they_come() {
+async fn bodies_of_every_transfer_coding_are_cut_at_the_limit() {
     let server = TestServer::start().await;
-    let uuid = made_by_ping(&server, "backup").await;
+    let uuid = create_by_ping(&server, "backup").await;
     let body = |n| {
         let check = server
             .handle
@@ -284,7 +284,7 @@ async fn bodies_are_cut_at_the_limit_however_they_come() {
 #[tokio::test]
 async fn the_log_shows_where_a_ping_came_from() {
     let server = TestServer::start().await;
-    let uuid = made_by_ping(&server, "backup").await;
+    let uuid = create_by_ping(&server, "backup").await;
     let rid = "6F3A0F6E-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
     let agent = "ž".repeat(250);
     let headers = [
@@ -308,7 +308,7 @@ async fn the_log_shows_where_a_ping_came_from() {
         ("https", "ž".repeat(200).as_str())
     );
     assert_eq!(ping.rid.unwrap().to_string(), rid.to_lowercase());
-    assert_eq!(shown(&server, uuid), VisibleStatus::Down);
+    assert_eq!(visible_status(&server, uuid), VisibleStatus::Down);
     let forwarded = [(
         "Forwarded",
         r#"for=6.6.6.6, for="[2001:db8::8]:80";proto=https, for=127.0.0.1"#,
@@ -330,7 +330,7 @@ async fn the_log_shows_where_a_ping_came_from() {
 #[tokio::test]
 async fn the_log_keeps_the_exit_status() {
     let server = TestServer::start().await;
-    let uuid = made_by_ping(&server, "backup").await;
+    let uuid = create_by_ping(&server, "backup").await;
     for (action, kind, exit) in [
         ("", PingKind::Success, None),
         ("/fail", PingKind::Fail, None),
@@ -349,14 +349,15 @@ async fn the_log_keeps_the_exit_status() {
 }
 
 #[tokio::test]
-async fn silence_takes_a_check_to_grace_and_down_on_time() {
+async fn a_missed_ping_takes_a_check_to_grace_and_down_on_time() {
     let server = TestServer::start().await;
-    let uuid = made_by_ping(&server, "backup").await;
+    let uuid = create_by_ping(&server, "backup").await;
     server.clock.advance_secs(86_400);
-    assert_eq!(shown(&server, uuid), VisibleStatus::Grace);
+    assert_eq!(visible_status(&server, uuid), VisibleStatus::Grace);
     server.clock.advance_secs(3_600 + 1);
-    assert_eq!(shown(&server, uuid), VisibleStatus::Down);
-    // The writer has noticed by itself: the flip is there, and bears the deadline.
+    assert_eq!(visible_status(&server, uuid), VisibleStatus::Down);
+    // The writer has noticed the deadline by itself: the flip exists and has the time of the
+    // deadline.
     let flips = loop {
         let check = server
             .handle
@@ -381,7 +382,7 @@ async fn silence_takes_a_check_to_grace_and_down_on_time() {
 #[tokio::test]
 async fn malformed_requests_end_their_own_connection_only() {
     let server = TestServer::start().await;
-    let uuid = made_by_ping(&server, "backup").await;
+    let uuid = create_by_ping(&server, "backup").await;
     for (bytes, status) in [
         (
             b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n".to_vec(),

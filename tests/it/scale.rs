@@ -1,4 +1,4 @@
-//! What must not depend on how many checks there are.
+//! Operations whose cost must not depend on the number of checks.
 
 use std::time::{Duration, Instant};
 
@@ -21,14 +21,14 @@ use crate::support::engine::TestEngine;
 
 const MAIN: ProjectId = ProjectId(1);
 
-/// Makes so many checks: `check-0`, `check-1` and so on, with all channels of the project.
+/// Creates `count` checks, `check-0`, `check-1` and so on, with all channels of the project.
 fn checks(engine: &mut TestEngine, count: u128) {
     let numbers: Vec<_> = (0..count).collect();
     for some in numbers.chunks(4000) {
         let answers = engine.batch(some.iter().map(|number| {
             let edit = CheckEdit {
                 channels: Some(ChannelSelection::All),
-                ..named(*number)
+                ..named_edit(*number)
             };
             create_check(MAIN, *number, edit)
         }));
@@ -41,7 +41,7 @@ fn checks(engine: &mut TestEngine, count: u128) {
 }
 
 /// Ten of a hundred have the same tags.
-fn named(number: u128) -> CheckEdit {
+fn named_edit(number: u128) -> CheckEdit {
     CheckEdit {
         name: Some(Name::parse(&format!("check {number}")).unwrap()),
         slug: Some(Slug::parse(&format!("check-{number}")).unwrap()),
@@ -78,8 +78,8 @@ fn a_request_with_unique_costs_the_same_whatever_the_number_of_checks() {
         (vec![Slug, Name, Tags], true),
         (vec![Tags], false),
     ] {
-        // The best of a few rounds: what else the machine does is not asked. A look at every check
-        // would take hundreds of times as long.
+        // Takes the best of a few rounds to exclude other work of the machine. A scan of every
+        // check would take hundreds of times as long.
         let times = [0, 1].map(|which| {
             let (engine, count) = &mut engines[which];
             let rounds = (0..8).map(|round| {
@@ -93,7 +93,7 @@ fn a_request_with_unique_costs_the_same_whatever_the_number_of_checks() {
                     };
                     Command::CreateCheck(Box::new(CreateCheckRequest {
                         project: MAIN,
-                        edit: named(*number),
+                        edit: named_edit(*number),
                         unique: unique.clone(),
                         uuids: names,
                     }))
@@ -105,7 +105,7 @@ fn a_request_with_unique_costs_the_same_whatever_the_number_of_checks() {
                     let Ok(Ok(CommandOutcome::Check(check))) = answer else {
                         panic!("{unique:?} {number}: {answer:?}")
                     };
-                    // Once changed by tags alone, the first checks have other names.
+                    // Once updated by their tags alone, the first checks have other names.
                     assert!(
                         !by_number || check.uuid == Uuid::from_u128(*number),
                         "{unique:?} {number}"
@@ -120,7 +120,7 @@ fn a_request_with_unique_costs_the_same_whatever_the_number_of_checks() {
             "{unique:?}: {times:?} for {FEW} and {MANY} checks"
         );
     }
-    // What nobody has is not found, and nothing is made of it but one check.
+    // A name that does not exist is not found, and only one check is created for it.
     let (engine, count) = &mut engines[1];
     let names = CheckUuids {
         uuid: Uuid::from_u128(1 << 102),
@@ -128,7 +128,7 @@ fn a_request_with_unique_costs_the_same_whatever_the_number_of_checks() {
     };
     let edit = CheckEdit {
         timeout: Some(overdue::domain::text::Seconds::DAY),
-        ..named(*count)
+        ..named_edit(*count)
     };
     let upsert = CreateCheckRequest {
         project: MAIN,
@@ -143,7 +143,7 @@ fn a_request_with_unique_costs_the_same_whatever_the_number_of_checks() {
 }
 
 #[test]
-fn what_many_checks_belong_to_is_gone_at_once_and_removed_in_slices() {
+fn a_project_with_many_checks_disappears_at_once_and_is_removed_in_slices() {
     const MANY: u128 = 10_000;
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
@@ -211,16 +211,16 @@ fn what_many_checks_belong_to_is_gone_at_once_and_removed_in_slices() {
     );
 
     // Some are removed before a power cut, the others after the start.
-    let left =
+    let remaining =
         |engine: &TestEngine| engine.handle.with_state(|state| state.orphans().len()) as u128;
     for _ in 0..3 {
         let taken = time(|| assert_eq!(engine.writer.step(false), Ok(true)));
         assert!(taken < Duration::from_millis(250), "{taken:?}");
     }
     assert!(
-        left(&engine) > 0 && left(&engine) < MANY,
+        remaining(&engine) > 0 && remaining(&engine) < MANY,
         "{} left",
-        left(&engine)
+        remaining(&engine)
     );
     disk.power_off();
     drop(engine);
@@ -234,12 +234,12 @@ fn what_many_checks_belong_to_is_gone_at_once_and_removed_in_slices() {
         (None, 0)
     );
     assert!(
-        left(&engine) > 0 && left(&engine) < MANY,
+        remaining(&engine) > 0 && remaining(&engine) < MANY,
         "{} left",
-        left(&engine)
+        remaining(&engine)
     );
     let mut steps = 0;
-    while left(&engine) > 0 {
+    while remaining(&engine) > 0 {
         assert_eq!(engine.writer.step(false), Ok(true));
         steps += 1;
         assert!(steps < 100);

@@ -30,7 +30,7 @@ use crate::support::server::{TestServer, blocking_threads};
 
 const DOMAIN: &str = "ping.example.org";
 
-/// A server with the door for mail beside it.
+/// A server with a listener for mail.
 struct SmtpFixture {
     server: TestServer,
     addr: SocketAddr,
@@ -66,7 +66,7 @@ async fn service(certificate: Option<Certificate>) -> SmtpFixture {
 }
 
 impl SmtpFixture {
-    /// Makes a check, its UUID made of a number.
+    /// Creates a check whose UUID is made from a number.
     async fn check(&self, number: u128, edit: CheckEdit) -> CheckId {
         match self
             .server
@@ -85,7 +85,7 @@ impl SmtpFixture {
             .with_state(|state| state.check(check).unwrap().clone())
     }
 
-    /// The kinds of the pings of a check, oldest first.
+    /// Kinds of the pings of a check, oldest first.
     fn kinds(&self, check: CheckId) -> Vec<PingKind> {
         self.server
             .handle
@@ -99,7 +99,7 @@ impl SmtpFixture {
 
     async fn sender(&self) -> SmtpClient<TcpStream> {
         let mut sender = SmtpClient(BufReader::new(TcpStream::connect(self.addr).await.unwrap()));
-        sender.hear("220").await;
+        sender.read_reply("220").await;
         sender
     }
 
@@ -114,12 +114,12 @@ fn address(number: u128) -> String {
     format!("{}@{DOMAIN}", Uuid::from_u128(number))
 }
 
-/// The sending side of a session.
+/// Client side of a session.
 struct SmtpClient<S>(BufReader<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> SmtpClient<S> {
-    /// The next reply, all its lines; it must have this code.
-    async fn hear(&mut self, code: &str) -> String {
+    /// Reads the next reply with all its lines. It must have this code.
+    async fn read_reply(&mut self, code: &str) -> String {
         let mut reply = String::new();
         loop {
             let from = reply.len();
@@ -133,10 +133,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SmtpClient<S> {
 
     async fn say(&mut self, text: &str, code: &str) -> String {
         self.0.write_all(text.as_bytes()).await.unwrap();
-        self.hear(code).await
+        self.read_reply(code).await
     }
 
-    /// Sends a message, all at once as pipelining has it, and hears what becomes of it.
+    /// Sends a message in one pipelined write, and reads the reply.
     async fn mail(&mut self, from: &str, to: &[&str], message: &[u8], code: &str) {
         self.0
             .write_all(format!("EHLO test\r\nMAIL FROM:<{from}>\r\n").as_bytes())
@@ -150,12 +150,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SmtpClient<S> {
         }
         self.0.write_all(b"DATA\r\n").await.unwrap();
         for _ in 0..to.len() + 2 {
-            self.hear("250").await;
+            self.read_reply("250").await;
         }
-        self.hear("354").await;
+        self.read_reply("354").await;
         self.0.write_all(message).await.unwrap();
         self.0.write_all(b"\r\n.\r\n").await.unwrap();
-        self.hear(code).await;
+        self.read_reply(code).await;
     }
 }
 
@@ -176,8 +176,8 @@ async fn every_recipient_gets_a_ping() {
     let message = "From: nas@example.org\r\nSubject: done\r\n\r\nAll fine.\r\n".to_owned()
         + &"long ".repeat(100);
     let mut sender = service.sender().await;
-    // What names no check, or several, is taken and dropped like the rest.
-    let to = [
+    // A recipient that names no check, or several, is accepted and dropped like the rest.
+    let recipients = [
         address(1)
             .to_uppercase()
             .replace(&DOMAIN.to_uppercase(), DOMAIN),
@@ -189,7 +189,7 @@ async fn every_recipient_gets_a_ping() {
     sender
         .mail(
             "nas@example.org",
-            &to.each_ref().map(String::as_str),
+            &recipients.each_ref().map(String::as_str),
             message.as_bytes(),
             "250",
         )
@@ -237,7 +237,7 @@ async fn every_recipient_gets_a_ping() {
             None
         )
     );
-    // The whole message, whatever the limit of HTTP bodies.
+    // The whole message is stored, regardless of the limit for HTTP bodies.
     assert_eq!(
         service
             .server
@@ -275,7 +275,7 @@ async fn a_mail_is_one_ping_of_each_check_however_often_it_names_it() {
     let uuid = address(0xabcdef);
     let by_slug = format!("{}+nightly@{DOMAIN}", service.server.main.ping_key);
     let other = service.check(0xabcdef, CheckEdit::default()).await;
-    let to = [
+    let recipients = [
         address(1),
         address(1),
         uuid.to_uppercase(),
@@ -285,7 +285,12 @@ async fn a_mail_is_one_ping_of_each_check_however_often_it_names_it() {
     ];
     let mut sender = service.sender().await;
     sender
-        .mail("a@b", &to.each_ref().map(String::as_str), b"hello", "250")
+        .mail(
+            "a@b",
+            &recipients.each_ref().map(String::as_str),
+            b"hello",
+            "250",
+        )
         .await;
     assert_eq!(
         (
@@ -298,7 +303,7 @@ async fn a_mail_is_one_ping_of_each_check_however_often_it_names_it() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_the_keywords_of_a_long_mail() {
+async fn the_keyword_search_in_a_long_mail_delays_no_other_client() {
     let service = service(None).await;
     let list = |letter: char| {
         ('a'..='z')
@@ -314,19 +319,19 @@ async fn nobody_waits_for_the_keywords_of_a_long_mail() {
             failure_kw: Some(Keywords::parse(&list('f')).unwrap()),
             success_kw: Some(Keywords::parse(&list('s')).unwrap()),
             start_kw: Some(Keywords::parse(&list('t')).unwrap()),
-            // A list of its own, so that no search does for two.
+            // A keyword list of its own, so that no search serves two checks.
             name: Some(Name::parse(&number.to_string()).unwrap()),
             ..CheckEdit::default()
         };
         service.check(number, edit).await;
     }
     service.check(9, CheckEdit::default()).await;
-    let to: Vec<_> = (1..=5).map(address).collect();
+    let recipients: Vec<_> = (1..=5).map(address).collect();
     let mut sender = service.sender().await;
     let message = b"f1 s1 t1 f2 s2 t2\r\n".repeat(550_000);
     let mailing = tokio::spawn(async move {
-        let to: Vec<_> = to.iter().map(String::as_str).collect();
-        sender.mail("a@b", &to, &message, "250").await;
+        let recipients: Vec<_> = recipients.iter().map(String::as_str).collect();
+        sender.mail("a@b", &recipients, &message, "250").await;
     });
     let mut slowest = Duration::ZERO;
     while !mailing.is_finished() {
@@ -354,7 +359,7 @@ async fn nobody_waits_for_the_keywords_of_a_long_mail() {
 }
 
 #[tokio::test]
-async fn keywords_decide_where_filters_are_on() {
+async fn keywords_decide_if_filters_are_on() {
     let service = service(None).await;
     let keywords = |filter_subject, filter_body| CheckEdit {
         filter_subject: Some(filter_subject),
@@ -375,8 +380,8 @@ async fn keywords_decide_where_filters_are_on() {
         checks.push(service.check(number, keywords(filters.0, filters.1)).await);
     }
     let mut sender = service.sender().await;
-    let to: Vec<_> = (1..=4).map(address).collect();
-    let to: Vec<_> = to.iter().map(String::as_str).collect();
+    let recipients: Vec<_> = (1..=4).map(address).collect();
+    let recipients: Vec<_> = recipients.iter().map(String::as_str).collect();
     for message in [
         "Subject: OK\r\n\r\nBROKEN",
         "Subject: =?utf-8?B?QlJPS0VO?=\r\nContent-Transfer-Encoding: base64\r\n\r\nT0s=",
@@ -384,7 +389,9 @@ async fn keywords_decide_where_filters_are_on() {
         "Subject: BEGUN\r\n\r\nhello",
         "Subject: hello\r\n\r\nhello",
     ] {
-        sender.mail("a@b", &to, message.as_bytes(), "250").await;
+        sender
+            .mail("a@b", &recipients, message.as_bytes(), "250")
+            .await;
     }
     use PingKind::{Fail, Ignored, Start, Success};
     for (check, kinds) in checks.iter().zip([
@@ -411,6 +418,9 @@ async fn hostile_messages_are_pings_like_any_other() {
         )
         .await;
     let mut sender = service.sender().await;
+    let nested_parts: String = (0..50_000)
+        .map(|n| format!("Content-Type: multipart/mixed; boundary=b{n}\r\n\r\n--b{n}\r\n"))
+        .collect();
     let mut messages = 0;
     for message in [
         b"".to_vec(),
@@ -418,15 +428,28 @@ async fn hostile_messages_are_pings_like_any_other() {
         b"Subject: a\n.\nMAIL FROM:<x@y>\r\nRCPT TO:<x@y>\r\nDATA\n.\r\nx\r.\r\n".to_vec(),
         format!("Subject: {}\r\n\r\n", "x".repeat(3_000_000)).into_bytes(),
         "X-Header: y\r\n".repeat(300_000).into_bytes(),
-        "Content-Type: message/rfc822\r\n\r\n".repeat(100_000).into_bytes(),
-        (0..50_000).map(|n| format!("Content-Type: multipart/mixed; boundary=b{n}\r\n\r\n--b{n}\r\n")).collect::<String>().into_bytes(),
-        format!("Content-Type: text/html\r\n\r\n{}", "<b><!-- ".repeat(200_000)).into_bytes(),
-        b"Content-Type: text/plain; charset=utf-16\r\nContent-Transfer-Encoding: base64\r\n\r\n====!!!!\xff".to_vec(),
+        "Content-Type: message/rfc822\r\n\r\n"
+            .repeat(100_000)
+            .into_bytes(),
+        nested_parts.into_bytes(),
+        format!(
+            "Content-Type: text/html\r\n\r\n{}",
+            "<b><!-- ".repeat(200_000)
+        )
+        .into_bytes(),
+        b"Content-Type: text/plain; charset=utf-16\r\n\
+          Content-Transfer-Encoding: base64\r\n\r\n====!!!!\xff"
+            .to_vec(),
         vec![b'x'; 10_000_000],
     ] {
         sender.mail("a@b", &[&address(1)], &message, "250").await;
         messages += 1;
-        let body = service.server.handle.body(&service.now(check), messages).unwrap().unwrap();
+        let body = service
+            .server
+            .handle
+            .body(&service.now(check), messages)
+            .unwrap()
+            .unwrap();
         assert!(body == [message, b"\r\n".to_vec()].concat(), "{messages}");
     }
     assert_eq!(service.now(check).state.n_pings, messages);
@@ -434,7 +457,7 @@ async fn hostile_messages_are_pings_like_any_other() {
 }
 
 #[tokio::test]
-async fn tls_protects_what_comes_after_it() {
+async fn tls_protects_the_rest_of_the_session() {
     let certificate =
         Certificate::read(&fixture("server.pem"), &fixture("server.key"), &[]).unwrap();
     let service = service(Some(certificate)).await;
@@ -466,7 +489,7 @@ async fn tls_protects_what_comes_after_it() {
     sender.say("QUIT\r\n", "221").await;
     assert_eq!(service.now(check).state.n_pings, 1);
 
-    // Who breaks the handshake off harms nobody else; the clear still works.
+    // An aborted handshake does not affect other sessions; the plain connection still works.
     let mut other = service.sender().await;
     other.say("STARTTLS\r\n", "220").await;
     other.0.write_all(b"EHLO x\r\n").await.unwrap();
@@ -486,7 +509,7 @@ fn certificates_that_cannot_be_used_are_named() {
     let chain = fixture("server.pem");
     let key = fixture("server.key");
     assert!(Certificate::read(&chain, &key, &[]).is_ok());
-    for (chain, key, said) in [
+    for (chain, key, expected) in [
         (&fixture("none.pem"), &key, "cannot read the certificate"),
         (&key, &key, "there is no CERTIFICATE section in it"),
         (&chain, &chain, "cannot read the private key"),
@@ -497,7 +520,7 @@ fn certificates_that_cannot_be_used_are_named() {
             .unwrap()
             .to_string();
         assert!(
-            error.contains(said) && error.contains("tests/it/smtp/"),
+            error.contains(expected) && error.contains("tests/it/smtp/"),
             "{error}"
         );
     }
@@ -511,19 +534,19 @@ async fn from(address: [u8; 4], service: &SmtpFixture) -> SmtpClient<TcpStream> 
 }
 
 #[tokio::test]
-async fn sessions_over_the_limit_are_told() {
+async fn sessions_over_the_limit_get_an_error() {
     let service = service(None).await;
     let mut senders = Vec::new();
     for network in 1..=(MAX_SESSIONS / MAX_SESSIONS_PER_ADDRESS) as u8 {
         for _ in 0..MAX_SESSIONS_PER_ADDRESS {
             let mut sender = from([127, 0, 0, network], &service).await;
-            sender.hear("220").await;
+            sender.read_reply("220").await;
             senders.push(sender);
         }
         assert!(
             from([127, 0, 0, network], &service)
                 .await
-                .hear("421")
+                .read_reply("421")
                 .await
                 .contains("from your address")
         );
@@ -531,12 +554,12 @@ async fn sessions_over_the_limit_are_told() {
     assert!(
         !from([127, 0, 0, 99], &service)
             .await
-            .hear("421")
+            .read_reply("421")
             .await
             .contains("from your address")
     );
     senders.pop().unwrap().say("QUIT\r\n", "221").await;
-    // The place is free once the session has ended, which is just after its last reply.
+    // The slot is free once the session has ended, just after its last reply.
     loop {
         let mut greeting = String::new();
         from([127, 0, 0, 99], &service)
@@ -554,7 +577,7 @@ async fn sessions_over_the_limit_are_told() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_logged_is_not_taken() {
+async fn a_mail_that_cannot_be_stored_is_not_accepted() {
     let service = service(None).await;
     service.check(1, CheckEdit::default()).await;
     let mut sender = service.sender().await;

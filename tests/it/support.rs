@@ -1,5 +1,5 @@
-//! What is no test: servers of ours and of others, engines, disks and dice for tests to use, and
-//! builders of what they submit.
+//! Helpers of tests: servers of ours and of others, engines, disks, seeded randomness, and builders
+//! of commands.
 
 pub(crate) mod certificates;
 pub(crate) mod commands;

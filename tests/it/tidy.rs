@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What cannot wait, fail on input and output, or know the time: whole modules and single files.
+/// Modules and files that cannot wait, cause I/O errors or read the time.
 const PURE: [&str; 17] = [
     "domain",
     "channel",
@@ -24,7 +24,7 @@ const PURE: [&str; 17] = [
     "web/snippet.rs",
 ];
 
-/// Names that no pure file has.
+/// Names that are forbidden in pure files.
 const IMPURE: [&str; 20] = [
     "tokio",
     "hyper",
@@ -48,7 +48,7 @@ const IMPURE: [&str; 20] = [
     "await",
 ];
 
-/// Names that belong to some modules or files only.
+/// Names that are allowed in some modules or files only.
 const OWNED: [(&str, &[&str]); 17] = [
     ("redb", &["store"]),
     ("rmp_serde", &["store/record.rs"]),
@@ -60,7 +60,7 @@ const OWNED: [(&str, &[&str]); 17] = [
     ("askama", &["web"]),
     ("clap", &["cli"]),
     ("begin_write", &["store.rs"]),
-    // Connections outward, and processes.
+    // Outgoing connections, and processes.
     (
         "TcpSocket",
         &["outbound/dial.rs", "outbound/resolver/dns.rs"],
@@ -69,8 +69,8 @@ const OWNED: [(&str, &[&str]); 17] = [
     ("HttpConnector", &[]),
     ("UdpSocket", &["outbound/resolver/dns.rs"]),
     ("mail_send", &["outbound/mail.rs"]),
-    // The second one runs this program again, as another user, and the third one what a session is
-    // for.
+    // The second starts this program as another user. The third starts the command that a session
+    // runs.
     (
         "std::process::Command",
         &[
@@ -89,10 +89,10 @@ const OWNED: [(&str, &[&str]); 17] = [
     ),
 ];
 
-/// Most lines of a file.
+/// Maximum number of lines of a file.
 const MAX_LINES: usize = 500;
 
-/// What may lie at the top of the repository beside dot-files.
+/// Entries at the top of the repository, except dot-files.
 const TOP_LEVEL_ENTRIES: [&str; 8] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -105,7 +105,7 @@ const TOP_LEVEL_ENTRIES: [&str; 8] = [
 ];
 
 pub(crate) struct SourceFile {
-    /// Below `src`.
+    /// Path below `src`.
     path: String,
     text: String,
     /// The text without comments and unit tests.
@@ -121,7 +121,7 @@ impl SourceFile {
         self.path.split(['/', '.']).next().unwrap()
     }
 
-    /// How many modules deep its module lies in the crate.
+    /// Returns the number of modules above this one in the crate.
     fn depth(&self) -> usize {
         self.path.split('/').count()
     }
@@ -135,7 +135,7 @@ impl SourceFile {
         })
     }
 
-    /// The modules that it imports from, by paths that begin with `crate::`.
+    /// Returns the modules that it imports from, by paths that begin with `crate::`.
     fn imports(&self) -> Vec<String> {
         let ident = |text: &str| {
             text.chars()
@@ -169,7 +169,7 @@ impl SourceFile {
     }
 }
 
-/// The code of a file: what stands before its unit tests, without comments.
+/// Returns the code of a file before its unit tests, without comments.
 fn code(text: &str) -> String {
     let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
     let lines = text[..end].lines().map(|line| {
@@ -208,14 +208,14 @@ pub(crate) fn sources() -> Vec<SourceFile> {
     }
     assert!(
         sources.len() > 50,
-        "the sources are not where they are looked for"
+        "the sources are not where the test expects them"
     );
     sources
 }
 
-/// Returns the layer of each module, from the table in `src/lib.rs`. Its rows begin with the number
-/// of a layer; the names in backquotes in the column after it are modules. `main.rs` stands above
-/// all of them.
+/// Returns the layer of each module, from the table in `src/lib.rs`. A row begins with the number
+/// of a layer. The names in backquotes in the next column are modules. `main.rs` is above all of
+/// them.
 fn module_layers() -> BTreeMap<String, u32> {
     let map =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
@@ -237,7 +237,7 @@ fn module_layers() -> BTreeMap<String, u32> {
     layers
 }
 
-/// Fails with everything that is wrong.
+/// Fails if there are any errors, and lists all of them.
 pub(crate) fn expect_none(wrong: &[String]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -287,7 +287,7 @@ fn modules_import_only_from_layers_below() {
 }
 
 #[test]
-fn pure_files_do_not_wait_or_touch_the_world() {
+fn pure_files_neither_wait_nor_do_io() {
     let sources = sources();
     for pure in PURE {
         assert!(
@@ -364,7 +364,7 @@ fn a_table_is_defined_once() {
 }
 
 #[test]
-fn files_are_short_and_say_why_they_exist() {
+fn files_are_short_and_begin_with_their_purpose() {
     let mut wrong = Vec::new();
     for source in sources() {
         let lines = source.text.lines().count();
@@ -391,7 +391,7 @@ fn files_are_short_and_say_why_they_exist() {
 }
 
 #[test]
-fn pages_bring_no_style_or_script_of_their_own() {
+fn pages_have_no_inline_style_or_script() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/web");
     let mut wrong = Vec::new();
     for directory in ["pages", "static"] {
@@ -403,7 +403,7 @@ fn pages_bring_no_style_or_script_of_their_own() {
                 wrong.push(format!("{name} is long: two things live in it"));
             }
             if directory == "pages" {
-                // Attributes that are script: `onclick=` and the like.
+                // Attributes with script, such as `onclick=`.
                 let handler = text.match_indices(" on").any(|(at, _)| {
                     text[at + 3..]
                         .trim_start_matches(|c: char| c.is_ascii_lowercase())
@@ -430,10 +430,10 @@ fn pages_bring_no_style_or_script_of_their_own() {
 }
 
 #[test]
-fn the_top_of_the_repository_holds_what_belongs_there() {
+fn the_top_of_the_repository_has_only_the_listed_entries() {
     let entries = std::fs::read_dir(env!("CARGO_MANIFEST_DIR")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    // What git ignores.
+    // Ignored by git.
     let ignored = ["target", "proptest-regressions"];
     let strangers: Vec<_> = names
         .filter(|name| {
@@ -446,7 +446,7 @@ fn the_top_of_the_repository_holds_what_belongs_there() {
 }
 
 #[test]
-fn rules_are_cited_from_our_own_chapters() {
+fn comments_cite_only_our_own_chapters() {
     let cites = |source: &&SourceFile| {
         source.text.contains("contract,") || source.text.contains("(contract")
     };

@@ -1,5 +1,4 @@
-//! HTTP by TLS over real sockets: what is spoken, what is refused, and certificates that are
-//! renewed.
+//! HTTP over TLS on real sockets: accepted protocols, refusals, and renewed certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ fn certificate(authority: &Authority, directory: &Path) -> Certificate {
     Certificate::read(&chain, &key, http::ALPN_PROTOCOLS).unwrap()
 }
 
-/// A server that shows this, without threads of its own.
+/// A server with this certificate, without worker threads.
 async fn serve(certificate: &Certificate) -> TestServer {
     TestServer::start_encrypted(
         HttpTls::new(certificate.clone(), ConnectionThreads::default()),
@@ -60,13 +59,13 @@ async fn ask(server: &TestServer, authority: &Authority, head: &str, body: &[u8]
 }
 
 #[tokio::test]
-async fn requests_travel_encrypted() {
+async fn requests_are_encrypted() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let server = serve(&certificate(&authority, directory.path())).await;
-    // More than what is encrypted and not sent may be.
+    // More than the limit for encrypted data that is not sent yet.
     let body: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
-    let made = ask(
+    let answer = ask(
         &server,
         &authority,
         &format!(
@@ -76,7 +75,7 @@ async fn requests_travel_encrypted() {
         &body,
     )
     .await;
-    assert_eq!((made.status, made.text()), (201, "Created"));
+    assert_eq!((answer.status, answer.text()), (201, "Created"));
     let uuid = server
         .handle
         .with_state(|state| state.checks_of(server.main.id).next().unwrap().uuid);
@@ -145,7 +144,7 @@ async fn pages_under_a_certificate_of_our_own_ask_for_tls_where_the_base_url_nam
         }
         server.stop().await;
     }
-    // A proxy that speaks TLS says so itself.
+    // A proxy that terminates TLS says so in a header.
     let server = TestServer::start_with(|config| {
         config.base_url = format!("https://{NAME}").parse().unwrap()
     })
@@ -166,7 +165,7 @@ async fn pages_under_a_certificate_of_our_own_ask_for_tls_where_the_base_url_nam
 }
 
 #[tokio::test]
-async fn a_connection_stays_open_and_speaks_what_was_agreed_on() {
+async fn a_connection_stays_open_and_uses_the_negotiated_protocol() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let server = serve(&certificate(&authority, directory.path())).await;
@@ -189,7 +188,7 @@ async fn a_connection_stays_open_and_speaks_what_was_agreed_on() {
                 assert!(stream.read_buf(&mut answer).await.unwrap() > 0);
             }
         }
-        // Whoever ends it in order is told the same.
+        // A client that closes the connection cleanly gets the same answer.
         stream.shutdown().await.unwrap();
         assert_eq!(stream.read_to_end(&mut Vec::new()).await.unwrap(), 0);
     }
@@ -200,7 +199,7 @@ async fn a_connection_stays_open_and_speaks_what_was_agreed_on() {
 }
 
 #[tokio::test]
-async fn whoever_speaks_without_tls_is_told_and_health_is_answered() {
+async fn plain_http_gets_an_error_and_health_is_answered() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let server = serve(&certificate(&authority, directory.path())).await;
@@ -209,12 +208,12 @@ async fn whoever_speaks_without_tls_is_told_and_health_is_answered() {
         .await;
     assert_eq!(
         (refused.status, refused.text()),
-        (400, "this address takes https:// URLs only")
+        (400, "this address accepts only https:// URLs")
     );
     let refused = server.api("GET", "/checks/", "").await;
     assert_eq!(
         (refused.status, refused.json()["error"].as_str()),
-        (400, Some("this address takes https:// URLs only"))
+        (400, Some("this address accepts only https:// URLs"))
     );
     assert_eq!(
         server
@@ -229,7 +228,7 @@ async fn whoever_speaks_without_tls_is_told_and_health_is_answered() {
         ),
         (200, 400)
     );
-    // What begins like TLS and is none ends the connection.
+    // Data that begins like TLS but is not closes the connection.
     let mut stream = server.connect().await;
     stream
         .write_all(b"\x16\x03\x01\x00\x05hello")
@@ -240,7 +239,7 @@ async fn whoever_speaks_without_tls_is_told_and_health_is_answered() {
 }
 
 #[tokio::test]
-async fn connections_that_have_not_agreed_count_for_their_address() {
+async fn connections_before_the_handshake_count_for_their_address() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let tls = HttpTls::new(
@@ -251,15 +250,15 @@ async fn connections_that_have_not_agreed_count_for_their_address() {
         (config.trusted_proxies, config.connections_per_address) = (Vec::new(), 2)
     })
     .await;
-    let held = [server.connect().await, server.connect().await];
+    let connections = [server.connect().await, server.connect().await];
     assert_eq!(server.get("/healthz").await.status, 503);
-    drop(held);
+    drop(connections);
     while server.get("/healthz").await.status != 200 {}
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_renewed_certificate_is_shown_and_a_broken_one_is_not() {
+async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
     let directory = tempfile::tempdir().unwrap();
     let old = Authority::new();
     let new = Authority::new();
@@ -272,10 +271,10 @@ async fn a_renewed_certificate_is_shown_and_a_broken_one_is_not() {
     };
     assert_eq!(certificate.reload(false), CertificateReload::Unchanged);
     assert_eq!(certificate.reload(true), CertificateReload::Replaced);
-    let mut kept = agree(&server, old.client(DEFAULT_VERSIONS)).await.unwrap();
+    let mut connection = agree(&server, old.client(DEFAULT_VERSIONS)).await.unwrap();
 
     new.write(NAME, directory.path());
-    assert!(is_shown(&old).await, "nobody has looked yet");
+    assert!(is_shown(&old).await, "it was not reloaded yet");
     assert_eq!(certificate.reload(false), CertificateReload::Replaced);
     assert_eq!((is_shown(&old).await, is_shown(&new).await), (false, true));
 
@@ -283,21 +282,22 @@ async fn a_renewed_certificate_is_shown_and_a_broken_one_is_not() {
     let good = std::fs::read_to_string(&chain).unwrap();
     put(&chain, &good[..good.len() / 2]);
     for again in [false, true] {
-        assert!(
-            matches!(certificate.reload(again), CertificateReload::Failed(error) if error.to_string().contains("server.pem"))
-        );
+        assert!(matches!(
+            certificate.reload(again),
+            CertificateReload::Failed(error) if error.to_string().contains("server.pem")
+        ));
     }
     assert_eq!(
         certificate.reload(false),
         CertificateReload::Unchanged,
-        "it is told once"
+        "it is reported once"
     );
     std::fs::remove_file(&key).unwrap();
     assert!(matches!(
         certificate.reload(false),
         CertificateReload::Failed(_)
     ));
-    // The certificate of a pair comes first, and its key later.
+    // The certificate of a pair is written first, and its key later.
     let renewed = tempfile::tempdir().unwrap();
     let [other_chain, other_key] = old.write(NAME, renewed.path());
     put(&chain, &std::fs::read_to_string(other_chain).unwrap());
@@ -310,10 +310,11 @@ async fn a_renewed_certificate_is_shown_and_a_broken_one_is_not() {
     assert_eq!(certificate.reload(false), CertificateReload::Replaced);
     assert_eq!((is_shown(&old).await, is_shown(&new).await), (true, false));
 
-    // Connections that are open go on.
-    kept.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    // Open connections continue.
+    connection
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         .await
         .unwrap();
-    assert_eq!(read_response(kept).await.status, 200);
+    assert_eq!(read_response(connection).await.status, 200);
     server.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The link in mails by which whoever gets them ends that: signed, and only POST changes anything.
+//! The unsubscribe link in mails: it is signed, and only POST changes anything.
 
 use overdue::http::unsubscribe_links;
 
@@ -70,15 +70,14 @@ async fn a_recipient_unsubscribes_by_the_link_in_a_mail() {
             "{method}: {answer:?}"
         );
     }
-    let asked = server.send("GET", &path, &[], b"").await;
+    let page = server.send("GET", &path, &[], b"").await;
     assert!(
-        asked
-            .text()
+        page.text()
             .contains(r#"<form method="post"><button>Unsubscribe</button></form>"#),
-        "{asked:?}"
+        "{page:?}"
     );
     assert_eq!(
-        asked.header("content-security-policy"),
+        page.header("content-security-policy"),
         Some("default-src 'none'; form-action 'self'; frame-ancestors 'none'")
     );
     let forged = format!(
@@ -103,7 +102,7 @@ async fn a_recipient_unsubscribes_by_the_link_in_a_mail() {
             "{method} {path}: {answer:?}"
         );
     }
-    // From whatever page or program, and as often as one likes.
+    // From any page or program, and any number of times.
     let form = [
         ("Content-Type", "application/x-www-form-urlencoded"),
         ("Origin", "null"),
@@ -114,9 +113,7 @@ async fn a_recipient_unsubscribes_by_the_link_in_a_mail() {
             .await;
         assert_eq!(answer.status, 200);
         assert!(
-            answer
-                .text()
-                .contains("Other recipients go on getting them."),
+            answer.text().contains("Other recipients still receive it."),
             "{answer:?}"
         );
     }
@@ -140,7 +137,7 @@ async fn a_recipient_unsubscribes_by_the_link_in_a_mail() {
             .text()
             .contains("<form")
     );
-    // Without any recipient the channel is disabled.
+    // Without recipients the channel is disabled.
     let channel = state()
         .into_iter()
         .find(|one| mail["id"] == one.uuid.to_string())

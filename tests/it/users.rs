@@ -1,5 +1,4 @@
-//! Users, sessions and links as doors find them: what a restart keeps, what ends, and what is good
-//! once.
+//! Users, sessions and links in the engine: state after a restart, expiry, and single use.
 
 use overdue::domain::ids::{SessionId, UserId};
 use overdue::domain::project::KeyHash;
@@ -72,7 +71,7 @@ fn engine_on(medium: &Medium) -> TestEngine {
     TestEngine::open(medium.clone(), HousekeepingLimits::default())
 }
 
-/// Whose the session of this number is.
+/// Returns the user of the session with this number.
 fn signed_in(handle: &engine::Handle, number: u8) -> Option<UserId> {
     handle.with_state(|state| {
         state
@@ -127,7 +126,7 @@ fn a_session_outlives_a_restart_and_ends_when_it_is_not_used() {
         1
     );
 
-    // Housekeeping removes what is over, when the clock has been right for an hour.
+    // Housekeeping removes expired rows when the clock has been right for an hour.
     let rows = |medium: &Medium| {
         overdue::store::Store::open(medium)
             .unwrap()
@@ -150,12 +149,12 @@ fn a_session_outlives_a_restart_and_ends_when_it_is_not_used() {
     assert_eq!(
         late,
         Err(CommandError::NotFound),
-        "a session that is over is not used any more"
+        "an expired session stays unused"
     );
 }
 
 #[test]
-fn another_password_ends_all_other_sessions_and_the_fifty_first_the_oldest() {
+fn a_new_password_ends_all_other_sessions_and_the_fifty_first_the_oldest() {
     let mut engine = engine_on(&Medium::memory());
     let create = owner(&engine, "ann");
     let ann = user(engine.execute(create));
@@ -183,7 +182,7 @@ fn another_password_ends_all_other_sessions_and_the_fifty_first_the_oldest() {
         [2, 50, 51].map(|number| signed_in(&engine.handle, number)),
         [None, None, Some(ann)]
     );
-    // Whoever had the old one checked a moment ago is too late.
+    // A session that was checked against the old password a moment ago is refused.
     let refused = engine.batch([open(ann, 60)]).remove(0).unwrap();
     assert_eq!(
         refused,
@@ -209,7 +208,7 @@ fn another_password_ends_all_other_sessions_and_the_fifty_first_the_oldest() {
 }
 
 #[test]
-fn a_link_is_good_once_and_for_a_while() {
+fn a_link_is_valid_once_and_for_a_limited_time() {
     let mut engine = engine_on(&Medium::memory());
     let code = |number: u8| LinkCode::from_random([number; 16]).hash();
     let link = |purpose, number, secs| {
@@ -238,7 +237,7 @@ fn a_link_is_good_once_and_for_a_while() {
     };
     let spent = Err(CommandError::User(UserCommandError::LinkInvalid));
     engine.execute(link(LinkPurpose::Setup, 1, DAY));
-    // A new one takes its place.
+    // A new link replaces it.
     engine.execute(link(LinkPurpose::Setup, 2, DAY));
     let ask: Vec<_> = (0..8)
         .map(|session| {
@@ -270,7 +269,7 @@ fn a_link_is_good_once_and_for_a_while() {
 
     let ann = signed_in(&engine.handle, 1).unwrap();
     engine.execute(link(LinkPurpose::Password(ann), 4, DAY));
-    // A link for a password makes no owner.
+    // A link for a password creates no owner.
     let setup = redeem(&engine, 4, Some("eve"), 20);
     assert_eq!(engine.batch([setup]).remove(0).unwrap(), spent);
     engine.clock.advance_secs(DAY);
@@ -286,7 +285,7 @@ fn a_link_is_good_once_and_for_a_while() {
 }
 
 #[test]
-fn the_last_owner_stays() {
+fn the_last_owner_cannot_be_removed() {
     let mut engine = engine_on(&Medium::memory());
     let [ann, bob] = ["ann", "bob"].map(|name| {
         let create = owner(&engine, name);

@@ -1,4 +1,4 @@
-//! The dashboard over the wire.
+//! The dashboard over HTTP.
 
 mod browser;
 mod bulk;
@@ -22,7 +22,7 @@ use crate::support::server::{TestResponse, TestServer};
 
 const HOST: (&str, &str) = ("Host", "localhost");
 
-/// A request of a browser that has the page of this server open.
+/// Sends a request like a browser that shows a page of this server.
 async fn browse(
     server: &TestServer,
     method: &str,
@@ -50,15 +50,18 @@ fn project_uuid(server: &TestServer) -> String {
     })
 }
 
-/// Makes a channel; its UUID.
+/// Creates a channel. Returns its UUID.
 async fn channel(server: &TestServer) -> String {
-    let webhook = r#"{"kind":"webhook","name":"hook <1>","settings":{"down-url":"http://127.0.0.1:1/","secret":"abc-hidden"}}"#;
-    let made = server.extension_api("POST", "/channels", webhook).await;
-    assert_eq!(made.status, 201, "{made:?}");
-    made.json()["id"].as_str().unwrap().to_owned()
+    let webhook = concat!(
+        r#"{"kind":"webhook","name":"hook <1>","#,
+        r#""settings":{"down-url":"http://127.0.0.1:1/","secret":"abc-hidden"}}"#,
+    );
+    let answer = server.extension_api("POST", "/channels", webhook).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    answer.json()["id"].as_str().unwrap().to_owned()
 }
 
-/// Sends a form as a page of the server does.
+/// Submits a form like a page of the server.
 async fn post(server: &TestServer, path: &str, fields: &[(&str, &str)]) -> TestResponse {
     let encoded = |text: &str| {
         text.bytes()
@@ -83,7 +86,7 @@ async fn post(server: &TestServer, path: &str, fields: &[(&str, &str)]) -> TestR
     server.raw(format!("{head}\r\n{body}").as_bytes()).await
 }
 
-/// The text of a page without its tags, blanks run together.
+/// Text of a page without its tags, with runs of blanks collapsed.
 fn visible_text(html: &str) -> String {
     let mut text = String::new();
     for part in html.split('<') {

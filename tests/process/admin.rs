@@ -1,5 +1,4 @@
-//! Administering with and without a server, and every way in which the socket can be in a bad
-//! state.
+//! Administration with and without a server, and every bad state of the socket.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -67,9 +66,13 @@ fn provision(data: &Path) {
         assert!(channels.contains(part), "{part}: {channels}");
     }
     let projects = admin(data, &["project", "list", "--json"]);
-    assert!(
-        projects.contains(&format!(r#"{{"uuid":"{project}","name":"main","checks":0,"check_limit":3,"ping_log_limit":20,"trial":false}}"#))
-    );
+    assert!(projects.contains(&format!(
+        concat!(
+            r#"{{"uuid":"{}","name":"main","checks":0,"check_limit":3,"#,
+            r#""ping_log_limit":20,"trial":false}}"#,
+        ),
+        project
+    )));
     assert_eq!(
         admin(data, &["key", "list", "--project", "main"])
             .lines()
@@ -79,17 +82,17 @@ fn provision(data: &Path) {
 }
 
 #[test]
-fn administering_needs_no_server() {
+fn administration_needs_no_server() {
     let (_directory, data) = temp_data_directory();
     provision(&data);
-    // A database with a project is no first start.
+    // With a project in the database, this is no first start.
     let server = ServerProcess::start_with(&data, &["--no-web"]);
     assert_eq!(server.log.len(), 2, "{:?}", server.log);
     assert_eq!(admin(&data, &["key", "list"]).lines().count(), 4);
 }
 
 #[test]
-fn administering_goes_through_a_running_server() {
+fn administration_uses_a_running_server() {
     let (_directory, data) = temp_data_directory();
     let server = ServerProcess::start(&data);
     provision(&data);
@@ -98,7 +101,7 @@ fn administering_goes_through_a_running_server() {
 }
 
 #[test]
-fn only_making_a_project_makes_a_database() {
+fn only_creating_a_project_creates_a_database() {
     let (_directory, data) = temp_data_directory();
     for words in [
         &["project", "list"][..],
@@ -137,7 +140,7 @@ fn commands_wait_for_each_other() {
 }
 
 #[test]
-fn a_socket_left_behind_is_in_nobodys_way() {
+fn a_socket_left_behind_does_no_harm() {
     let (_directory, data) = temp_data_directory();
     let mut server = ServerProcess::start(&data);
     server.kill();
@@ -147,13 +150,13 @@ fn a_socket_left_behind_is_in_nobodys_way() {
     admin(&data, &["project", "create", "online"]);
     server.stop();
 
-    // What is no socket is not ours to remove.
+    // A file that is no socket is not removed.
     std::fs::write(data.join("admin.sock"), "mine").unwrap();
     let refused = run(overdue(&["serve", "--listen", "127.0.0.1:0"])
         .arg("--data")
         .arg(&data));
     assert_eq!(
-        (refused.status, refused.err.contains("is no socket")),
+        (refused.status, refused.err.contains("is not a socket")),
         (1, true),
         "{}",
         refused.err
@@ -163,10 +166,10 @@ fn a_socket_left_behind_is_in_nobodys_way() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_told() {
+fn a_server_that_does_not_answer_is_reported() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
-    // It takes connections and says nothing.
+    // It accepts connections and sends nothing.
     let _silent = UnixListener::bind(data.join("admin.sock")).unwrap();
     let done = run(overdue(&["project", "list"]).arg("--data").arg(&data));
     assert_eq!(
@@ -176,14 +179,14 @@ fn a_server_that_does_not_answer_is_told() {
         done.err
     );
     assert!(
-        done.err.contains("a server is running on") && done.err.contains("but does not answer"),
+        done.err.contains("a server is running on") && done.err.contains("but does not respond"),
         "{}",
         done.err
     );
 }
 
 #[test]
-fn a_path_that_is_too_long_for_a_socket_is_told() {
+fn a_path_that_is_too_long_for_a_socket_is_reported() {
     let (directory, _) = temp_data_directory();
     let data = directory.path().join("x".repeat(100));
     let done = run(overdue(&["serve", "--listen", "127.0.0.1:0"])
@@ -199,12 +202,12 @@ fn a_path_that_is_too_long_for_a_socket_is_told() {
         "{}",
         done.err
     );
-    // No server can run there, so nothing is in the way.
+    // No server can run there, so the command works without one.
     admin(&data, &["project", "create", "a"]);
 }
 
 #[test]
-fn what_is_no_request_is_refused_and_bounded() {
+fn invalid_requests_are_refused_and_limited() {
     let (_directory, data) = temp_data_directory();
     let _server = ServerProcess::start(&data);
     let connect = || UnixStream::connect(data.join("admin.sock")).unwrap();
@@ -215,10 +218,13 @@ fn what_is_no_request_is_refused_and_bounded() {
         ("GET / HTTP/1.1", "not a line of the admin protocol"),
         (
             r#"{"version":2,"message":{"list_projects":{}}}"#,
-            "speaks version 2",
+            "uses version 2",
         ),
         (
-            r#"{"version":3,"message":{"create_project":{"name":"","check_limit":"none","ping_log_limit":1}}}"#,
+            concat!(
+                r#"{"version":3,"message":{"create_project":"#,
+                r#"{"name":"","check_limit":"none","ping_log_limit":1}}}"#,
+            ),
             "cannot be empty",
         ),
         (
@@ -241,13 +247,13 @@ fn what_is_no_request_is_refused_and_bounded() {
         "{reply}"
     );
 
-    // Clients that say nothing keep nobody out for longer than their time.
+    // Idle clients block others only until their timeout.
     let _idle: Vec<_> = (0..20).map(|_| connect()).collect();
     admin(&data, &["project", "list"]);
 }
 
 #[test]
-fn compacting_needs_the_database_to_itself() {
+fn compaction_needs_exclusive_access_to_the_database() {
     let (_directory, data) = temp_data_directory();
     let server = ServerProcess::start(&data);
     let refused = run(overdue(&["compact"]).arg("--data").arg(&data));

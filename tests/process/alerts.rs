@@ -1,6 +1,6 @@
-//! SIGKILL, again and again, between flips and the reports of their alerts: none is lost, and
-//! whatever comes twice says that it may. Where the receiver knows transactions, it comes twice as
-//! the same one.
+//! Repeated SIGKILL between flips and the results of their alerts: no alert is lost, and every
+//! repeat is marked as a possible repeat. A receiver with transactions gets the repeat as the same
+//! transaction.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 use crate::client::HttpClient;
 use crate::server_process::{ServerProcess, admin, temp_data_directory};
 
-/// Checks of the project that has a webhook, and of the one that has a room of Matrix.
+/// Number of checks of the project with a webhook, and of the project with a Matrix room.
 const AT_WEBHOOK: usize = 24;
 const AT_MATRIX: usize = 2;
 const CHECKS: usize = AT_WEBHOOK + AT_MATRIX;
 const ALERT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What came: by the key of the alert, or by its transaction, the check's name with its status, and
-/// of each copy whether it says that it may be a repeat.
+/// Received alerts by alert key or transaction: the name and status of the check, and for each copy
+/// whether it is marked as a possible repeat.
 type ReceivedAlerts = Arc<Mutex<HashMap<String, (String, Vec<bool>)>>>;
 
-/// Takes everything, some of it a little late, and keeps what it was.
+/// Accepts and records all requests, some of them a little late.
 fn receiver() -> (String, ReceivedAlerts) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -36,7 +36,7 @@ fn receiver() -> (String, ReceivedAlerts) {
     (url, came)
 }
 
-/// Serves one connection, until it ends.
+/// Serves one connection until it ends.
 fn serve_connection(mut stream: TcpStream, came: &ReceivedAlerts, mut chance: u64) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     loop {
@@ -76,7 +76,7 @@ fn serve_connection(mut stream: TcpStream, came: &ReceivedAlerts, mut chance: u6
         } else {
             String::from_utf8(body).ok()?
         };
-        // Nobody sees it twice.
+        // Matrix shows it only once.
         marked |= is_matrix;
         came.lock()
             .unwrap()
@@ -92,7 +92,7 @@ fn serve_connection(mut stream: TcpStream, came: &ReceivedAlerts, mut chance: u6
     }
 }
 
-/// The name of the check in a message of Matrix, and its status.
+/// Returns the check's name and status from a Matrix message.
 fn matrix_summary(body: &[u8]) -> Option<String> {
     let message: serde_json::Value = serde_json::from_slice(body).ok()?;
     let mut words = message["body"].as_str()?.lines().next()?.split(' ').skip(1);
@@ -108,18 +108,18 @@ fn matrix_summary(body: &[u8]) -> Option<String> {
 }
 
 /// Pings every check that has not answered yet, until the server is gone.
-fn ping(server: SocketAddr, keys: &[String; 2], word: &str, left: &mut Vec<usize>) {
+fn ping(server: SocketAddr, keys: &[String; 2], word: &str, pending: &mut Vec<usize>) {
     let Ok(mut client) = HttpClient::connect(server) else {
         return;
     };
-    left.retain(|check| {
+    pending.retain(|check| {
         let key = &keys[usize::from(*check >= AT_WEBHOOK)];
         let answer = client.post(&format!("/ping/{key}/job-{check}{word}?create=1"), b"");
         !answer.is_ok_and(|answer| matches!(answer.status, 200 | 201))
     });
 }
 
-/// Waits until so many alerts have come, or for long enough.
+/// Waits for `count` alerts, or until the timeout.
 fn wait_for(came: &ReceivedAlerts, count: usize) {
     let give_up = Instant::now() + ALERT_TIMEOUT;
     while came.lock().unwrap().len() < count && Instant::now() < give_up {
@@ -185,41 +185,41 @@ fn no_alert_is_lost_and_every_repeat_is_marked() {
         ]
         .concat(),
     );
-    let mut left: Vec<usize> = Vec::new();
+    let mut pending: Vec<usize> = Vec::new();
     let mut word = "";
     for round in 0..rounds {
         let mut server = ServerProcess::start(&data);
-        // What the round before has asked for happens whole: then each round is one flip of each
-        // check.
-        ping(server.address, &keys, word, &mut left);
-        assert!(left.is_empty(), "{left:?}");
+        // The pings of the previous round are completed first, so that each round is one flip of
+        // each check.
+        ping(server.address, &keys, word, &mut pending);
+        assert!(pending.is_empty(), "{pending:?}");
         wait_for(&came, round * CHECKS);
         word = if round % 2 == 0 { "/fail" } else { "" };
-        left = (0..CHECKS).collect();
+        pending = (0..CHECKS).collect();
         let pause = Duration::from_micros((round as u64 * 7919) % 30_000);
         std::thread::scope(|scope| {
             let address = server.address;
             let keys = &keys;
-            let left = &mut left;
-            scope.spawn(move || ping(address, keys, word, left));
+            let pending = &mut pending;
+            scope.spawn(move || ping(address, keys, word, pending));
             std::thread::sleep(pause);
             server.kill();
         });
     }
     let server = ServerProcess::start(&data);
-    ping(server.address, &keys, word, &mut left);
+    ping(server.address, &keys, word, &mut pending);
     wait_for(&came, rounds * CHECKS);
     server.stop();
     let came = came.lock().unwrap();
-    let mut told = BTreeMap::<&str, usize>::new();
+    let mut counts = BTreeMap::<&str, usize>::new();
     came.values()
-        .for_each(|(text, _)| *told.entry(text).or_default() += 1);
+        .for_each(|(text, _)| *counts.entry(text).or_default() += 1);
     for check in 0..CHECKS {
         for (word, count) in [("down", rounds.div_ceil(2)), ("up", rounds / 2)] {
             assert_eq!(
-                told.get(format!("job-{check} {word}").as_str()),
+                counts.get(format!("job-{check} {word}").as_str()),
                 Some(&count),
-                "{check} {word}: {told:?}"
+                "{check} {word}: {counts:?}"
             );
         }
     }
@@ -233,7 +233,7 @@ fn no_alert_is_lost_and_every_repeat_is_marked() {
         repeats.len()
     );
     for (text, copies) in repeats {
-        // What was under way may be read after its repeat.
+        // The interrupted request may be read after its repeat.
         let unmarked = copies.iter().filter(|marked| !**marked).count();
         assert!(
             unmarked <= 1,

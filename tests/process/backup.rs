@@ -1,5 +1,5 @@
-//! Backups of the built binary: with and without a server, killed in the middle, to a full disk,
-//! and made a database elsewhere.
+//! Backups by the built binary: with and without a server, after a kill, on a full disk, and
+//! restored elsewhere.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn command(data: &Path, words: &[&str]) -> ProcessOutput {
     run(overdue(words).arg("--data").arg(data))
 }
 
-/// Runs a command and expects its status and a part of what it says.
+/// Runs a command and expects its status and a part of its output.
 fn expect(data: &Path, words: &[&str], status: i32, part: &str) {
     let done = command(data, words);
     assert_eq!(
@@ -26,8 +26,8 @@ fn expect(data: &Path, words: &[&str], status: i32, part: &str) {
     );
 }
 
-/// Has a server take pings with bodies, and gives what can be read of them.
-fn filled(server: &ServerProcess, data: &Path, pings: usize) -> String {
+/// Sends pings with bodies to a server. Returns the readable state.
+fn fill(server: &ServerProcess, data: &Path, pings: usize) -> String {
     let key = admin(
         data,
         &["key", "create", "--project", "default", "--access", "ping"],
@@ -41,10 +41,10 @@ fn filled(server: &ServerProcess, data: &Path, pings: usize) -> String {
             )
             .unwrap();
     }
-    listed(data)
+    read_pings(data)
 }
 
-fn listed(data: &Path) -> String {
+fn read_pings(data: &Path) -> String {
     let lists = [
         &["check", "list", "--json"][..],
         &["check", "pings", "job-1", "--json"],
@@ -57,7 +57,7 @@ fn listed(data: &Path) -> String {
 fn a_backup_of_a_running_server_is_restored_elsewhere() {
     let (directory, data) = temp_data_directory();
     let server = ServerProcess::start(&data);
-    let there = filled(&server, &data, 50);
+    let state = fill(&server, &data, 50);
     let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let plain = file("a.backup");
     let compressed = file("b.zst");
@@ -85,8 +85,8 @@ fn a_backup_of_a_running_server_is_restored_elsewhere() {
             &data,
             &["verify", path],
             0,
-            "50 bodies of pings match their checksums\noverdue: all of it can be read, and \
-             nothing is damaged",
+            "50 bodies of pings match their checksums\noverdue: everything can be read, \
+             and nothing is damaged",
         );
     }
     expect(
@@ -95,7 +95,7 @@ fn a_backup_of_a_running_server_is_restored_elsewhere() {
         0,
         "50 bodies of pings match their checksums",
     );
-    // Nobody restores under a running server, or over a database by mistake.
+    // A restore is refused while a server runs, and over an existing database.
     expect(
         &data,
         &["restore", &plain, "--force"],
@@ -119,9 +119,9 @@ fn a_backup_of_a_running_server_is_restored_elsewhere() {
             0,
             "was restored from the backup of 2",
         );
-        assert_eq!(listed(&other), there);
+        assert_eq!(read_pings(&other), state);
     }
-    // Without a server; and from standard input.
+    // Without a server, and from standard input.
     let other = elsewhere.join("three");
     let mut backup = overdue(&["backup", "-"])
         .arg("--data")
@@ -139,7 +139,7 @@ fn a_backup_of_a_running_server_is_restored_elsewhere() {
         "{}",
         done.err
     );
-    assert_eq!(listed(&other), there);
+    assert_eq!(read_pings(&other), state);
     expect(
         &other,
         &["restore", &compressed, "--force"],
@@ -147,14 +147,14 @@ fn a_backup_of_a_running_server_is_restored_elsewhere() {
         "was restored from the backup of 2",
     );
     let server = ServerProcess::start(&other);
-    assert_eq!(listed(&other), there);
+    assert_eq!(read_pings(&other), state);
     server.stop();
     let json = admin(&other, &["verify", "--json"]);
     assert!(
         json.contains(r#""sound":true"#) && json.contains(r#""wrong":0"#),
         "{json}"
     );
-    // Damage is told, and nothing is made of it.
+    // Damage is reported, and no database is created.
     let mut bytes = std::fs::read(&plain).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
@@ -173,7 +173,7 @@ fn a_backup_of_a_running_server_is_restored_elsewhere() {
         &fourth,
         &["verify", "/etc/passwd"],
         1,
-        "/etc/passwd: it is no backup of overdue",
+        "/etc/passwd: it is not a backup of overdue",
     );
     expect(&fourth, &["backup", "/nowhere/x"], 1, "/nowhere/x: ");
     expect(
@@ -186,13 +186,13 @@ fn a_backup_of_a_running_server_is_restored_elsewhere() {
 }
 
 #[test]
-fn a_kill_or_a_full_disk_in_the_middle_leaves_no_file_that_looks_whole() {
+fn a_kill_or_a_full_disk_leaves_no_file_that_looks_complete() {
     let (directory, data) = temp_data_directory();
     let mut server = ServerProcess::start(&data);
-    filled(&server, &data, 400);
+    fill(&server, &data, 400);
     let file = directory.path().join("x.backup");
     let path = file.to_str().unwrap();
-    // The command is killed: the server goes on, and the next one begins anew.
+    // The command is killed: the server continues, and the next backup starts again.
     for _ in 0..5 {
         let mut backup = overdue(&["backup", path])
             .arg("--data")
@@ -218,7 +218,7 @@ fn a_kill_or_a_full_disk_in_the_middle_leaves_no_file_that_looks_whole() {
         .arg(&data)
         .stdout(full));
     assert_eq!(done.status, 1, "{}", done.err);
-    // The server is killed: the database is what it was, the backup is not there.
+    // The server is killed: the database is unchanged, and there is no backup.
     for round in 0..5 {
         let mut backup = overdue(&["backup", path])
             .arg("--data")
@@ -265,7 +265,7 @@ fn a_server_makes_backups_by_itself() {
             "2",
         ],
     );
-    let line = server.find_or_wait_for("a backup of ");
+    let line = server.find_or_wait_for("wrote backup ");
     assert!(line.contains(".backup.zst"), "{line}");
     server.stop();
     let made: Vec<_> = std::fs::read_dir(&path)
@@ -274,9 +274,9 @@ fn a_server_makes_backups_by_itself() {
         .collect();
     assert_eq!(made.len(), 1, "{made:?}");
     expect(&data, &["verify", made[0].to_str().unwrap()], 0, "made 2");
-    let gone = directory.path().join("gone");
-    let mut server = ServerProcess::start_with(&data, &["--backup-to", gone.to_str().unwrap()]);
-    server.find_or_wait_for("NO BACKUP could be made");
+    let missing = directory.path().join("gone");
+    let mut server = ServerProcess::start_with(&data, &["--backup-to", missing.to_str().unwrap()]);
+    server.find_or_wait_for("NO BACKUP: writing to");
     assert_eq!(
         HttpClient::connect(server.address)
             .unwrap()

@@ -1,5 +1,4 @@
-//! Channels at the command line: how they are tested, assigned and disabled, and what has become of
-//! what was told.
+//! Channels at the command line: tests, assignment, disabling, and the delivery log.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -14,15 +13,15 @@ use crate::server_process::{
     ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory,
 };
 
-/// How long a test waits for what must come.
+/// Maximum time that a test waits for an event.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A server that answers `/<status>/...` with that status; where it listens, and the request lines
-/// as they come.
+/// A server that answers `/<status>/...` with that status. Returns its address and the request
+/// lines as they arrive.
 fn receiver() -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let (tell, told) = channel();
+    let (tell, requests) = channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = BufReader::new(stream.unwrap());
@@ -46,14 +45,14 @@ fn receiver() -> (String, Receiver<String>) {
                 .to_owned();
             let answer =
                 format!("HTTP/1.1 {status} x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-            // The test may be over.
+            // The test may have ended.
             let _ = stream
                 .get_mut()
                 .write_all(answer.as_bytes())
                 .map(|()| tell.send(request));
         }
     });
-    (url, told)
+    (url, requests)
 }
 
 fn test_channel(data: &Path, words: &[&str]) -> ProcessOutput {
@@ -64,7 +63,8 @@ fn json(data: &Path, words: &[&str]) -> Value {
     serde_json::from_str(&admin(data, words)).unwrap()
 }
 
-/// Makes a project and a webhook that takes news of downtimes, and refuses those of recoveries.
+/// Creates a project and a webhook that accepts alerts for downtimes and refuses those for
+/// recoveries.
 fn provision(data: &Path, url: &str) {
     admin(data, &["project", "create", "a"]);
     let down = format!("down-url={url}/200/down");
@@ -95,8 +95,8 @@ fn is_delivered(line: &str) -> bool {
     parts.is_some_and(|millis| millis.parse::<u32>().is_ok())
 }
 
-/// Tests a channel, disables and enables it.
-fn try_out(data: &Path) {
+/// Tests a channel, disables it and enables it.
+fn test_and_toggle(data: &Path) {
     let (url, requests) = receiver();
     provision(data, &url);
     let line = admin(data, &["channel", "test", "hook"]);
@@ -131,7 +131,7 @@ fn try_out(data: &Path) {
     assert_eq!(
         (
             refused.status,
-            refused.err.contains("is about no single check")
+            refused.err.contains("is not about a single check")
         ),
         (1, true),
         "{}",
@@ -206,21 +206,21 @@ fn try_out(data: &Path) {
 }
 
 #[test]
-fn a_channel_is_tried_out_without_a_server() {
+fn a_channel_is_tested_without_a_server() {
     let (_directory, data) = temp_data_directory();
-    try_out(&data);
+    test_and_toggle(&data);
 }
 
 #[test]
-fn a_channel_is_tried_out_through_a_running_server() {
+fn a_channel_is_tested_through_a_running_server() {
     let (_directory, data) = temp_data_directory();
     let server = ServerProcess::start(&data);
-    try_out(&data);
+    test_and_toggle(&data);
     server.stop();
 }
 
 #[test]
-fn without_a_server_a_test_is_sent_by_the_flags_of_the_command() {
+fn without_a_server_a_test_uses_the_flags_of_the_command() {
     let (directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
     let mark = directory.path().join("mark");
@@ -253,7 +253,7 @@ fn without_a_server_a_test_is_sent_by_the_flags_of_the_command() {
     assert!(!mark.exists());
     assert!(admin(&data, &["channel", "test", "sh", "--allow-shell"]).starts_with("delivered in "));
     assert!(mark.exists());
-    // A file that cannot be read is told before anything is sent.
+    // A file that cannot be read is reported before anything is sent.
     let missing = test_channel(&data, &["channel", "test", "sh", "--ca-file", "/nowhere"]);
     assert_eq!(
         (missing.status, missing.err.contains("/nowhere")),
@@ -264,13 +264,13 @@ fn without_a_server_a_test_is_sent_by_the_flags_of_the_command() {
 }
 
 #[test]
-fn a_variable_between_single_quotes_is_warned_of() {
+fn a_warning_is_shown_for_a_variable_between_single_quotes() {
     let (directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
     let warning = |key: &str| {
         format!(
-            "{key}: $NAME stands between single quotes, where the shell leaves it as it is; write \
-             \"$NAME\" in double quotes\n"
+            "{key}: $NAME is in single quotes, where the shell does not expand it; write \"$NAME\" \
+             in double quotes\n"
         )
     };
     let create = [
@@ -284,12 +284,12 @@ fn a_variable_between_single_quotes_is_warned_of() {
         "sh",
         "--set",
     ];
-    let made = test_channel(
+    let output = test_channel(
         &data,
         &[&create[..], &["down-command=echo '$NAME'"]].concat(),
     );
     assert_eq!(
-        (made.status, made.err),
+        (output.status, output.err),
         (0, format!("overdue: {}", warning("down-command")))
     );
     let set = test_channel(
@@ -323,8 +323,8 @@ fn a_variable_between_single_quotes_is_warned_of() {
                 &format!("up-command={command}"),
             ],
         );
-        let told = "overdue: up-command: the value of $NAME becomes a part of a text that is run \
-                    as code, and others choose that value";
+        let told = "overdue: up-command: the value of $NAME is executed as code, and other people \
+                    choose that value";
         assert!(
             set.status == 0 && set.err.starts_with(told),
             "{command}: {}",
@@ -344,7 +344,7 @@ fn a_variable_between_single_quotes_is_warned_of() {
     assert_eq!(
         (set.status, set.err),
         (0, String::new()),
-        "a shell within expands what stands between single quotes"
+        "a nested shell expands text between single quotes"
     );
     let file = directory.path().join("a.toml");
     std::fs::write(
@@ -366,7 +366,7 @@ fn a_variable_between_single_quotes_is_warned_of() {
 }
 
 #[test]
-fn a_test_without_a_server_leaves_what_waits_to_the_next_one() {
+fn a_test_without_a_server_leaves_pending_alerts_to_the_next_server() {
     let (_directory, data) = temp_data_directory();
     let (url, requests) = receiver();
     let server = ServerProcess::start(&data);
@@ -434,7 +434,7 @@ fn a_test_without_a_server_leaves_what_waits_to_the_next_one() {
 }
 
 #[test]
-fn a_channel_is_made_assigned_and_tested_in_one_command() {
+fn a_channel_is_created_assigned_and_tested_in_one_command() {
     let (_directory, data) = temp_data_directory();
     let (url, requests) = receiver();
     admin(&data, &["project", "create", "a"]);
@@ -464,37 +464,43 @@ fn a_channel_is_made_assigned_and_tested_in_one_command() {
         "--assign",
     ];
     let good = format!("down-url={url}/200/x");
-    let made = test_channel(
+    let output = test_channel(
         &data,
         &[&create[..], &["tag:y", "--name", "good", "--set", &good]].concat(),
     );
-    let told: Vec<_> = made.err.lines().collect();
+    let lines: Vec<_> = output.err.lines().collect();
     assert_eq!(
-        (made.status, made.out.len(), told[0], is_delivered(told[1])),
+        (
+            output.status,
+            output.out.len(),
+            lines[0],
+            is_delivered(lines[1])
+        ),
         (0, 37, "2 checks changed", true),
         "{}",
-        made.err
+        output.err
     );
     assert_eq!(
         requests.recv_timeout(TEST_TIMEOUT).unwrap(),
         "GET /200/x HTTP/1.1"
     );
-    // A test that fails leaves the channel and its UUID.
+    // A failed test keeps the channel and its UUID.
     let bad = format!("down-url={url}/500/x");
-    let made = test_channel(
+    let output = test_channel(
         &data,
         &[&create[..], &["all", "--name", "bad", "--set", &bad]].concat(),
     );
     assert_eq!(
         (
-            made.status,
-            made.out.len(),
-            made.err
+            output.status,
+            output.out.len(),
+            output
+                .err
                 .contains("3 checks changed\noverdue: not delivered: ")
         ),
         (1, 37, true),
         "{}",
-        made.err
+        output.err
     );
     assert_eq!(admin(&data, &["channel", "list"]).lines().count(), 3);
 
@@ -564,7 +570,7 @@ fn a_channel_is_made_assigned_and_tested_in_one_command() {
 }
 
 #[test]
-fn a_channel_that_is_made_twice_is_warned_of() {
+fn a_warning_is_shown_for_a_duplicate_channel() {
     let (_directory, data) = temp_data_directory();
     for project in ["a", "b"] {
         admin(&data, &["project", "create", project]);
@@ -600,7 +606,7 @@ fn a_channel_that_is_made_twice_is_warned_of() {
     );
     let (_, warning) = create("a", "ntfy", topic);
     let said = format!(
-        r#"overdue: the project "a" has another ntfy channel named "phone" already ({first});"#
+        r#"overdue: the project "a" already has a channel of kind ntfy named "phone" ({first});"#
     );
     assert!(
         warning.starts_with(&said) && warning.lines().count() == 1,
@@ -609,7 +615,7 @@ fn a_channel_that_is_made_twice_is_warned_of() {
 }
 
 #[test]
-fn settings_that_are_not_given_stay() {
+fn settings_that_a_command_does_not_name_stay() {
     let (_directory, data) = temp_data_directory();
     let (url, _requests) = receiver();
     provision(&data, &url);
@@ -635,8 +641,8 @@ fn settings_that_are_not_given_stay() {
     after["header.x-key"] = json!("***");
     after["send"] = json!("down");
     assert_eq!(settings(), after);
-    // A secret goes to no server that did not have it.
-    let moved = test_channel(
+    // A secret is sent to no server that did not have it before.
+    let refusal = test_channel(
         &data,
         &[
             "channel",
@@ -648,10 +654,10 @@ fn settings_that_are_not_given_stay() {
         ],
     );
     assert_eq!(
-        (moved.status, moved.err.contains("names another server")),
+        (refusal.status, refusal.err.contains("names another server")),
         (2, true),
         "{}",
-        moved.err
+        refusal.err
     );
     admin(
         &data,
@@ -670,11 +676,11 @@ fn settings_that_are_not_given_stay() {
 }
 
 #[test]
-fn what_failed_is_shown_and_sent_again() {
+fn failed_deliveries_are_shown_and_retried() {
     let (_directory, data) = temp_data_directory();
     let (url, requests) = receiver();
     let server = ServerProcess::start(&data);
-    let gone = format!("down-url={url}/410/x");
+    let setting = format!("down-url={url}/410/x");
     admin(
         &data,
         &[
@@ -687,7 +693,7 @@ fn what_failed_is_shown_and_sent_again() {
             "--name",
             "hook",
             "--set",
-            &gone,
+            &setting,
         ],
     );
     let uuid = admin(
@@ -750,13 +756,13 @@ fn what_failed_is_shown_and_sent_again() {
             &json!("Backup")
         ]
     );
-    // Refused for good, the channel is disabled.
+    // A permanent refusal disables the channel.
     let number = failed["number"].to_string();
     let refused = test_channel(&data, &["deliveries", "retry", &number]);
     assert_eq!(
         (
             refused.status,
-            refused.err.contains("`channel enable` changes that")
+            refused.err.contains("`channel enable` enables it")
         ),
         (1, true),
         "{}",
@@ -767,7 +773,7 @@ fn what_failed_is_shown_and_sent_again() {
     let repaired = format!("down-url={url}/200/x");
     admin(&data, &["channel", "set", "hook", "--set", &repaired]);
     admin(&data, &["channel", "enable", "hook"]);
-    assert!(admin(&data, &["deliveries", "retry", &number]).starts_with("waits to be sent as "));
+    assert!(admin(&data, &["deliveries", "retry", &number]).starts_with("queued as delivery "));
     assert_eq!(
         requests.recv_timeout(TEST_TIMEOUT).unwrap(),
         "GET /200/x HTTP/1.1"
@@ -788,11 +794,11 @@ fn what_failed_is_shown_and_sent_again() {
     for (words, part) in [
         (
             ["deliveries", "retry", &rows[0]["number"].to_string()],
-            "is delivered; only what failed is sent again",
+            "is delivered; only failed deliveries are sent again",
         ),
         (
             ["deliveries", "retry", "999"],
-            "there is no delivery 999; `deliveries` shows",
+            "there is no delivery 999; `deliveries` lists",
         ),
     ] {
         let done = test_channel(&data, &words);
@@ -810,7 +816,7 @@ fn what_failed_is_shown_and_sent_again() {
         "{table}"
     );
 
-    // The log outlives what it is about.
+    // The log outlives the check that it is about.
     admin(&data, &["check", "delete", "backup"]);
     admin(&data, &["channel", "delete", "hook", "--yes"]);
     let lost = deliveries(&["--failed"], 1)[0].clone();
@@ -821,7 +827,10 @@ fn what_failed_is_shown_and_sent_again() {
     );
     let done = test_channel(&data, &["deliveries", "retry", &number]);
     assert_eq!(
-        (done.status, done.err.contains("was removed meanwhile")),
+        (
+            done.status,
+            done.err.contains("has been deleted in the meantime")
+        ),
         (1, true),
         "{}",
         done.err
@@ -830,7 +839,7 @@ fn what_failed_is_shown_and_sent_again() {
 }
 
 #[test]
-fn a_check_says_when_it_is_told_that_it_is_down() {
+fn a_check_shows_when_its_downtimes_alert() {
     let (_directory, data) = temp_data_directory();
     let server = ServerProcess::start(&data);
     let uuid = admin(
@@ -847,7 +856,10 @@ fn a_check_says_when_it_is_told_that_it_is_down() {
     let shown = || json(&data, &["check", "alerting", "backup", "--json"]);
     assert_eq!(
         shown(),
-        json!({"after": 1, "parents": "", "failures": 0, "telling": "quiet", "until": null, "why": null, "unnotified": "it has no channel"})
+        json!({
+            "after": 1, "parents": "", "failures": 0, "telling": "quiet", "until": null,
+            "why": null, "unnotified": "it has no channel",
+        })
     );
     let table = admin(&data, &["check", "alerting", "backup", "--after", "3"]);
     assert!(
@@ -867,18 +879,18 @@ fn a_check_says_when_it_is_told_that_it_is_down() {
         )
     };
     fail();
-    let held = shown();
+    let alerting = shown();
     assert_eq!(
         (
-            &held["failures"],
-            &held["telling"],
-            held["until"].is_string()
+            &alerting["failures"],
+            &alerting["telling"],
+            alerting["until"].is_string()
         ),
         (&json!(1), &json!("due"), true),
-        "{held}"
+        "{alerting}"
     );
     assert_eq!(
-        held["why"],
+        alerting["why"],
         json!("it has not failed often enough in a row")
     );
     fail();
@@ -956,14 +968,15 @@ fn a_check_says_when_it_is_told_that_it_is_down() {
 }
 
 #[test]
-fn windows_are_made_listed_and_deleted() {
+fn windows_are_created_listed_and_deleted() {
     let (_directory, data) = temp_data_directory();
     let server = ServerProcess::start(&data);
     let muted = test_channel(
         &data,
         &["mute", "10m", "--project", "default", "--tag", "db"],
     );
-    let warned = "overdue: no check has the tag \"db\", so the window is about none yet\n";
+    let warned = "overdue: no check has the tag \"db\", so the window does not apply to any check \
+                  yet\n";
     assert_eq!((muted.status, muted.err.as_str()), (0, warned));
     let muted = muted.out;
     let weekly = [
@@ -1026,7 +1039,7 @@ fn windows_are_made_listed_and_deleted() {
                 "a",
             ],
             2,
-            "from is wrong: give a time with its offset",
+            "from is wrong: give a time with its UTC offset",
         ),
         (
             &[
@@ -1058,7 +1071,7 @@ fn windows_are_made_listed_and_deleted() {
         );
     }
     server.stop();
-    // Without a server nothing reads the request a second time.
+    // Without a server, no other process reads the request.
     let refused = test_channel(
         &data,
         &[
@@ -1075,7 +1088,7 @@ fn windows_are_made_listed_and_deleted() {
             refused.status,
             refused
                 .err
-                .contains("tags is wrong: they have at most 500 characters")
+                .contains("tags is wrong: at most 500 characters")
         ),
         (2, true),
         "{}",
@@ -1083,7 +1096,7 @@ fn windows_are_made_listed_and_deleted() {
     );
 }
 
-/// Statuses of channels by name.
+/// Returns the statuses of channels by name.
 fn statuses(data: &Path) -> Value {
     let rows = json(data, &["channel", "list", "--json"]);
     let rows = rows.as_array().unwrap().iter();
@@ -1098,7 +1111,7 @@ fn statuses(data: &Path) -> Value {
 }
 
 #[test]
-fn a_channel_that_cannot_deliver_says_what_is_missing() {
+fn a_channel_that_cannot_deliver_shows_the_reason() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
     for (kind, name, set) in [
@@ -1142,7 +1155,7 @@ fn a_channel_that_cannot_deliver_says_what_is_missing() {
         &["check", "create", "--project", "a", "--slug", "backup"],
     );
     admin(&data, &["channel", "assign", "both", "--all"]);
-    // The flags of a server that does not run are not known.
+    // The flags of a server that is not running are unknown.
     let none = Value::Null;
     let untested = json!(["untested", none]);
     assert_eq!(
@@ -1171,7 +1184,7 @@ fn a_channel_that_cannot_deliver_says_what_is_missing() {
         alerting.contains("telling   nobody is notified: its channels cannot deliver\n"),
         "{alerting}"
     );
-    let made = test_channel(
+    let output = test_channel(
         &data,
         &[
             "channel",
@@ -1187,20 +1200,20 @@ fn a_channel_that_cannot_deliver_says_what_is_missing() {
         ],
     );
     assert_eq!(
-        (made.status, made.err),
-        (0, format!("it cannot deliver yet: {mail}\n"))
+        (output.status, output.err),
+        (0, format!("the channel cannot deliver yet: {mail}\n"))
     );
-    // A group that loses all its channels is warned of, and the next alert is logged as one that
-    // reached nobody.
+    // A warning is shown for a group that loses all its channels, and its next alert is logged as
+    // skipped.
     let warned = test_channel(&data, &["channel", "delete", "mail"]);
     assert_eq!(
         warned.err,
-        "overdue: the group \"both\" loses it and has 1 channel left\n"
+        "overdue: the group \"both\" will lose this channel and have 1 channel left\n"
     );
     let warned = test_channel(&data, &["channel", "delete", "sh"]);
     assert_eq!(
         warned.err,
-        "overdue: the group \"both\" has no channel then, and notifies nobody\n"
+        "overdue: the group \"both\" will have no channels left and notify no one\n"
     );
     assert_eq!(
         statuses(&data)["both"],
@@ -1248,7 +1261,7 @@ fn a_channel_that_cannot_deliver_says_what_is_missing() {
 }
 
 #[test]
-fn a_message_that_waits_is_listed_with_the_reason() {
+fn a_pending_message_is_listed_with_the_reason() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "default"]);
     let (url, requests) = receiver();

@@ -16,7 +16,7 @@ fn collapse_spaces(table: &str) -> Vec<String> {
         .collect()
 }
 
-/// Makes, changes and deletes checks.
+/// Creates, changes and deletes checks.
 fn work(data: &Path) {
     admin(data, &["project", "create", "a"]);
     let channel = admin(
@@ -64,7 +64,7 @@ fn work(data: &Path) {
         .concat(),
     );
     assert_eq!(uuid.len(), 36);
-    // The same slug is the same check.
+    // The same slug names the same check.
     assert_eq!(
         admin(data, &[&create[..], &["--tags", "x y", "--json"]].concat()),
         format!("{{\"uuid\":\"{uuid}\"}}")
@@ -91,7 +91,10 @@ fn work(data: &Path) {
             r#""uuid":"{uuid}","project":"a","name":"Nightly backup","slug":"backup","tags":"x y""#
         ),
         r#""status":"new","started":false,"n_pings":0,"last_ping":null"#,
-        r#""schedule":"30 3 * * *","tz":"Europe/Riga","grace":900,"manual_resume":false,"methods":"""#,
+        concat!(
+            r#""schedule":"30 3 * * *","tz":"Europe/Riga","grace":900,"#,
+            r#""manual_resume":false,"methods":"""#,
+        ),
         &format!(r#""channels":"{channel}""#),
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
@@ -140,7 +143,7 @@ fn work(data: &Path) {
         changed.contains(r#""success_kw":"ok""#) && changed.contains(r#""filter_body":true"#),
         "{changed}"
     );
-    // The most urgent first; programs get them as they were made.
+    // Tables show the most urgent first; JSON is in order of creation.
     let names = |words: &[&str]| {
         let rows: Vec<serde_json::Value> = serde_json::from_str(&admin(
             data,
@@ -171,7 +174,7 @@ fn work(data: &Path) {
         (
             &["check", "show", "Other"],
             1,
-            r#"there is no check "Other"; `check list` shows"#,
+            r#"there is no check "Other"; `check list` lists"#,
         ),
         (
             &["check", "set", "Renamed", "--channels", "nobody"],
@@ -247,7 +250,7 @@ fn checks_are_managed_through_a_running_server() {
 }
 
 #[test]
-fn pings_are_listed_with_what_they_said() {
+fn pings_are_listed_with_their_details() {
     let (_directory, data) = temp_data_directory();
     let server = ServerProcess::start(&data);
     let uuid = admin(
@@ -283,7 +286,7 @@ fn pings_are_listed_with_what_they_said() {
 }
 
 #[test]
-fn a_long_list_goes_in_lines_and_a_connection_takes_several_requests() {
+fn a_long_list_is_sent_in_lines_and_a_connection_serves_several_requests() {
     let (_directory, data) = temp_data_directory();
     let mut server = ServerProcess::start(&data);
     let key = admin(
@@ -340,7 +343,7 @@ fn a_long_list_goes_in_lines_and_a_connection_takes_several_requests() {
         );
     }
 
-    // Whoever reads nothing of an answer does not hold the stop.
+    // A client that does not read its answer does not delay the stop.
     for _ in 0..20 {
         stream
             .write_all(
@@ -350,7 +353,7 @@ fn a_long_list_goes_in_lines_and_a_connection_takes_several_requests() {
     }
     server.signal("TERM");
     let ended = server.wait();
-    // A connection that holds the stop is closed after a while, and the log tells of it.
+    // A connection that delays the stop is closed after a while, which is logged.
     let log = server.log.join("\n");
     assert!(
         ended.success()
@@ -361,7 +364,7 @@ fn a_long_list_goes_in_lines_and_a_connection_takes_several_requests() {
 }
 
 #[test]
-fn whatever_is_printed_is_printed_as_json_too() {
+fn every_output_is_available_as_json() {
     let (_directory, data) = temp_data_directory();
     let parsed =
         |words: &[&str]| serde_json::from_str::<serde_json::Value>(&admin(&data, words)).unwrap();

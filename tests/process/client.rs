@@ -1,10 +1,10 @@
-//! As much of an HTTP client as these tests need.
+//! A minimal HTTP client for tests.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// A connection that stays open from one request to the next.
+/// A connection that stays open between requests.
 pub struct HttpClient(BufReader<TcpStream>);
 
 pub struct HttpClientResponse {

@@ -36,13 +36,13 @@ fn with(data: &Path, words: &[&str]) -> ProcessOutput {
         .env("TOKEN", "12345:secret"))
 }
 
-fn road(data: &Path, directory: &Path, base: &str) {
+fn apply_diff_and_export(data: &Path, directory: &Path, base: &str) {
     let file = directory.join("home.toml");
     let path = file.to_str().unwrap();
     std::fs::write(&file, FILE).unwrap();
     let done = with(data, &["apply", path]);
-    let no_server = "overdue: no server with pages is running; open the path of the link at its \
-                     address once one does\n";
+    let no_server = "overdue: no server with a dashboard is running; once one is, open the path \
+                     of the link at its address\n";
     assert_eq!(
         (done.status, done.err.as_str()),
         (0, if base.is_empty() { no_server } else { "" }),
@@ -93,7 +93,7 @@ fn road(data: &Path, directory: &Path, base: &str) {
     for line in [
         "  + check other   schedule 30 3 * * *, channels [phone]",
         "  ~ check router  every  5m → 10m",
-        "  ? check backup  is no longer declared: it stays, --prune would delete it",
+        "  ? check backup  is no longer declared; kept, --prune would delete it",
         "1 to change, 1 to add, 1 left over",
     ] {
         assert!(
@@ -111,7 +111,7 @@ fn road(data: &Path, directory: &Path, base: &str) {
         done.out,
         done.err
     );
-    // What is wrong is told with its place, and what cannot be as well.
+    // Errors of syntax and of content are shown with their place.
     std::fs::write(&file, FILE.replace("30 3", "30 25")).unwrap();
     let done = with(data, &["apply", path]);
     assert!(
@@ -140,11 +140,14 @@ fn road(data: &Path, directory: &Path, base: &str) {
     );
     let done = run(overdue(&["apply", path]).arg("--data").arg(data));
     assert!(
-        done.status == 2 && done.err.contains("the variable TOKEN is not set"),
+        done.status == 2
+            && done
+                .err
+                .contains("the environment variable TOKEN is not set"),
         "{}",
         done.err
     );
-    // What is written is what there is.
+    // The export contains the current state.
     let done = with(data, &["export", "--project", "Home"]);
     assert!(
         done.status == 0
@@ -197,14 +200,14 @@ fn road(data: &Path, directory: &Path, base: &str) {
 #[test]
 fn files_are_applied_compared_and_written_without_a_server() {
     let (directory, data) = temp_data_directory();
-    road(&data, directory.path(), "");
+    apply_diff_and_export(&data, directory.path(), "");
 }
 
 #[test]
 fn files_are_applied_compared_and_written_with_a_server() {
     let (directory, data) = temp_data_directory();
     let server = ServerProcess::start(&data);
-    road(
+    apply_diff_and_export(
         &data,
         directory.path(),
         &format!("http://{}", server.address),
@@ -229,7 +232,7 @@ fn a_server_applies_files_at_its_start_and_at_sighup() {
     )
     .unwrap();
     server.signal("HUP");
-    server.wait_for("was not applied; the server goes on");
+    server.wait_for("the files of --apply were not applied; the server keeps");
     assert!(
         server
             .log
@@ -245,10 +248,10 @@ fn a_server_applies_files_at_its_start_and_at_sighup() {
     // The request comes after the transaction.
     assert!(slugs().contains("\"two\"") && !slugs().contains("\"one\""));
     server.stop();
-    // A wrong file stops no start.
+    // An invalid file does not stop the server from starting.
     std::fs::write(&file, "version = ").unwrap();
     let mut server = ServerProcess::start_with(&data, &["--apply", file.to_str().unwrap()]);
-    server.find_or_wait_for("was not applied; the server goes on");
+    server.find_or_wait_for("the files of --apply were not applied; the server keeps");
     assert!(slugs().contains("\"two\""));
     server.stop();
 }
@@ -284,7 +287,7 @@ fn jobs_are_discovered_and_their_checks_applied() {
         done.err
     );
     assert!(
-        done.err.starts_with("overdue: by hand: ") && done.err.contains("an unescaped %"),
+        done.err.starts_with("overdue: edit manually: ") && done.err.contains("an unescaped %"),
         "{}",
         done.err
     );
@@ -296,7 +299,7 @@ fn jobs_are_discovered_and_their_checks_applied() {
         "{}",
         done.err
     );
-    // A crontab may hold passwords, and what pings a check is a secret, too.
+    // A crontab may contain passwords, and ping URLs are secret too.
     let mode = |path: &Path| {
         std::fs::symlink_metadata(path)
             .unwrap()
@@ -312,25 +315,28 @@ fn jobs_are_discovered_and_their_checks_applied() {
         ),
         (0o700, 0o600, 0o600)
     );
-    let victim = directory.path().join("victim");
+    let link_target = directory.path().join("victim");
     let link = out.join("overdue.patch");
-    std::fs::write(&victim, "somebody's").unwrap();
+    std::fs::write(&link_target, "somebody's").unwrap();
     std::fs::remove_file(&link).unwrap();
-    std::os::unix::fs::symlink(&victim, &link).unwrap();
+    std::os::unix::fs::symlink(&link_target, &link).unwrap();
     assert_eq!(
         run(overdue(&words).args(["--write", out.to_str().unwrap()])).status,
         0
     );
     assert_eq!(
         (
-            std::fs::read_to_string(&victim).unwrap().as_str(),
+            std::fs::read_to_string(&link_target).unwrap().as_str(),
             mode(&link)
         ),
         ("somebody's", 0o600)
     );
     let patch = std::fs::read_to_string(out.join("overdue.patch")).unwrap();
     assert!(
-        patch.contains("+30 3 * * * /usr/local/bin/backup; curl -fsS -m 10 --retry 5 -o /dev/null https://hc.example.org/ping/"),
+        patch.contains(
+            "+30 3 * * * /usr/local/bin/backup; curl -fsS -m 10 --retry 5 -o /dev/null \
+             https://hc.example.org/ping/"
+        ),
         "{patch}"
     );
     let file = out.join("overdue.toml");
@@ -388,31 +394,35 @@ fn a_job_that_is_discovered_again_keeps_its_url() {
     };
     let first = discover("https://hc.example.org");
     let shown = out.display();
-    let said = format!(
-        "2 checks are in {shown}/overdue.toml; the edits are in {shown}/overdue.patch (cd / && \
+    let stdout = format!(
+        "wrote 2 checks to {shown}/overdue.toml; the edits are in {shown}/overdue.patch (cd / && \
          patch -p0 < {shown}/overdue.patch)\n"
     );
-    assert!(first.0.ends_with(&said), "{}", first.0);
+    assert!(first.0.ends_with(&stdout), "{}", first.0);
     assert_eq!(discover("https://hc.example.org"), first);
-    // Another base URL changes the URLs and not the checks.
-    let moved = discover("https://checks.example.org");
+    // Another base URL changes the URLs, but not the checks.
+    let other_base = discover("https://checks.example.org");
     assert!(
-        moved.2.contains("https://checks.example.org/ping/"),
+        other_base.2.contains("https://checks.example.org/ping/"),
         "{}",
-        moved.2
+        other_base.2
     );
-    assert_eq!(uuids(&moved.1), uuids(&first.1));
-    // A job that reports already keeps its URL to itself.
-    let edited: Vec<_> = moved
+    assert_eq!(uuids(&other_base.1), uuids(&first.1));
+    // The URL of a job that already reports is not shown.
+    let edited: Vec<_> = other_base
         .2
         .lines()
         .filter_map(|line| line.strip_prefix("+30 3"))
         .collect();
     std::fs::write(&crontab, format!("30 3{}\n{line}", edited[0])).unwrap();
-    let left = discover("https://checks.example.org");
-    assert_eq!(uuids(&left.1), uuids(&first.1)[1..]);
-    assert!(left.0.contains("overdue: 1 check is in "), "{}", left.0);
-    // Neither another way to report nor a line above changes the checks.
+    let remaining = discover("https://checks.example.org");
+    assert_eq!(uuids(&remaining.1), uuids(&first.1)[1..]);
+    assert!(
+        remaining.0.contains("overdue: wrote 1 check to "),
+        "{}",
+        remaining.0
+    );
+    // Neither another way to report nor an inserted line changes the checks.
     let command = "0 4 * * * cd /srv && /usr/local/bin/copy 'a b'\n";
     std::fs::write(&crontab, format!("{line}{command}")).unwrap();
     let by_curl = discover("https://checks.example.org");
@@ -439,16 +449,16 @@ fn a_job_that_is_discovered_again_keeps_its_url() {
         (uuids(&checks), 2, true),
         "{checks}"
     );
-    let left = discover("https://checks.example.org");
-    assert_eq!(uuids(&left.1), uuids(&by_curl.1));
-    // With nothing left to do the files stay.
+    let remaining = discover("https://checks.example.org");
+    assert_eq!(uuids(&remaining.1), uuids(&by_curl.1));
+    // If nothing is left to do, the files are kept.
     std::fs::write(&crontab, "").unwrap();
     let done = discover("https://checks.example.org");
     assert_eq!(
         (done.0.as_str(), done.1),
         (
             "overdue: no job was found for which a check can be proposed; nothing was written\n",
-            left.1
+            remaining.1
         )
     );
 }
@@ -503,7 +513,7 @@ fn the_same_line_in_two_crontabs_is_two_jobs() {
         discover(&[&bob, &alice]).0,
         [both[1].clone(), both[0].clone()]
     );
-    // The edited crontab of another run is not one of this.
+    // An edited crontab of another run is not reported as one of this run.
     std::fs::write(out.join("crontab"), "of an earlier run").unwrap();
     let (of_bob, said) = discover(&[&bob]);
     assert_eq!(of_bob, both[1..]);
@@ -521,7 +531,7 @@ fn the_same_line_in_two_crontabs_is_two_jobs() {
 }
 
 #[test]
-fn an_export_has_the_form_that_the_name_of_its_file_says() {
+fn the_name_of_an_export_file_sets_its_format() {
     let (directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "web"]);
     let export = |name: &str, words: &[&str]| {
@@ -552,7 +562,7 @@ fn an_export_has_the_form_that_the_name_of_its_file_says() {
         (
             "other.json",
             &["--format", "toml"][..],
-            "other.json ends with .json, and --format says toml: rename the file",
+            "other.json ends with .json, but --format is toml: rename the file",
         ),
         (
             "other.toml",
@@ -569,7 +579,7 @@ fn an_export_has_the_form_that_the_name_of_its_file_says() {
 }
 
 #[test]
-fn a_ping_key_has_a_name_among_the_changes() {
+fn changes_name_a_ping_key() {
     let (directory, data) = temp_data_directory();
     let file = directory.path().join("home.toml");
     std::fs::write(
@@ -588,16 +598,16 @@ fn a_ping_key_has_a_name_among_the_changes() {
     );
 }
 
-/// A server that answers 200; where it listens, and the request lines as they come.
+/// A server that answers 200. Returns its address and the request lines as they arrive.
 fn receiver() -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let (tell, told) = channel();
+    let (tell, requests) = channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = BufReader::new(stream.unwrap());
             let mut line = String::new();
-            // The test may be over.
+            // The test may have ended.
             let _ = stream
                 .read_line(&mut line)
                 .map(|_| tell.send(line.trim_end().to_owned()));
@@ -606,7 +616,7 @@ fn receiver() -> (String, Receiver<String>) {
                 .write_all(b"HTTP/1.1 200 x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         }
     });
-    (url, told)
+    (url, requests)
 }
 
 #[test]
@@ -632,7 +642,7 @@ fn a_group_that_is_exported_and_applied_elsewhere_delivers() {
         )
     };
     let ops = create("webhook", "ops", &format!("down-url={url}/ops"));
-    // A list cannot name this one, so that it keeps its UUID.
+    // A name with a comma cannot be in a list, so the group keeps the UUID.
     let comma = create("webhook", "day, night", &format!("down-url={url}/comma"));
     create(
         "group",
@@ -653,7 +663,7 @@ fn a_group_that_is_exported_and_applied_elsewhere_delivers() {
     std::fs::write(&file, &exported).unwrap();
     let path = file.to_str().unwrap();
     assert_eq!(admin(&data, &["diff", path]), "nothing to do");
-    // A new name of a member is a change of that channel alone.
+    // Renaming a member changes only that channel.
     admin(&data, &["channel", "rename", "ops", "operators"]);
     assert!(
         admin(&data, &["export"]).contains(&format!("channels = \"operators,{}\"", comma.trim()))
@@ -694,10 +704,10 @@ fn a_group_that_is_exported_and_applied_elsewhere_delivers() {
             .status,
         200
     );
-    let mut told: Vec<_> = (0..2)
+    let mut received: Vec<_> = (0..2)
         .map(|_| requests.recv_timeout(Duration::from_secs(60)).unwrap())
         .collect();
-    told.sort();
-    assert_eq!(told, ["GET /comma HTTP/1.1", "GET /ops HTTP/1.1"]);
+    received.sort();
+    assert_eq!(received, ["GET /comma HTTP/1.1", "GET /ops HTTP/1.1"]);
     server.stop();
 }

@@ -1,5 +1,5 @@
-//! Files that are damaged, or that go away under a running server: told in one line, and never
-//! acknowledged into nothing.
+//! Damaged files, and files that vanish under a running server: one error line, and no ping
+//! acknowledged without being stored.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::client::HttpClient;
 use crate::server_process::{ServerProcess, admin, overdue, run, temp_data_directory};
 
 #[test]
-fn a_damaged_file_is_told_in_one_line() {
+fn a_damaged_file_is_reported_in_one_line() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "main"]);
     let file = data.join("overdue.redb");
@@ -34,9 +34,9 @@ fn a_damaged_file_is_told_in_one_line() {
             &["project", "list"],
         ] {
             let done = run(overdue(words).arg("--data").arg(&data));
-            let told = format!("overdue: {} cannot be opened: ", file.display());
+            let prefix = format!("overdue: {} cannot be opened: ", file.display());
             assert!(
-                done.status == 1 && done.err.lines().count() == 1 && done.err.starts_with(&told),
+                done.status == 1 && done.err.lines().count() == 1 && done.err.starts_with(&prefix),
                 "{number}: {} {}",
                 done.status,
                 done.err
@@ -47,7 +47,7 @@ fn a_damaged_file_is_told_in_one_line() {
 }
 
 #[test]
-fn a_file_removed_under_a_running_server_takes_no_more_pings() {
+fn pings_are_refused_after_the_file_of_a_running_server_is_removed() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "main"]);
     let key = admin(
@@ -59,8 +59,8 @@ fn a_file_removed_under_a_running_server_takes_no_more_pings() {
     let path = format!("/ping/{key}/job?create=1");
     assert_eq!(client.post(&path, b"").unwrap().status, 201);
     let file = data.join("overdue.redb");
-    let aside = data.join("aside");
-    std::fs::rename(&file, &aside).unwrap();
+    let moved_file = data.join("aside");
+    std::fs::rename(&file, &moved_file).unwrap();
     let removed = Instant::now();
     while client.post(&path, b"").unwrap().status == 200 {
         assert!(
@@ -68,11 +68,11 @@ fn a_file_removed_under_a_running_server_takes_no_more_pings() {
             "pings are still taken"
         );
     }
-    server.wait_for("NO PINGS ARE TAKEN");
+    server.wait_for("NO PINGS ARE ACCEPTED");
     assert_eq!(client.get("/healthz", "").unwrap().status, 503);
-    // It comes back: nothing was lost, and pings are taken again.
-    std::fs::rename(&aside, &file).unwrap();
-    server.wait_for("takes pings again");
+    // The file comes back: nothing was lost, and pings are accepted again.
+    std::fs::rename(&moved_file, &file).unwrap();
+    server.wait_for("accepts pings again");
     assert_eq!(client.post(&path, b"").unwrap().status, 200);
     server.stop();
 }

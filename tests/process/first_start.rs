@@ -1,5 +1,4 @@
-//! An empty directory: what is made in it, what is said about it, and that the lines said can be
-//! pasted.
+//! A start in an empty directory: its files, its messages, and commands that can be pasted.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -50,14 +49,14 @@ fn the_lines_that_a_first_start_shows_can_be_pasted() {
         );
     }
 
-    let made = Command::new("sh")
+    let output = Command::new("sh")
         .arg("-c")
         .arg(line(" key create "))
         .output()
         .unwrap();
-    let key = String::from_utf8(made.stdout).unwrap();
+    let key = String::from_utf8(output.stdout).unwrap();
     assert_eq!(
-        (key.len(), key.ends_with('\n'), made.stderr.as_slice()),
+        (key.len(), key.ends_with('\n'), output.stderr.as_slice()),
         (33, true, &b""[..])
     );
     let checks = client.get("/api/v3/checks/", key.trim()).unwrap();
@@ -73,7 +72,7 @@ fn the_lines_that_a_first_start_shows_can_be_pasted() {
 }
 
 #[test]
-fn a_data_directory_is_private_and_its_first_project_made_once() {
+fn a_data_directory_is_private_and_its_first_project_is_created_once() {
     let (_directory, data) = temp_data_directory();
     let server = ServerProcess::start(&data);
     assert_eq!(
@@ -95,7 +94,7 @@ fn a_data_directory_is_private_and_its_first_project_made_once() {
 }
 
 #[test]
-fn an_open_directory_is_left_as_it_is_and_told() {
+fn the_mode_of_an_open_directory_is_reported_and_kept() {
     let (_directory, data) = temp_data_directory();
     std::fs::create_dir(&data).unwrap();
     std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -127,12 +126,12 @@ fn a_second_server_on_the_same_data_is_refused() {
         "{}",
         second.err
     );
-    let said = format!(
+    let expected = format!(
         "{} is in use by another overdue process (pid {}): stop that one",
         data.join("overdue.redb").display(),
         server.id()
     );
-    assert!(second.err.contains(&said), "{}", second.err);
+    assert!(second.err.contains(&expected), "{}", second.err);
     assert_eq!(
         HttpClient::connect(server.address)
             .unwrap()
@@ -145,7 +144,7 @@ fn a_second_server_on_the_same_data_is_refused() {
 }
 
 #[test]
-fn each_start_shows_how_to_begin_until_there_is_somebody() {
+fn each_start_shows_how_to_begin_until_there_is_a_user() {
     let (_directory, data) = temp_data_directory();
     let link = |server: &ServerProcess| {
         server

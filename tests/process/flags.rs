@@ -1,4 +1,4 @@
-//! What is typed wrong, asked for, left to the environment, or cut off by a closed pipe.
+//! Wrong usage, help, environment variables, and a closed pipe.
 
 use crate::server_process::{admin, overdue, run, temp_data_directory};
 
@@ -43,7 +43,7 @@ fn errors_are_one_line_on_standard_error() {
         (
             vec!["project", "delete", "nope"],
             1,
-            r#"there is no project "nope"; there are: default"#,
+            r#"there is no project "nope"; existing projects: default"#,
         ),
         (
             vec!["key", "create", "--project", "default", "--access", "all"],
@@ -57,7 +57,7 @@ fn errors_are_one_line_on_standard_error() {
             2,
             "possible values: alertmanager, apprise,",
         ),
-        (channel("email", "to"), 2, "a setting is KEY=VALUE"),
+        (channel("email", "to"), 2, "give a setting as KEY=VALUE"),
         (
             channel("email", "too=a"),
             2,
@@ -143,7 +143,7 @@ fn errors_are_one_line_on_standard_error() {
                 "a@b",
             ],
             2,
-            "--mail-password-file names a file",
+            "give a file with the password as --mail-password-file",
         ),
         (
             vec![
@@ -263,16 +263,16 @@ fn help_goes_to_standard_output_and_names_the_variables() {
     }
     let version = run(&mut overdue(&["--version"]));
     let commit = option_env!("OVERDUE_COMMIT").unwrap_or("unknown");
-    let wanted = format!(
+    let expected = format!(
         "overdue {} (commit {commit}, schema {})\n",
         env!("CARGO_PKG_VERSION"),
         overdue::store::SCHEMA
     );
-    assert_eq!(version.out, wanted);
+    assert_eq!(version.out, expected);
 }
 
 #[test]
-fn variables_stand_for_flags_and_flags_win() {
+fn variables_replace_flags_and_flags_take_precedence() {
     let (directory, data) = temp_data_directory();
     let create = |name: &str| {
         let mut command = overdue(&["project", "create", name]);
@@ -296,7 +296,7 @@ fn variables_stand_for_flags_and_flags_win() {
         list.out
     );
 
-    // Empty is not set.
+    // An empty variable counts as not set.
     let mut empty = overdue(&["project", "create", "c"]);
     for name in [
         "OVERDUE_CHECK_LIMIT",
@@ -307,7 +307,7 @@ fn variables_stand_for_flags_and_flags_win() {
     }
     let done = run(empty.arg("--data").arg(&data));
     assert_eq!((done.status, done.err.as_str()), (0, ""));
-    // Without a project, the only one there is.
+    // Without `--project`, the only project is used.
     let key = || {
         let mut command = overdue(&["key", "create", "--access", "ping"]);
         run(command
@@ -319,7 +319,7 @@ fn variables_stand_for_flags_and_flags_win() {
         (which.status, which.err.as_str()),
         (
             1,
-            "overdue: there are 3 projects; name one with --project: a, b, c\n"
+            "overdue: there are 3 projects; select one with --project: a, b, c\n"
         )
     );
     for name in ["b", "c"] {
@@ -331,9 +331,9 @@ fn variables_stand_for_flags_and_flags_win() {
     let wrong = run(overdue(&["serve"])
         .env("OVERDUE_DATA", &data)
         .env("OVERDUE_LISTEN", "foo"));
-    let said = "overdue: invalid value 'foo' for '--listen <ADDR:PORT>' (set by OVERDUE_LISTEN): ";
+    let error = "overdue: invalid value 'foo' for '--listen <ADDR:PORT>' (set by OVERDUE_LISTEN): ";
     assert!(
-        wrong.status == 2 && wrong.err.starts_with(said),
+        wrong.status == 2 && wrong.err.starts_with(error),
         "{}",
         wrong.err
     );
@@ -351,7 +351,7 @@ fn variables_stand_for_flags_and_flags_win() {
 }
 
 #[test]
-fn data_is_named_before_or_after_the_subcommand() {
+fn the_data_flag_works_before_and_after_the_subcommand() {
     let (_directory, data) = temp_data_directory();
     let data = data.to_str().unwrap();
     for words in [
@@ -370,7 +370,7 @@ fn data_is_named_before_or_after_the_subcommand() {
 }
 
 #[test]
-fn settings_may_come_from_a_file() {
+fn settings_can_be_read_from_a_file() {
     let (directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "default"]);
     let file = directory.path().join("settings");
@@ -405,7 +405,7 @@ fn settings_may_come_from_a_file() {
     assert_eq!(
         (
             done.status,
-            done.err.contains("line 2: a setting is KEY=VALUE")
+            done.err.contains("line 2: give a setting as KEY=VALUE")
         ),
         (2, true),
         "{}",
@@ -427,22 +427,22 @@ fn the_kinds_of_channel_are_shown_without_a_database() {
     };
     let kinds = lines(&shown(&["kinds"]));
     for line in [
-        "KIND SETTING NEED WHAT IT IS",
-        "email to=ADDRESS,... required mail address to write to, or several",
-        "webhook method=GET|POST|PUT default method; POST with a body, else GET",
-        "webhook header.NAME=TEXT optional a header of the request; a secret",
+        "KIND SETTING NEED DESCRIPTION",
+        "email to=ADDRESS,... required mail address, or several separated by commas",
+        "webhook method=GET|POST|PUT default method; POST with a body, otherwise GET",
+        "webhook header.NAME=TEXT optional header of the request; a secret",
         "ntfy url=URL default server, without the topic; https://ntfy.sh",
-        "(any) send=down|up|down,up optional what is told; both if left out",
+        "(any) send=down|up|down,up optional events to send; both if left out",
     ] {
         assert!(kinds.iter().any(|one| one == line), "{line}: {kinds:?}");
     }
-    // Of one kind: all that it can be set to, where to get it, and a command to begin with.
+    // For one kind: all its settings, where to get them, and a command to start with.
     let ntfy = shown(&["kinds", "ntfy"]);
     assert!(
         lines(&ntfy).contains(
             &"ntfy quiet=HH:MM-HH:MM optional hours in which nothing is sent; at their end one \
-              message for each check says what is true then, or one for all of more than \
-              group-after"
+              message for each check gives its current status, or one message for all if there are \
+              more than group-after"
                 .into()
         )
     );
@@ -450,19 +450,22 @@ fn the_kinds_of_channel_are_shown_without_a_database() {
         ntfy.contains("Create access token") && ntfy.contains("add -file to its key"),
         "{ntfy}"
     );
-    let made = "overdue channel create --project default --kind ntfy --name ntfy --set \
+    let example = "overdue channel create --project default --kind ntfy --name ntfy --set \
                 topic=backups-x7Qm2";
-    assert_eq!(ntfy.lines().last(), Some(made));
+    assert_eq!(ntfy.lines().last(), Some(example));
     assert_eq!(shown(&["kinds", "pushover"]), shown(&["kinds", "po"]));
-    let first = r#"[{"kind":"email","key":"to","value":"ADDRESS,...","need":"required","secret":false,"help":"mail address"#;
+    let first = concat!(
+        r#"[{"kind":"email","key":"to","value":"ADDRESS,...","need":"required","#,
+        r#""secret":false,"help":"mail address"#,
+    );
     assert!(shown(&["kinds", "email", "--json"]).starts_with(first));
-    // Whoever makes or sets a channel reads which kinds there are.
+    // The help of commands that create or change a channel lists the kinds.
     for help in ["create", "set"] {
         let help = lines(&shown(&[help, "--help"]));
         for line in [
             "po, pushover Pushover",
             "email Mail",
-            "The settings of a kind, and where to get them: overdue channel kinds KIND",
+            "To show the settings of a kind and where to get them: overdue channel kinds KIND",
         ] {
             assert!(help.iter().any(|one| one == line), "{line}: {help:?}");
         }
@@ -470,7 +473,7 @@ fn the_kinds_of_channel_are_shown_without_a_database() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_panic() {
+fn a_closed_pipe_causes_no_panic() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "default"]);
     for (words, status) in [
@@ -478,7 +481,7 @@ fn a_closed_pipe_is_no_panic() {
         (&["project", "list", "--json"], 0),
         (&["serve", "--help"], 0),
         (&["--version"], 0),
-        // Nobody has seen the key, so this did not work.
+        // The key was not shown, so the command failed.
         (
             &["key", "create", "--project", "default", "--access", "ping"],
             1,

@@ -68,7 +68,7 @@ fn a_test_of_a_group_tests_each_of_its_channels() {
         (&rows[1]["delivered"], &rows[1]["error"]),
         (&json!(false), &json!("exit status 3"))
     );
-    // A terminal may obey what a name holds.
+    // A terminal may interpret control characters in a name.
     admin(
         &data,
         &[
@@ -108,7 +108,7 @@ fn a_test_of_a_group_tests_each_of_its_channels() {
     );
     assert_eq!(
         bad.err,
-        "overdue: not delivered: no channel of the group took it\n"
+        "overdue: not delivered: no channel of the group accepted it\n"
     );
     let create = [
         "channel",
@@ -123,12 +123,12 @@ fn a_test_of_a_group_tests_each_of_its_channels() {
         "channels=works",
         "--test",
     ];
-    let made = run(overdue(&create)
+    let output = run(overdue(&create)
         .args(["--allow-shell", "--data"])
         .arg(&data));
     assert!(
-        made.status == 0 && made.err.starts_with("works: delivered in "),
+        output.status == 0 && output.err.starts_with("works: delivered in "),
         "{}",
-        made.err
+        output.err
     );
 }

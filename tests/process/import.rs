@@ -1,4 +1,4 @@
-//! What another program kept, looked at by the command line, and brought here.
+//! Imports from other programs at the command line: preview and import.
 
 mod api;
 mod files;
@@ -36,7 +36,7 @@ fn dry_run(words: &[&str]) -> Value {
 }
 
 #[test]
-fn a_dry_run_says_the_same_of_every_source() {
+fn a_dry_run_gives_the_same_report_for_every_source() {
     let mut reports = Vec::new();
     for (file, form) in FILES {
         let path = fixture(file);
@@ -78,7 +78,7 @@ fn a_report_as_json_does_nothing_to_a_terminal() {
 }
 
 #[test]
-fn a_source_may_come_through_a_pipe_and_nothing_of_it_stays() {
+fn a_source_can_be_read_from_a_pipe_and_leaves_no_copy() {
     let (directory, _) = temp_data_directory();
     let temporary = directory.path().join("tmp");
     std::fs::create_dir(&temporary).unwrap();
@@ -87,12 +87,12 @@ fn a_source_may_come_through_a_pipe_and_nothing_of_it_stays() {
         let done = run(command
             .env("TMPDIR", &temporary)
             .stdin(File::open(fixture(file)).unwrap()));
-        let said = "overdue: nothing was changed: this was a dry run; no server answers here to \
-                    compare it with\n";
-        assert_eq!((done.status, done.err.as_str()), (0, said), "{file}");
+        let summary = "overdue: nothing was changed: this was a dry run; no server is running here \
+                    to compare with\n";
+        assert_eq!((done.status, done.err.as_str()), (0, summary), "{file}");
         for line in [
             "           source  carried  changed  dropped",
-            "3 checks are late by now: Backup, Running, Tiny log",
+            "3 checks are already late: Backup, Running, Tiny log",
         ] {
             assert!(
                 done.out.lines().any(|found| found == line),
@@ -106,7 +106,7 @@ fn a_source_may_come_through_a_pipe_and_nothing_of_it_stays() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place_and_what_to_do() {
+fn errors_name_their_place_and_the_remedy() {
     let (directory, _) = temp_data_directory();
     let text = std::fs::read_to_string(fixture("hc.sql")).unwrap();
     let file = directory.path().join("hc.sql");
@@ -118,15 +118,16 @@ fn what_is_wrong_is_said_with_its_place_and_what_to_do() {
     )
     .unwrap();
     let done = run(&mut overdue(&["import", "healthchecks", path, "--dry-run"]));
-    let wanted = format!(
-        "{path}: api_check 1 (\"Backup\"): kind \"weekly\" is unknown; change the check there, or \
-         leave it behind with --skip\n{path}: api_check 5 (\"Paused\"): tz \"US/Pacific-New\" is \
-         not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or UTC; \
-         say --tz US/Pacific-New=NEW, or --skip the check\n"
+    let expected = format!(
+        "{path}: api_check 1 (\"Backup\"): kind \"weekly\" is unknown; change the check on \
+         the old server, or skip it with --skip\n{path}: api_check 5 (\"Paused\"): tz \
+         \"US/Pacific-New\" is not a time zone: give an IANA name in its exact spelling, such as \
+         Europe/Riga or UTC; replace it with --tz US/Pacific-New=NEW, or skip the check with \
+         --skip\n"
     );
     assert_eq!(
         (done.status, done.out.as_str(), done.err.as_str()),
-        (1, "", wanted.as_str())
+        (1, "", expected.as_str())
     );
     dry_run(&[
         path,
@@ -139,8 +140,8 @@ fn what_is_wrong_is_said_with_its_place_and_what_to_do() {
     for (words, part) in [
         (
             &[path, "--dry-run"][..],
-            "it is in PostgreSQL's own format: pg_restore -f - FILE | overdue import healthchecks \
-             -",
+            "it is in PostgreSQL's custom format; use: pg_restore -f - FILE | overdue import \
+             healthchecks -",
         ),
         (&["/nowhere/hc", "--dry-run"], "/nowhere/hc: No such file"),
         (
@@ -205,19 +206,23 @@ fn secrets_of_the_old_server_are_read_from_files() {
     assert!(!text.contains("s3cret") && !text.contains("123:abc"));
 }
 
-/// `docker/.env.example` of Healthchecks, without what only its database reads.
-const STOCK: &str = "ALLOWED_HOSTS=localhost\nAPPRISE_ENABLED=False\nDEBUG=False\nDEFAULT_FROM_EMAIL=healthchecks@example.org\nEMAIL_HOST=\n\
-    EMAIL_HOST_PASSWORD=\nEMAIL_HOST_USER=\nEMAIL_PORT=587\nEMAIL_USE_TLS=True\nEMAIL_USE_VERIFICATION=True\nINTEGRATIONS_ALLOW_PRIVATE_IPS=False\n\
-    MASTER_BADGE_LABEL=Mychecks\nPING_BODY_LIMIT=10000\nPING_EMAIL_DOMAIN=localhost\nPING_ENDPOINT=http://localhost:8000/ping/\n\
-    REGISTRATION_OPEN=True\nREMOTE_USER_HEADER=\nSECRET_KEY=---\nSHELL_ENABLED=False\nSITE_LOGO_URL=\nSITE_NAME=Mychecks\n\
-    SITE_ROOT=http://localhost:8000\nSMTPD_PORT=\nUSE_PAYMENTS=False\n";
+/// `docker/.env.example` of Healthchecks, without the settings of its database.
+const STOCK: &str = "\
+    ALLOWED_HOSTS=localhost\nAPPRISE_ENABLED=False\nDEBUG=False\n\
+    DEFAULT_FROM_EMAIL=healthchecks@example.org\nEMAIL_HOST=\nEMAIL_HOST_PASSWORD=\n\
+    EMAIL_HOST_USER=\nEMAIL_PORT=587\nEMAIL_USE_TLS=True\nEMAIL_USE_VERIFICATION=True\n\
+    INTEGRATIONS_ALLOW_PRIVATE_IPS=False\nMASTER_BADGE_LABEL=Mychecks\nPING_BODY_LIMIT=10000\n\
+    PING_EMAIL_DOMAIN=localhost\nPING_ENDPOINT=http://localhost:8000/ping/\n\
+    REGISTRATION_OPEN=True\nREMOTE_USER_HEADER=\nSECRET_KEY=---\nSHELL_ENABLED=False\n\
+    SITE_LOGO_URL=\nSITE_NAME=Mychecks\nSITE_ROOT=http://localhost:8000\nSMTPD_PORT=\n\
+    USE_PAYMENTS=False\n";
 
 #[test]
 fn a_server_starts_with_the_flags_that_the_report_prints() {
     let (directory, _) = temp_data_directory();
     let environment = directory.path().join("env");
-    let more = "SMTPD_PORT=0\nPING_EMAIL_DOMAIN=hc.example.org\nEMAIL_HOST=mx.example.org\\
-                nEMAIL_HOST_USER=me\nDEFAULT_FROM_EMAIL=Acme \
+    let more = "SMTPD_PORT=0\nPING_EMAIL_DOMAIN=hc.example.org\nEMAIL_HOST=mx.example.org\n\
+                EMAIL_HOST_USER=me\nDEFAULT_FROM_EMAIL=Acme \
                 <a@b.example>\nSHELL_ENABLED=True\nSITE_NAME=Our checks\nPING_BODY_LIMIT=None\n";
     for (number, text) in [STOCK.to_owned(), format!("{STOCK}{more}")]
         .into_iter()
@@ -271,7 +276,8 @@ fn badges_that_end_in_404_are_reported_for_each_project() {
     let dump = fixture("hc.json");
     let text = dry_run(&[dump.to_str().unwrap()])["counts"]["badges"].to_string();
     for part in [
-        "project \\\"Home\\\" and its tags: 404, unless --env-file or --secret-key-file",
+        "project \\\"Home\\\" and its tags: they return 404 without the SECRET_KEY of the \
+         old server; give it with --env-file or --secret-key-file",
         "GET /api/v3/badges/ lists",
     ] {
         assert!(text.contains(part), "{part}: {text}");

@@ -13,7 +13,7 @@ use crate::server_process::{ServerProcess, admin, overdue, run, temp_data_direct
 
 const KEY: &str = "hcw_aaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
-/// Adds a key that another server made to project 1.
+/// Adds a key of another server to project 1.
 fn adopt(data: &Path) {
     let secret = LegacySecret::parse("s3cret").unwrap();
     let (adopted, number) = LegacySecrets::default().with_secret(&secret).unwrap();
@@ -83,7 +83,7 @@ fn a_key_of_another_server_survives_its_first_use_a_kill_and_a_restore() {
     let server = ServerProcess::start(&data);
     assert_eq!(status(&server), 200);
     server.stop();
-    // A backup has what keys need.
+    // A backup contains the data that keys need.
     let elsewhere = directory.path().join("elsewhere");
     run(overdue(&["restore", file]).arg("--data").arg(&elsewhere));
     assert!(is_new(&elsewhere));

@@ -1,5 +1,5 @@
-//! What the log tells: changes of state by name, refusals at debug, and never more than somebody
-//! can read.
+//! Contents of the log: status changes by name, refusals at debug level, and a limit on the number
+//! of lines.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use crate::client::HttpClient;
 use crate::server_process::{ServerProcess, admin, overdue, temp_data_directory};
 
 #[test]
-fn changes_of_state_are_told_by_name_and_project() {
+fn status_changes_are_logged_by_name_and_project() {
     let (_directory, data) = temp_data_directory();
     let mut server = ServerProcess::start(&data);
     let uuid = admin(
@@ -76,7 +76,7 @@ fn a_flood_of_changes_does_not_flood_the_log() {
 }
 
 #[test]
-fn refusals_are_told_at_debug_without_secrets() {
+fn refusals_are_logged_at_debug_without_secrets() {
     let (_directory, data) = temp_data_directory();
     let words = [
         "--log",
@@ -105,7 +105,7 @@ fn refusals_are_told_at_debug_without_secrets() {
     );
     assert!(
         server
-            .wait_for("an API key that is none was refused")
+            .wait_for("an unknown API key was rejected")
             .contains("from=127.0.0.1")
     );
     assert_eq!(
@@ -115,7 +115,11 @@ fn refusals_are_told_at_debug_without_secrets() {
             .status,
         404
     );
-    assert!(server.wait_for("a ping was refused").contains("status=404"));
+    assert!(
+        server
+            .wait_for("a ping was rejected")
+            .contains("status=404")
+    );
 
     let mut stream = TcpStream::connect(mail).unwrap();
     let mut replies = BufReader::new(stream.try_clone().unwrap()).lines();
@@ -147,7 +151,7 @@ fn refusals_are_told_at_debug_without_secrets() {
 }
 
 #[test]
-fn what_an_operator_should_know_is_logged_as_a_warning() {
+fn problems_for_the_operator_are_logged_as_warnings() {
     let (_directory, data) = temp_data_directory();
     let mut command = overdue(&[
         "serve",
@@ -170,14 +174,14 @@ fn what_an_operator_should_know_is_logged_as_a_warning() {
             .find_or_wait_for("OVERDUE_LISTENN is unknown")
             .contains("WARN")
             && server
-                .find_or_wait_for("OVERDUE_LISTEN is meant")
+                .find_or_wait_for("did you mean OVERDUE_LISTEN?")
                 .contains("WARN")
     );
     let other = server.find_or_wait_for("OVERDUE_XYZZY is unknown");
     assert!(!other.contains("is meant"), "{other}");
     assert!(
         server
-            .find_or_wait_for("--auth none: everybody on this machine")
+            .find_or_wait_for("--auth none: every client on this machine")
             .contains("WARN")
     );
     // An alert that cannot be delivered.
@@ -244,7 +248,7 @@ fn what_an_operator_should_know_is_logged_as_a_warning() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_holds_up_nothing() {
+fn a_log_that_is_not_read_blocks_nothing() {
     let (_directory, data) = temp_data_directory();
     let mut child = overdue(&["serve", "--listen", "127.0.0.1:0", "--log", "debug"])
         .arg("--data")
@@ -260,7 +264,7 @@ fn a_log_that_nobody_reads_holds_up_nothing() {
             break address.trim().parse().unwrap();
         }
     };
-    // From here on nobody reads the pipe. It holds 64 kB, and each of these leaves a line.
+    // From here on, nothing reads the pipe. It holds 64 kB, and each ping writes a line.
     for _ in 0..1_500 {
         let mut client = HttpClient::connect(address).unwrap();
         client.send(b"GET /\r\n\r\n").unwrap();
@@ -279,7 +283,7 @@ fn a_log_that_nobody_reads_holds_up_nothing() {
 }
 
 #[test]
-fn a_start_is_one_line_that_says_what_is_served() {
+fn a_start_logs_one_line_with_its_addresses() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
     admin(&data, &["check", "create", "--project", "a", "--name", "c"]);
@@ -302,7 +306,7 @@ fn a_start_is_one_line_that_says_what_is_served() {
 }
 
 #[test]
-fn programs_read_json_and_the_journal_has_dates_of_its_own() {
+fn logs_are_json_on_request_and_have_no_dates_in_the_journal() {
     let (directory, data) = temp_data_directory();
     let mut server = overdue(&[
         "serve",
@@ -321,7 +325,7 @@ fn programs_read_json_and_the_journal_has_dates_of_its_own() {
     let lines = BufReader::new(child.stderr.take().unwrap())
         .lines()
         .map_while(Result::ok);
-    // A first start says more, for people.
+    // A first start logs more, for people.
     let mut lines = lines
         .filter(|line| line.starts_with('{'))
         .map(|line| serde_json::from_str::<serde_json::Value>(&line).unwrap());
@@ -363,13 +367,17 @@ fn programs_read_json_and_the_journal_has_dates_of_its_own() {
     child.kill().unwrap();
     child.wait().unwrap();
 
-    // A file stands for the journal's socket: only its numbers matter.
+    // A file replaces the socket of the journal: only its device and inode numbers matter.
     use std::os::unix::fs::MetadataExt as _;
-    for (is_journal, wanted) in [(true, true), (false, false)] {
+    for (is_journal, expected) in [(true, true), (false, false)] {
         let path = directory.path().join(format!("journal-{is_journal}"));
         let journal = std::fs::File::create(&path).unwrap();
-        let there = journal.metadata().unwrap();
-        let stream = format!("{}:{}", there.dev(), there.ino() + u64::from(!is_journal));
+        let metadata = journal.metadata().unwrap();
+        let stream = format!(
+            "{}:{}",
+            metadata.dev(),
+            metadata.ino() + u64::from(!is_journal)
+        );
         let mut server = overdue(&["serve", "--listen", "127.0.0.1:0", "--data"]);
         let mut child = server
             .arg(&data)
@@ -389,12 +397,12 @@ fn programs_read_json_and_the_journal_has_dates_of_its_own() {
             .find(|line| line.contains("listening for HTTP"))
             .unwrap()
             .to_owned();
-        assert_eq!(line.trim_start().starts_with("INFO"), wanted, "{line}");
+        assert_eq!(line.trim_start().starts_with("INFO"), expected, "{line}");
     }
 }
 
 #[test]
-fn requests_are_logged_if_asked_without_secrets() {
+fn requests_are_logged_on_request_without_secrets() {
     let (_directory, data) = temp_data_directory();
     let mut server =
         ServerProcess::start_with(&data, &["--access-log", "--trusted-proxy", "127.0.0.1"]);
@@ -449,7 +457,7 @@ fn requests_are_logged_if_asked_without_secrets() {
         "{:?}",
         server.log
     );
-    // None without being asked.
+    // No access log without the flag.
     let mut server = ServerProcess::start(&data);
     assert_eq!(
         HttpClient::connect(server.address)

@@ -1,4 +1,4 @@
-//! SIGKILL while many send mail: every message that was accepted is a ping, as it was sent.
+//! SIGKILL while many clients send mail: every accepted message is stored as a ping, unchanged.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -13,10 +13,10 @@ use crate::server_process::{ServerProcess, admin, temp_data_directory};
 
 const ROUNDS: usize = 3;
 const SENDERS: usize = 64;
-/// Accepted messages of a round, after which the server is killed.
+/// Number of accepted messages in a round before the server is killed.
 const ENOUGH: usize = 20 * SENDERS;
 
-/// A session with the mail door.
+/// A session with the mail listener.
 struct SmtpTestSession(BufReader<TcpStream>);
 
 impl SmtpTestSession {
@@ -25,18 +25,18 @@ impl SmtpTestSession {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         let mut session = Self(BufReader::new(stream));
-        session.hear("220")?;
+        session.read_reply("220")?;
         session.say("HELO sender\r\n", &["250"])?;
         Ok(session)
     }
 
-    /// Says lines, pipelined, and hears a reply to each.
+    /// Sends pipelined lines and reads a reply to each.
     fn say(&mut self, lines: &str, codes: &[&str]) -> io::Result<()> {
         self.0.get_mut().write_all(lines.as_bytes())?;
-        codes.iter().try_for_each(|code| self.hear(code))
+        codes.iter().try_for_each(|code| self.read_reply(code))
     }
 
-    fn hear(&mut self, code: &str) -> io::Result<()> {
+    fn read_reply(&mut self, code: &str) -> io::Result<()> {
         let mut reply = String::new();
         self.0.read_line(&mut reply)?;
         assert!(
@@ -66,7 +66,7 @@ fn message(number: usize) -> String {
     )
 }
 
-/// The number of a message, if it is whole.
+/// Returns the number of a message if it is complete.
 fn number_in(body: &[u8]) -> Option<usize> {
     let number = std::str::from_utf8(body)
         .ok()?
@@ -141,7 +141,7 @@ fn no_accepted_message_is_lost() {
                             number += 1;
                         }
                     }
-                    // The last one may be there or not.
+                    // The last message may be stored or not.
                     (accepted, number + 1)
                 })
             })
@@ -171,7 +171,7 @@ fn no_accepted_message_is_lost() {
         let check = &list["checks"][0];
         let uuid = check["uuid"].as_str().unwrap();
         let pings = check["n_pings"].as_u64().unwrap();
-        // The first ping made the check.
+        // The first ping created the check.
         let mut found = HashSet::new();
         for n in 2..=pings {
             let body = get(&format!("/api/v3/checks/{uuid}/pings/{n}/body"));
@@ -190,7 +190,7 @@ fn no_accepted_message_is_lost() {
     server.stop();
 }
 
-/// A message of 33 MB: as many copies of a line as fit.
+/// A message of 33 MB that repeats a line as often as it fits.
 fn large(head: &str, line: &[u8]) -> Vec<u8> {
     let mut message = format!("Subject: large\r\n{head}\r\n").into_bytes();
     while message.len() < 33_000_000 {
@@ -201,7 +201,7 @@ fn large(head: &str, line: &[u8]) -> Vec<u8> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_largest_mails_take_so_much_memory() {
+fn the_memory_for_the_largest_mails_is_limited() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "main"]);
     let key = admin(
@@ -230,7 +230,7 @@ fn the_largest_mails_take_so_much_memory() {
             201
         );
     }
-    // The second time there are bodies of that length in the file.
+    // In the second round, the file already has bodies of that length.
     for _ in 0..2 {
         std::thread::scope(|scope| {
             for (number, message) in messages.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! The binary with an address for metrics alone, and with a token.
+//! The binary with an address only for metrics, and with a token.
 
 use crate::client::HttpClient;
 use crate::server_process::{ServerProcess, overdue, run, temp_data_directory};
 
 #[test]
-fn an_address_for_metrics_tells_nothing_else() {
+fn an_address_for_metrics_serves_nothing_else() {
     let (directory, data) = temp_data_directory();
     let token = directory.path().join("token");
     std::fs::write(&token, "the token of the owner\n").unwrap();
@@ -18,9 +18,9 @@ fn an_address_for_metrics_tells_nothing_else() {
     let line = server.wait_for("listening for metrics");
     let address = line.split("address=").nth(1).unwrap().parse().unwrap();
     let mut client = HttpClient::connect(address).unwrap();
-    let told = client.get("/metrics", "").unwrap();
-    let text = String::from_utf8(told.body).unwrap();
-    assert_eq!(told.status, 200);
+    let answer = client.get("/metrics", "").unwrap();
+    let text = String::from_utf8(answer.body).unwrap();
+    assert_eq!(answer.status, 200);
     for part in [
         "overdue_build_info{version=\"",
         "\noverdue_writable 1\n",

@@ -1,4 +1,4 @@
-//! Commands of root in the data directory of another user, who may have laid anything there.
+//! Commands of root in the data directory of another user, who may have placed anything in it.
 
 use std::fs;
 use std::io::Write as _;
@@ -8,10 +8,11 @@ use std::process::{Command, Stdio};
 
 use crate::server_process::{ProcessOutput, ServerProcess, overdue, run, temp_data_directory};
 
-/// Usually the user `nobody`.
+/// Usually the unprivileged user.
 const SERVICE: u32 = 65534;
 
-/// A workplace of root with the data directory of the service in it. `None`: this is not root.
+/// Working directory of root that contains the data directory of the service. `None` if the tests
+/// do not run as root.
 fn service_directory() -> Option<(tempfile::TempDir, PathBuf)> {
     let (directory, data) = temp_data_directory();
     fs::create_dir(&data).unwrap();
@@ -28,7 +29,7 @@ fn command(data: &Path, words: &[&str]) -> ProcessOutput {
     run(overdue(words).arg("--data").arg(data))
 }
 
-/// A file of root in root's own directory.
+/// Creates a file of root in root's own directory.
 fn secret(directory: &Path) -> PathBuf {
     let path = directory.join("secret");
     fs::write(&path, b"root only").unwrap();
@@ -49,7 +50,7 @@ fn expect_untouched(path: &Path, what: &str) {
     );
 }
 
-fn owners(data: &Path) -> Vec<(String, u32, u32)> {
+fn file_owners(data: &Path) -> Vec<(String, u32, u32)> {
     let entries = fs::read_dir(data).unwrap().map(|entry| entry.unwrap());
     entries
         .map(|entry| {
@@ -64,7 +65,7 @@ fn owners(data: &Path) -> Vec<(String, u32, u32)> {
 }
 
 #[test]
-fn links_in_the_directory_of_the_service_lead_root_nowhere() {
+fn root_follows_no_links_in_the_directory_of_the_service() {
     let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/layouts/11/overdue.redb");
     for (name, words) in [
         ("overdue.redb.schema-11.partial", &["project", "list"][..]),
@@ -84,24 +85,24 @@ fn links_in_the_directory_of_the_service_lead_root_nowhere() {
         symlink(&secret, data.join(name)).unwrap();
         let done = command(&data, words);
         expect_untouched(&secret, name);
-        // One that leads to a file that is not there makes none.
+        // A link to a missing file creates no file.
         fs::remove_file(data.join(name)).ok();
         let absent = directory.path().join("absent");
         symlink(&absent, data.join(name)).unwrap();
         command(&data, words);
         assert!(!absent.exists(), "{name}: {}", done.err);
         assert!(
-            owners(&data)
+            file_owners(&data)
                 .iter()
                 .all(|(made, uid, gid)| made == name || (*uid, *gid == 0) == (SERVICE, false)),
             "{:?}",
-            owners(&data)
+            file_owners(&data)
         );
     }
 }
 
 #[test]
-fn root_is_told_of_links_of_the_service_and_not_to_become_root() {
+fn refusals_for_links_of_the_service_do_not_advise_root_to_become_root() {
     for (at, is_there, whose) in [
         ("data/overdue.redb", true, "which belongs to root"),
         ("data/overdue.redb", false, "which cannot be reached"),
@@ -128,13 +129,13 @@ fn root_is_told_of_links_of_the_service_and_not_to_become_root() {
         let data = if at == "link" { link.clone() } else { data };
         for words in [&["project", "list"][..], &["verify"], &["compact"]] {
             let done = command(&data, words);
-            let told = format!(
+            let error = format!(
                 "{} is a link to {}, {whose}, and this runs as ",
                 link.display(),
                 target.display()
             );
             assert!(
-                done.status != 0 && done.err.contains(&told) && !done.err.contains("sudo"),
+                done.status != 0 && done.err.contains(&error) && !done.err.contains("sudo"),
                 "{words:?}: {}",
                 done.err
             );
@@ -183,11 +184,11 @@ fn root_reads_and_writes_its_own_files_beside_the_directory_of_the_service() {
         assert_eq!(fs::metadata(file).unwrap().uid(), 0, "{file}");
     }
     assert!(
-        owners(&data).iter().all(|(_, uid, _)| *uid == SERVICE),
+        file_owners(&data).iter().all(|(_, uid, _)| *uid == SERVICE),
         "{:?}",
-        owners(&data)
+        file_owners(&data)
     );
-    // A server that root starts runs as the owner, too, and root's commands reach it.
+    // A server that root starts runs as the owner too, and root's commands reach it.
     let server = ServerProcess::start(&data);
     let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = |name: &str| {
@@ -211,7 +212,7 @@ fn root_reads_and_writes_its_own_files_beside_the_directory_of_the_service() {
     server.stop();
 }
 
-/// What a channel is set to comes from the database, which the service may have changed.
+/// The settings of a channel come from the database, which the service may have changed.
 #[test]
 fn commands_of_channels_never_run_as_root() {
     let Some((_directory, data)) = service_directory() else {
@@ -243,7 +244,7 @@ fn commands_of_channels_never_run_as_root() {
     ] {
         let done = command(&data, words);
         assert_eq!(done.status, 0, "{words:?}: {}", done.err);
-        let group = owners(&data)[0].2;
+        let group = file_owners(&data)[0].2;
         let shown = fs::read_to_string(&ids).unwrap();
         assert_eq!(
             shown.trim_end(),
@@ -252,8 +253,8 @@ fn commands_of_channels_never_run_as_root() {
         );
         fs::remove_file(&ids).unwrap();
     }
-    // Files that the flags name are read by root, as ever: this one is no certificate, but it can
-    // be read.
+    // Root reads the files that flags name, as usual: this one is not a certificate, but it can be
+    // read.
     let done = command(&data, &[&["channel", "test", "sh"][..], &files].concat());
     assert!(
         done.status != 0 && !done.err.contains("ermission denied"),
@@ -261,13 +262,13 @@ fn commands_of_channels_never_run_as_root() {
         done.err
     );
     assert!(
-        owners(&data).iter().all(|(_, uid, _)| *uid == SERVICE),
+        file_owners(&data).iter().all(|(_, uid, _)| *uid == SERVICE),
         "{:?}",
-        owners(&data)
+        file_owners(&data)
     );
 }
 
-/// What a service types into root's terminal would be run by root.
+/// Root would run any text that a service types into root's terminal.
 #[test]
 fn commands_of_channels_have_no_terminal_and_no_file_of_root() {
     let Some((directory, data)) = service_directory() else {
@@ -298,7 +299,7 @@ fn commands_of_channels_have_no_terminal_and_no_file_of_root() {
         .map(|line| line.split(':').collect::<Vec<_>>())
         .find(|user| user[2] == SERVICE.to_string());
     let home = home.map(|user| user[5].to_owned()).unwrap_or_default();
-    // Root's shell has a file open, and a home of its own.
+    // Root's shell has an open file and its own home directory.
     let of_root = |words: &[&str]| {
         let plain = overdue(words);
         let mut command = Command::new("/bin/sh");
@@ -349,7 +350,8 @@ fn commands_of_channels_have_no_terminal_and_no_file_of_root() {
         .filter_map(|entry| fs::read_link(entry.unwrap().path()).ok())
         .collect();
     assert!(!open.is_empty() && !open.contains(&secret), "{open:?}");
-    // The kernel gives to root what it shows of a process that others of its user may not trace.
+    // The kernel assigns to root the files of a process that other processes of its user may not
+    // trace.
     assert_eq!(fs::metadata(process.join("environ")).unwrap().uid(), 0);
     let done = command(&data, &["channel", "test", "sh"]);
     assert_eq!(done.status, 0, "{}", done.err);
@@ -357,7 +359,8 @@ fn commands_of_channels_have_no_terminal_and_no_file_of_root() {
     server.stop();
 }
 
-/// Root applies what is in the directory: whoever could replace it could have root write any file.
+/// Root applies the files in the directory. A user who could replace the directory could make root
+/// write any file.
 #[test]
 fn edits_are_not_written_into_a_directory_of_others() {
     let (directory, _) = temp_data_directory();
@@ -417,8 +420,7 @@ fn edits_are_not_written_into_a_directory_of_others() {
     );
 }
 
-/// Whoever may rename a new directory could put another one in its place before root applies what
-/// is in it.
+/// A user who may rename a new directory could replace it before root applies the files in it.
 #[test]
 fn edits_are_not_written_into_a_new_directory_within_one_of_others() {
     let (directory, _) = temp_data_directory();
@@ -467,7 +469,7 @@ fn edits_are_not_written_into_a_new_directory_within_one_of_others() {
             " belongs to user 65534, and this runs as user 0; give a directory of its own",
         );
     }
-    // In a directory such as /tmp nobody else renames it.
+    // In a directory such as /tmp, no other user may rename it.
     fs::set_permissions(&out, PermissionsExt::from_mode(0o1777)).unwrap();
     for into in ["new", "other/below"] {
         let done = discover(&out.join(into));
@@ -481,8 +483,7 @@ fn edits_are_not_written_into_a_new_directory_within_one_of_others() {
     }
 }
 
-/// Whoever may rename any directory above, or a link on the way, could put another directory in the
-/// place of this one.
+/// A user who may rename a parent directory, or a link on the path, could replace this directory.
 #[test]
 fn edits_are_not_written_below_a_directory_of_others() {
     let (directory, _) = temp_data_directory();

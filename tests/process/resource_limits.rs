@@ -1,4 +1,4 @@
-//! Limits that the system sets to a process: the size of files, and how many are open.
+//! Limits of the system for a process: file size and open files.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::client::HttpClient;
 use crate::server_process::{ServerProcess, admin, overdue, temp_data_directory};
 
 #[test]
-fn a_limit_for_the_size_of_files_is_no_end() {
+fn a_file_size_limit_does_not_end_the_process() {
     let (_directory, data) = temp_data_directory();
     let mut server = ServerProcess::start(&data);
     let key = admin(
@@ -64,7 +64,7 @@ fn a_limit_for_the_size_of_files_is_no_end() {
 }
 
 #[test]
-fn the_limit_of_open_files_is_raised_or_told() {
+fn the_open_file_limit_is_raised_or_reported() {
     let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     let log = |limit: &str| {
         let (_directory, data) = temp_data_directory();
@@ -94,21 +94,21 @@ fn the_limit_of_open_files_is_raised_or_told() {
         (server.log.join("\n"), soft.unwrap())
     };
     if most > 5_000 {
-        let (told, soft) = log("-Sn 1024");
+        let (warned, soft) = log("-Sn 1024");
         assert!(
-            soft > 4_096 && !told.contains("files may be open"),
-            "{soft}: {told}"
+            soft > 4_096 && !warned.contains("files may be open"),
+            "{soft}: {warned}"
         );
     }
-    let (told, soft) = log("-n 512");
+    let (warned, soft) = log("-n 512");
     assert!(
-        soft == 512 && told.contains("only 512 files may be open"),
-        "{soft}: {told}"
+        soft == 512 && warned.contains("only 512 files may be open"),
+        "{soft}: {warned}"
     );
 }
 
 #[test]
-fn connections_beyond_the_open_files_are_told_once_and_served_later() {
+fn connections_beyond_the_open_file_limit_are_logged_once_and_served_later() {
     let (_directory, data) = temp_data_directory();
     let mut command = Command::new("sh");
     let script = "ulimit -n 64 && exec \"$0\" \"$@\"";
@@ -128,7 +128,7 @@ fn connections_beyond_the_open_files_are_told_once_and_served_later() {
     let many: Vec<_> = (0..100)
         .map(|_| HttpClient::connect(server.address).unwrap())
         .collect();
-    server.wait_for("no HTTP connection can be accepted");
+    server.wait_for("cannot accept HTTP connections");
     std::thread::park_timeout(std::time::Duration::from_secs(1));
     drop(many);
     assert_eq!(
@@ -141,12 +141,12 @@ fn connections_beyond_the_open_files_are_told_once_and_served_later() {
     );
     server.signal("TERM");
     server.wait();
-    let told = server
+    let lines = server
         .log
         .iter()
-        .filter(|line| line.contains("no HTTP connection can be accepted"))
+        .filter(|line| line.contains("cannot accept HTTP connections"))
         .count();
-    assert_eq!(told, 1, "{}", server.log.join("\n"));
+    assert_eq!(lines, 1, "{}", server.log.join("\n"));
     // The commands still work without a server.
     assert_eq!(
         crate::server_process::run(overdue(&["project", "list"]).arg("--data").arg(&data)).status,

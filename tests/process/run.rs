@@ -1,5 +1,5 @@
-//! `overdue run` and `overdue ping`: whatever happens to the job or to the server, the job runs as
-//! it would alone, and what can be told is.
+//! `overdue run` and `overdue ping`: the job runs as it would alone, whatever happens to it or to
+//! the server, and pings are sent when they can be.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -14,7 +14,7 @@ use crate::certificates::{Authority, ServerCertificate};
 use crate::receiver::{ReceivedRequest, Receiver, Reply, ResponseAction};
 use crate::server_process::{ServerProcess, admin, overdue, run as outcome, temp_data_directory};
 
-/// A server that records what it is told, and its runtime.
+/// A server that records requests, with its runtime.
 struct RecordingServer {
     runtime: tokio::runtime::Runtime,
     receiver: Receiver,
@@ -35,18 +35,18 @@ impl RecordingServer {
         self.receiver.url("/ping/key/job?create=1")
     }
 
-    /// What has come, once there is so much.
+    /// Waits for `count` requests and returns them.
     fn wait_for(&self, count: usize) -> Vec<ReceivedRequest> {
         self.runtime.block_on(self.receiver.wait_for(count))
     }
 
-    /// The beginning and the end of one run: what follows the path of its check, and the body of
-    /// the end.
+    /// Returns the start and end pings of one run: the part after the path of its check, and the
+    /// body of the end ping.
     fn run(&self) -> (String, Vec<u8>) {
-        let seen = self.wait_for(2);
-        assert_eq!(seen.len(), 2, "{seen:?}");
-        let said = |seen: &ReceivedRequest| {
-            let rest = seen
+        let requests = self.wait_for(2);
+        assert_eq!(requests.len(), 2, "{requests:?}");
+        let parse = |request: &ReceivedRequest| {
+            let rest = request
                 .target
                 .strip_prefix("/ping/key/job/")
                 .unwrap()
@@ -54,14 +54,14 @@ impl RecordingServer {
                 .unwrap();
             (rest.0.to_owned(), rest.1.to_owned())
         };
-        let start = said(&seen[0]);
-        let end = said(&seen[1]);
+        let start = parse(&requests[0]);
+        let end = parse(&requests[1]);
         assert_eq!(
-            (start.0.as_str(), seen[0].body.len(), start.1.len()),
+            (start.0.as_str(), requests[0].body.len(), start.1.len()),
             ("start", 0, 36)
         );
         assert_eq!(start.1, end.1, "the run id");
-        (end.0, seen[1].body.clone())
+        (end.0, requests[1].body.clone())
     }
 }
 
@@ -69,11 +69,11 @@ fn ok() -> Vec<ResponseAction> {
     vec![ResponseAction::status(200)]
 }
 
-/// Has signals do what they do by default: they are ignored in what a script runs in its
-/// background, also in these tests.
+/// Restores default signal handling. Scripts ignore some signals in background jobs, and so may
+/// these tests.
 const DEFAULT_SIGNALS: &str = "--default-signal";
 
-/// Part of a script that waits for a signal, but not for ever.
+/// Part of a script that waits for a signal for a limited time.
 const WAIT: &str = "n=0; while [ $n -lt 1200 ]; do sleep 0.05; n=$((n + 1)); done";
 
 /// `overdue run URL WORDS -- sh -c SCRIPT`, without a controlling terminal.
@@ -91,7 +91,7 @@ fn run_command(url: &str, words: &[&str], script: &str) -> Command {
     command
 }
 
-/// Waits until the process of this number is gone, or only its number is left.
+/// True if the process has ended, even if it is still a zombie.
 fn is_gone(pid: &str) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(10) {
@@ -104,10 +104,10 @@ fn is_gone(pid: &str) -> bool {
 }
 
 #[test]
-fn a_job_is_told_with_its_exit_status_and_output() {
-    let told = RecordingServer::start(ok());
+fn a_run_reports_the_exit_status_and_output_of_its_job() {
+    let recorder = RecordingServer::start(ok());
     let done = outcome(&mut run_command(
-        &told.url(),
+        &recorder.url(),
         &[],
         "echo out; echo err >&2; exit 3",
     ));
@@ -115,9 +115,9 @@ fn a_job_is_told_with_its_exit_status_and_output() {
         (done.status, done.out.as_str(), done.err.as_str()),
         (3, "out\n", "err\n")
     );
-    let (status, body) = told.run();
+    let (status, body) = recorder.run();
     assert_eq!(status, "3");
-    // The two streams go to two places here, so their order is not known.
+    // The two streams are separate here, so their order is unknown.
     assert!(
         [&b"out\nerr\n"[..], b"err\nout\n"].contains(&&body[..]),
         "{body:?}"
@@ -126,10 +126,10 @@ fn a_job_is_told_with_its_exit_status_and_output() {
 
 #[test]
 fn streams_that_end_in_one_place_keep_their_order() {
-    let told = RecordingServer::start(ok());
+    let recorder = RecordingServer::start(ok());
     let (mut reader, writer) = std::io::pipe().unwrap();
     let script = "for i in 1 2 3 4 5 6 7 8 9; do echo o$i; echo e$i >&2; done";
-    let status = run_command(&told.url(), &[], script)
+    let status = run_command(&recorder.url(), &[], script)
         .stdout(writer.try_clone().unwrap())
         .stderr(writer)
         .status()
@@ -137,17 +137,20 @@ fn streams_that_end_in_one_place_keep_their_order() {
     assert!(status.success());
     let mut out = String::new();
     reader.read_to_string(&mut out).unwrap();
-    let wanted: String = (1..10)
+    let expected: String = (1..10)
         .map(|number| format!("o{number}\ne{number}\n"))
         .collect();
     assert_eq!(
-        (out.as_bytes(), told.run()),
-        (wanted.as_bytes(), ("0".into(), wanted.clone().into_bytes()))
+        (out.as_bytes(), recorder.run()),
+        (
+            expected.as_bytes(),
+            ("0".into(), expected.clone().into_bytes())
+        )
     );
 }
 
 #[test]
-fn a_server_of_ours_takes_it() {
+fn our_own_server_accepts_the_pings_of_a_run() {
     let (_directory, data) = temp_data_directory();
     let server = ServerProcess::start(&data);
     let uuid = admin(
@@ -185,7 +188,8 @@ fn a_server_of_ours_takes_it() {
         &[],
         "true",
     ));
-    let said = r#"the answer was 404: not found; no check has the slug "nightly": make it, or add ?create=1 to the URL"#;
+    let said = "the answer was 404: not found; no check has the slug \"nightly\": create it, \
+                add ?create=1 to the URL";
     assert!(
         done.status == 0 && done.err.contains(said) && !done.err.contains(&key),
         "{}",
@@ -196,9 +200,9 @@ fn a_server_of_ours_takes_it() {
 
 #[test]
 fn a_job_that_dies_by_a_signal_is_a_failure() {
-    let told = RecordingServer::start(ok());
+    let recorder = RecordingServer::start(ok());
     let done = outcome(&mut run_command(
-        &told.url(),
+        &recorder.url(),
         &[],
         "printf half; kill -KILL $$",
     ));
@@ -207,7 +211,7 @@ fn a_job_that_dies_by_a_signal_is_a_failure() {
         (137, "half", "overdue: the job was ended by signal 9\n")
     );
     assert_eq!(
-        told.run(),
+        recorder.run(),
         (
             "137".into(),
             b"half\noverdue: the job was ended by signal 9\n".to_vec()
@@ -216,10 +220,10 @@ fn a_job_that_dies_by_a_signal_is_a_failure() {
 }
 
 #[test]
-fn a_job_that_takes_too_long_is_ended_with_all_its_processes() {
-    let told = RecordingServer::start(ok());
+fn a_job_over_its_time_limit_is_ended_with_all_its_processes() {
+    let recorder = RecordingServer::start(ok());
     let done = outcome(&mut run_command(
-        &told.url(),
+        &recorder.url(),
         &["--timeout", "1", "--kill-after", "1"],
         "trap '' TERM; sleep 99 & echo $!; sleep 99; sleep 99",
     ));
@@ -228,23 +232,23 @@ fn a_job_that_takes_too_long_is_ended_with_all_its_processes() {
         (137, "overdue: the job was ended after 1 s\n")
     );
     assert!(is_gone(&done.out), "{}", done.out);
-    assert_eq!(told.run().0, "137");
-    // One that ends well only because it was asked to has failed all the same.
-    let told = RecordingServer::start(ok());
+    assert_eq!(recorder.run().0, "137");
+    // A job that exits with 0 only after a termination signal has still failed.
+    let recorder = RecordingServer::start(ok());
     let done = outcome(&mut run_command(
-        &told.url(),
+        &recorder.url(),
         &["--timeout", "1"],
         "trap 'kill $!; exit 0' TERM; sleep 99 & wait",
     ));
-    assert_eq!((done.status, told.run().0.as_str()), (124, "124"));
+    assert_eq!((done.status, recorder.run().0.as_str()), (124, "124"));
 }
 
 #[test]
 fn signals_reach_the_job() {
     for (name, number) in [("TERM", 15), ("INT", 2), ("HUP", 1), ("USR1", 10)] {
-        let told = RecordingServer::start(ok());
+        let recorder = RecordingServer::start(ok());
         let script = format!("trap 'exit $((100 + {number}))' {name}; echo ready; {WAIT}");
-        let mut child = run_command(&told.url(), &[], &script)
+        let mut child = run_command(&recorder.url(), &[], &script)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -259,27 +263,27 @@ fn signals_reach_the_job() {
             .unwrap();
         assert!(sent.success());
         assert_eq!(child.wait().unwrap().code(), Some(100 + number), "{name}");
-        assert_eq!(told.run().0, (100 + number).to_string());
+        assert_eq!(recorder.run().0, (100 + number).to_string());
     }
 }
 
 #[test]
-fn the_signal_that_ended_a_job_does_not_keep_its_end_from_being_told() {
-    let told = RecordingServer::start(ok());
-    // It comes after the job has ended, while its output is still open: as `^C` may, which reaches
-    // both.
+fn the_end_of_a_job_is_reported_after_the_signal_that_ended_it() {
+    let recorder = RecordingServer::start(ok());
+    // The signal arrives after the job has ended while its output is still open. `^C`, which
+    // reaches both, may do so.
     let done = outcome(&mut run_command(
-        &told.url(),
+        &recorder.url(),
         &[],
         "(sleep 0.1; kill -TERM $PPID; sleep 0.1) & exit 3",
     ));
-    assert_eq!((done.status, told.run().0.as_str()), (3, "3"));
+    assert_eq!((done.status, recorder.run().0.as_str()), (3, "3"));
 }
 
 #[test]
-fn what_was_ignored_stays_ignored() {
-    let told = RecordingServer::start(ok());
-    let plain = run_command(&told.url(), &[], "kill -HUP $$; echo lives");
+fn ignored_signals_stay_ignored_in_the_job() {
+    let recorder = RecordingServer::start(ok());
+    let plain = run_command(&recorder.url(), &[], "kill -HUP $$; echo lives");
     let words = plain.get_args().filter(|word| *word != DEFAULT_SIGNALS);
     let words: Vec<_> = words
         .map(|word| format!("'{}'", word.to_str().unwrap()))
@@ -298,17 +302,17 @@ fn what_was_ignored_stays_ignored() {
 }
 
 #[test]
-fn a_terminal_is_the_jobs_as_it_would_be_alone() {
+fn a_job_has_the_terminal_as_it_would_alone() {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let told = RecordingServer::start(ok());
+    let recorder = RecordingServer::start(ok());
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
     let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
     let terminal = || File::options().read(true).write(true).open(&name).unwrap();
-    // It traps what is typed, and reads the terminal: only a process in the foreground may.
+    // The job traps the signal and reads the terminal, which only a foreground process may do.
     let script = format!("trap 'echo caught; exit 9' INT; read line; echo read $line; {WAIT}");
-    let plain = run_command(&told.url(), &[], &script);
+    let plain = run_command(&recorder.url(), &[], &script);
     let mut child = Command::new("setsid")
         .arg("--ctty")
         .args(plain.get_args())
@@ -328,7 +332,7 @@ fn a_terminal_is_the_jobs_as_it_would_be_alone() {
     master.write_all(b"\x03").unwrap();
     assert!(lines.any(|line| line.contains("caught")));
     assert_eq!(child.wait().unwrap().code(), Some(9));
-    let (status, body) = told.run();
+    let (status, body) = recorder.run();
     assert_eq!(
         (status.as_str(), String::from_utf8(body).unwrap().as_str()),
         ("9", "read hello\ncaught\n")
@@ -336,18 +340,19 @@ fn a_terminal_is_the_jobs_as_it_would_be_alone() {
 }
 
 #[test]
-fn a_flood_of_output_passes_through_little_memory() {
-    let told = RecordingServer::start(ok());
-    // The memory of the program that runs the job, in kB.
+fn a_flood_of_output_needs_little_memory() {
+    let recorder = RecordingServer::start(ok());
+    // Memory of the program that runs the job, in kB.
     let script =
         "head -c 1000000000 /dev/zero; printf '\\377end'; grep VmHWM /proc/$PPID/status >&2";
-    let done =
-        outcome(run_command(&told.url(), &[], script).stdout(File::create("/dev/null").unwrap()));
+    let done = outcome(
+        run_command(&recorder.url(), &[], script).stdout(File::create("/dev/null").unwrap()),
+    );
     let most: u64 = done.err.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(done.status == 0 && most < 60_000, "{}", done.err);
-    let (_, body) = told.run();
+    let (_, body) = recorder.run();
     assert_eq!(body.len(), 100_000);
-    // It is sent as it is, text or not.
+    // The output is sent unchanged, text or not.
     assert!(body.windows(4).any(|bytes| bytes == b"\xffend"));
 }
 
@@ -358,23 +363,23 @@ fn the_end_of_the_output_is_cut_to_what_the_server_stores() {
         headers: vec![("Ping-Body-Limit", "10".into())],
         ..Reply::default()
     };
-    let told = RecordingServer::start([ResponseAction::Answer(limit)]);
-    // Long enough that the answer to the start has come.
+    let recorder = RecordingServer::start([ResponseAction::Answer(limit)]);
+    // The job runs long enough for the answer to its start ping.
     outcome(&mut run_command(
-        &told.url(),
+        &recorder.url(),
         &[],
         "sleep 1; echo a long story and its end",
     ));
-    assert_eq!(told.run(), ("0".into(), b"d its end\n".to_vec()));
+    assert_eq!(recorder.run(), ("0".into(), b"d its end\n".to_vec()));
 }
 
 #[test]
-fn a_job_whose_reader_is_gone_learns_it() {
-    let told = RecordingServer::start(ok());
+fn a_job_whose_reader_is_gone_gets_the_broken_pipe() {
+    let recorder = RecordingServer::start(ok());
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     assert_eq!(
-        run_command(&told.url(), &[], "exec yes")
+        run_command(&recorder.url(), &[], "exec yes")
             .stdout(writer)
             .stderr(Stdio::null())
             .status()
@@ -385,17 +390,17 @@ fn a_job_whose_reader_is_gone_learns_it() {
 }
 
 #[test]
-fn what_a_job_leaves_running_is_not_waited_for() {
-    let told = RecordingServer::start(ok());
+fn processes_that_a_job_leaves_running_are_not_waited_for() {
+    let recorder = RecordingServer::start(ok());
     let begun = Instant::now();
-    let mut child = run_command(&told.url(), &[], "sleep 20 & echo $!")
+    let mut child = run_command(&recorder.url(), &[], "sleep 20 & echo $!")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut left = String::new();
+    let mut pid = String::new();
     BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut left)
+        .read_line(&mut pid)
         .unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(
@@ -405,15 +410,15 @@ fn what_a_job_leaves_running_is_not_waited_for() {
     );
     let _ = Command::new("sh")
         .arg("-c")
-        .arg(format!("kill {}", left.trim()))
+        .arg(format!("kill {}", pid.trim()))
         .status();
 }
 
 #[test]
-fn a_job_that_cannot_be_started_is_told_too() {
-    let told = RecordingServer::start(ok());
+fn a_job_that_cannot_be_started_is_reported_too() {
+    let recorder = RecordingServer::start(ok());
     let done = outcome(
-        overdue(&["run", &told.url(), "--", "/no/such/program"]).env("PATH", "/usr/bin:/bin"),
+        overdue(&["run", &recorder.url(), "--", "/no/such/program"]).env("PATH", "/usr/bin:/bin"),
     );
     assert_eq!(
         (
@@ -424,7 +429,7 @@ fn a_job_that_cannot_be_started_is_told_too() {
         "{}",
         done.err
     );
-    assert_eq!(told.run().0, "127");
+    assert_eq!(recorder.run().0, "127");
     for words in [
         &["run", "--", "true"][..],
         &["run", "nonsense", "--", "true"],
@@ -435,11 +440,11 @@ fn a_job_that_cannot_be_started_is_told_too() {
 }
 
 #[test]
-fn a_server_that_hangs_holds_up_nothing_for_long() {
-    let told = RecordingServer::start([ResponseAction::Silence]);
+fn a_server_that_hangs_delays_a_job_only_briefly() {
+    let recorder = RecordingServer::start([ResponseAction::Silence]);
     let begun = Instant::now();
     let done = outcome(&mut run_command(
-        &told.url(),
+        &recorder.url(),
         &["--deliver-within", "1"],
         "exit 4",
     ));
@@ -447,7 +452,7 @@ fn a_server_that_hangs_holds_up_nothing_for_long() {
         (done.status, done.err.as_str()),
         (
             4,
-            "overdue: the server did not take the ping: no answer came within 1 s\n"
+            "overdue: the server did not accept the ping: no answer within 1 s\n"
         )
     );
     assert!(
@@ -455,9 +460,9 @@ fn a_server_that_hangs_holds_up_nothing_for_long() {
         "{:?}",
         begun.elapsed()
     );
-    // Nobody has to wait for that at all.
+    // The command does not wait for the answer.
     let begun = Instant::now();
-    let mut child = run_command(&told.url(), &["--deliver-within", "600"], "echo ended")
+    let mut child = run_command(&recorder.url(), &["--deliver-within", "600"], "echo ended")
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -483,29 +488,32 @@ fn a_server_that_hangs_holds_up_nothing_for_long() {
 }
 
 #[test]
-fn a_server_that_is_busy_is_asked_again() {
-    let told = RecordingServer::start([
+fn a_ping_to_a_busy_server_is_retried() {
+    let recorder = RecordingServer::start([
         ResponseAction::status(503),
         ResponseAction::Reset,
         ResponseAction::status(429),
         ResponseAction::status(200),
     ]);
-    assert_eq!(outcome(&mut overdue(&["ping", &told.url()])).status, 0);
-    assert_eq!(told.wait_for(4).len(), 4);
-    // What is refused for good is not.
-    let told = RecordingServer::start([ResponseAction::status(404)]);
-    let done = outcome(&mut overdue(&["ping", &told.url()]));
+    assert_eq!(outcome(&mut overdue(&["ping", &recorder.url()])).status, 0);
+    assert_eq!(recorder.wait_for(4).len(), 4);
+    // A permanent refusal is not retried.
+    let recorder = RecordingServer::start([ResponseAction::status(404)]);
+    let done = outcome(&mut overdue(&["ping", &recorder.url()]));
     assert_eq!(done.status, 1);
     assert!(
-        done.err.starts_with(r#"overdue: the server did not take the ping: the answer was 404; no check has the slug "job""#),
+        done.err.starts_with(
+            "overdue: the server did not accept the ping: the answer was 404; no \
+                              check has the slug \"job\""
+        ),
         "{}",
         done.err
     );
-    assert_eq!(told.wait_for(1).len(), 1);
+    assert_eq!(recorder.wait_for(1).len(), 1);
 }
 
 #[test]
-fn a_certificate_that_is_refused_is_not_tried_again() {
+fn an_untrusted_certificate_is_not_retried() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -523,7 +531,7 @@ fn a_certificate_that_is_refused_is_not_tried_again() {
         }
         let begun = Instant::now();
         let done = outcome(&mut overdue(&[&["ping", &url][..], &words].concat()));
-        let why = "the certificate of localhost is signed by nobody who is trusted";
+        let why = "the certificate of localhost is not signed by a trusted authority";
         assert!(done.err.contains(why), "{}", done.err);
         assert_eq!(
             (done.status, connections.load(Ordering::SeqCst)),
@@ -531,8 +539,7 @@ fn a_certificate_that_is_refused_is_not_tried_again() {
             "{}",
             done.err
         );
-        // The job's own status counts, and its beginning and its end are each tried once more at
-        // most.
+        // The exit status is that of the job. Each ping is retried at most once.
         let done = outcome(&mut run_command(&url, &words, "exit 3"));
         assert!(done.status == 3 && done.err.contains(why), "{}", done.err);
         assert!(
@@ -547,7 +554,7 @@ fn a_certificate_that_is_refused_is_not_tried_again() {
     }
 }
 
-/// A server whose certificate nobody knows, and how many connections it has had.
+/// A server with an untrusted certificate. Returns the number of its connections.
 async fn refused_certificate(shown: &ServerCertificate) -> (u16, Arc<AtomicUsize>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -576,7 +583,7 @@ fn spooled_count(spool: &Path) -> usize {
 }
 
 #[test]
-fn what_a_server_missed_is_told_by_the_next_run() {
+fn the_next_run_sends_the_pings_that_failed() {
     let (directory, data) = temp_data_directory();
     let spool = directory.path().join("spool");
     let port = std::net::TcpListener::bind("127.0.0.1:0")
@@ -603,7 +610,7 @@ fn what_a_server_missed_is_told_by_the_next_run() {
             done.err
         );
     }
-    // One ping waits as well, and that is no failure.
+    // A single ping is spooled too, which is no failure.
     let done = outcome(
         overdue(&["ping", &url, "--action", "log", "--body-file", "-"])
             .args(words)
@@ -628,18 +635,17 @@ fn what_a_server_missed_is_told_by_the_next_run() {
         .rev()
         .map(|ping| ping["type"].as_str().unwrap())
         .collect();
-    // The beginnings of those that nobody took are not told later: they would give a wrong
-    // duration.
+    // Start pings that failed are not resent: they would give a wrong duration.
     assert_eq!(kinds, ["start", "fail", "success", "log", "success"]);
     server.stop();
 }
 
 #[test]
-fn runs_at_once_share_a_spool_and_tell_everything_once() {
+fn concurrent_runs_share_a_spool_and_send_everything_once() {
     let (directory, _) = temp_data_directory();
     let spool = directory.path().join("spool");
     let words = ["--spool", spool.to_str().unwrap(), "--deliver-within", "20"];
-    let away = ["--spool", spool.to_str().unwrap(), "--deliver-within", "1"];
+    let flags = ["--spool", spool.to_str().unwrap(), "--deliver-within", "1"];
     let at_once = |command: &dyn Fn(usize) -> Command| {
         let mut children: Vec<_> = (0..8)
             .map(|number| command(number).stderr(Stdio::null()).spawn().unwrap())
@@ -648,21 +654,21 @@ fn runs_at_once_share_a_spool_and_tell_everything_once() {
             .iter_mut()
             .for_each(|child| assert!(child.wait().unwrap().success()));
     };
-    let told = RecordingServer::start([ResponseAction::status(200)]);
+    let recorder = RecordingServer::start([ResponseAction::status(200)]);
     at_once(&|number| {
-        let url = told
+        let url = recorder
             .receiver
             .url(&format!("/ping/away/{number}"))
-            .replace(&told.receiver.address.to_string(), "127.0.0.1:9");
-        overdue(&[&["ping", &url][..], &away].concat())
+            .replace(&recorder.receiver.address.to_string(), "127.0.0.1:9");
+        overdue(&[&["ping", &url][..], &flags].concat())
     });
-    // The port of these is that of a server that is there now.
+    // The spooled pings get the port of the running server.
     for entry in std::fs::read_dir(&spool).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(
             path,
-            text.replace("127.0.0.1:9", &told.receiver.address.to_string()),
+            text.replace("127.0.0.1:9", &recorder.receiver.address.to_string()),
         )
         .unwrap();
     }
@@ -670,19 +676,22 @@ fn runs_at_once_share_a_spool_and_tell_everything_once() {
     at_once(&|number| {
         overdue(
             &[
-                &["ping", &told.receiver.url(&format!("/ping/there/{number}"))][..],
+                &[
+                    "ping",
+                    &recorder.receiver.url(&format!("/ping/there/{number}")),
+                ][..],
                 &words,
             ]
             .concat(),
         )
     });
     assert_eq!(spooled_count(&spool), 0);
-    let mut targets: Vec<_> = told
+    let mut targets: Vec<_> = recorder
         .wait_for(16)
         .into_iter()
         .map(|seen| seen.target)
         .collect();
-    // Whatever waited longer came first.
+    // Pings that waited longer arrived first.
     assert!(
         targets[..8].iter().all(|target| target.contains("away")),
         "{targets:?}"

@@ -1,4 +1,4 @@
-//! Runs the binary: as a command that ends, and as a server that is waited for.
+//! Runs the binary: as a command that ends, and as a server that the test waits for.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -7,17 +7,17 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step here takes on a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The binary, with nothing of our environment.
+/// The binary, without our environment.
 pub fn overdue(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_overdue"));
     command.args(words).env_clear().stdin(Stdio::null());
     command
 }
 
-/// What a command came to.
+/// Result of a command.
 pub struct ProcessOutput {
     pub status: i32,
     pub out: String,
@@ -34,14 +34,14 @@ pub fn run(command: &mut Command) -> ProcessOutput {
     }
 }
 
-/// Administers the data in a directory and gives what the command printed.
+/// Runs an administrative command on a data directory. Returns its output.
 pub fn admin(data: &Path, words: &[&str]) -> String {
     let done = run(overdue(words).arg("--data").arg(data));
     assert_eq!((done.status, done.err.as_str()), (0, ""), "{words:?}");
     done.out.trim_end().to_owned()
 }
 
-/// A directory to work in, gone at the end, and the data directory that a server makes in it.
+/// A temporary directory, and the path of the data directory that a server creates in it.
 pub fn temp_data_directory() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::Builder::new()
         .prefix("overdue")
@@ -51,11 +51,11 @@ pub fn temp_data_directory() -> (tempfile::TempDir, PathBuf) {
     (directory, data)
 }
 
-/// A server that has said where it listens. It is killed when it is dropped.
+/// A server that has logged its address. It is killed when it is dropped.
 pub struct ServerProcess {
     child: Child,
     lines: Receiver<String>,
-    /// What it has logged, as far as somebody waited for it.
+    /// Log lines that were read so far.
     pub log: Vec<String>,
     pub address: SocketAddr,
 }
@@ -74,7 +74,7 @@ impl ServerProcess {
         )
     }
 
-    /// Starts a server that this command is for.
+    /// Starts a server with this command.
     pub fn spawn(command: &mut Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -96,7 +96,7 @@ impl ServerProcess {
         server
     }
 
-    /// Waits for a line of the log with this in it.
+    /// Waits for a log line that contains `part`.
     pub fn wait_for(&mut self, part: &str) -> String {
         loop {
             match self.lines.recv_timeout(WAIT_TIMEOUT) {
@@ -109,10 +109,10 @@ impl ServerProcess {
         }
     }
 
-    /// The same for a line that may have come before this one listened.
+    /// Waits for a log line that contains `part`, which may have been read before.
     pub fn find_or_wait_for(&mut self, part: &str) -> String {
-        let said = self.log.iter().find(|line| line.contains(part)).cloned();
-        said.unwrap_or_else(|| self.wait_for(part))
+        let known_line = self.log.iter().find(|line| line.contains(part)).cloned();
+        known_line.unwrap_or_else(|| self.wait_for(part))
     }
 
     pub fn id(&self) -> u32 {
@@ -128,14 +128,14 @@ impl ServerProcess {
         assert!(sent.success());
     }
 
-    /// How many threads it has.
+    /// Number of its threads.
     pub fn threads(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/task", self.child.id()))
             .unwrap()
             .count()
     }
 
-    /// Bytes of memory that it had at the most.
+    /// Its peak memory in bytes.
     #[cfg(target_os = "linux")]
     pub fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
@@ -151,7 +151,7 @@ impl ServerProcess {
         self.child.wait().unwrap();
     }
 
-    /// Waits for its end; the log is complete then.
+    /// Waits for its end. The log is complete then.
     pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + WAIT_TIMEOUT;
         // The log ends with the process.

@@ -1,4 +1,4 @@
-//! Signals: what is drained, how long it may take, and what the log never says.
+//! Signals: draining, its time limits, and secrets that the log must not contain.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::client::HttpClient;
 use crate::server_process::{ServerProcess, admin, overdue, temp_data_directory};
 
-/// A server with a project, whose ping key is given.
+/// A server with a project. Returns the ping key too.
 fn server(words: &[&str]) -> (tempfile::TempDir, ServerProcess, String) {
     let (directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "main"]);
@@ -20,7 +20,7 @@ fn server(words: &[&str]) -> (tempfile::TempDir, ServerProcess, String) {
 }
 
 #[test]
-fn sigterm_drains_whatever_clients_do() {
+fn sigterm_drains_despite_misbehaving_clients() {
     let (_directory, mut server, key) = server(&[]);
     let path = format!("/ping/{key}/a?create=1");
     let connect = || HttpClient::connect(server.address).unwrap();
@@ -36,7 +36,7 @@ fn sigterm_drains_whatever_clients_do() {
     finished
         .send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab").as_bytes())
         .unwrap();
-    // Its answers are many times what sockets hold.
+    // The answers are many times larger than the socket buffers.
     never_reading
         .send(
             "GET /api/v3/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -44,7 +44,7 @@ fn sigterm_drains_whatever_clients_do() {
                 .as_bytes(),
         )
         .unwrap();
-    // What was sent before this answer has been read.
+    // Everything sent before this answer has been read.
     assert_eq!(connect().post(&path, b"").unwrap().status, 200);
 
     server.signal("TERM");
@@ -53,8 +53,8 @@ fn sigterm_drains_whatever_clients_do() {
     assert!(idle.is_closed());
     finished.send(b"cd").unwrap();
     assert_eq!(finished.receive().unwrap().status, 200);
-    // The others never end their requests or take no answers. They are closed at once, and nothing
-    // is waited for in vain.
+    // The other clients never finish their requests or read no answers. They are closed at once,
+    // without waiting.
     assert_eq!(server.wait().code(), Some(0), "{:?}", server.log);
     assert!(
         begun.elapsed() < Duration::from_secs(3),
@@ -71,7 +71,7 @@ fn sigterm_drains_whatever_clients_do() {
 }
 
 #[test]
-fn sigterm_waits_a_while_for_a_body_that_was_begun() {
+fn sigterm_waits_a_while_for_an_unfinished_body() {
     let (_directory, mut server, key) = server(&[]);
     let mut begun = HttpClient::connect(server.address).unwrap();
     begun
@@ -104,11 +104,11 @@ fn sigterm_waits_a_while_for_a_body_that_was_begun() {
 }
 
 #[test]
-fn sigint_stops_an_idle_server_and_waits_for_nothing() {
+fn sigint_stops_an_idle_server_at_once() {
     let (_directory, mut server, _) = server(&[]);
     server.signal("INT");
     assert_eq!(server.wait().code(), Some(0), "{:?}", server.log);
-    // Whatever is waited for in vain is logged after it.
+    // A connection that did not end in time would be logged after this line.
     assert!(
         server.log.last().unwrap().contains("stopping"),
         "{:?}",
@@ -116,7 +116,7 @@ fn sigint_stops_an_idle_server_and_waits_for_nothing() {
     );
 }
 
-/// A supervisor, as far as it listens.
+/// A supervisor that receives notifications.
 struct NotifySocket(UnixDatagram);
 
 impl NotifySocket {
@@ -128,7 +128,7 @@ impl NotifySocket {
         Self(socket)
     }
 
-    /// The next message that it is told.
+    /// Returns the next notification.
     fn next_message(&self) -> String {
         let mut message = [0; 200];
         let length = self.0.recv(&mut message).unwrap();
@@ -138,7 +138,7 @@ impl NotifySocket {
             .to_owned()
     }
 
-    /// A reload is told from its beginning, with the time of it, to its end.
+    /// Expects the notifications of a reload: its beginning with a time, then its end.
     fn is_told_of_a_reload(&self, status: Option<&str>) {
         let begins = self.next_message();
         let (reloading, at) = begins.split_once('\n').unwrap();
@@ -160,7 +160,7 @@ impl NotifySocket {
 }
 
 #[test]
-fn a_supervisor_is_told() {
+fn a_supervisor_is_notified() {
     let (directory, data) = temp_data_directory();
     let path = directory.path().join("notify");
     let supervisor = NotifySocket::at(&path);
@@ -179,7 +179,7 @@ fn a_supervisor_is_told() {
 }
 
 #[test]
-fn whether_files_were_applied_is_told_to_the_supervisor_and_in_a_metric() {
+fn the_supervisor_and_a_metric_show_if_files_were_applied() {
     let (directory, data) = temp_data_directory();
     let path = directory.path().join("notify");
     let file = directory.path().join("home.toml");
@@ -203,17 +203,17 @@ fn whether_files_were_applied_is_told_to_the_supervisor_and_in_a_metric() {
     let line = server.find_or_wait_for("listening for metrics");
     let address = line.split("address=").nth(1).unwrap().parse().unwrap();
     let metric = |value| {
-        let told = HttpClient::connect(address)
+        let answer = HttpClient::connect(address)
             .unwrap()
             .get("/metrics", "")
             .unwrap();
-        let text = String::from_utf8(told.body).unwrap();
+        let text = String::from_utf8(answer.body).unwrap();
         assert!(
             text.contains(&format!("\noverdue_apply_ok {value}\n")),
             "{text}"
         );
     };
-    let wrong = "the files of --apply are wrong and were not applied; the log says why";
+    let wrong = "the files of --apply were not applied; see the log for the reason";
     assert_eq!(
         [supervisor.next_message(), supervisor.next_message()],
         [&format!("STATUS={wrong}"), "READY=1"]
@@ -221,7 +221,7 @@ fn whether_files_were_applied_is_told_to_the_supervisor_and_in_a_metric() {
     metric(0);
     std::fs::write(&file, "version = 1\n[project.Home]\n").unwrap();
     server.signal("HUP");
-    supervisor.is_told_of_a_reload(Some("what the files of --apply declare is so: 1 change"));
+    supervisor.is_told_of_a_reload(Some("applied the files of --apply: 1 change"));
     metric(1);
     std::fs::write(&file, "version = 2\n").unwrap();
     server.signal("HUP");
@@ -231,7 +231,7 @@ fn whether_files_were_applied_is_told_to_the_supervisor_and_in_a_metric() {
 }
 
 #[test]
-fn the_watchdog_is_fed_while_all_is_well() {
+fn the_watchdog_is_notified_while_the_server_is_healthy() {
     let (directory, data) = temp_data_directory();
     let path = directory.path().join("notify");
     let supervisor = NotifySocket::at(&path);
@@ -243,8 +243,11 @@ fn the_watchdog_is_fed_while_all_is_well() {
             .env("NOTIFY_SOCKET", &path)
             .env("WATCHDOG_USEC", "200000"),
     );
-    let told = [(); 4].map(|()| supervisor.next_message());
-    assert_eq!(told, ["READY=1", "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"]);
+    let messages = [(); 4].map(|()| supervisor.next_message());
+    assert_eq!(
+        messages,
+        ["READY=1", "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"]
+    );
 }
 
 #[test]
@@ -269,7 +272,7 @@ fn a_second_signal_ends_the_wait_for_connections() {
     server.wait_for("stopping");
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(1));
-    // Had the connection been waited for, its closing would be logged between the two.
+    // If the server had waited for the connection, its closing would be logged between the two.
     let last: Vec<_> = server.log.iter().rev().take(2).rev().collect();
     assert!(
         last[0].contains("stopping") && last[1].contains("a second signal"),
@@ -335,13 +338,13 @@ fn the_log_holds_no_secrets() {
 }
 
 #[test]
-fn sighup_is_told_and_changes_nothing() {
+fn sighup_is_logged_and_changes_nothing() {
     let (_directory, mut server, key) = server(&[]);
     server.signal("HUP");
     assert!(
         server
             .wait_for("SIGHUP")
-            .contains("INFO SIGHUP changes nothing: flags are read at a start")
+            .contains("INFO SIGHUP changes nothing: flags are only read at startup")
     );
     assert_eq!(
         HttpClient::connect(server.address)

@@ -1,4 +1,4 @@
-//! SIGKILL, again and again, while many send: what was acknowledged is there, as it was sent.
+//! Repeated SIGKILL while many clients send: acknowledged pings are stored, unchanged.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ use crate::server_process::{ServerProcess, admin, temp_data_directory};
 
 const ROUNDS: usize = 25;
 const SENDERS: usize = 24;
-/// Acknowledged pings of a round, after which the server is killed.
+/// Number of acknowledged pings in a round before the server is killed.
 const ENOUGH: usize = 10 * SENDERS;
 
-/// A body that shows whether it is whole: who sent it and as what, and a filling that follows from
+/// A body that shows whether it is complete: the sender, the number, and a filling derived from
 /// both.
 fn body(sender: usize, number: usize) -> Vec<u8> {
     let filling = (0..(number * 37) % 3000).map(|place| (place * 7 + sender * 31 + number) as u8);
@@ -25,7 +25,7 @@ fn body(sender: usize, number: usize) -> Vec<u8> {
         .collect()
 }
 
-/// The number in a body, if the body is one of this sender's, whole.
+/// Returns the number in a body if it is a complete body of this sender.
 fn number_in(bytes: &[u8], sender: usize) -> Option<usize> {
     let number = std::str::from_utf8(bytes.split(|byte| *byte == b' ').nth(1)?)
         .ok()?
@@ -34,7 +34,7 @@ fn number_in(bytes: &[u8], sender: usize) -> Option<usize> {
     (bytes == body(sender, number)).then_some(number)
 }
 
-/// Sends until the server is gone; gives the numbers that were acknowledged, and the next one.
+/// Sends until the server is gone. Returns the acknowledged numbers and the next one.
 fn send(
     address: SocketAddr,
     path: &str,
@@ -52,7 +52,7 @@ fn send(
             number += 1;
         }
     }
-    // The last one may be there or not.
+    // The last ping may be stored or not.
     (acknowledged, number + 1)
 }
 
@@ -75,7 +75,7 @@ fn no_acknowledged_ping_is_lost() {
     let mut acknowledged = vec![Vec::new(); SENDERS];
     for _ in 0..ROUNDS {
         let mut server = ServerProcess::start(&data);
-        // A server that says where it listens has recovered.
+        // A server that has logged its address has recovered.
         assert_eq!(
             HttpClient::connect(server.address)
                 .unwrap()

@@ -1,11 +1,11 @@
-//! What a start makes and what it leaves alone, and what is told when it cannot.
+//! Files that a start creates or leaves alone, and errors at startup.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use crate::server_process::{ServerProcess, admin, overdue, run, temp_data_directory};
 
-/// What a command that cannot work says on its one line.
+/// Returns the one-line error of a command that fails.
 fn refused(words: &[&str], data: &Path) -> String {
     let done = run(overdue(words).arg("--data").arg(data));
     assert_eq!(
@@ -18,21 +18,21 @@ fn refused(words: &[&str], data: &Path) -> String {
 }
 
 #[test]
-fn a_port_that_is_taken_leaves_no_database() {
+fn a_start_on_a_port_in_use_creates_no_database() {
     let (_directory, data) = temp_data_directory();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let said = refused(&["serve", "--listen", &address], &data);
+    let error = refused(&["serve", "--listen", &address], &data);
     let port = taken.local_addr().unwrap().port();
     assert!(
-        said.contains(&format!(
-            "cannot listen on {address}: another process has port {port}"
+        error.contains(&format!(
+            "cannot listen on {address}: another process uses port {port}"
         )),
-        "{said}"
+        "{error}"
     );
     assert!(
-        said.contains("or choose another address with --listen"),
-        "{said}"
+        error.contains("or choose another address with --listen"),
+        "{error}"
     );
     assert!(!data.exists());
 }
@@ -53,20 +53,20 @@ fn health_names_the_flag_for_another_address() {
     );
     assert!(
         done.err.contains(&format!("at {free}: "))
-            && done.err.contains("with --listen or in OVERDUE_LISTEN"),
+            && done.err.contains("with --listen or OVERDUE_LISTEN"),
         "{}",
         done.err
     );
 }
 
 #[test]
-fn a_database_that_has_lost_its_projects_is_not_new() {
+fn a_database_without_projects_is_not_new() {
     let (_directory, data) = temp_data_directory();
     ServerProcess::start(&data).stop();
     admin(&data, &["project", "delete", "default", "--yes"]);
     let server = ServerProcess::start(&data);
     assert!(server.log.iter().any(|line| {
-        line.contains("the database has no project: `overdue project create NAME` makes one")
+        line.contains("the database has no project: create one with `overdue project create NAME`")
     }));
     assert!(
         !server.log.iter().any(|line| line.contains("is new")),
@@ -77,7 +77,7 @@ fn a_database_that_has_lost_its_projects_is_not_new() {
 }
 
 #[test]
-fn a_project_is_deleted_only_when_that_is_said() {
+fn a_project_is_deleted_only_with_confirmation() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
     let done = run(overdue(&["project", "delete", "a"])
@@ -89,7 +89,7 @@ fn a_project_is_deleted_only_when_that_is_said() {
         "{}",
         done.err
     );
-    for (answer, status, left) in [("\n", 1, 2), ("no\n", 1, 2), ("Y\n", 0, 1)] {
+    for (answer, status, project_count) in [("\n", 1, 2), ("no\n", 1, 2), ("Y\n", 0, 1)] {
         let (terminal, shown) = terminal();
         rustix::io::write(&terminal, answer.as_bytes()).unwrap();
         let done = run(overdue(&["project", "delete", "a"])
@@ -106,21 +106,21 @@ fn a_project_is_deleted_only_when_that_is_said() {
         );
         assert_eq!(
             admin(&data, &["project", "list"]).lines().count(),
-            left,
+            project_count,
             "{answer:?}"
         );
     }
 }
 
-/// A terminal: the end that types, and the end that a program has for its standard input.
+/// A terminal: the end of the user, and the end for a program's standard input.
 fn terminal() -> (rustix::fd::OwnedFd, std::fs::File) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let typed = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&typed).unwrap();
-    unlockpt(&typed).unwrap();
-    let name = ptsname(&typed, Vec::new()).unwrap();
+    let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&keyboard).unwrap();
+    unlockpt(&keyboard).unwrap();
+    let name = ptsname(&keyboard, Vec::new()).unwrap();
     (
-        typed,
+        keyboard,
         std::fs::OpenOptions::new()
             .read(true)
             .write(true)
@@ -130,7 +130,7 @@ fn terminal() -> (rustix::fd::OwnedFd, std::fs::File) {
 }
 
 #[test]
-fn a_file_as_data_directory_is_told() {
+fn a_file_as_data_directory_is_reported() {
     let (directory, data) = temp_data_directory();
     let file = directory.path().join("file");
     std::fs::write(&file, "mine").unwrap();
@@ -140,7 +140,7 @@ fn a_file_as_data_directory_is_told() {
         &["project", "list"],
     ] {
         assert!(
-            refused(words, &file).contains("it is not a directory; --data names the directory"),
+            refused(words, &file).contains("it is not a directory; --data must name"),
             "{words:?}"
         );
         assert!(
@@ -154,21 +154,25 @@ fn a_file_as_data_directory_is_told() {
     );
 }
 
-/// The user that owns nothing here.
+/// A user that owns nothing here.
 const STRANGER: u32 = 65_534;
 
 #[test]
-fn what_root_makes_in_anothers_directory_belongs_to_that_one() {
+fn files_that_root_creates_in_a_users_directory_belong_to_that_user() {
     let (_directory, data) = temp_data_directory();
     std::fs::create_dir(&data).unwrap();
     if std::os::unix::fs::chown(&data, Some(STRANGER), Some(STRANGER)).is_err() {
-        // Only root can make another's directory, and this rule is about root.
+        // Only root can create another user's directory, and this rule is about root.
         return;
     }
     admin(&data, &["project", "create", "a"]);
-    let made = std::fs::metadata(data.join("overdue.redb")).unwrap();
+    let metadata = std::fs::metadata(data.join("overdue.redb")).unwrap();
     assert_eq!(
-        (made.uid(), made.gid(), made.permissions().mode() & 0o777),
+        (
+            metadata.uid(),
+            metadata.gid(),
+            metadata.permissions().mode() & 0o777
+        ),
         (STRANGER, STRANGER, 0o600)
     );
 }
@@ -179,9 +183,9 @@ fn a_refusal_names_path_and_owner() {
     let (directory, data) = temp_data_directory();
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let server = ServerProcess::start(&data);
-    let own = rustix::process::geteuid();
-    if !own.is_root() {
-        // Without another user: a directory that its owner has closed.
+    let own_uid = rustix::process::geteuid();
+    if !own_uid.is_root() {
+        // Without another user: a directory that its owner cannot access.
         server.stop();
         std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o000)).unwrap();
         assert!(
@@ -216,7 +220,7 @@ fn a_refusal_names_path_and_owner() {
             )),
             "{told}"
         );
-        // To take it away from a service that runs would stop that.
+        // A change of owner would stop a running service.
         assert!(
             told.contains("run it with sudo") && !told.contains("chown"),
             "{told}"
@@ -235,7 +239,7 @@ fn a_refusal_names_path_and_owner() {
 }
 
 #[test]
-fn an_address_that_stands_for_all_asks_for_the_base_url() {
+fn a_wildcard_address_requires_the_base_url() {
     let (_directory, data) = temp_data_directory();
     let warns = |words: &[&str]| {
         let server = ServerProcess::spawn(
@@ -245,7 +249,7 @@ fn an_address_that_stands_for_all_asks_for_the_base_url() {
                 .arg(&data),
         );
         server.log.iter().any(|line| {
-            line.contains("WARN URLs in answers begin with http://localhost:")
+            line.contains("WARN URLs in responses begin with http://localhost:")
                 && line.contains("--base-url")
         })
     };

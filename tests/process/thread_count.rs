@@ -1,10 +1,10 @@
-//! How many threads there are: as many as at the start, whatever is asked.
+//! Number of threads: requests start none.
 
 use crate::client::HttpClient;
 use crate::server_process::{ServerProcess, admin, temp_data_directory};
 
 #[test]
-fn no_request_makes_a_thread() {
+fn no_request_starts_a_thread() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "main"]);
     let key = admin(
@@ -19,7 +19,7 @@ fn no_request_makes_a_thread() {
         ],
     );
     let server = ServerProcess::start(&data);
-    // It listens before everything has begun.
+    // It listens before all threads have started.
     assert_eq!(
         HttpClient::connect(server.address)
             .unwrap()
@@ -39,11 +39,11 @@ fn no_request_makes_a_thread() {
                 let mut client = HttpClient::connect(address).unwrap();
                 for _ in 0..20 {
                     assert_eq!(client.get("/healthz", "").unwrap().status, 200);
-                    let made = client
+                    let answer = client
                         .post_with("/api/v3/checks/", &key, body.as_bytes())
                         .unwrap();
-                    assert_eq!(made.status, 201);
-                    let check: serde_json::Value = serde_json::from_slice(&made.body).unwrap();
+                    assert_eq!(answer.status, 201);
+                    let check: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
                     let flips =
                         format!("/api/v3/checks/{}/flips/", check["uuid"].as_str().unwrap());
                     assert_eq!(client.get(&flips, &key).unwrap().status, 200);

@@ -1,4 +1,4 @@
-//! The binary with a certificate: what its start says, and SIGHUP.
+//! The binary with a certificate: its startup messages, and SIGHUP.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use tokio_rustls::rustls::{ClientConnection, DEFAULT_VERSIONS, StreamOwned};
 use crate::certificates::{Authority, put};
 use crate::server_process::{ServerProcess, overdue, run, temp_data_directory};
 
-/// Asks whether the server is well, by TLS with a certificate of this authority.
+/// Sends a health request over TLS, with a certificate of this authority.
 fn health(server: &ServerProcess, authority: &Authority) -> std::io::Result<String> {
     let stream = TcpStream::connect(server.address)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
@@ -42,7 +42,7 @@ fn a_renewed_certificate_needs_no_restart() {
         server
             .log
             .iter()
-            .any(|line| line.contains("every user of this machine can get at the private key")),
+            .any(|line| line.contains("every user of this machine can access the private key")),
         "{:?}",
         server.log
     );
@@ -64,15 +64,13 @@ fn a_renewed_certificate_needs_no_restart() {
 
     new.write("localhost", directory.path());
     server.signal("HUP");
-    server.wait_for("new connections see the certificate that is in");
+    server.wait_for("new connections use the new certificate in");
     assert!(health(&server, &new).unwrap().ends_with("OK"));
     assert!(health(&server, &old).is_err());
 
     put(&chain, "nothing");
     server.signal("HUP");
-    server.wait_for(
-        "the certificate stays the one that was read before: cannot read the certificate",
-    );
+    server.wait_for("the previous certificate stays in use: cannot read the certificate");
     assert!(health(&server, &new).unwrap().ends_with("OK"));
     server.stop();
 }
@@ -88,7 +86,7 @@ fn both_files_are_needed_and_must_belong_together() {
     })[0]
         .clone();
     let foreign = other.join("server.key");
-    for (words, status, said) in [
+    for (words, status, expected) in [
         (
             &["--tls-cert", chain.to_str().unwrap()][..],
             2,
@@ -123,7 +121,7 @@ fn both_files_are_needed_and_must_belong_together() {
             (
                 done.status,
                 done.err.lines().count(),
-                done.err.contains(said)
+                done.err.contains(expected)
             ),
             (status, 1, true),
             "{}",
@@ -132,6 +130,6 @@ fn both_files_are_needed_and_must_belong_together() {
     }
     assert!(
         !data.join("overdue.redb").exists(),
-        "a start that fails makes nothing"
+        "a failed start creates nothing"
     );
 }

@@ -16,7 +16,7 @@ use crate::server_process::{ServerProcess, admin, overdue, run, temp_data_direct
 const SENDERS: usize = 64;
 const UPGRADES: usize = 4;
 
-/// A server that is started as systemd starts it: the sockets are descriptors from 3 on, and the
+/// A server started as systemd starts it: the sockets are descriptors from 3 on, and the
 /// environment names them.
 fn activated(data: &Path, http: &TcpListener, mail: Option<&TcpListener>, words: &str) -> Command {
     let socket = |listener: &TcpListener| Stdio::from(OwnedFd::from(listener.try_clone().unwrap()));
@@ -27,7 +27,8 @@ fn activated(data: &Path, http: &TcpListener, mail: Option<&TcpListener>, words:
     };
     let plain = overdue(&[]);
     let script = format!(
-        r#"LISTEN_PID=$$ LISTEN_FDS={count} LISTEN_FDNAMES={names} exec "$0" serve {words} 3<&0 {second} 0</dev/null 1>&2"#
+        "LISTEN_PID=$$ LISTEN_FDS={count} LISTEN_FDNAMES={names} exec \"$0\" serve {words} 3<&0 \
+         {second} 0</dev/null 1>&2"
     );
     let mut command = Command::new("sh");
     command
@@ -57,7 +58,7 @@ fn no_ping_is_refused_or_lost_while_the_server_is_replaced() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let ends = Arc::new(AtomicBool::new(false));
-    // They may begin before any server is there.
+    // They may begin before a server runs.
     let senders: Vec<_> = (0..SENDERS)
         .map(|_| {
             let ends = Arc::clone(&ends);
@@ -65,7 +66,7 @@ fn no_ping_is_refused_or_lost_while_the_server_is_replaced() {
             std::thread::spawn(move || {
                 let mut sent = 0;
                 while !ends.load(Ordering::Relaxed) {
-                    // No second try: whatever goes wrong fails the test.
+                    // Without retries: any error fails the test.
                     let mut client = HttpClient::connect(address).unwrap();
                     let answer = client
                         .post(&path, b"")
@@ -98,14 +99,14 @@ fn no_ping_is_refused_or_lost_while_the_server_is_replaced() {
 }
 
 #[test]
-fn sockets_are_known_by_their_names() {
+fn sockets_are_identified_by_their_names() {
     let (_directory, data) = temp_data_directory();
     let http = TcpListener::bind("127.0.0.1:0").unwrap();
     let mail = TcpListener::bind("127.0.0.1:0").unwrap();
     let words = "--ping-email-domain ping.example.org --listen 127.0.0.1:0 --listen 127.0.0.1:8000";
     let mut server = ServerProcess::spawn(&mut activated(&data, &http, Some(&mail), words));
     assert_eq!(server.address, http.local_addr().unwrap());
-    // What the flag names besides is listened on too, but for its default.
+    // Addresses of the flag are used too, except for its default.
     let more: SocketAddr = server
         .wait_for("listening for HTTP")
         .split("address=")
@@ -133,7 +134,7 @@ fn sockets_are_known_by_their_names() {
 }
 
 #[test]
-fn mail_needs_an_address_from_somewhere() {
+fn mail_needs_an_address_from_a_flag_or_a_socket() {
     let (_directory, data) = temp_data_directory();
     let done = crate::server_process::run(
         overdue(&[
@@ -159,17 +160,17 @@ fn mail_needs_an_address_from_somewhere() {
 }
 
 #[test]
-fn an_address_that_the_socket_holds_is_explained() {
+fn an_address_in_use_by_the_socket_is_explained() {
     let (_directory, data) = temp_data_directory();
     let http = TcpListener::bind("127.0.0.1:0").unwrap();
     let words = format!("--listen 0.0.0.0:{}", http.local_addr().unwrap().port());
     let done = run(&mut activated(&data, &http, None, &words));
-    let said = done.out + &done.err;
+    let output = done.out + &done.err;
     assert!(
         done.status == 1
-            && said.contains("overdue.socket holds 127.0.0.1:")
-            && said.contains("systemctl edit overdue.socket"),
-        "{said}"
+            && output.contains("overdue.socket holds 127.0.0.1:")
+            && output.contains("systemctl edit overdue.socket"),
+        "{output}"
     );
     assert!(!data.join("overdue.redb").exists());
 }

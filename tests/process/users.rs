@@ -10,8 +10,8 @@ use crate::server_process::{
     ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory,
 };
 
-/// Runs a command with something on its standard input.
-fn typed(data: &Path, words: &[&str], text: &str) -> ProcessOutput {
+/// Runs a command with input.
+fn run_with_input(data: &Path, words: &[&str], text: &str) -> ProcessOutput {
     let mut command = overdue(words);
     let mut child = command
         .arg("--data")
@@ -21,7 +21,7 @@ fn typed(data: &Path, words: &[&str], text: &str) -> ProcessOutput {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may end before it has read all.
+    // It may end before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -46,7 +46,7 @@ fn list(data: &Path) -> Vec<Value> {
 }
 
 fn provision(data: &Path, base: &str) {
-    let done = typed(
+    let done = run_with_input(
         data,
         &["user", "create", "Ann", "--owner", "--password-stdin"],
         "correct horse\n",
@@ -55,11 +55,11 @@ fn provision(data: &Path, base: &str) {
         (done.status, done.out.trim().len(), done.err.as_str()),
         (0, 36, "")
     );
-    refused(data, &["user", "link"], "there is a user already");
+    refused(data, &["user", "link"], "users already exist");
     refused(
         data,
         &["user", "create", "ANN", "--owner"],
-        "there is a user of that name already",
+        "a user of that name already exists",
     );
     refused(
         data,
@@ -69,7 +69,7 @@ fn provision(data: &Path, base: &str) {
     refused(data, &["user", "create", "bob"], "--owner");
     refused(data, &["user", "delete", "ann"], "last owner");
     for password in ["short", "Bob Ross's", ""] {
-        let done = typed(
+        let done = run_with_input(
             data,
             &[
                 "user",
@@ -111,14 +111,19 @@ fn provision(data: &Path, base: &str) {
     let bob = users.iter().find(|user| user["name"] == "bob").unwrap();
     assert_eq!(
         bob["grant"],
-        serde_json::json!({"projects": [{"project": "one", "access": "member"}, {"project": "two", "access": "read-only"}]})
+        serde_json::json!({
+            "projects": [
+                { "project": "one", "access": "member" },
+                { "project": "two", "access": "read-only" },
+            ],
+        })
     );
     assert_eq!(
         (&bob["status"], &bob["sessions"]),
         (&"invited".into(), &0.into())
     );
     assert_eq!(
-        typed(
+        run_with_input(
             data,
             &["user", "passwd", "bob", "--password-stdin"],
             "another horse"
@@ -160,7 +165,8 @@ fn users_are_managed_without_a_server() {
     admin(&data, &["project", "create", "two"]);
     let setup = run(overdue(&["user", "link"]).arg("--data").arg(&data));
     assert!(
-        setup.out.starts_with("/setup/") && setup.err.contains("no server with pages is running"),
+        setup.out.starts_with("/setup/")
+            && setup.err.contains("no server with a dashboard is running"),
         "{} {}",
         setup.out,
         setup.err
@@ -175,18 +181,20 @@ fn a_server_without_pages_shows_no_link_to_them() {
     std::fs::write(&file, "version = 1\n[user.ann]\nowner = true\n").unwrap();
     let mut server =
         ServerProcess::start_with(&data, &["--no-web", "--apply", file.to_str().unwrap()]);
-    server.find_or_wait_for(r#"no link for the user "ann" is made, since no pages are served"#);
+    server
+        .find_or_wait_for(r#"no link was created for the user "ann", since the dashboard is off"#);
     let link = run(overdue(&["user", "link", "ann"]).arg("--data").arg(&data));
     assert!(
-        link.out.starts_with("/invite/") && link.err.contains("no server with pages is running"),
+        link.out.starts_with("/invite/")
+            && link.err.contains("no server with a dashboard is running"),
         "{} {}",
         link.out,
         link.err
     );
-    let said = server.log.join("\n");
+    let log = server.log.join("\n");
     assert!(
-        !said.contains("/setup/") && !said.contains("/invite/"),
-        "{said}"
+        !log.contains("/setup/") && !log.contains("/invite/"),
+        "{log}"
     );
     server.stop();
 }

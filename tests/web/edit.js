@@ -23,9 +23,9 @@ exports.go = async ({ server, open, look, expect }) => {
   await page.goto(`/checks/${check.uuid}/edit/`);
   await page.click('details.panel summary');
   await page.fill('#success_kw', 'output');
-  await page.waitForSelector('#matches:has-text("searched for in nothing")');
+  await page.waitForSelector('#matches:has-text("These keywords have no effect")');
   await page.check('[name=filter_http_body]');
-  await page.waitForSelector('#matches:has-text("Of the last 2 pings that they are searched for in: 2 success.")');
+  await page.waitForSelector('#matches:has-text("Result for the last 2 pings that are searched: 2 success.")');
   await look(page, 'edit-words');
   await Promise.all([page.waitForURL(/\/details\//), page.click('.save button.primary')]);
 

@@ -116,7 +116,7 @@ exports.go = async ({ server, open, expect, thorough }) => {
   for (const payload of payloads.slice(0, 6)) {
     await page.goto(list.replace('checks/', 'settings/'));
     await page.fill('#label', payload);
-    await page.click('button:has-text("Make a key")');
+    await page.click('button:has-text("Create key")');
     await page.waitForSelector('.made input');
     await clean('a label');
     await page.fill('#name', payload.slice(0, 100));

@@ -16,7 +16,7 @@ exports.go = async ({ server, open, look, expect }) => {
   for (const status of ['late', 'down']) {
     await list.waitForSelector(`.row[data-status=${status}]`);
     await page.waitForSelector(`#standing[data-status=${status}]`);
-    expect((await page.textContent('#standing')).includes(status === 'late' ? 'goes down at' : 'It was expected at'), await page.textContent('#standing'));
+    expect((await page.textContent('#standing')).includes(status === 'late' ? 'goes down' : 'It was expected at'), await page.textContent('#standing'));
   }
   await look(page, 'check-down');
   expect(await list.evaluate(() => window.same) && await page.evaluate(() => window.same), 'a page was loaded anew');

@@ -30,7 +30,7 @@ exports.go = async ({ server, open, expect, findings }) => {
   await plain.waitForSelector('label:has-text("delete 1")');
   await plain.click('nav a:has-text("Settings")');
   await plain.fill('#label', 'terraform');
-  await plain.click('button:has-text("Make a key")');
+  await plain.click('button:has-text("Create key")');
   const key = await plain.inputValue('.made input');
   const listed = await fetch(`${server.base}/api/v3/checks/`, { headers: { 'X-Api-Key': key } });
   expect(listed.status === 200, `the key does not work: ${listed.status}`);

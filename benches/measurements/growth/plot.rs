@@ -57,7 +57,11 @@ fn short_number(value: f64) -> String {
 pub(super) fn draw(panels: &[Panel]) -> String {
     let width = PANEL * panels.len() as f64;
     let mut svg = format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" role="img"><title>{TITLE}</title><style>{STYLE}</style>"#
+        concat!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" role="img">"#,
+            r#"<title>{}</title><style>{}</style>"#
+        ),
+        width, HEIGHT, TITLE, STYLE
     );
     for (nth, panel) in panels.iter().enumerate() {
         // Writing to a String cannot fail.
@@ -87,16 +91,28 @@ fn draw_panel(svg: &mut String, panel: &Panel) {
         let x = SIDE * axis_position(10f64.powi(exponent), across);
         let label = short_number(10f64.powi(exponent));
         put(format_args!(
-            r#"<path class="axis" d="M{x:.1} 0V{SIDE}"/><text x="{x:.1}" y="{}" text-anchor="middle">{label}</text>"#,
-            SIDE + 18.0
+            concat!(
+                r#"<path class="axis" d="M{0:.1} 0V{1}"/>"#,
+                r#"<text x="{0:.1}" y="{2}" text-anchor="middle">{3}</text>"#
+            ),
+            x,
+            SIDE,
+            SIDE + 18.0,
+            label
         ));
     }
     for exponent in up.0..=up.1 {
         let y = SIDE - SIDE * axis_position(10f64.powi(exponent), up);
         let label = short_number(10f64.powi(exponent));
         put(format_args!(
-            r#"<path class="axis" d="M0 {y:.1}H{SIDE}"/><text x="-8" y="{:.1}" text-anchor="end">{label}</text>"#,
-            y + 4.0
+            concat!(
+                r#"<path class="axis" d="M0 {:.1}H{}"/>"#,
+                r#"<text x="-8" y="{:.1}" text-anchor="end">{}</text>"#
+            ),
+            y,
+            SIDE,
+            y + 4.0,
+            label
         ));
     }
     put(format_args!(
@@ -130,8 +146,15 @@ fn draw_panel(svg: &mut String, panel: &Panel) {
             format!("{:.0}", point.1)
         };
         put(format_args!(
-            r#"<circle cx="{x:.1}" cy="{y:.1}" r="3"/><text x="{x:.1}" y="{:.1}" text-anchor="{anchor}">{value}</text>"#,
-            y - 8.0
+            concat!(
+                r#"<circle cx="{0:.1}" cy="{1:.1}" r="3"/>"#,
+                r#"<text x="{0:.1}" y="{2:.1}" text-anchor="{3}">{4}</text>"#
+            ),
+            x,
+            y,
+            y - 8.0,
+            anchor,
+            value
         ));
     }
 }

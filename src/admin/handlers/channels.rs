@@ -119,13 +119,13 @@ async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<AdminReply
     })
 }
 
-fn test_row(tried: ChannelTestResult) -> TestRow {
+fn test_row(result: ChannelTestResult) -> TestRow {
     let ChannelTestResult {
         duration: took,
         status,
         error: failed,
         missed,
-    } = tried;
+    } = result;
     let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     TestRow {
         delivered: failed.is_none(),
@@ -138,13 +138,13 @@ fn test_row(tried: ChannelTestResult) -> TestRow {
 /// Lists the newest deliveries that match a filter.
 pub(super) async fn list_deliveries(
     handle: &Handle,
-    wanted: DeliveryFilter,
+    filter: DeliveryFilter,
     limit: u32,
 ) -> Result<AdminReply, OperationError> {
     // A u32 fits a usize on every target with sockets.
     let limit = limit as usize;
-    let waiting = manage::delivery::list_waiting(handle, wanted, limit);
-    let deliveries = manage::delivery::list(handle, wanted, limit).await?;
+    let waiting = manage::delivery::list_waiting(handle, filter, limit);
+    let deliveries = manage::delivery::list(handle, filter, limit).await?;
     // A message that was finished in the meantime is in both lists.
     let is_finished = |number| deliveries.iter().any(|delivery| delivery.number == number);
     let waiting: Vec<_> = waiting

@@ -52,13 +52,13 @@ impl CheckListing {
         } = self;
         let (found, after) = list_page(handle, project, after, CHECKS_PER_PAGE);
         let now = handle.now();
-        let wanted = |found: &&CheckDetails| {
+        let is_listed = |found: &&CheckDetails| {
             tags.iter()
                 .all(|tag| found.check.settings.tags.contains(tag))
         };
         let rows = found
             .iter()
-            .filter(wanted)
+            .filter(is_listed)
             .map(|found| check_row(found, now));
         let reply = AdminReply::Checks(
             rows.filter(|row| statuses.is_empty() || statuses.contains(&row.status))

@@ -13,14 +13,14 @@ use crate::manage::OperationError;
 pub(super) async fn handle_request(
     handle: &Handle,
     document: String,
-    manner: ApplyOptions,
+    options: ApplyOptions,
     dry: bool,
 ) -> Result<AdminReply, OperationError> {
     let reading = tokio::task::spawn_blocking(move || {
         ConfigDocument::from_client(document).and_then(|document| declare::read_config(&document))
     });
-    let wanted = match reading.await {
-        Ok(Ok(wanted)) => wanted,
+    let config = match reading.await {
+        Ok(Ok(config)) => config,
         Ok(Err(problems)) => {
             return Ok(AdminReply::Conflicts(
                 problems.into_iter().map(conflict_row).collect(),
@@ -33,9 +33,9 @@ pub(super) async fn handle_request(
         }
     };
     let done = if dry {
-        declare::diff_config(handle, &wanted, manner).await
+        declare::diff_config(handle, &config, options).await
     } else {
-        declare::apply_config(handle, wanted, manner).await
+        declare::apply_config(handle, config, options).await
     };
     let changes = match done {
         Ok(changes) => changes,
@@ -68,7 +68,7 @@ pub(super) async fn handle_request(
     if !dry && rows.iter().any(|row| row.op != "leave") {
         tracing::info!(
             changes = rows.len(),
-            "the command line applied what files declare"
+            "the command line applied configuration files"
         );
     }
     Ok(AdminReply::Changes(rows))

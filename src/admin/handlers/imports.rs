@@ -52,7 +52,7 @@ pub(super) async fn handle_request(
             bytes,
         } => match ping.into_ping() {
             Ok(_) if document.len() != bytes => Ok(AdminReply::Invalid(format!(
-                "{} bytes of a body came that has {bytes}: begin again",
+                "received {} bytes of a body of {bytes} bytes: start the import again",
                 document.len()
             ))),
             Ok(ping) => {

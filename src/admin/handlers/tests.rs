@@ -48,7 +48,13 @@ fn projects_become_rows() {
     };
     let row = |name: &str, limit: &str| {
         format!(
-            r#"{{"projects":[{{"uuid":"{uuid}","name":"{name}","checks":0,"check_limit":{limit},"ping_log_limit":7,"trial":false}}]}}"#
+            concat!(
+                r#"{{"projects":[{{"uuid":"{uuid}","name":"{name}","checks":0,"#,
+                r#""check_limit":{limit},"ping_log_limit":7,"trial":false}}]}}"#
+            ),
+            uuid = uuid,
+            name = name,
+            limit = limit
         )
     };
     assert_eq!(
@@ -62,7 +68,7 @@ fn projects_become_rows() {
     );
     assert_eq!(
         json(&service, set("one", "x")),
-        r#"{"refused":"there is no project \"one\"; there are: uno"}"#
+        r#"{"refused":"there is no project \"one\"; existing projects: uno"}"#
     );
     assert_eq!(
         json(
@@ -80,7 +86,7 @@ fn projects_become_rows() {
 }
 
 #[test]
-fn lists_show_ping_keys_when_asked_and_api_keys_never() {
+fn lists_show_ping_keys_on_request_and_never_api_keys() {
     let service = EngineFixture::new();
     create_project(&service, "one");
     create_project(&service, "two");
@@ -120,7 +126,10 @@ fn lists_show_ping_keys_when_asked_and_api_keys_never() {
     );
     let shown = list(None, true);
     assert!(shown.contains(&ping) && !shown.contains(&write) && !shown.contains(&read));
-    let row = r#"{"keys":[{"id":5,"project":"two","access":"ping","label":"CI","hint":"HINT","created":"2026-09-21T14:13:20+00:00","used":null,"used_from":null}]}"#;
+    let row = concat!(
+        r#"{"keys":[{"id":5,"project":"two","access":"ping","label":"CI","hint":"HINT","#,
+        r#""created":"2026-09-21T14:13:20+00:00","used":null,"used_from":null}]}"#
+    );
     assert_eq!(list(Some("two"), false), row.replace("HINT", &ping[..4]));
     assert!(list(Some("three"), false).contains("there is no project"));
     assert_eq!(
@@ -159,7 +168,12 @@ fn lists_mask_the_secrets_of_channels() {
     };
     let row = |settings: &str| {
         format!(
-            r#"{{"channels":[{{"uuid":"{uuid}","project":"one","kind":"webhook","name":"n","status":"untested","since":null,"waiting":0,"last_error":null{settings}}}]}}"#
+            concat!(
+                r#"{{"channels":[{{"uuid":"{uuid}","project":"one","kind":"webhook","name":"n","#,
+                r#""status":"untested","since":null,"waiting":0,"last_error":null{settings}}}]}}"#
+            ),
+            uuid = uuid,
+            settings = settings
         )
     };
     assert_eq!(list(false), row(""));
@@ -215,7 +229,7 @@ fn lists_mask_the_secrets_of_channels() {
 }
 
 #[test]
-fn channels_say_why_they_do_not_work() {
+fn lists_show_why_channels_do_not_work() {
     use crate::domain::ids::ChannelId;
     use crate::engine::command::{Command, DeliveryReport, NewChannel, SendResult};
 
@@ -249,7 +263,10 @@ fn channels_say_why_they_do_not_work() {
     };
     let lacking = list();
     assert!(
-        lacking.contains(r#""status":"cannot deliver","since":null,"waiting":0,"last_error":"account is missing; give account="#),
+        lacking.contains(concat!(
+            r#""status":"cannot deliver","since":null,"waiting":0,"#,
+            r#""last_error":"account is missing; give account="#
+        )),
         "{lacking}"
     );
 
@@ -282,7 +299,10 @@ fn channels_say_why_they_do_not_work() {
         result: sent,
         status: 0,
     }]));
-    let failing = r#""status":"failing","since":"2026-09-21T14:13:20+00:00","waiting":0,"last_error":"no route to it""#;
+    let failing = concat!(
+        r#""status":"failing","since":"2026-09-21T14:13:20+00:00","waiting":0,"#,
+        r#""last_error":"no route to it""#
+    );
     assert!(list().contains(failing), "{}", list());
     let of = |what| AdminRequest::OfChannel {
         project: Some("one".into()),
@@ -290,7 +310,10 @@ fn channels_say_why_they_do_not_work() {
         what,
     };
     assert_eq!(json(&service, of(ChannelAction::Disable)), r#""done""#);
-    let disabled = r#""status":"disabled","since":"2026-09-21T14:13:20+00:00","waiting":0,"last_error":"it was disabled by the operator""#;
+    let disabled = concat!(
+        r#""status":"disabled","since":"2026-09-21T14:13:20+00:00","waiting":0,"#,
+        r#""last_error":"it was disabled by the operator""#
+    );
     assert!(list().contains(disabled), "{}", list());
     assert_eq!(json(&service, of(ChannelAction::Enable)), r#""done""#);
     assert!(list().contains(r#""status":"untested""#));

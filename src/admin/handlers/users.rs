@@ -18,7 +18,7 @@ pub(super) async fn create(
     grant: GrantRow,
 ) -> Result<AdminReply, OperationError> {
     let user = user::create(handle, name, password, resolve_grant(handle, grant)?).await?;
-    tracing::info!(user = user.name.as_str(), "the command line made a user");
+    tracing::info!(user = user.name.as_str(), "the command line created a user");
     if user.password.is_some() {
         Ok(AdminReply::Made(user.uuid))
     } else {
@@ -34,8 +34,8 @@ pub(super) async fn handle_action(
 ) -> Result<AdminReply, OperationError> {
     let done = match what {
         UserAction::Set { .. } => "changed a user",
-        UserAction::Password(_) => "gave a user another password",
-        UserAction::ResetTotp => "took the second factor of a user",
+        UserAction::Password(_) => "changed the password of a user",
+        UserAction::ResetTotp => "removed the second factor of a user",
         UserAction::Delete => "deleted a user",
         UserAction::SignOut => "signed a user out",
         UserAction::Link => "",
@@ -90,16 +90,16 @@ pub(super) async fn create_link(
     handle: &Handle,
     user: Option<&User>,
 ) -> Result<AdminReply, OperationError> {
-    let made: CreatedLink = user::create_link(handle, user).await?;
+    let link: CreatedLink = user::create_link(handle, user).await?;
     tracing::info!(
         user = user.map(|user| user.name.as_str()),
-        "the command line made a link: {}",
-        made.kind.name()
+        "the command line created a link: {}",
+        link.kind.name()
     );
-    let expires = format_timestamp(handle.now().plus_secs(made.lifetime_secs));
+    let expires = format_timestamp(handle.now().plus_secs(link.lifetime_secs));
     Ok(AdminReply::MadeLink(LinkRow {
         user: user.map(|user| user.uuid),
-        path: made.path(),
+        path: link.path(),
         url: None,
         expires,
     }))

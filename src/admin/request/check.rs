@@ -278,7 +278,7 @@ pub(super) mod unique {
     ) -> Result<Vec<UniqueField>, D::Error> {
         let names = Vec::<String>::deserialize(from)?;
         let fields: Option<_> = names.iter().map(|name| UniqueField::parse(name)).collect();
-        fields.ok_or_else(|| serde::de::Error::custom("no such field to look by"))
+        fields.ok_or_else(|| serde::de::Error::custom("unknown field to search by"))
     }
 }
 
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_edit_is_read_back_as_it_was() {
+    fn an_edit_is_read_back_unchanged() {
         let whole = CheckEdit {
             name: Some(parse_name("a b").unwrap()),
             slug: Some(parse_slug("a-b").unwrap()),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_check_cannot_have_is_refused_with_what_it_can() {
+    fn invalid_settings_are_rejected_with_the_valid_ones() {
         for (json, part) in [
             (r#"{"name":1}"#.to_owned(), "invalid type"),
             (
@@ -340,10 +340,7 @@ mod tests {
                 "at most 64 tags",
             ),
             (r#"{"timeout":59}"#.into(), "from 60 to 31536000"),
-            (
-                r#"{"schedule":"* * *"}"#.into(),
-                "3 fields: cron takes five",
-            ),
+            (r#"{"schedule":"* * *"}"#.into(), "3 fields: cron has five"),
             (r#"{"tz":"Mars"}"#.into(), "Mars"),
             (r#"{"nmae":"x"}"#.into(), "unknown field"),
         ] {

@@ -70,12 +70,12 @@ fn alert_json(
     now: Timestamp,
 ) -> Value {
     // During a downtime, the receiver identifies it by the names under which it was reported.
-    let told = subject
+    let alerted_settings = subject
         .facts
         .alerted_names
         .as_ref()
         .map(|names| NameSet::clone(names).into_settings());
-    let check = told.as_ref().unwrap_or(&subject.facts.settings);
+    let check = alerted_settings.as_ref().unwrap_or(&subject.facts.settings);
     let mut labels = serde_json::Map::new();
     let mut label = |name: String, value: String| {
         // An empty label equals a missing one.
@@ -95,14 +95,14 @@ fn alert_json(
             .collect();
         label(format!("tag_{name}"), "on".into());
     }
-    let own = settings
+    let custom_labels = settings
         .pairs()
         .filter_map(|(key, value)| Some((key.strip_prefix("label.")?, value)));
-    own.for_each(|(name, value)| label(name.to_owned(), value.to_owned()));
+    custom_labels.for_each(|(name, value)| label(name.to_owned(), value.to_owned()));
     let is_over = matches!(alert.event, AlertEvent::Up | AlertEvent::Closed);
-    let began = subject.downtime.map_or(alert.at, |(from, _)| from);
+    let start = subject.downtime.map_or(alert.at, |(from, _)| from);
     // The alert of a test ends within a minute.
-    let ends = match alert.event {
+    let end = match alert.event {
         _ if is_over => now,
         AlertEvent::Test => now.plus_secs(60),
         _ => now.plus_secs(ALERT_LIFETIME_SECS),
@@ -110,14 +110,14 @@ fn alert_json(
     let mut alert_json = json!({
         "labels": labels,
         "annotations": { "summary": alert.title, "description": alert.lead },
-        "endsAt": format_timestamp(ends),
+        "endsAt": format_timestamp(end),
     });
     // A closed alert began earlier; Alertmanager knows the time.
     if alert.event != AlertEvent::Closed {
         insert_member(
             &mut alert_json,
             "startsAt",
-            format_timestamp(began.min(ends)).into(),
+            format_timestamp(start.min(end)).into(),
         );
     }
     if let Some(link) = &alert.link {

@@ -26,9 +26,18 @@ pub(super) const APPRISE: ChannelSender = ChannelSender {
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let alert = call.alert;
     let is_markdown = call.settings.is_on("markdown");
+    let dialect = if is_markdown {
+        Dialect::Markdown
+    } else {
+        Dialect::Plain
+    };
     let mut message = json!({
         "title": call.title(LengthLimit(250, LengthUnit::Chars)),
-        "body": call.text(if is_markdown { Dialect::Markdown } else { Dialect::Plain }, TextSections::BELOW_TITLE, LengthLimit(30_000, LengthUnit::Bytes)),
+        "body": call.text(
+            dialect,
+            TextSections::BELOW_TITLE,
+            LengthLimit(30_000, LengthUnit::Bytes),
+        ),
         "type": match alert.severity {
             AlertSeverity::Critical => "failure",
             AlertSeverity::Recovery => "success",

@@ -25,8 +25,9 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     } else {
         title
     };
-    let said = Dialect::Html.escape(text.trim_end_matches('.'));
-    let twiml = format!("<Response><Say>Hello. A message from overdue: {said}.</Say></Response>");
+    let spoken_text = Dialect::Html.escape(text.trim_end_matches('.'));
+    let twiml =
+        format!("<Response><Say>Hello. A message from overdue: {spoken_text}.</Say></Response>");
     twilio::twilio_request(
         call,
         "Calls",

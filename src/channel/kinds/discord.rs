@@ -73,8 +73,10 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
             .take(10)
             .map(|fact| field(fact.label, &fact.value))
             .collect();
+        let title_limit = LengthLimit(256, LengthUnit::Utf16);
+        let title = truncate_escaped(&call.title(title_limit), Dialect::Discord, title_limit);
         let mut embed = json!({
-            "title": truncate_escaped(&call.title(LengthLimit(256, LengthUnit::Utf16)), Dialect::Discord, LengthLimit(256, LengthUnit::Utf16)),
+            "title": title,
             "description": call.text(Dialect::Discord, show, TEXT_LIMIT),
             "color": alert.severity.colour(),
             "fields": fields,

@@ -74,30 +74,30 @@ fn last_ping_attachment(facts: &CheckFacts) -> Option<Vec<u8>> {
 /// Keeps only these header fields of a message. Names are in lower case; one that ends in a hyphen
 /// is a prefix. `None`: the header has no end.
 fn filter_header_fields(message: &[u8], names: &[&str]) -> Option<Vec<u8>> {
-    let mut kept = Vec::with_capacity(message.len());
+    let mut filtered = Vec::with_capacity(message.len());
     let mut rest = message;
     let mut keeps = false;
     loop {
         let end = rest.iter().position(|byte| *byte == b'\n')? + 1;
         let (line, after) = rest.split_at_checked(end)?;
         if line.trim_ascii().is_empty() {
-            kept.extend_from_slice(rest);
-            return Some(kept);
+            filtered.extend_from_slice(rest);
+            return Some(filtered);
         }
         if !line.starts_with(b" ") && !line.starts_with(b"\t") {
             let colon = line.iter().position(|byte| *byte == b':')?;
             let name = line.get(..colon)?.trim_ascii().to_ascii_lowercase();
-            let is_named = |known: &&str| {
-                if known.ends_with('-') {
-                    name.starts_with(known.as_bytes())
+            let is_match = |pattern: &&str| {
+                if pattern.ends_with('-') {
+                    name.starts_with(pattern.as_bytes())
                 } else {
-                    name == known.as_bytes()
+                    name == pattern.as_bytes()
                 }
             };
-            keeps = names.iter().any(is_named);
+            keeps = names.iter().any(is_match);
         }
         if keeps {
-            kept.extend_from_slice(line);
+            filtered.extend_from_slice(line);
         }
         rest = after;
     }

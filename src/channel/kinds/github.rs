@@ -20,7 +20,11 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let labels: Vec<_> = call.settings.items("labels").collect();
     let issue = json!({
         "title": truncate_line(&call.alert.title, LengthLimit(250, LengthUnit::Chars)),
-        "body": call.text(Dialect::Markdown, TextSections::BELOW_TITLE, LengthLimit(60_000, LengthUnit::Bytes)),
+        "body": call.text(
+            Dialect::Markdown,
+            TextSections::BELOW_TITLE,
+            LengthLimit(60_000, LengthUnit::Bytes),
+        ),
         "labels": labels,
     });
     ChannelRequest::post(format!(

@@ -24,7 +24,11 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     }
     let mut message = json!({
         "title": call.title(LengthLimit(250, LengthUnit::Chars)),
-        "message": call.text(Dialect::Markdown, TextSections { link: false, ..TextSections::BELOW_TITLE }, LengthLimit(10_000, LengthUnit::Bytes)),
+        "message": call.text(
+            Dialect::Markdown,
+            TextSections { link: false, ..TextSections::BELOW_TITLE },
+            LengthLimit(10_000, LengthUnit::Bytes),
+        ),
         "extras": extras,
     });
     if let Some(priority) = call.priority() {

@@ -47,7 +47,8 @@ fn join_steps(call: &SendContext<'_>) -> Vec<SendStep> {
 }
 
 fn message_steps(call: &SendContext<'_>, room: &str, role: &'static str) -> Vec<SendStep> {
-    let mut content = json!({ "msgtype": "m.text", "body": call.text(Dialect::Plain, TextSections::ALL, TEXT_LIMIT) });
+    let body = call.text(Dialect::Plain, TextSections::ALL, TEXT_LIMIT);
+    let mut content = json!({ "msgtype": "m.text", "body": body });
     if !call.attempt.plain {
         insert_member(&mut content, "format", "org.matrix.custom.html".into());
         insert_member(

@@ -49,17 +49,25 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let text = call.text(Dialect::Markdown, show, TEXT_LIMIT);
     let title = call.title(LengthLimit(300, LengthUnit::Chars));
     let mut body = vec![json!({
-        "type": "TextBlock", "text": Dialect::Markdown.escape(&title), "weight": "bolder", "size": "large", "wrap": true, "color": colour,
+        "type": "TextBlock",
+        "text": Dialect::Markdown.escape(&title),
+        "weight": "bolder",
+        "size": "large",
+        "wrap": true,
+        "color": colour,
     })];
     if !text.is_empty() {
         body.push(json!({ "type": "TextBlock", "text": text, "wrap": true }));
     }
     if !call.attempt.plain {
-        let fact = |label: &str, value: &str| json!({ "title": label, "value": Dialect::Markdown.escape(&truncate_line(value, LengthLimit(300, LengthUnit::Chars))) });
+        let fact_json = |label: &str, value: &str| {
+            let value = truncate_line(value, LengthLimit(300, LengthUnit::Chars));
+            json!({ "title": label, "value": Dialect::Markdown.escape(&value) })
+        };
         let facts: Vec<Value> = alert
             .facts
             .iter()
-            .map(|fact_| fact(fact_.label, &fact_.value))
+            .map(|fact| fact_json(fact.label, &fact.value))
             .collect();
         if !facts.is_empty() {
             body.push(json!({ "type": "FactSet", "facts": facts }));
@@ -78,8 +86,18 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
                 .iter()
                 .map(|line| Dialect::Markdown.escape(line))
                 .collect();
-            let text = json!({ "type": "TextBlock", "text": lines.join("\n\n"), "fontType": "monospace", "wrap": true });
-            body.push(json!({ "type": "CodeBlock", "codeSnippet": snippet.join("\n"), "language": "PlainText", "fallback": text }));
+            let text = json!({
+                "type": "TextBlock",
+                "text": lines.join("\n\n"),
+                "fontType": "monospace",
+                "wrap": true,
+            });
+            body.push(json!({
+                "type": "CodeBlock",
+                "codeSnippet": snippet.join("\n"),
+                "language": "PlainText",
+                "fallback": text,
+            }));
         }
     }
     let mut card = json!({
@@ -97,7 +115,11 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
             json!([{ "type": "Action.OpenUrl", "title": alert.link_text(), "url": link }]),
         );
     }
-    let attachment = json!({ "contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": null, "content": card });
+    let attachment = json!({
+        "contentType": "application/vnd.microsoft.card.adaptive",
+        "contentUrl": null,
+        "content": card,
+    });
     ChannelRequest::post(call.required("url"))
         .with_json(&json!({ "type": "message", "attachments": [attachment] }))
         .into_steps()

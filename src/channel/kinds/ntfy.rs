@@ -45,7 +45,11 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let mut message = json!({
         "topic": call.required("topic"),
         "title": truncate_line(&alert.title, LengthLimit(250, LengthUnit::Bytes)),
-        "message": call.text(dialect, TextSections { link: false, ..TextSections::BELOW_TITLE }, TEXT_LIMIT),
+        "message": call.text(
+            dialect,
+            TextSections { link: false, ..TextSections::BELOW_TITLE },
+            TEXT_LIMIT,
+        ),
         "tags": [alert.severity.tag()],
         // A duplicate replaces the earlier message (ntfy 2.16).
         "sequence_id": call.attempt.id,

@@ -37,9 +37,16 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         post(url.clone()).with_json(&json!({
             "alias": alias,
             "message": truncate_line(&alert.title, LengthLimit(130, LengthUnit::Chars)),
-            "description": call.text(Dialect::Plain, TextSections::BELOW_TITLE, LengthLimit(15_000, LengthUnit::Chars)),
+            "description": call.text(
+                Dialect::Plain,
+                TextSections::BELOW_TITLE,
+                LengthLimit(15_000, LengthUnit::Chars),
+            ),
             "source": "overdue",
-            "tags": tags.iter().map(|tag| truncate_line(tag, LengthLimit(50, LengthUnit::Chars))).collect::<Vec<_>>(),
+            "tags": tags
+                .iter()
+                .map(|tag| truncate_line(tag, LengthLimit(50, LengthUnit::Chars)))
+                .collect::<Vec<_>>(),
         }))
     };
     let close = || {

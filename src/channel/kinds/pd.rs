@@ -57,12 +57,21 @@ fn event_request(call: &SendContext<'_>, action: &str) -> ChannelRequest {
         let url =
             format!("https://events{region}.pagerduty.com/generic/2010-04-15/create_event.json");
         let event = json!({
-            "service_key": call.required("key"), "incident_key": key, "event_type": action, "description": summary, "client": "overdue",
+            "service_key": call.required("key"),
+            "incident_key": key,
+            "event_type": action,
+            "description": summary,
+            "client": "overdue",
             "details": details,
         });
         return ChannelRequest::post(url).with_json(&event);
     }
-    let mut event = json!({ "routing_key": call.required("key"), "event_action": action, "dedup_key": key, "client": "overdue" });
+    let mut event = json!({
+        "routing_key": call.required("key"),
+        "event_action": action,
+        "dedup_key": key,
+        "client": "overdue",
+    });
     if action == "trigger" {
         let subject = alert.check.as_ref();
         insert_member(

@@ -20,12 +20,15 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     } else {
         ["down-command", "up-command"]
     };
-    let tried = if alert.event == AlertEvent::Test {
+    let max_commands = if alert.event == AlertEvent::Test {
         2
     } else {
         1
     };
-    let command = keys.into_iter().take(tried).find_map(|key| call.get(key));
+    let command = keys
+        .into_iter()
+        .take(max_commands)
+        .find_map(|key| call.get(key));
     let (Some(command), Some(values)) = (command, TemplateValues::for_alert(alert, call.attempt))
     else {
         return Vec::new();
@@ -63,14 +66,17 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
             call.attempt.may_be_duplicate.to_string(),
         ),
     ];
-    let own = variables
+    let alert_variables = variables
         .into_iter()
         .map(|(name, value)| (format!("OVERDUE_ALERT_{name}"), environment_value(&value)));
     vec![SendStep::Command(ShellInvocation {
         // No placeholders: the shell would parse a name or a tag, so that a user who names a check
         // could run commands.
         command: command.to_owned(),
-        environment: values.environment_variables().chain(own).collect(),
+        environment: values
+            .environment_variables()
+            .chain(alert_variables)
+            .collect(),
         input: values.event_json().to_string().into_bytes(),
     })]
 }

@@ -78,8 +78,8 @@ fn judge(
         return response.default_verdict(now);
     }
     if response.json_at("/error").is_null() {
-        let nobody = is_unregistered(&response.json_at("/result/results"));
-        return if nobody {
+        let has_no_recipient = is_unregistered(&response.json_at("/result/results"));
+        return if has_no_recipient {
             Verdict::ChannelUnusable
         } else {
             Verdict::Delivered

@@ -74,7 +74,8 @@ pub(super) fn attachment_message(
     }
     let field = |label: &str, value: &str| {
         let value = truncate_line(value, LengthLimit(200, LengthUnit::Chars));
-        json!({ "title": label, "value": dialect.escape(&value), "short": value.chars().count() <= 40 })
+        let is_short = value.chars().count() <= 40;
+        json!({ "title": label, "value": dialect.escape(&value), "short": is_short })
     };
     let fields: Vec<Value> = alert
         .facts
@@ -104,7 +105,15 @@ pub(super) fn attachment_message(
     }
     let block = render_output(alert, dialect, limit)
         .filter(|_| is_slack)
-        .map(|(label, block)| json!({ "fallback": label, "color": colour, "title": label, "text": block, "mrkdwn_in": ["text"] }));
+        .map(|(label, block)| {
+            json!({
+                "fallback": label,
+                "color": colour,
+                "title": label,
+                "text": block,
+                "mrkdwn_in": ["text"],
+            })
+        });
     let attachments: Vec<_> = [Some(attachment), block].into_iter().flatten().collect();
     json!({ "attachments": attachments })
 }

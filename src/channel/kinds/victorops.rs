@@ -33,7 +33,11 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
             "entity_id": alert.incident_key(call.attempt),
             "message_type": message_type,
             "entity_display_name": truncate_line(&alert.title, LengthLimit(250, LengthUnit::Chars)),
-            "state_message": call.text(Dialect::Plain, TextSections::BELOW_TITLE, LengthLimit(15_000, LengthUnit::Bytes)),
+            "state_message": call.text(
+                Dialect::Plain,
+                TextSections::BELOW_TITLE,
+                LengthLimit(15_000, LengthUnit::Bytes),
+            ),
             "monitoring_tool": "overdue",
         }))
     };

@@ -29,24 +29,24 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         return Vec::new();
     };
     // A test of a channel with one event uses that event.
-    let ways = if alert.is_up() {
+    let directions = if alert.is_up() {
         ["up", "down"]
     } else {
         ["down", "up"]
     };
-    let tried = if alert.event == AlertEvent::Test {
+    let max_urls = if alert.event == AlertEvent::Test {
         2
     } else {
         1
     };
-    let mut urls = ways
+    let mut urls = directions
         .into_iter()
-        .take(tried)
-        .filter_map(|way| Some((call.get(&format!("{way}-url"))?, way)));
-    let Some((url, way)) = urls.next() else {
+        .take(max_urls)
+        .filter_map(|direction| Some((call.get(&format!("{direction}-url"))?, direction)));
+    let Some((url, direction)) = urls.next() else {
         return Vec::new();
     };
-    filled_request(call, (url, way), &values).map_or_else(
+    filled_request(call, (url, direction), &values).map_or_else(
         |reason| vec![SendStep::Unsendable(reason)],
         ChannelRequest::into_steps,
     )
@@ -55,21 +55,21 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
 /// Request with all placeholders filled in. The error names the template that becomes too long.
 fn filled_request(
     call: &SendContext<'_>,
-    (url, way): (&str, &str),
+    (url, direction): (&str, &str),
     values: &TemplateValues<'_>,
 ) -> Result<ChannelRequest, String> {
-    let own = |key: &str| call.get(&format!("{way}-{key}")).or(call.get(key));
-    let method = match own("method") {
+    let setting = |key: &str| call.get(&format!("{direction}-{key}")).or(call.get(key));
+    let method = match setting("method") {
         Some("POST") => RequestMethod::Post,
         Some("PUT") => RequestMethod::Put,
         _ => RequestMethod::Get,
     };
     let too_long = |key: &str| {
-        let key = format!("{way}-{key}");
+        let key = format!("{direction}-{key}");
         move |TemplateTooLong { max_bytes: most }: TemplateTooLong| {
             format!(
-                "{key} has more than {most} bytes with its placeholders filled in; use fewer of \
-                 them"
+                "{key} has more than {most} bytes with its placeholders filled in; use fewer \
+                 placeholders"
             )
         }
     };
@@ -80,13 +80,13 @@ fn filled_request(
             .map_err(too_long("url"))?,
     )
     .with_user_url();
-    if let Some(body) = own("body").filter(|_| method != RequestMethod::Get) {
+    if let Some(body) = setting("body").filter(|_| method != RequestMethod::Get) {
         request.body = values
             .fill(body, TemplateTarget::Body)
             .map_err(too_long("body"))?
             .into_bytes();
     }
-    add_headers(&mut request, call, way, values)?;
+    add_headers(&mut request, call, direction, values)?;
     Ok(request)
 }
 
@@ -94,22 +94,22 @@ fn filled_request(
 fn add_headers(
     request: &mut ChannelRequest,
     call: &SendContext<'_>,
-    way: &str,
+    direction: &str,
     values: &TemplateValues<'_>,
 ) -> Result<(), String> {
-    let general = "header.";
-    let special = format!("{way}-header.");
-    let specials = call
+    let shared_prefix = "header.";
+    let prefix = format!("{direction}-header.");
+    let direction_headers = call
         .settings
         .pairs()
-        .filter_map(|(key, value)| Some((key.strip_prefix(&special)?, value)));
-    let mut headers: Vec<_> = specials.collect();
-    let is_special = |name: &str| call.get(&format!("{special}{name}")).is_some();
-    let generals = call
+        .filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?, value)));
+    let mut headers: Vec<_> = direction_headers.collect();
+    let is_overridden = |name: &str| call.get(&format!("{prefix}{name}")).is_some();
+    let shared_headers = call
         .settings
         .pairs()
-        .filter_map(|(key, value)| Some((key.strip_prefix(general)?, value)));
-    headers.extend(generals.filter(|(name, _)| !is_special(name)));
+        .filter_map(|(key, value)| Some((key.strip_prefix(shared_prefix)?, value)));
+    headers.extend(shared_headers.filter(|(name, _)| !is_overridden(name)));
     for (name, value) in headers {
         let too_long = |TemplateTooLong { max_bytes: most }| {
             format!("the header {name} has more than {most} bytes with its placeholders filled in")
@@ -123,7 +123,7 @@ fn add_headers(
     let attempt = call.attempt;
     let at = attempt.at.secs().to_string();
     let is_json = matches!(request.body.first(), Some(b'{' | b'['));
-    let ours = [
+    let default_headers = [
         (
             "User-Agent",
             Some(concat!("overdue/", env!("CARGO_PKG_VERSION")).to_owned()),
@@ -146,11 +146,11 @@ fn add_headers(
             attempt.may_be_duplicate.then(|| "true".to_owned()),
         ),
     ];
-    for (name, value) in ours {
+    for (name, value) in default_headers {
         let is_set = request
             .headers
             .iter()
-            .any(|(own, _)| own.eq_ignore_ascii_case(name));
+            .any(|(existing, _)| existing.eq_ignore_ascii_case(name));
         if let Some(value) = value.filter(|_| !is_set) {
             request.headers.push((name.to_owned(), value));
         }

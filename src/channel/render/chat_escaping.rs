@@ -70,8 +70,9 @@ fn escaped(
         if let Some(found) = url::at_start(rest).filter(|_| links.begin_after(before)) {
             escaped.push_str(&show(found));
             rest = rest.get(found.len()..).unwrap_or_default();
-            (leads, before, is_after_url) =
-                (false, found.chars().next_back().unwrap_or(before), true);
+            leads = false;
+            before = found.chars().next_back().unwrap_or(before);
+            is_after_url = true;
             continue;
         }
         if let Some((scheme, after)) = rest
@@ -80,7 +81,9 @@ fn escaped(
         {
             escaped.push_str(scheme);
             escaped.push(WORD_JOINER);
-            (rest, leads, before) = (after, false, ':');
+            rest = after;
+            leads = false;
+            before = ':';
             continue;
         }
         let after = rest.get(c.len_utf8()..).unwrap_or_default();
@@ -103,7 +106,8 @@ fn escaped(
         }
         leads = c == '\n' || (leads && (c == ' ' || c.is_ascii_digit()));
         is_after_url &= !c.is_whitespace();
-        (before, rest) = (c, after);
+        before = c;
+        rest = after;
     }
     escaped
 }
@@ -342,7 +346,7 @@ mod tests {
 
     /// Text, and how it is escaped so that each chat shows exactly that.
     #[test]
-    fn each_chat_shows_what_was_written() {
+    fn each_chat_shows_the_text_unchanged() {
         const J: &str = "\u{2060}";
         for (text, discord_, mattermost_, rocket_chat_, zulip_) in [
             (

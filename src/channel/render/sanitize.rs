@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn output_keeps_its_lines_and_loses_its_colours() {
+    fn output_keeps_its_lines_without_terminal_colors() {
         for (text, kept) in [
             ("a\r\nb\rc\n", "a\nb\nc"),
             ("\u{1b}[1;31merror\u{1b}[0m: x", "error: x"),

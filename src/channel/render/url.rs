@@ -152,7 +152,8 @@ pub(super) fn without_marks(url: &str) -> String {
             Some(code) => written.push_str(&code.repeat(length)),
             None => written.push_str(run),
         }
-        (before, rest) = (mark, after);
+        before = mark;
+        rest = after;
     }
     written
 }
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_ends_where_its_sentence_goes_on() {
+    fn a_url_ends_before_the_punctuation_of_its_sentence() {
         for (text, url) in [
             ("https://x/run_1_a", Some("https://x/run_1_a")),
             (
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_leads_to_the_same_place() {
+    fn an_encoded_url_has_the_same_target() {
         assert_eq!(
             without_mentions("https://x/@all/a@b"),
             "https://x/%40all/a@b"

@@ -34,7 +34,7 @@ fn head(alert: &Alert) -> String {
 }
 
 #[test]
-fn a_message_says_what_why_since_when_and_what_the_job_wrote() {
+fn a_message_has_event_cause_start_and_output() {
     assert_eq!(
         whole(&failed()),
         "🔴 Nightly backup failed with exit status 3\n\
@@ -67,7 +67,7 @@ fn backup_key() -> String {
 }
 
 #[test]
-fn every_cause_has_its_sentence() {
+fn every_cause_has_a_sentence() {
     let at = "2026-11-20T01:45:00Z";
     for (cause, words) in [
         (
@@ -93,22 +93,23 @@ fn every_cause_has_its_sentence() {
         (
             FlipCause::Keyword,
             "🔴 Nightly backup failed\nIt reported at 03:45 (Europe/Riga), 4 min 12 s after it \
-             started, and a word that means failure was in it.",
+             started, and its report contained a failure keyword.",
         ),
         (
             FlipCause::NoKeyword,
             "🔴 Nightly backup failed\nIt reported at 03:45 (Europe/Riga), 4 min 12 s after it \
-             started, and no word that means success was in it.",
+             started, and its report contained no success keyword.",
         ),
         (
             FlipCause::SettingsChanged,
-            "🔴 Nightly backup is down\nIts settings were changed, and by the new ones it had \
+            "🔴 Nightly backup is down\nIts settings were changed. With the new settings it had \
              until 03:45 to report (Europe/Riga). No success signal has come since yesterday \
              03:31.",
         ),
         (
             FlipCause::Unknown,
-            "🔴 Nightly backup is down\nIt changed at 03:45 (Europe/Riga); why was not recorded.",
+            "🔴 Nightly backup is down\nIt changed at 03:45 (Europe/Riga); the reason was not \
+             recorded.",
         ),
     ] {
         assert_eq!(head(&of_check(backup(), down(at, cause))), words);
@@ -116,7 +117,7 @@ fn every_cause_has_its_sentence() {
 }
 
 #[test]
-fn what_else_is_known_of_a_change_is_said() {
+fn a_message_includes_the_context_of_the_change() {
     let at = "2026-11-20T01:45:00Z";
     let also = EventContext {
         delay: Some(DelayReason::DailyLimit),
@@ -137,10 +138,10 @@ fn what_else_is_known_of_a_change_is_said() {
     );
     assert!(
         alert.lead.ends_with(
-            "Before that it was up for 5 minutes. It changed 9 times since yesterday 14:05. \
-             overdue took no pings from 01:10 until 07:42, so its ping may have been lost. It \
-             went down within the maintenance window “updates”. This message is late: the channel \
-             had sent as many messages as most-a-day allows."
+            "Before that it was up for 5 minutes. Its status changed 9 times since yesterday \
+             14:05. overdue accepted no pings from 01:10 until 07:42, so its ping may have been \
+             lost. It went down within the maintenance window “updates”. This message is late: \
+             the channel had reached its daily limit (most-a-day)."
         ),
         "{}",
         alert.lead
@@ -148,7 +149,7 @@ fn what_else_is_known_of_a_change_is_said() {
 }
 
 #[test]
-fn what_is_not_known_any_more_is_not_said() {
+fn unknown_facts_are_omitted() {
     // Its grace time was different when it went down.
     let settings = CheckSettings {
         grace: Seconds::parse(7_200).unwrap(),
@@ -191,7 +192,7 @@ fn what_is_not_known_any_more_is_not_said() {
 }
 
 #[test]
-fn an_end_says_how_long_it_was() {
+fn the_end_of_a_downtime_names_its_duration() {
     let from = "2026-11-20T01:45:00Z";
     let until = "2026-11-20T06:57:00Z";
     assert_eq!(
@@ -207,18 +208,18 @@ fn an_end_says_how_long_it_was() {
         ),
         (
             Some(DelayReason::QuietHours),
-            "it was in the quiet hours of this channel",
+            "this channel had quiet hours",
         ),
         (
             Some(DelayReason::DailyLimit),
-            "this channel had sent as many messages as most-a-day allows",
+            "this channel had reached its daily limit (most-a-day)",
         ),
         (
             Some(DelayReason::Flapping),
-            "it changed so often that messages about it were held back",
+            "its status changed so often that messages about it were held back",
         ),
     ] {
-        let news = match up(
+        let event = match up(
             "2026-11-20T01:45:10Z",
             "2026-11-20T01:45:50Z",
             exit(1),
@@ -227,18 +228,18 @@ fn an_end_says_how_long_it_was() {
             CheckEvent::Up {
                 flip,
                 down,
-                was_notified: told,
+                was_notified,
                 also,
             } => CheckEvent::Up {
                 flip,
                 down,
-                was_notified: told,
+                was_notified,
                 also: EventContext { delay, ..also },
             },
-            news => news,
+            event => event,
         };
         assert_eq!(
-            head(&of_check(backup(), news)),
+            head(&of_check(backup(), event)),
             format!(
                 "🟢 Nightly backup is up again\nIt was down for 40 seconds, from 03:45:10 until \
                  03:45:50 (Europe/Riga); {words}. Reason: it reported exit status 1."
@@ -248,7 +249,7 @@ fn an_end_says_how_long_it_was() {
 }
 
 #[test]
-fn the_end_of_an_alert_says_why_it_ended() {
+fn a_closed_alert_names_the_reason() {
     for (why, words, reason) in [
         (
             Closing::Paused,
@@ -295,7 +296,7 @@ fn the_end_of_an_alert_says_why_it_ended() {
 }
 
 #[test]
-fn several_checks_are_named_in_one_message() {
+fn one_message_lists_several_checks() {
     let at = "2026-11-20T01:45:00Z";
     let briefs = |count: usize| {
         (0..count)
@@ -344,8 +345,9 @@ fn several_checks_are_named_in_one_message() {
             checks: briefs(2)
         })),
         "⚠️ Home: 2 checks may have missed their reports\n\
-         overdue could take no pings from 01:10 until 07:42 (Europe/Riga), 6 h 32 min in all. These checks fell due in that time and have not \
-         reported since. Their pings may have been lost.\n\
+         overdue could not accept pings from 01:10 until 07:42 (Europe/Riga), 6 h 32 min in all. \
+         These checks fell due in that time and have not reported since. Their pings may have \
+         been lost.\n\
          \n\
          Checks:\n\
          • job 0 (no signal since yesterday 03:31)\n\
@@ -361,7 +363,12 @@ fn several_checks_are_named_in_one_message() {
     );
     assert_eq!(
         whole(&alert_at(AlertFacts::StillDown(briefs(2)), now)),
-        "🔴 Home: 2 checks are still down\n\nDown:\n• job 0 (for 9 hours, since 03:45)\n• job 1 (for 9 hours, since 03:45)\n\n\
+        "🔴 Home: 2 checks are still down\n\
+         \n\
+         Down:\n\
+         • job 0 (for 9 hours, since 03:45)\n\
+         • job 1 (for 9 hours, since 03:45)\n\
+         \n\
          https://overdue.example.org/projects/00000000-0000-0000-0000-000000000009/checks/"
     );
     // As many as fit are named; the rest is counted.
@@ -385,16 +392,16 @@ fn several_checks_are_named_in_one_message() {
 }
 
 #[test]
-fn a_test_says_which_channel_it_is_of() {
-    let news = CheckEvent::Test {
+fn a_test_names_its_channel() {
+    let event = CheckEvent::Test {
         at: moment("2026-11-20T06:57:00Z"),
         up: false,
         channel: "ops\nmail".into(),
     };
-    let alert = of_check(crate::channel::alert::CheckFacts::example("Home"), news);
+    let alert = of_check(crate::channel::alert::CheckFacts::example("Home"), event);
     assert_eq!(
         head(&alert),
-        "🔔 This is a test from overdue\nAlerts of the channel ops mail of project Home on \
+        "🔔 This is a test from overdue\nAlerts from channel ops mail of project Home on \
          overdue.example.org arrive here."
     );
     assert_eq!(
@@ -405,12 +412,12 @@ fn a_test_says_which_channel_it_is_of() {
 
 #[test]
 fn a_test_names_its_channel_in_its_plainest_form_and_on_the_phone() {
-    let news = || CheckEvent::Test {
+    let event = || CheckEvent::Test {
         at: moment("2026-11-20T06:57:00Z"),
         up: false,
         channel: "pager7".into(),
     };
-    let alert = of_check(crate::channel::alert::CheckFacts::example("Home"), news());
+    let alert = of_check(crate::channel::alert::CheckFacts::example("Home"), event());
     assert_eq!(
         plain_summary(&alert),
         "TEST from overdue: channel pager7 of project Home on overdue.example.org."
@@ -453,7 +460,7 @@ fn a_test_names_its_channel_in_its_plainest_form_and_on_the_phone() {
 }
 
 #[test]
-fn a_text_message_holds_what_its_alphabet_has() {
+fn a_text_message_contains_only_its_alphabet() {
     let sent = |name: &str| {
         let mut check = backup();
         let name = crate::domain::text::Name::parse(name).unwrap();
@@ -520,7 +527,7 @@ fn a_phone_gets_one_line() {
 }
 
 #[test]
-fn a_possible_repeat_is_marked() {
+fn a_possible_duplicate_is_marked() {
     let attempt = crate::channel::SendAttempt {
         may_be_duplicate: true,
         ..attempt()
@@ -535,7 +542,7 @@ fn a_possible_repeat_is_marked() {
 }
 
 #[test]
-fn nobody_reads_what_would_let_him_ping() {
+fn messages_contain_no_secret_that_allows_pings() {
     for (_, alert) in super::sample::every_event() {
         assert!(!format!("{}{}", whole(&alert), alert.short).contains("6f3a0f6e"));
     }
@@ -554,8 +561,12 @@ fn mail_to(address: &str, body: &str) -> String {
 proptest! {
     /// For a check that is pinged by mail or by HTTP, or whose job prints its own address.
     #[test]
-    fn no_message_holds_an_address_that_pings(
-        place in 0_usize..4, by_mail: bool, before in "[ -~]{0,30}", after in "[ -~]{0,30}", noise in 0_usize..12_000,
+    fn no_message_contains_an_address_that_pings(
+        place in 0_usize..4,
+        by_mail: bool,
+        before in "[ -~]{0,30}",
+        after in "[ -~]{0,30}",
+        noise in 0_usize..12_000,
     ) {
         let uuid = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
         let pings = [
@@ -573,17 +584,32 @@ proptest! {
             ping(PingKind::Fail, "2026-11-20T01:34:05Z", None, quoted.as_bytes())
         });
         let alert = of_check(check, down("2026-11-20T01:34:05Z", FlipCause::Fail));
-        for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind) && kind.name != "shell") {
+        for kind in ChannelKind::ALL
+            .into_iter()
+            .filter(|kind| has_sender(kind) && kind.name != "shell")
+        {
             for step in prepare(&minimal_settings(kind), &alert, &attempt()).unwrap() {
                 let sent = match step {
-                    SendStep::Http(request) => format!("{} {}", request.url, String::from_utf8(request.body).unwrap()),
+                    SendStep::Http(request) => {
+                        let body = String::from_utf8(request.body).unwrap();
+                        format!("{} {body}", request.url)
+                    }
                     SendStep::Mail(mail) => {
-                        format!("{} {} {} {}", mail.subject, mail.text, mail.html, String::from_utf8_lossy(&mail.attachment.unwrap_or_default()))
+                        let attachment = mail.attachment.unwrap_or_default();
+                        let attachment = String::from_utf8_lossy(&attachment);
+                        format!("{} {} {} {attachment}", mail.subject, mail.text, mail.html)
                     }
                     step => panic!("{step:?}"),
                 };
-                let plain = percent_encoding::percent_decode_str(&sent).decode_utf8_lossy().to_ascii_lowercase().replace('\\', "");
-                prop_assert!(!plain.contains("6f3a0f6e-0c9b-4f0e") && !plain.contains(&PING_KEY.to_ascii_lowercase()), "{kind:?} {plain}");
+                let plain = percent_encoding::percent_decode_str(&sent)
+                    .decode_utf8_lossy()
+                    .to_ascii_lowercase()
+                    .replace('\\', "");
+                prop_assert!(
+                    !plain.contains("6f3a0f6e-0c9b-4f0e")
+                        && !plain.contains(&PING_KEY.to_ascii_lowercase()),
+                    "{kind:?} {plain}"
+                );
             }
         }
     }

@@ -148,7 +148,7 @@ fn every_kind_has_its_sender() {
 /// `UPDATE_SNAPSHOTS=1 cargo test snapshots` stores the current requests. Read the difference
 /// before a commit.
 #[test]
-fn what_is_sent_is_as_in_the_snapshots() {
+fn requests_match_the_snapshots() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/channel/tests/snapshots");
     let mut wrong = Vec::new();
     for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
@@ -204,8 +204,8 @@ fn every_kind_sends_every_event_with_the_least_and_with_all_settings() {
                         ..attempt()
                     };
                     let steps = prepare(&settings, &alert, &attempt);
-                    let wanted = sends_something(&settings, &alert);
-                    assert_eq!(steps.is_some(), wanted, "{kind:?} {name}");
+                    let expected = sends_something(&settings, &alert);
+                    assert_eq!(steps.is_some(), expected, "{kind:?} {name}");
                     for step in steps.iter().flatten() {
                         check_step(kind, step);
                     }
@@ -268,7 +268,7 @@ fn check_step(kind: &ChannelKind, step: &SendStep) {
 }
 
 #[test]
-fn names_of_strangers_break_nothing() {
+fn untrusted_names_break_no_request() {
     for text in HOSTILE
         .into_iter()
         .map(String::from)
@@ -313,7 +313,7 @@ fn names_of_strangers_break_nothing() {
 }
 
 #[test]
-fn no_name_calls_anybody() {
+fn no_name_mentions_a_user() {
     for text in HOSTILE {
         // Blocks contain no mentions.
         let alert = Alert {
@@ -349,7 +349,7 @@ fn no_name_calls_anybody() {
 }
 
 #[test]
-fn slack_reads_marks_in_the_output_alone() {
+fn slack_parses_marks_only_in_the_output() {
     let output = "*o* `x`";
     let alert = of_check(
         named("*x* _y_ ~z~"),
@@ -439,7 +439,7 @@ fn a_webhook_is_signed_as_standard_webhooks() {
 }
 
 #[test]
-fn a_webhook_may_differ_by_way() {
+fn a_webhook_may_have_a_request_for_each_event() {
     let kind = ChannelKind::from_name("webhook").unwrap();
     let settings = ChannelSettings::parse(
         kind,
@@ -502,7 +502,7 @@ fn a_webhook_may_differ_by_way() {
 }
 
 #[test]
-fn alerts_that_end_by_themselves_are_sustained() {
+fn alerts_that_expire_are_resent() {
     let now = attempt().at;
     let alert = failed();
     let other = failed();
@@ -523,15 +523,15 @@ fn alerts_that_end_by_themselves_are_sustained() {
 }
 
 #[test]
-fn the_incident_of_a_check_that_is_gone_is_closed() {
+fn the_incident_of_a_deleted_check_is_closed() {
     let unique_key = crate::domain::ids::UniqueKey::of_check(uuid::Uuid::from_u128(7));
     let names = crate::domain::check::NameSet {
         name: Name::parse("Nightly backup").unwrap(),
         ..Default::default()
     };
-    let gone = crate::channel::alert::CheckFacts::for_deleted_check(names, unique_key, "Home");
+    let deleted = crate::channel::alert::CheckFacts::for_deleted_check(names, unique_key, "Home");
     let alert = of_check(
-        gone,
+        deleted,
         crate::channel::alert::CheckEvent::Closed {
             at: attempt().at,
             why: crate::channel::alert::Closing::Deleted,
@@ -550,19 +550,20 @@ fn the_incident_of_a_check_that_is_gone_is_closed() {
 }
 
 #[test]
-fn a_webhook_that_comes_to_too_much_is_unsendable_and_says_why() {
+fn a_webhook_that_becomes_too_long_is_unsendable_and_names_the_template() {
     let body = "$BODY".repeat(2_000);
     let kind = ChannelKind::from_name("webhook").unwrap();
     let url = "http://a/";
     for (pairs, reason) in [
         (
             vec![("down-url", url), ("body", &*body)],
-            "down-body has more than 1048576 bytes with its placeholders filled in; use fewer of \
-             them",
+            "down-body has more than 1048576 bytes with its placeholders filled in; use fewer \
+             placeholders",
         ),
         (
             vec![("down-url", "http://a/$JSON")],
-            "down-url has more than 8192 bytes with its placeholders filled in; use fewer of them",
+            "down-url has more than 8192 bytes with its placeholders filled in; use fewer \
+             placeholders",
         ),
         (
             vec![("down-url", url), ("header.x", "$JSON")],

@@ -95,7 +95,7 @@ fn utf16(text: &str) -> usize {
 }
 
 #[test]
-fn nothing_longer_is_sent_than_a_receiver_takes() {
+fn no_message_exceeds_the_limit_of_its_receiver() {
     for request in requests("ntfy") {
         let message = json(&request);
         assert!(

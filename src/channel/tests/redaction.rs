@@ -76,7 +76,7 @@ fn echoes(request: &ChannelRequest) -> Vec<String> {
 }
 
 #[test]
-fn no_answer_shows_a_secret_of_any_kind() {
+fn no_error_contains_a_secret_of_any_kind() {
     let mut kinds_with_secrets = Vec::new();
     for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
         let settings = with_secrets(kind);
@@ -196,7 +196,7 @@ fn unmasked(secret: &str) -> Vec<String> {
 }
 
 #[test]
-fn those_who_may_only_read_see_no_text_of_a_receiver() {
+fn read_only_users_see_no_text_of_a_receiver() {
     let mut kinds = 0;
     let now = moment("2026-11-20T23:59:00Z");
     for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
@@ -305,12 +305,12 @@ fn those_who_may_only_read_see_no_text_of_a_receiver() {
 }
 
 #[test]
-fn our_own_errors_are_public_as_a_whole() {
+fn errors_without_quotations_are_public() {
     for error in [
         "",
         "the answer was 500",
         "cannot connect to h.example:443: connection refused",
-        "the proxy p.example:3128 gives no connection to h.example:443: it answered 403",
+        "the proxy p.example:3128 did not connect to h.example:443: it answered 403",
         "the file of token cannot be read: permission denied",
         "not taken for ann@example.org: the mail server m.example does not answer",
         "it was disabled by the operator",
@@ -328,8 +328,11 @@ fn our_own_errors_are_public_as_a_whole() {
 }
 
 #[test]
-fn tokens_in_bodies_and_commands_are_not_repeated() {
-    let body = r#"{"token": "topsecrettoken", "description": "$NAME at $OVERDUE", "api_key_value":"k3y.of-the_server"}"#;
+fn tokens_in_bodies_and_commands_are_redacted() {
+    let body = concat!(
+        r#"{"token": "topsecrettoken", "description": "$NAME at $OVERDUE", "#,
+        r#""api_key_value":"k3y.of-the_server"}"#
+    );
     let webhook = example("webhook")
         .with_value("method", "POST")
         .unwrap()
@@ -367,7 +370,10 @@ fn tokens_in_bodies_and_commands_are_not_repeated() {
     );
 
     // Values are masked whole, however short, encoded and decoded.
-    let body = r#"{"pin": "4711", "user": "J\u00f6rg A", "note": "$NAME", "code": $CODE, "list": ["ab\"c d"], "at": "now"}"#;
+    let body = concat!(
+        r#"{"pin": "4711", "user": "J\u00f6rg A", "note": "$NAME", "code": $CODE, "#,
+        r#""list": ["ab\"c d"], "at": "now"}"#
+    );
     let webhook = example("webhook")
         .with_value(
             "down-url",

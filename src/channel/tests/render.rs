@@ -67,25 +67,54 @@ fn alerts(text: &str) -> [Alert; 2] {
 
 proptest! {
     #[test]
-    fn every_text_keeps_to_its_limit(
-        parts in prop::collection::vec(prop_oneof![prop::sample::select(&HOSTILE[..]).prop_map(String::from), any::<String>()], 1..12),
-        most in 0_usize..3_000, doubtful: bool, plain: bool, title: bool,
+    fn every_text_is_within_its_limit(
+        parts in prop::collection::vec(
+            prop_oneof![
+                prop::sample::select(&HOSTILE[..]).prop_map(String::from),
+                any::<String>()
+            ],
+            1..12
+        ),
+        most in 0_usize..3_000,
+        doubtful: bool,
+        plain: bool,
+        title: bool,
     ) {
-        let attempt = crate::channel::SendAttempt { may_be_duplicate: doubtful, plain, ..attempt() };
+        let attempt = crate::channel::SendAttempt {
+            may_be_duplicate: doubtful,
+            plain,
+            ..attempt()
+        };
+        let show = TextSections { title, ..TextSections::ALL };
         for alert in alerts(&parts.concat()) {
             for dialect in Dialect::ALL {
                 for unit in [LengthUnit::Bytes, LengthUnit::Chars, LengthUnit::Utf16] {
                     let limit = LengthLimit(most, unit);
-                    let rendered = render_styled_text(&alert, &attempt, dialect, TextSections { title, ..TextSections::ALL }, limit);
-                    prop_assert!(limit.fits(&rendered.text), "{dialect:?} {limit:?}: {}", rendered.text);
+                    let rendered = render_styled_text(&alert, &attempt, dialect, show, limit);
+                    prop_assert!(
+                        limit.fits(&rendered.text),
+                        "{dialect:?} {limit:?}: {}",
+                        rendered.text
+                    );
                     if most > 300 && (title || !alert.lead.is_empty() || plain) {
                         prop_assert!(!rendered.text.is_empty());
                     }
                     let units = rendered.text.encode_utf16().count();
-                    prop_assert!(rendered.styles.iter().all(|style| style.start + style.length <= units));
+                    prop_assert!(
+                        rendered
+                            .styles
+                            .iter()
+                            .all(|style| style.start + style.length <= units)
+                    );
                 }
-                let written = render_text(&alert, &attempt, dialect, TextSections::ALL, LengthLimit(most, LengthUnit::Utf16));
-                prop_assert!(!written.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')), "{written:?}");
+                let limit = LengthLimit(most, LengthUnit::Utf16);
+                let written = render_text(&alert, &attempt, dialect, TextSections::ALL, limit);
+                prop_assert!(
+                    !written
+                        .chars()
+                        .any(|c| c.is_control() && !matches!(c, '\n' | '\t')),
+                    "{written:?}"
+                );
                 if matches!(dialect, Dialect::Telegram | Dialect::Html | Dialect::Pushover) {
                     prop_assert!(is_well_formed(&written), "{written}");
                 }
@@ -126,7 +155,7 @@ fn is_well_formed(html: &str) -> bool {
 }
 
 #[test]
-fn what_matters_least_goes_first() {
+fn the_least_important_parts_are_dropped_first() {
     let shown = |most| {
         render_text(
             &failed(),
@@ -174,7 +203,7 @@ fn what_matters_least_goes_first() {
 }
 
 #[test]
-fn nothing_of_a_name_works_in_a_dialect() {
+fn names_have_no_effect_in_any_dialect() {
     let shown = |dialect: Dialect, text: &str| dialect.escape(text);
     for (dialect, name, written) in [
         (Dialect::Telegram, "<b>&\"", "&lt;b&gt;&amp;&quot;"),
@@ -298,7 +327,7 @@ fn ranges_are_counted_in_utf16() {
 }
 
 #[test]
-fn the_output_comes_back_where_a_long_description_is_gone() {
+fn the_output_returns_after_a_long_description_is_dropped() {
     let mut check = backup();
     let settings = CheckSettings {
         desc: Description::from_stored(&"long ".repeat(2_000)),

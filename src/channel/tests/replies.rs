@@ -63,9 +63,9 @@ fn later(seconds: u64) -> Verdict {
 }
 
 #[test]
-fn usual_answers_of_http() {
+fn common_http_statuses() {
     use Verdict::{Delivered, Unsendable};
-    for (status, wanted) in [
+    for (status, expected) in [
         (200, Delivered),
         (204, Delivered),
         (301, Verdict::RETRY_LATER),
@@ -79,9 +79,9 @@ fn usual_answers_of_http() {
         (500, Verdict::RETRY_LATER),
         (503, Verdict::RETRY_LATER),
     ] {
-        assert_eq!(verdict("gotify", status, &[], ""), wanted, "{status}");
+        assert_eq!(verdict("gotify", status, &[], ""), expected, "{status}");
     }
-    for (value, wanted) in [
+    for (value, expected) in [
         ("30", later(30)),
         (
             "0.5",
@@ -98,17 +98,17 @@ fn usual_answers_of_http() {
     ] {
         assert_eq!(
             verdict("gotify", 503, &[("retry-after", value)], ""),
-            wanted,
+            expected,
             "{value}"
         );
     }
 }
 
 #[test]
-fn answers_that_mean_something_else_to_a_kind() {
+fn responses_with_a_special_meaning_for_a_kind() {
     use Verdict::{ChannelUnusable, Delivered, Unsendable};
     let none: &[(&str, &str)] = &[];
-    for (kind, status, headers, body, wanted) in [
+    for (kind, status, headers, body, expected) in [
         ("webhook", 410, none, "", ChannelUnusable),
         ("webhook", 400, none, "", Unsendable),
         ("webhook", 404, none, "", Verdict::RETRY_LATER),
@@ -251,7 +251,10 @@ fn answers_that_mean_something_else_to_a_kind() {
             "signal",
             200,
             none,
-            r#"{"error":{"code":-1,"data":{"response":{"results":[{"type":"UNREGISTERED_FAILURE"}]}}}}"#,
+            concat!(
+                r#"{"error":{"code":-1,"data":{"response":"#,
+                r#"{"results":[{"type":"UNREGISTERED_FAILURE"}]}}}}"#
+            ),
             ChannelUnusable,
         ),
         ("sms", 201, none, "", Delivered),
@@ -281,20 +284,23 @@ fn answers_that_mean_something_else_to_a_kind() {
     ] {
         assert_eq!(
             verdict(kind, status, headers, body),
-            wanted,
+            expected,
             "{kind} {status} {body}"
         );
     }
 }
 
 #[test]
-fn only_an_answer_of_the_service_itself_that_lasts_closes_a_channel() {
+fn only_persistent_errors_of_the_service_itself_disable_a_channel() {
     let json = r#"{"message":"Unknown Webhook","code":10015}"#;
     let google = r#"{"error":{"code":404,"message":"Space not found","status":"NOT_FOUND"}}"#;
     let teams = r#"{"error":{"code":"WorkflowNotFound","message":"It is gone."}}"#;
-    let pushbullet = r#"{"error":{"code":"invalid_access_token","message":"Access token is missing or invalid."}}"#;
+    let pushbullet = concat!(
+        r#"{"error":{"code":"invalid_access_token","#,
+        r#""message":"Access token is missing or invalid."}}"#
+    );
     let github = r#"{"message":"Not Found","documentation_url":"https://docs.github.com/rest"}"#;
-    let wall = "<!DOCTYPE html><html><title>Blocked</title></html>";
+    let block_page = "<!DOCTYPE html><html><title>Blocked</title></html>";
     for (kind, status, body) in [
         ("discord", 401, json),
         ("discord", 403, json),
@@ -332,7 +338,7 @@ fn only_an_answer_of_the_service_itself_that_lasts_closes_a_channel() {
             (1, 0, body),
             (2, 3_600, body),
             (9, 3_599, body),
-            (9, 86_400, wall),
+            (9, 86_400, block_page),
             (9, 86_400, ""),
         ] {
             assert_eq!(
@@ -345,7 +351,7 @@ fn only_an_answer_of_the_service_itself_that_lasts_closes_a_channel() {
 }
 
 #[test]
-fn a_matrix_room_is_joined_when_it_must_be() {
+fn a_matrix_room_is_joined_if_necessary() {
     let matrix = example("matrix");
     let url = |steps: &[SendStep]| match steps {
         [SendStep::Http(request)] => format!("{} {}", request.method.name(), request.url),
@@ -359,7 +365,8 @@ fn a_matrix_room_is_joined_when_it_must_be() {
         }
     };
     let steps = prepare(&matrix, &failed(), &attempt()).unwrap();
-    let send = "PUT https://matrix.example.org/_matrix/client/v3/rooms/%21abc%3Aexample.org/send/m.room.message/0a1b2c3d-1042";
+    let send = "PUT https://matrix.example.org/_matrix/client/v3/rooms/%21abc%3Aexample.org/send/\
+                m.room.message/0a1b2c3d-1042";
     assert_eq!(url(&steps), send);
     let forbidden = answer(403, &[], "{\"errcode\":\"M_FORBIDDEN\"}");
     let joining = judged(&matrix, &steps[0], &forbidden);
@@ -410,7 +417,7 @@ fn a_matrix_room_is_joined_when_it_must_be() {
 }
 
 #[test]
-fn an_emergency_of_pushover_is_called_off_before_the_news() {
+fn an_emergency_of_pushover_is_cancelled_before_the_next_message() {
     let po = example("po").with_value("priority", "2").unwrap();
     let (_, up) = super::sample::every_event()
         .into_iter()
@@ -432,10 +439,10 @@ fn an_emergency_of_pushover_is_called_off_before_the_news() {
 }
 
 #[test]
-fn answers_of_mail_servers_and_commands() {
+fn replies_of_mail_servers_and_commands() {
     use MailStage::{Content, Recipient, Session};
     use Verdict::{ChannelUnusable, Delivered, Unsendable};
-    for (code, stage, wanted) in [
+    for (code, stage, expected) in [
         (250, Content, Delivered),
         (421, Session, Verdict::RETRY_LATER),
         (451, Content, Verdict::RETRY_LATER),
@@ -454,15 +461,15 @@ fn answers_of_mail_servers_and_commands() {
             text: "5.1.1 no such user".into(),
         };
         let judged = judged_after(&example("email"), 3, 3_600, &answer);
-        assert_eq!(judged.verdict, wanted, "{code} {stage:?}");
-        let error = if wanted == Delivered {
+        assert_eq!(judged.verdict, expected, "{code} {stage:?}");
+        let error = if expected == Delivered {
             "not taken for 5.1.1 no such user".into()
         } else {
             format!("the mail server said {code}: 5.1.1 no such user")
         };
         assert_eq!((judged.error, judged.status), (error, code));
     }
-    for (end, wanted, error) in [
+    for (end, expected, error) in [
         (CommandStatus::Exit(0), Delivered, ""),
         (
             CommandStatus::Exit(75),
@@ -502,7 +509,7 @@ fn answers_of_mail_servers_and_commands() {
         );
         assert_eq!(
             (judged.verdict, judged.error.as_str()),
-            (wanted, error),
+            (expected, error),
             "{end:?}"
         );
     }
@@ -567,7 +574,7 @@ fn answers_of_mail_servers_and_commands() {
 }
 
 #[test]
-fn an_error_is_short_and_repeats_no_secret() {
+fn an_error_is_short_and_contains_no_secret() {
     let body = format!(
         "<h1>No\r\n/services/T0/B0/abc</h1> and https://hooks.slack.com/services/T0/B0/abc {}",
         "x".repeat(5_000)

@@ -49,13 +49,13 @@ pub(super) fn down(at: &str, cause: FlipCause) -> CheckEvent {
     }
 }
 
-pub(super) fn up(from: &str, at: &str, cause: FlipCause, told: bool) -> CheckEvent {
+pub(super) fn up(from: &str, at: &str, cause: FlipCause, was_notified: bool) -> CheckEvent {
     let down = flip(from, Status::Down, cause);
     let flip = flip(at, Status::Up, FlipCause::Success);
     CheckEvent::Up {
         flip,
         down,
-        was_notified: told,
+        was_notified,
         also: EventContext::default(),
     }
 }
@@ -161,8 +161,8 @@ pub(super) fn alert_at(facts: AlertFacts, now: &str) -> Alert {
     )
 }
 
-pub(super) fn of_check(check: CheckFacts, news: CheckEvent) -> Alert {
-    alert_now(AlertFacts::Check(Box::new(check), news))
+pub(super) fn of_check(check: CheckFacts, event: CheckEvent) -> Alert {
+    alert_now(AlertFacts::Check(Box::new(check), event))
 }
 
 pub(super) fn attempt() -> SendAttempt {

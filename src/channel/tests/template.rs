@@ -33,7 +33,7 @@ fn fill(alert: &Alert, template: &str, place: TemplateTarget) -> String {
 }
 
 #[test]
-fn placeholders_are_looked_up_in_the_template_alone() {
+fn only_the_template_itself_has_placeholders() {
     use TemplateTarget::{Body, Header, Url};
     let many = (1..=12)
         .map(|number| format!("t{number}"))
@@ -167,7 +167,7 @@ fn the_last_ping_fills_body_and_exit_status() {
 }
 
 #[test]
-fn the_neutral_event_holds_all_but_what_lets_one_ping() {
+fn the_event_json_contains_no_secret_that_allows_pings() {
     let alert = late(backup());
     let text = fill(&alert, "$EVENT_JSON", TemplateTarget::Body);
     assert!(!text.contains("6f3a0f6e"), "{text}");
@@ -188,7 +188,7 @@ fn the_neutral_event_holds_all_but_what_lets_one_ping() {
 }
 
 #[test]
-fn a_template_never_comes_to_more_than_its_limit() {
+fn a_filled_template_never_exceeds_its_limit() {
     let attempt = attempt();
     let mut check = named(&"n".repeat(100), "");
     check.last_ping = Some(ping(
@@ -244,7 +244,7 @@ fn a_template_never_comes_to_more_than_its_limit() {
 }
 
 #[test]
-fn a_command_finds_its_values_in_its_environment() {
+fn a_command_gets_its_values_as_environment_variables() {
     let attempt = attempt();
     let mut check = named("a'; $(reboot) \"`x`\" \0", "one two");
     let body = format!("{}\0{}", "a".repeat(200_000), "ž".repeat(100));

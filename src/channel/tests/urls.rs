@@ -55,6 +55,14 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Text before or after a URL.
+fn surroundings() -> impl Strategy<Value = String> {
+    prop_oneof![
+        prop::sample::select(&HOSTILE[..]).prop_map(String::from),
+        "[ -~]{0,20}"
+    ]
+}
+
 /// URL with all permitted characters, which ends with a letter or digit.
 fn url() -> impl Strategy<Value = String> {
     "https?://[a-z]{1,8}(\\.[a-z]{2,4}){1,2}(:[1-9][0-9]{0,3})?(/[_~*]?[a-z0-9]{1,5}([_~*#=&%+.,:;!\
@@ -148,7 +156,7 @@ fn mattermost_length(text: &str) -> usize {
 
 /// Text with each link that a service makes of a URL replaced by an `x`.
 fn without_links(dialect: Dialect, written: &str) -> String {
-    let mut left = String::new();
+    let mut text_without_links = String::new();
     let mut rest = written;
     let mut before = ' ';
     while let Some(c) = rest.chars().next() {
@@ -163,16 +171,16 @@ fn without_links(dialect: Dialect, written: &str) -> String {
             0
         };
         if length > 0 {
-            left.push('x');
+            text_without_links.push('x');
             rest = &rest[length..];
             before = 'x';
         } else {
-            left.push(c);
+            text_without_links.push(c);
             rest = &rest[c.len_utf8()..];
             before = c;
         }
     }
-    left
+    text_without_links
 }
 
 /// Marks of a text that no backslash escapes.
@@ -276,40 +284,59 @@ proptest! {
     #[test]
     fn a_description_keeps_its_urls(
         url in url(),
-        before in prop_oneof![prop::sample::select(&HOSTILE[..]).prop_map(String::from), "[ -~]{0,20}"],
-        after in prop_oneof![prop::sample::select(&HOSTILE[..]).prop_map(String::from), "[ -~]{0,20}"],
+        before in surroundings(),
+        after in surroundings(),
     ) {
-        let alert = of_check(named(&format!("{before} {url} {after}")), down("2026-11-20T01:34:05Z", FlipCause::Fail));
+        let check = named(&format!("{before} {url} {after}"));
+        let alert = of_check(check, down("2026-11-20T01:34:05Z", FlipCause::Fail));
         for dialect in Dialect::ALL {
             let show = TextSections { facts: false, output: 0, ..TextSections::BELOW_TITLE };
-            let written = render_text(&alert, &attempt(), dialect, show, LengthLimit(50_000, LengthUnit::Bytes));
+            let limit = LengthLimit(50_000, LengthUnit::Bytes);
+            let written = render_text(&alert, &attempt(), dialect, show, limit);
             prop_assert!(is_kept(dialect, &url, &written), "{dialect:?} {url}: {written}");
         }
     }
 
     #[test]
-    fn no_mark_stands_outside_of_a_url(pieces in prop::collection::vec(piece(), 0..30)) {
+    fn marks_outside_of_urls_are_escaped(pieces in prop::collection::vec(piece(), 0..30)) {
         let text = pieces.concat();
-        for (dialect, marks) in
-            [(Dialect::Discord, "`*_[]<>~|#"), (Dialect::Mattermost, "`*_[]~|#>"), (Dialect::RocketChat, "`*_~#"), (Dialect::Markdown, "`*_[]<>~|#&")]
-        {
-            let left = without_links(dialect, &dialect.escape(&text));
-            prop_assert_eq!(bare_marks(dialect, &left, marks), Vec::<char>::new(), "{:?} {}", dialect, left);
+        for (dialect, marks) in [
+            (Dialect::Discord, "`*_[]<>~|#"),
+            (Dialect::Mattermost, "`*_[]~|#>"),
+            (Dialect::RocketChat, "`*_~#"),
+            (Dialect::Markdown, "`*_[]<>~|#&"),
+        ] {
+            let outside = without_links(dialect, &dialect.escape(&text));
+            let bare = bare_marks(dialect, &outside, marks);
+            prop_assert_eq!(bare, Vec::<char>::new(), "{:?} {}", dialect, outside);
         }
         // For readers that turn URLs into links and for others.
         let written = Dialect::Markdown.escape(&text);
         let shown = shown_as_commonmark(&written);
         prop_assert_eq!(shown.as_deref().map(letters), Ok(letters(&text)), "{}", written);
-        for dialect in [Dialect::Markdown, Dialect::Mattermost, Dialect::RocketChat, Dialect::Slack] {
+        for dialect in [
+            Dialect::Markdown,
+            Dialect::Mattermost,
+            Dialect::RocketChat,
+            Dialect::Slack,
+        ] {
             let written = dialect.escape(&text);
             for (at, _) in written.match_indices('@') {
                 let before = written[..at].chars().next_back().unwrap_or(' ');
-                prop_assert!(before.is_alphanumeric() || written[at + 1..].starts_with(JOINER), "{dialect:?} {written}");
+                prop_assert!(
+                    before.is_alphanumeric() || written[at + 1..].starts_with(JOINER),
+                    "{dialect:?} {written}"
+                );
             }
         }
         for line in Dialect::Zulip.escape(&text).split('\n') {
             for word in outside_code(line).split(' ').filter(|word| !is_zulip_link(word)) {
-                prop_assert!(!word.contains(['*', '[', ']', '|', '<']) && !word.contains("~~") && !word.contains("$$"), "{line}");
+                prop_assert!(
+                    !word.contains(['*', '[', ']', '|', '<'])
+                        && !word.contains("~~")
+                        && !word.contains("$$"),
+                    "{line}"
+                );
             }
         }
     }
@@ -317,7 +344,7 @@ proptest! {
 
 /// URLs in different positions of a sentence, and the text for each service.
 #[test]
-fn a_url_is_written_as_each_service_reads_it() {
+fn a_url_is_written_for_the_parser_of_each_service() {
     for (dialect, text, written) in [
         (
             Dialect::Discord,

@@ -5,15 +5,15 @@ use clap::builder::FalseyValueParser;
 
 use crate::admin::channel::CheckSelectionRow;
 
-/// The checks of the channel's project that are meant.
+/// Selection of checks of the channel's project.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(in crate::cli) struct AssignedChecksArgs {
-    /// Every check that the channel's project has now
+    /// All existing checks of the channel's project
     #[arg(long, env = "OVERDUE_ALL", value_parser = FalseyValueParser::new())]
     all: bool,
 
-    /// Every check with this tag; may be given several times for those with all of them, with
+    /// All checks with this tag; may be given several times for checks with all of the tags, with
     /// commas in the variable
     #[arg(long, env = "OVERDUE_TAG", value_delimiter = ',')]
     tag: Vec<String>,
@@ -38,6 +38,6 @@ pub(super) fn parse_initial_checks(text: &str) -> Result<CheckSelectionRow, &'st
     match text.strip_prefix("tag:") {
         Some(tag) if !tag.is_empty() => Ok(CheckSelectionRow::Tagged(vec![tag.into()])),
         None if text == "all" => Ok(CheckSelectionRow::All),
-        _ => Err("give all, or tag: and a tag"),
+        _ => Err("give all or tag:TAG"),
     }
 }

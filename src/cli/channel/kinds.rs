@@ -10,11 +10,11 @@ use crate::cli::table;
 use crate::domain::channel::{ChannelKind, Requirement, SettingField};
 
 /// Headings of the table.
-const HEADINGS: [&str; 4] = ["KIND", "SETTING", "NEED", "WHAT IT IS"];
+const HEADINGS: [&str; 4] = ["KIND", "SETTING", "NEED", "DESCRIPTION"];
 
 #[derive(Args)]
 pub(in crate::cli) struct KindsArgs {
-    /// The one kind to show [default: all]
+    /// Kind to show [default: all]
     #[arg(value_parser = super::kind_parser())]
     kind: Option<&'static ChannelKind>,
 
@@ -83,13 +83,13 @@ impl KindFieldRow {
 
 /// Returns the settings of one kind, or the settings of each kind followed by the common ones.
 fn field_rows(kind: Option<&'static ChannelKind>) -> Vec<KindFieldRow> {
-    let own = |kind: &'static ChannelKind| {
+    let kind_rows = |kind: &'static ChannelKind| {
         kind.fields
             .iter()
             .map(|field| KindFieldRow::new(kind.name, field))
     };
     match kind {
-        Some(kind) => own(kind)
+        Some(kind) => kind_rows(kind)
             .chain(
                 kind.common_fields()
                     .map(|field| KindFieldRow::new(kind.name, field)),
@@ -103,7 +103,7 @@ fn field_rows(kind: Option<&'static ChannelKind>) -> Vec<KindFieldRow> {
             };
             ChannelKind::ALL
                 .into_iter()
-                .flat_map(own)
+                .flat_map(kind_rows)
                 .chain(ChannelKind::SHARED_FIELDS.into_iter().flat_map(shared))
                 .collect()
         }
@@ -119,11 +119,14 @@ pub(super) fn kinds_help() -> String {
         ]
     };
     let table = table::format_table(
-        &["KIND", "WHAT IT IS"],
+        &["KIND", "DESCRIPTION"],
         ChannelKind::ALL.into_iter().map(cells),
     )
     .join("\n");
-    format!("{table}\n\nThe settings of a kind, and where to get them: overdue channel kinds KIND")
+    format!(
+        "{table}\n\nTo show the settings of a kind and where to get them: overdue channel kinds \
+         KIND"
+    )
 }
 
 impl KindsArgs {

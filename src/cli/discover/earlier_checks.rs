@@ -74,9 +74,9 @@ impl EarlierChecks {
 /// the base URL, the reporter and the number of the line. For a timer it is the only comment.
 fn job_identity(comments: &[impl AsRef<str>]) -> Option<String> {
     match comments {
-        [place, line, ..] => {
-            let place = place.as_ref().trim_end_matches(':');
-            let file = place.rsplit_once(':').map_or(place, |(file, _)| file);
+        [location, line, ..] => {
+            let location = location.as_ref().trim_end_matches(':');
+            let file = location.rsplit_once(':').map_or(location, |(file, _)| file);
             Some(format!("{file}\n{}", line.as_ref()))
         }
         [comment] => Some(comment.as_ref().into()),

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::cli::common_args::read_limited;
 use crate::discover::{
     Crontab, CrontabOwner, LIST_TIMERS_ARGS, SystemdTimer, TIMER_PROPERTIES, parse_timer_list,
-    parse_timers as parsed,
+    parse_timers,
 };
 
 /// Name of the crontab of the current user.
@@ -35,24 +35,24 @@ pub(super) fn host_name() -> String {
 
 /// Returns every crontab that can be read.
 pub(super) fn read_crontabs() -> Vec<Crontab> {
-    let mut found = Vec::new();
+    let mut crontabs = Vec::new();
     let system = std::iter::once(PathBuf::from("/etc/crontab"))
         .chain(crontab_files(Path::new("/etc/cron.d")));
-    found.extend(system.filter_map(|path| read_crontab(&path, CrontabOwner::System)));
+    crontabs.extend(system.filter_map(|path| read_crontab(&path, CrontabOwner::System)));
     let users: Vec<_> = CRONTAB_DIRECTORIES
         .iter()
         .flat_map(|spool| crontab_files(Path::new(spool)))
         .filter_map(|path| read_crontab(&path, CrontabOwner::User))
         .collect();
     if users.is_empty() {
-        found.extend(command_output("crontab", &["-l"]).map(|text| Crontab {
+        crontabs.extend(command_output("crontab", &["-l"]).map(|text| Crontab {
             name: OWN_CRONTAB_NAME.into(),
             text,
             owner: CrontabOwner::User,
         }));
     }
-    found.extend(users);
-    found
+    crontabs.extend(users);
+    crontabs
 }
 
 /// Returns the files of a directory with names that cron accepts.
@@ -62,23 +62,23 @@ fn crontab_files(directory: &Path) -> Vec<PathBuf> {
         .flatten()
         .filter_map(Result::ok)
         .map(|entry| entry.path());
-    let is_taken = |path: &PathBuf| {
+    let is_crontab = |path: &PathBuf| {
         path.is_file()
             && path
                 .file_name()
                 .is_some_and(|name| !name.to_string_lossy().contains(['.', '~']))
     };
-    let mut files: Vec<_> = entries.filter(is_taken).collect();
+    let mut files: Vec<_> = entries.filter(is_crontab).collect();
     files.sort();
     files
 }
 
-fn read_crontab(path: &Path, whose: CrontabOwner) -> Option<Crontab> {
+fn read_crontab(path: &Path, owner: CrontabOwner) -> Option<Crontab> {
     let text = String::from_utf8(read_limited(path, MAX_CRONTAB_BYTES).ok()?).ok()?;
     Some(Crontab {
         name: path.display().to_string(),
         text,
-        owner: whose,
+        owner,
     })
 }
 
@@ -87,9 +87,10 @@ pub(super) fn query_timers() -> Vec<(Vec<SystemdTimer>, String)> {
     let home = std::env::var_os("HOME")
         .map(PathBuf::from)
         .filter(|home| home.is_absolute());
-    let own = home.map(|home| home.join(".config/systemd/user").display().to_string());
+    let user_directory = home.map(|home| home.join(".config/systemd/user").display().to_string());
     let system = timers_of_manager(&[]).map(|timers| (timers, "/etc/systemd/system".to_owned()));
-    let user = own.and_then(|directory| Some((timers_of_manager(&["--user"])?, directory)));
+    let user =
+        user_directory.and_then(|directory| Some((timers_of_manager(&["--user"])?, directory)));
     system.into_iter().chain(user).collect()
 }
 
@@ -105,19 +106,20 @@ fn timers_of_manager(manager: &[&str]) -> Option<Vec<SystemdTimer>> {
         .chain(["show", "-p", TIMER_PROPERTIES])
         .chain(names.iter().map(String::as_str))
         .collect();
-    Some(parsed(&command_output("systemctl", &show)?))
+    Some(parse_timers(&command_output("systemctl", &show)?))
 }
 
 /// Returns the output of a command; `None` if it does not exist or fails.
 fn command_output(program: &str, arguments: &[&str]) -> Option<String> {
-    let done = Command::new(program)
+    let output = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()
         .ok()?;
-    done.status
+    output
+        .status
         .success()
-        .then(|| String::from_utf8(done.stdout).ok())
+        .then(|| String::from_utf8(output.stdout).ok())
         .flatten()
 }

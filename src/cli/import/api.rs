@@ -18,16 +18,22 @@ use crate::random::Random;
 #[derive(Args)]
 #[command(next_help_heading = "From an API")]
 pub(super) struct ImportApiArgs {
-    /// Address of a server whose API is read in place of a file, for whoever has none: it tells
-    /// less. Name the project with --project
-    #[arg(long, env = "OVERDUE_API", value_name = "URL", conflicts_with = "source", requires_all = ["key_file", "project"])]
+    /// URL of a server whose API is read if there is no file. The API provides less data. Name the
+    /// project with --project
+    #[arg(
+        long,
+        env = "OVERDUE_API",
+        value_name = "URL",
+        conflicts_with = "source",
+        requires_all = ["key_file", "project"]
+    )]
     pub(super) api: Option<String>,
 
-    /// File with an API key of the project that may write; it will work here
+    /// File with a read-write API key of the project; the key works here too after the import
     #[arg(long, env = "OVERDUE_KEY_FILE", value_name = "FILE", requires = "api")]
     key_file: Option<PathBuf>,
 
-    /// File with its read-only API key, which is to work here too
+    /// File with the read-only API key of the project, if that is to work here too
     #[arg(
         long,
         env = "OVERDUE_READ_ONLY_KEY_FILE",
@@ -36,7 +42,7 @@ pub(super) struct ImportApiArgs {
     )]
     read_only_key_file: Option<PathBuf>,
 
-    /// File with its ping key
+    /// File with the ping key of the project
     #[arg(
         long,
         env = "OVERDUE_PING_KEY_FILE",
@@ -45,12 +51,18 @@ pub(super) struct ImportApiArgs {
     )]
     ping_key_file: Option<PathBuf>,
 
-    /// Proxy that leads to it: http://HOST:PORT, socks5://HOST:PORT, or none [default: what HTTPS_PROXY, HTTP_PROXY, ALL_PROXY say]; NO_PROXY
-    /// names exceptions
-    #[arg(long, env = "OVERDUE_OUTBOUND_PROXY", value_name = "URL", value_parser = ProxyChoice::parse, hide_env_values = true)]
+    /// Proxy for requests to that server: http://HOST:PORT, socks5://HOST:PORT, or none; NO_PROXY
+    /// lists exceptions [default: from HTTPS_PROXY, HTTP_PROXY or ALL_PROXY]
+    #[arg(
+        long,
+        env = "OVERDUE_OUTBOUND_PROXY",
+        value_name = "URL",
+        value_parser = ProxyChoice::parse,
+        hide_env_values = true
+    )]
     outbound_proxy: Option<ProxyChoice>,
 
-    /// PEM file of certificate authorities to trust besides the system's
+    /// PEM file with certificate authorities to trust in addition to the system's
     #[arg(long, env = "OVERDUE_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
 }
@@ -73,9 +85,7 @@ impl ImportApiArgs {
                     new_name: None,
                 },
             ] => ProjectName::parse(old).map_err(str::to_owned),
-            _ => {
-                Err("--project takes the name that the one project of an API gets here".to_owned())
-            }
+            _ => Err("give --project once, with the name for the project here".to_owned()),
         };
         let key = |path: &Path| read_small_file(path).map(|text| text.trim().to_owned());
         let api = ApiSource {
@@ -96,13 +106,13 @@ impl ImportApiArgs {
         };
         let outbound =
             Outbound::new(config, &Clock::System, Random::System).map_err(CliError::usage)?;
-        let mut is_told = false;
-        let mut tell = |done: u64, total: u64| {
-            if let (Some(most), requests) = api.request_estimate(total)
-                && !std::mem::replace(&mut is_told, true)
+        let mut is_estimate_shown = false;
+        let mut on_progress = |done: u64, total: u64| {
+            if let (Some(per_minute), requests) = api.request_estimate(total)
+                && !std::mem::replace(&mut is_estimate_shown, true)
             {
-                let minutes = requests.div_ceil(most.into());
-                let more = if logs == PingLogSelection::All {
+                let minutes = requests.div_ceil(per_minute.into());
+                let bodies = if logs == PingLogSelection::All {
                     " and one for each body"
                 } else {
                     ""
@@ -110,7 +120,8 @@ impl ImportApiArgs {
                 // Continues even if this message cannot be written.
                 let _ = writeln!(
                     io::stderr(),
-                    "overdue: {requests} requests{more}, {most} a minute: at least {minutes} min"
+                    "overdue: {requests} requests{bodies}, {per_minute} a minute: at least \
+                     {minutes} min"
                 );
             }
             bar.set_length(total);
@@ -127,7 +138,7 @@ impl ImportApiArgs {
                 &outbound,
                 &Clock::System,
                 &Random::System,
-                &mut tell,
+                &mut on_progress,
             ))
             .map(Some)
             .map_err(CliError::usage)

@@ -17,32 +17,40 @@ use crate::engine::command::import::LocalChanges;
 use crate::import::{ImportReport, ProjectSelection};
 
 #[derive(Args)]
-#[command(group = ArgGroup::new("mode").args(["dry_run", "trial", "live"]).required(true).multiple(false))]
+#[command(
+    group = ArgGroup::new("mode").args(["dry_run", "trial", "live"]).required(true).multiple(false)
+)]
 pub(super) struct ImportModeArgs {
-    /// Show what would become of everything, and change nothing
+    /// Show what would be imported, and change nothing
     #[arg(long, env = "OVERDUE_DRY_RUN", value_parser = FalseyValueParser::new())]
     dry_run: bool,
 
-    /// Bring everything here, but tell nobody: projects are served and pinged, and go down in
-    /// silence until they are released
+    /// Import on trial: the projects work as usual, but send no alerts until `overdue project
+    /// release`
     #[arg(long, env = "OVERDUE_TRIAL", value_parser = FalseyValueParser::new())]
     trial: bool,
 
-    /// Bring everything here, and tell from now on
+    /// Import, and send alerts from now on
     #[arg(long, env = "OVERDUE_LIVE", value_parser = FalseyValueParser::new())]
     live: bool,
 
-    /// Take only the project of this name or UUID, under another name if one is given; may be
+    /// Import only the project with this name or UUID, under the new name if one is given; may be
     /// given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_PROJECT", value_name = "OLD[=NEW]", value_delimiter = ',', value_parser = parse_project_mapping)]
+    #[arg(
+        long,
+        env = "OVERDUE_PROJECT",
+        value_name = "OLD[=NEW]",
+        value_delimiter = ',',
+        value_parser = parse_project_mapping
+    )]
     pub(super) project: Vec<ProjectSelection>,
 
-    /// Take the place of projects whose checks were pinged or changed here since the last import,
-    /// too: what was done and logged is lost
+    /// Also replace projects whose checks were pinged or changed here since the last import.
+    /// Changes and logs made here are lost
     #[arg(long, env = "OVERDUE_REPLACE", value_parser = FalseyValueParser::new())]
     replace: bool,
 
-    /// Do not ask whether that is meant; needed where nobody can be asked
+    /// Do not ask for confirmation; required if the command does not run on a terminal
     #[arg(long, env = "OVERDUE_YES", value_parser = FalseyValueParser::new())]
     yes: bool,
 
@@ -66,7 +74,7 @@ impl ImportModeArgs {
         if self.dry_run || self.trial || self.live {
             Ok(())
         } else {
-            Err(CliError::usage("say --dry-run, --trial or --live"))
+            Err(CliError::usage("give --dry-run, --trial or --live"))
         }
     }
 
@@ -83,46 +91,46 @@ impl ImportModeArgs {
         report: ImportReport,
         next: &[&str],
     ) -> Result<(), CliError> {
-        let done = "nothing was changed: this was a dry run";
+        let summary = "nothing was changed: this was a dry run";
         // A database without a running server is not opened: that could migrate it to the layout of
         // this release.
-        let looked = data()
+        let preview = data()
             .map_or(Ok(None), |directory| upload::connect_to_server(&directory))
             .and_then(|server| {
                 let Some(server) = server else {
                     return Ok(None);
                 };
-                let mut handover = ImportUpload::begin(server, &imported)?;
-                let ending = self.upload_objects(&mut handover, imported)?;
-                handover.dry_run(&ending).map(Some)
+                let mut upload = ImportUpload::begin(server, &imported)?;
+                let ending = self.upload_objects(&mut upload, imported)?;
+                upload.dry_run(&ending).map(Some)
             });
-        match looked {
+        match preview {
             Ok(None) => self.print_report(
                 &report,
                 next,
-                &format!("{done}; no server answers here to compare it with"),
+                &format!("{summary}; no server is running here to compare with"),
             ),
             Ok(Some((replaced, lost))) if self.replace || lost == LocalChanges::default() => {
-                self.print_report(&report.with_replacement(replaced, lost), next, done)
+                self.print_report(&report.with_replacement(replaced, lost), next, summary)
             }
             // The error comes last, because nothing else may be done before it is resolved.
             Ok(Some((replaced, lost))) => self
-                .print_report(&report.with_replacement(replaced, lost), &[], done)
+                .print_report(&report.with_replacement(replaced, lost), &[], summary)
                 .and(Err(upload::replace_required(&lost))),
-            Err(failure) => self.print_report(&report, &[], done).and(Err(failure)),
+            Err(failure) => self.print_report(&report, &[], summary).and(Err(failure)),
         }
     }
 
     /// Sends the remaining objects, and returns the options for the end.
     fn upload_objects(
         &self,
-        handover: &mut ImportUpload,
+        upload: &mut ImportUpload,
         imported: ImportContents,
     ) -> Result<ImportFinish, CliError> {
         let newest = imported.newest;
         let secrets = imported.secrets.clone();
         let signing = imported.badge_secret;
-        handover.upload_objects(imported)?;
+        upload.upload_objects(imported)?;
         Ok(ImportFinish {
             live: self.live,
             newest,
@@ -136,38 +144,38 @@ impl ImportModeArgs {
     /// Sends the remaining objects and finishes the import. Returns a message with the result.
     pub(super) fn finish(
         &self,
-        mut handover: ImportUpload,
+        mut upload: ImportUpload,
         imported: ImportContents,
     ) -> Result<String, CliError> {
         let projects = imported.projects.len();
-        let ending = self.upload_objects(&mut handover, imported)?;
-        let (replaced, lost) = handover.finish(&ending)?;
+        let ending = self.upload_objects(&mut upload, imported)?;
+        let (replaced, lost) = upload.finish(&ending)?;
         let mode = if self.trial {
-            "is on trial and tells nobody; `overdue project release` ends that"
+            "is on trial and sends no alerts until `overdue project release`"
         } else {
-            "tells from now on"
+            "sends alerts from now on"
         };
-        let again = if replaced > 0 {
-            format!(", {replaced} of them in the place of what was imported before")
+        let replacement = if replaced > 0 {
+            format!(", {replaced} of them in place of an earlier import")
         } else {
             String::new()
         };
-        let what = if projects == 1 {
+        let subject = if projects == 1 {
             "the project"
         } else {
             "each project"
         };
-        let mut done = format!(
-            "{} imported{again}: {what} {mode}",
+        let mut summary = format!(
+            "{} imported{replacement}: {subject} {mode}",
             format_count(projects, "project")
         );
-        if handover.has_empty_default() {
-            done += r#"; the empty project "default" stays as it is"#;
+        if upload.has_empty_default() {
+            summary += r#"; the empty project "default" is unchanged"#;
         }
         if lost != LocalChanges::default() {
-            done += &format!("; {lost}: that is lost");
+            summary += &format!("; {lost}: these changes are lost");
         }
-        Ok(done)
+        Ok(summary)
     }
 
     /// Prints the result of each item, and the next steps.
@@ -175,7 +183,7 @@ impl ImportModeArgs {
         &self,
         report: &ImportReport,
         next: &[&str],
-        done: &str,
+        summary: &str,
     ) -> Result<(), CliError> {
         let mut lines = report.lines();
         lines.extend(next.iter().map(|line| (*line).to_owned()));
@@ -186,11 +194,11 @@ impl ImportModeArgs {
         };
         match table::print_lines(&lines) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            shown => shown.map_err(CliError::output_failed),
+            printed => printed.map_err(CliError::output_failed),
         }?;
         if !self.json.json {
             // For the person, not for a program that reads the report.
-            let _ = writeln!(io::stderr(), "overdue: {done}");
+            let _ = writeln!(io::stderr(), "overdue: {summary}");
         }
         Ok(())
     }

@@ -30,24 +30,27 @@ impl ImportOverdueArgs {
     ) -> Result<(), CliError> {
         self.how.require_mode()?;
         let bar = progress_bar();
-        let mut tell = progress_callback(&bar);
+        let mut on_progress = progress_callback(&bar);
         let now = Clock::System.now();
-        let mut reading =
-            ExportReader::open(&self.file, &self.how.project, &Random::System, &mut tell)
-                .map_err(CliError::usage)?;
+        let mut reader = ExportReader::open(
+            &self.file,
+            &self.how.project,
+            &Random::System,
+            &mut on_progress,
+        )
+        .map_err(CliError::usage)?;
         if self.how.is_dry_run() {
             bar.finish_and_clear();
-            let (imported, report) = reading.finish(now);
+            let (imported, report) = reader.finish(now);
             return self.how.finish_dry_run(data, imported, report, &[]);
         }
-        let mut handover =
-            ImportUpload::begin(upload::open_session(&data()?)?, reading.contents())?;
-        reading
-            .read_logs(&mut tell, &mut |entry| handover.add_log_entry(entry))
+        let mut upload = ImportUpload::begin(upload::open_session(&data()?)?, reader.contents())?;
+        reader
+            .read_logs(&mut on_progress, &mut |entry| upload.add_log_entry(entry))
             .map_err(CliError::usage)?;
-        let (imported, report) = reading.finish(now);
+        let (imported, report) = reader.finish(now);
         bar.finish_and_clear();
-        let done = self.how.finish(handover, imported)?;
-        self.how.print_report(&report, &[], &done)
+        let summary = self.how.finish(upload, imported)?;
+        self.how.print_report(&report, &[], &summary)
     }
 }

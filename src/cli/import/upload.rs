@@ -114,7 +114,7 @@ impl ImportUpload {
             .iter()
             .map(|project| project.checks.len() as u64)
             .sum();
-        let mut handover = Self {
+        let mut upload = Self {
             runtime,
             session,
             import: 0,
@@ -127,35 +127,36 @@ impl ImportUpload {
             failure: None,
             is_finished: true,
         };
-        match handover.request(ImportRequest::Begin {
+        match upload.request(ImportRequest::Begin {
             ids: numbering::count_ids(imported),
             checks,
         })? {
             AdminReply::ImportBegun(import) => {
-                (handover.import, handover.is_finished) = (import, false)
+                upload.import = import;
+                upload.is_finished = false;
             }
             _ => return Err(unexpected_reply()),
         }
-        handover.checks = numbering::check_ids(imported, handover.import);
-        Ok(handover)
+        upload.checks = numbering::check_ids(imported, upload.import);
+        Ok(upload)
     }
 
     /// Adds a log entry. After a break, [`upload_objects`](Self::upload_objects) returns the
     /// reason.
     pub(super) fn add_log_entry(&mut self, entry: ImportLogEntry) -> ControlFlow<()> {
-        let taken = match entry {
+        let result = match entry {
             ImportLogEntry::Ping(ping) => self.add_ping(ping),
             ImportLogEntry::OrderedFlip(flip) => self.add_next_flip(flip),
             ImportLogEntry::Flip(flip, number) => {
-                let place = self
+                let numbered_flip = self
                     .checks
                     .get(&flip.check)
                     .map(|check| (*check, number, flip));
-                self.flips.extend(place);
+                self.flips.extend(numbered_flip);
                 Ok(())
             }
         };
-        match taken {
+        match result {
             Ok(()) => ControlFlow::Continue(()),
             Err(failure) => {
                 self.failure = Some(failure);
@@ -290,10 +291,10 @@ impl ImportUpload {
         self.send_flips()?;
         let mut rows = Vec::new();
         let mut bytes = 0;
-        for staged in numbering::number_items(imported, self.import, &Random::System) {
-            self.counts.count(&staged);
-            bytes += staged.approximate_bytes();
-            rows.push(ImportItemRow::from(staged));
+        for item in numbering::number_items(imported, self.import, &Random::System) {
+            self.counts.count(&item);
+            bytes += item.approximate_bytes();
+            rows.push(ImportItemRow::from(item));
             if bytes >= OBJECT_BYTES_PER_REQUEST || rows.len() >= MAX_OBJECTS_PER_REQUEST {
                 self.send_objects(std::mem::take(&mut rows))?;
                 bytes = 0;
@@ -381,7 +382,11 @@ impl ImportUpload {
         let listed = self
             .runtime
             .block_on(self.session.send(AdminRequest::ListProjects {}));
-        matches!(listed, Ok(AdminReply::Projects(rows)) if rows.iter().any(|row| row.name == "default" && row.checks == 0))
+        let Ok(AdminReply::Projects(rows)) = listed else {
+            return false;
+        };
+        rows.iter()
+            .any(|row| row.name == "default" && row.checks == 0)
     }
 
     fn request_done(&mut self, request: ImportRequest) -> Result<(), CliError> {
@@ -426,13 +431,13 @@ impl Drop for ImportUpload {
 }
 
 fn unexpected_reply() -> CliError {
-    CliError::other("the server answered something else than what was asked")
+    CliError::other("the reply of the server was unexpected")
 }
 
 /// Returns the error that changes made here would be lost.
 pub(super) fn replace_required(which: &impl std::fmt::Display) -> CliError {
     CliError::other(format!(
-        "{which}; --replace does it nevertheless, and what was done and logged here is lost"
+        "{which}; --replace imports anyway, and changes and logs made here are lost"
     ))
 }
 
@@ -440,15 +445,15 @@ pub(super) fn replace_required(which: &impl std::fmt::Display) -> CliError {
 fn confirm_replacement(which: &str) -> Result<bool, CliError> {
     if !io::stdin().is_terminal() {
         return Err(CliError::usage(format!(
-            "{which}: if what was done and logged here is to be lost, add --yes"
+            "{which}; add --yes to confirm that changes and logs made here are lost"
         )));
     }
     let mut answer = String::new();
-    let asked = write!(
+    let written = write!(
         io::stderr(),
-        "{which}. What was done and logged here is lost. Go on? [y/N] "
+        "{which}. Changes and logs made here are lost. Continue? [y/N] "
     );
-    asked
+    written
         .and_then(|()| io::stdin().lock().read_line(&mut answer))
         .map_err(CliError::other)?;
     Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))

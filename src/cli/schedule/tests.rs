@@ -65,7 +65,8 @@ fn occurrences_are_alone_on_stdout() {
     );
     assert_eq!(
         stderr,
-        "overdue: read as UTC; --tz sets the zone of the schedule, as in --tz Europe/Riga\n"
+        "overdue: times are in UTC; --tz sets the time zone of the schedule, as in --tz \
+         Europe/Riga\n"
     );
 }
 
@@ -84,7 +85,7 @@ fn a_series_that_ends_prints_nothing_more() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told() {
+fn an_invalid_argument_is_an_error_with_its_reason() {
     for (words, reason) in [
         (
             &["*/5 * * * 8"][..],
@@ -92,13 +93,13 @@ fn what_cannot_be_read_is_told() {
         ),
         (
             &["0 0 30 2 *"],
-            "invalid value '0 0 30 2 *' for '[EXPR]': day of month `30`: no chosen month has such \
-             a day",
+            "invalid value '0 0 30 2 *' for '[EXPR]': day of month `30`: none of these months has \
+             such a day",
         ),
         (
             &["0 0 0 * * *"],
-            "invalid value '0 0 0 * * *' for '[EXPR]': six fields: overdue takes five; drop the \
-             seconds",
+            "invalid value '0 0 0 * * *' for '[EXPR]': six fields: overdue accepts five; remove \
+             the seconds",
         ),
         (
             &["daily", "--tz", "utc"],
@@ -125,10 +126,13 @@ fn what_cannot_be_read_is_told() {
 }
 
 #[test]
-fn each_line_of_a_batch_is_answered_in_its_place() {
+fn lines_of_a_batch_are_answered_in_order() {
     let long = format!(r#"{{"expr":"{}"}}"#, "x".repeat(20_000));
     let lines = [
-        r#"{"expr":"0 12 * * *","tz":"Europe/Riga","start":"2033-04-28T22:00:00.5Z","kind":"not read"}"#,
+        concat!(
+            r#"{"expr":"0 12 * * *","tz":"Europe/Riga","start":"2033-04-28T22:00:00.5Z","#,
+            r#""kind":"not read"}"#
+        ),
         r#"{"expr":"2026-11-21\n2020-1-1 \u0055TC","tz":"Europe/Kiev"}"#,
         r#"{"expr":"2020-1-1"}"#,
         r#"{"expr":"* * * * * *","tz":"UTC","start":"2026-01-01T00:00:00Z"}"#,

@@ -49,16 +49,16 @@ fn code_parts(text: &str) -> (Vec<String>, Vec<&str>) {
 }
 
 #[test]
-fn commands_of_the_chapters_are_taken() {
+fn commands_in_the_chapters_are_accepted() {
     // Some flags read their file at once.
     let secret = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&secret, "a secret that is long enough for every flag\n").unwrap();
     let is_secret = |word: &str| {
         ["/run/secrets/", "/etc/overdue/"]
             .iter()
-            .any(|place| word.starts_with(place))
+            .any(|directory| word.starts_with(directory))
     };
-    let in_place = |word: String| {
+    let with_secret_file = |word: String| {
         if is_secret(&word) {
             secret.path().into()
         } else {
@@ -74,7 +74,10 @@ fn commands_of_the_chapters_are_taken() {
             }
             count += 1;
             if let Err(error) = parse_args(
-                shell_words_of(command).into_iter().map(in_place).collect(),
+                shell_words_of(command)
+                    .into_iter()
+                    .map(with_secret_file)
+                    .collect(),
                 |_| None,
             ) {
                 panic!("{}.md says:\n{line}\n{error}", chapter.slug);
@@ -85,7 +88,7 @@ fn commands_of_the_chapters_are_taken() {
 }
 
 #[test]
-fn flags_and_subcommands_that_the_chapters_name_are_there() {
+fn flags_and_subcommands_in_the_chapters_exist() {
     let mut tree = Cli::command();
     tree.build();
     let has = |command: &clap::Command, flag: &str| {
@@ -141,7 +144,7 @@ fn flags_and_subcommands_that_the_chapters_name_are_there() {
             }
         }
     }
-    assert!(wrong.is_empty(), "there is nothing like that: {wrong:#?}");
+    assert!(wrong.is_empty(), "unknown flags or subcommands: {wrong:#?}");
     assert!(
         commands > 50 && flags > 30,
         "only {commands} subcommands and {flags} flags were found"

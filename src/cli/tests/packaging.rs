@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use super::super::{Cli, completions, man};
 
 /// Compares the files in a directory of the repository with the expected ones, or writes them.
-fn expect_files(directory: &str, wanted: &BTreeMap<String, String>) {
+fn expect_files(directory: &str, expected: &BTreeMap<String, String>) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("packaging")
         .join(directory);
@@ -18,25 +18,25 @@ fn expect_files(directory: &str, wanted: &BTreeMap<String, String>) {
         std::fs::create_dir_all(&directory).unwrap();
         read_files(&directory)
             .keys()
-            .filter(|name| !wanted.contains_key(*name))
+            .filter(|name| !expected.contains_key(*name))
             .for_each(|name| std::fs::remove_file(directory.join(name)).unwrap());
-        wanted
+        expected
             .iter()
             .for_each(|(name, text)| std::fs::write(directory.join(name), text).unwrap());
     }
-    let there = read_files(&directory);
-    for (name, text) in wanted {
-        let stale = there.get(name) != Some(text);
+    let actual = read_files(&directory);
+    for (name, text) in expected {
+        let is_current = actual.get(name) == Some(text);
         assert!(
-            !stale,
-            "{}/{name} is not what the flags say: run UPDATE_DOCS=1 cargo test --lib packaged",
+            is_current,
+            "{}/{name} differs from the flags: run UPDATE_DOCS=1 cargo test --lib packaging",
             directory.display()
         );
     }
     assert_eq!(
-        there.len(),
-        wanted.len(),
-        "{} has a file too many",
+        actual.len(),
+        expected.len(),
+        "{} has files that are not generated",
         directory.display()
     );
 }
@@ -72,7 +72,7 @@ fn completions_name_the_flags_of_subcommands() {
     }
 }
 
-/// Returns `script` as comment lines.
+/// Returns the text as comment lines.
 fn comment_lines(text: &str) -> String {
     let mut lines = vec![String::from("#")];
     for word in text.split_whitespace() {
@@ -85,24 +85,28 @@ fn comment_lines(text: &str) -> String {
 }
 
 #[test]
-fn the_file_of_settings_has_every_flag_of_the_server() {
+fn the_settings_file_has_every_flag_of_the_server() {
     let mut tree = Cli::command();
     tree.build();
     let server = tree.find_subcommand("serve").unwrap();
     let mut text = String::from(
-        "# Settings of overdue as a service: every flag of `overdue serve`, each with its default. Remove the # in front\n\
-         # of a variable to set it, then: systemctl restart overdue\n\
+        "# Settings of the overdue service: every flag of `overdue serve` with its default. To\n\
+         # set a variable, remove the # before it, then run: systemctl restart overdue\n\
          #\n\
-         # To listen on another address, change overdue.socket, not OVERDUE_LISTEN. For port 8000 of all addresses:\n\
+         # To listen on another address, change overdue.socket, not OVERDUE_LISTEN. For port 8000\n\
+         # on all addresses:\n\
          #     systemctl edit overdue.socket            # and write these three lines:\n\
          #         [Socket]\n\
          #         ListenStream=\n\
          #         ListenStream=8000\n\
-         #     systemctl restart overdue.socket         # which restarts the service, too\n\
-         # and set OVERDUE_BASE_URL below to what others reach, such as http://192.168.1.5:8000. What OVERDUE_LISTEN names\n\
-         # is listened on besides; to use it alone, first: systemctl disable --now overdue.socket\n\
+         #     systemctl restart overdue.socket         # which also restarts the service\n\
+         # and set OVERDUE_BASE_URL below to the URL for clients, for example\n\
+         # http://192.168.1.5:8000. The server also listens on the addresses of OVERDUE_LISTEN;\n\
+         # to use only these, run first:\n\
+         #     systemctl disable --now overdue.socket\n\
          #\n\
-         # The data lies in /var/lib/overdue: sudo -u overdue overdue project list --data /var/lib/overdue\n",
+         # The data is in /var/lib/overdue. To list the projects:\n\
+         #     sudo -u overdue overdue project list --data /var/lib/overdue\n",
     );
     let mut groups: BTreeMap<&str, Vec<&clap::Arg>> = BTreeMap::new();
     for flag in server

@@ -28,18 +28,18 @@ impl ConfigReader {
             return self.reject(
                 node,
                 &object.path,
-                "there is no kind; `overdue channel kinds` shows those there are",
+                "the kind is missing; `overdue channel kinds` lists all kinds",
             );
         };
-        let named = match &kind.value {
+        let channel_kind = match &kind.value {
             ConfigValue::Text(text) => ChannelKind::from_name(text),
             _ => None,
         };
-        let Some(named) = named else {
+        let Some(channel_kind) = channel_kind else {
             return self.reject(
                 kind,
                 &child_path(&object.path, "kind"),
-                "it is no kind of channel; `overdue channel kinds` shows those there are",
+                "unknown kind of channel; `overdue channel kinds` lists all kinds",
             );
         };
         let mut pairs = Vec::new();
@@ -50,7 +50,7 @@ impl ConfigReader {
             .filter(|(key, ..)| !COMMON_KEYS.contains(&key.as_str()))
         {
             self.read_setting(
-                named,
+                channel_kind,
                 key.clone(),
                 value,
                 &child_path(&object.path, key),
@@ -61,8 +61,8 @@ impl ConfigReader {
             return None;
         }
         let parsed = match self.read_bool(&object, "incomplete") {
-            Some(true) => ChannelSettings::from_incomplete(named, pairs),
-            _ => ChannelSettings::parse_any_format(named, pairs),
+            Some(true) => ChannelSettings::from_incomplete(channel_kind, pairs),
+            _ => ChannelSettings::parse_any_format(channel_kind, pairs),
         };
         match parsed {
             Ok(settings) => Some(DeclaredChannel {
@@ -112,7 +112,7 @@ impl ConfigReader {
                 });
                 let texts: Vec<_> = texts.collect();
                 if texts.len() < items.len() {
-                    self.add_problem(node, path, "give texts in a list");
+                    self.add_problem(node, path, "give a list of texts");
                 }
                 texts.join(",")
             }
@@ -133,7 +133,9 @@ impl ConfigReader {
                     pairs.push((format!("{key}-file"), file.to_owned()));
                     return;
                 }
-                Some(_) => return self.add_problem(node, path, "the secret is not filled in"),
+                Some(_) => {
+                    return self.add_problem(node, path, "the secret has not been filled in");
+                }
                 None => {
                     return self.add_problem(
                         node,

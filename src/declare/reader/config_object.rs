@@ -52,7 +52,7 @@ impl<'a> ConfigObject<'a> {
 
     /// Returns the value of a field in the object or in the defaults.
     pub(super) fn field_node(&self, key: &str) -> Option<FieldNode<'a>> {
-        let own = self.node.get(key).map(|node| FieldNode {
+        let own_node = self.node.get(key).map(|node| FieldNode {
             node,
             path: child_path(&self.path, key),
         });
@@ -63,7 +63,7 @@ impl<'a> ConfigObject<'a> {
                 path: ["defaults", "check", key].map(String::from).to_vec(),
             })
         };
-        own.or_else(default)
+        own_node.or_else(default)
     }
 
     fn field_type(&self, key: &str) -> Option<ConfigFieldType> {
@@ -89,14 +89,14 @@ impl ConfigReader {
             .map(|field| field.key)
             .chain(others.iter().copied())
             .collect();
-        for (key, place, _) in entries
+        for (key, location, _) in entries
             .iter()
             .filter(|(key, ..)| !known.contains(&key.as_str()))
         {
             let reason = unknown_key_message(key, &known);
             let node = ConfigNode {
                 value: ConfigValue::Bool(false),
-                location: place.clone(),
+                location: location.clone(),
             };
             self.add_problem(&node, &child_path(&object.path, key), reason);
         }
@@ -121,9 +121,9 @@ impl ConfigReader {
         None
     }
 
-    fn reject_type<T>(&mut self, said: &FieldNode<'_>, wanted: &str) -> Option<T> {
-        let reason = format!("it is {}; give {wanted}", said.node.type_name());
-        self.add_problem(said.node, &said.path, reason);
+    fn reject_type<T>(&mut self, field: &FieldNode<'_>, expected: &str) -> Option<T> {
+        let reason = format!("it is {}; give {expected}", field.node.type_name());
+        self.add_problem(field.node, &field.path, reason);
         None
     }
 
@@ -132,14 +132,14 @@ impl ConfigReader {
         object: &ConfigObject<'a>,
         key: &str,
     ) -> Option<&'a str> {
-        let said = object.field_node(key)?;
-        let ConfigValue::Text(text) = &said.node.value else {
-            let wanted = if matches!(object.field_type(key), Some(ConfigFieldType::Secret)) {
+        let field = object.field_node(key)?;
+        let ConfigValue::Text(text) = &field.node.value else {
+            let expected = if matches!(object.field_type(key), Some(ConfigFieldType::Secret)) {
                 "text, or { env = \"NAME\" }"
             } else {
                 "text"
             };
-            return self.reject_type(&said, wanted);
+            return self.reject_type(&field, expected);
         };
         Some(text)
     }
@@ -178,34 +178,34 @@ impl ConfigReader {
     }
 
     pub(super) fn read_bool(&mut self, object: &ConfigObject<'_>, key: &str) -> Option<bool> {
-        let said = object.field_node(key)?;
-        match said.node.value {
+        let field = object.field_node(key)?;
+        match field.node.value {
             ConfigValue::Bool(flag) => Some(flag),
-            _ => self.reject_type(&said, "true or false"),
+            _ => self.reject_type(&field, "true or false"),
         }
     }
 
     pub(super) fn read_number(&mut self, object: &ConfigObject<'_>, key: &str) -> Option<i64> {
-        let said = object.field_node(key)?;
+        let field = object.field_node(key)?;
         let Some(ConfigFieldType::Number(least, most) | ConfigFieldType::Limit(least, most)) =
             object.field_type(key)
         else {
             return None;
         };
-        match said.node.value {
+        match field.node.value {
             // An unsupported version has a message of its own.
             ConfigValue::Number(number) if key == "version" || (least..=most).contains(&number) => {
                 Some(number)
             }
             ConfigValue::Number(_) => {
                 self.add_problem(
-                    said.node,
-                    &said.path,
+                    field.node,
+                    &field.path,
                     format!("give a whole number from {least} to {most}"),
                 );
                 None
             }
-            _ => self.reject_type(&said, &format!("a whole number from {least} to {most}")),
+            _ => self.reject_type(&field, &format!("a whole number from {least} to {most}")),
         }
     }
 
@@ -215,8 +215,8 @@ impl ConfigReader {
         object: &ConfigObject<'_>,
         key: &str,
     ) -> Option<Option<u32>> {
-        let said = object.field_node(key)?;
-        if matches!(&said.node.value, ConfigValue::Text(text) if text == "none") {
+        let field = object.field_node(key)?;
+        if matches!(&field.node.value, ConfigValue::Text(text) if text == "none") {
             return Some(None);
         }
         self.read_number(object, key)
@@ -226,16 +226,16 @@ impl ConfigReader {
 
     /// Reads a duration in seconds.
     pub(super) fn read_duration(&mut self, object: &ConfigObject<'_>, key: &str) -> Option<i64> {
-        let said = object.field_node(key)?;
+        let field = object.field_node(key)?;
         let Some(ConfigFieldType::Duration(least, most)) = object.field_type(key) else {
             return None;
         };
-        let seconds = match &said.node.value {
+        let seconds = match &field.node.value {
             ConfigValue::Number(number) => Some(*number),
             ConfigValue::Text(text) => parse_duration(text),
             _ => {
                 return self
-                    .reject_type(&said, r#"a time such as "90s", "15m", "2h", "1d" or "1w""#);
+                    .reject_type(&field, r#"a time such as "90s", "15m", "2h", "1d" or "1w""#);
             }
         };
         let fitting = seconds.filter(|seconds| (least..=most).contains(seconds));
@@ -247,7 +247,7 @@ impl ConfigReader {
                 }
                 Some(seconds) => format!("it is {seconds} seconds; give {least} to {most}"),
             };
-            self.add_problem(said.node, &said.path, reason);
+            self.add_problem(field.node, &field.path, reason);
         }
         fitting
     }
@@ -284,7 +284,7 @@ impl ConfigReader {
                     self.add_field_problem(
                         object,
                         "name",
-                        "the key of the table is the name already; leave it out",
+                        "the key of the table is already the name; remove this line",
                     );
                 }
                 text
@@ -300,9 +300,9 @@ impl ConfigReader {
         object: &ConfigObject<'_>,
         key: &str,
     ) -> Option<Vec<String>> {
-        let said = object.field_node(key)?;
-        let ConfigValue::List(items) = &said.node.value else {
-            return self.reject_type(&said, r#"a list of texts, such as ["a", "b"]"#);
+        let field = object.field_node(key)?;
+        let ConfigValue::List(items) = &field.node.value else {
+            return self.reject_type(&field, r#"a list of texts, such as ["a", "b"]"#);
         };
         let mut texts = Vec::new();
         for item in items {
@@ -310,7 +310,7 @@ impl ConfigReader {
                 ConfigValue::Text(text) => texts.push(text.clone()),
                 _ => self.add_problem(
                     item,
-                    &said.path,
+                    &field.path,
                     format!("it is {}; give text", item.type_name()),
                 ),
             }
@@ -325,8 +325,8 @@ impl ConfigReader {
         key: &str,
         separator: &str,
     ) -> Option<String> {
-        let said = object.field_node(key)?;
-        if let ConfigValue::Text(text) = &said.node.value {
+        let field = object.field_node(key)?;
+        if let ConfigValue::Text(text) = &field.node.value {
             return Some(text.clone());
         }
         let items = self.read_list(object, key)?;
@@ -334,7 +334,7 @@ impl ConfigReader {
             .iter()
             .find(|item| item.contains(separator) || item.trim().is_empty())
         {
-            let what = if separator == " " {
+            let separator_name = if separator == " " {
                 "a space"
             } else {
                 "a comma"
@@ -342,7 +342,7 @@ impl ConfigReader {
             self.add_field_problem(
                 object,
                 key,
-                &format!("{item:?} is empty or has {what} in it"),
+                &format!("{item:?} is empty or contains {separator_name}"),
             );
         }
         Some(items.join(separator))
@@ -391,7 +391,7 @@ fn unknown_key_message(key: &str, known: &[&str]) -> String {
         .iter()
         .max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
     match best.filter(|best| likeness(best) >= MIN_SIMILARITY) {
-        Some(best) => format!("there is no such key; did you mean {best}?"),
-        None => format!("there is no such key; there are {}", known.join(", ")),
+        Some(best) => format!("unknown key; did you mean {best}?"),
+        None => format!("unknown key; the known keys are {}", known.join(", ")),
     }
 }

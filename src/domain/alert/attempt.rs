@@ -39,7 +39,7 @@ impl Recipient {
     /// earlier attempts for the other addresses of the channel. An attempt without results
     /// leaves none.
     pub fn after_attempt(
-        known: &[Self],
+        earlier_recipients: &[Self],
         results: &Arc<[Self]>,
         is_address: impl Fn(&str) -> bool,
     ) -> Arc<[Self]> {
@@ -49,10 +49,10 @@ impl Recipient {
                 && is_address(&earlier.address)
                 && !is_attempted(&earlier.address)
         };
-        if results.is_empty() || !known.iter().any(|earlier| is_kept(&earlier)) {
+        if results.is_empty() || !earlier_recipients.iter().any(|earlier| is_kept(&earlier)) {
             return Arc::clone(results);
         }
-        known
+        earlier_recipients
             .iter()
             .filter(is_kept)
             .chain(results.iter())

@@ -11,14 +11,14 @@ use crate::domain::timezone::wall_time::{WallTime, WallTimeResolution};
 pub(super) const ANY_KIND_FIELDS: &[SettingField] = &[SettingField::optional(
     "every",
     FieldType::Flag,
-    "on: it is told about every check of the project, assigned to it or not; off if left out",
+    "on: alerts about every check of the project, assigned to the channel or not; off if left out",
 )];
 
 /// Settings of every kind but groups.
 pub(super) const NON_GROUP_FIELDS: &[SettingField] = &[SettingField::optional(
     "send",
     FieldType::Choice(&["down", "up", "down,up"]),
-    "what is told; both if left out",
+    "events to send; both if left out",
 )];
 
 /// Settings of kinds for people.
@@ -26,38 +26,38 @@ pub(super) const PEOPLE_FIELDS: &[SettingField] = &[
     SettingField::optional(
         "repeat",
         FieldType::Duration(300, 30 * 86_400),
-        "how often to say that checks are still down; never if left out",
+        "interval of reminders that checks are still down; no reminders if left out",
     ),
     SettingField::optional(
         "repeat-most",
         FieldType::Number(1, 1_000),
-        "how often that is said of one downtime; no limit if left out",
+        "maximum number of reminders for one downtime; no limit if left out",
     ),
     SettingField::optional(
         "quiet",
         FieldType::TimeRange,
-        "hours in which nothing is sent; at their end one message for each check says what is \
-         true then, or one for all of more than group-after",
+        "hours in which nothing is sent; at their end one message for each check gives its current \
+         status, or one message for all if there are more than group-after",
     ),
     SettingField::optional(
         "quiet-days",
         FieldType::Weekdays,
-        "days on which those hours begin; every day if left out",
+        "days on which the quiet hours begin; every day if left out",
     ),
     SettingField::optional(
         "tz",
         FieldType::TimeZone,
-        "time zone of those hours and of the times in messages; the server's if left out",
+        "time zone of the quiet hours and of the times in messages; the server's if left out",
     ),
     SettingField::optional(
         "group-after",
         FieldType::NumberOrOff(1, 1_000),
-        "from more checks than this on, one message tells of all; 5 if left out",
+        "number of checks above which one message covers all of them; 5 if left out",
     ),
     SettingField::optional(
         "notices",
         FieldType::Flag,
-        "on: it is told about trouble of the server and of other channels; off if left out",
+        "on: it is notified about problems of the server and of other channels; off if left out",
     ),
 ];
 
@@ -65,7 +65,7 @@ pub(super) const PEOPLE_FIELDS: &[SettingField] = &[
 pub(super) const URL_FIELDS: &[SettingField] = &[SettingField::optional(
     "tls-pin",
     FieldType::CertificatePin,
-    "certificate that the server must show, in place of one that is signed by a known authority",
+    "certificate that the server must present, instead of one signed by a known authority",
 )];
 
 /// Default number of checks above which one message covers all of them.
@@ -183,7 +183,8 @@ impl QuietHours {
         let weekday = (wall.secs().div_euclid(86_400) + 3).rem_euclid(7);
         let begins = |weekday: i64| self.days >> weekday.rem_euclid(7) & 1 == 1;
         let minute = wall.second_of_day() / 60;
-        let (from, to) = (i64::from(self.from), i64::from(self.to));
+        let from = i64::from(self.from);
+        let to = i64::from(self.to);
         let end = |days: i64| wall.midnight().plus_secs(days * 86_400 + to * 60);
         let end = match () {
             () if from < to => (begins(weekday) && (from..to).contains(&minute)).then(|| end(0)),

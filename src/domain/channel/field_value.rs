@@ -46,13 +46,13 @@ pub(super) fn check_mail_addresses(text: &str, most: usize) -> Result<(), String
     };
     let addresses: Vec<_> = split_list(text).collect();
     if !addresses.iter().all(|address| is_address(address)) {
-        let what = if addresses.len() == 1 {
+        let problem = if addresses.len() == 1 {
             "is not one mail address"
         } else {
-            "has a part that is not a mail address"
+            "has an item that is not a mail address"
         };
         return Err(format!(
-            "{what} like ops@example.org; give just the address, without a name or brackets"
+            "{problem} like ops@example.org; give just the address, without a name or brackets"
         ));
     }
     if addresses.len() > most {
@@ -84,7 +84,7 @@ pub(super) fn check_choice(text: &str, words: &[&str]) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "is none of {}; give one of them, written just so",
+            "is not one of {}; give one of these, exactly as written",
             words.join(", ")
         ))
     }
@@ -96,7 +96,9 @@ pub(super) fn parse_number(text: &str, least: i64, most: i64) -> Result<i64, Str
         .parse::<i64>()
         .ok()
         .filter(|number| number.to_string() == text && (least..=most).contains(number));
-    number.ok_or_else(|| format!("is not a whole number from {least} to {most}; give one"))
+    number.ok_or_else(|| {
+        format!("is not a whole number in range; give a number from {least} to {most}")
+    })
 }
 
 /// Parses a whole number with a unit (`90s`, `30m`, `4h` or `2d`) and returns seconds.
@@ -116,7 +118,7 @@ pub fn parse_duration(text: &str, least: i64, most: i64) -> Result<i64, String> 
         .filter(|seconds| (least..=most).contains(seconds));
     seconds.ok_or_else(|| {
         format!(
-            "is not a time from {} to {}; give one like 90s, 30m, 4h or 2d",
+            "is not a duration from {} to {}; give one like 90s, 30m, 4h or 2d",
             format_seconds(least),
             format_seconds(most)
         )
@@ -151,8 +153,7 @@ pub(super) fn parse_time_range(text: &str) -> Result<(u16, u16), &'static str> {
         .split_once('-')
         .and_then(|(from, to)| Some((minute(from)?, minute(to)?)));
     hours.ok_or(
-        "is not a part of the day like 22:00-07:00; give two times of 24 hours with a hyphen \
-         between them",
+        "is not a time range like 22:00-07:00; give two 24-hour times with a hyphen between them",
     )
 }
 
@@ -168,7 +169,8 @@ pub(super) fn parse_weekdays(text: &str) -> Result<u8, &'static str> {
         Some((0..=count).fold(bits, |bits, more| bits | 1 << ((first + more) % 7)))
     });
     bits.ok_or(
-        "is not days of the week like mon-fri or sat,sun; use mon, tue, wed, thu, fri, sat and sun",
+        "is not a list of weekdays like mon-fri or sat,sun; use mon, tue, wed, thu, fri, sat and \
+         sun",
     )
 }
 
@@ -184,7 +186,7 @@ pub(super) fn check_time_zone(text: &str) -> Result<(), String> {
 pub(super) fn parse_certificate_pin(text: &str) -> Result<[u8; 32], &'static str> {
     let prefix = |prefix: &str| {
         text.split_at_checked(prefix.len())
-            .filter(|(own, _)| own.eq_ignore_ascii_case(prefix))
+            .filter(|(start, _)| start.eq_ignore_ascii_case(prefix))
             .map(|(_, rest)| rest)
     };
     let digits = ["sha256:", "sha256 fingerprint="]
@@ -222,7 +224,7 @@ pub(super) fn check_line(text: &str, longest: usize) -> Result<(), String> {
         return Err("is empty; give a value, or leave it out".into());
     }
     if text.chars().any(char::is_control) {
-        Err("has a control character; leave out line ends and tabs".into())
+        Err("has a control character; remove line breaks and tabs".into())
     } else {
         Ok(())
     }
@@ -233,9 +235,9 @@ pub(super) fn check_list(text: &str, most: usize) -> Result<(), String> {
     check_line(text, MAX_URL_BYTES)?;
     match split_list(text).count() {
         _ if split_list(text).any(str::is_empty) => {
-            Err("has an empty part; give values with one comma between two".into())
+            Err("has an empty item; separate the values by single commas".into())
         }
-        count if count > most => Err(format!("has {count} parts; give at most {most}")),
+        count if count > most => Err(format!("has {count} items; give at most {most}")),
         _ => Ok(()),
     }
 }
@@ -251,7 +253,7 @@ pub(super) fn check_path(text: &str) -> Result<(), String> {
     if text.starts_with('/') {
         Ok(())
     } else {
-        Err("is not the path of a file from the root; give one that begins with /".into())
+        Err("is not an absolute path; give one that begins with /".into())
     }
 }
 
@@ -272,7 +274,7 @@ pub(super) fn check_url(text: &str) -> Result<(), String> {
         .bytes()
         .all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte))
     {
-        return Err("has a character that no URL has; percent-encode it".into());
+        return Err("has a character that a URL must not have; percent-encode it".into());
     }
     let after_scheme = text.split_once("://").filter(|(scheme, _)| {
         ["http", "https"]
@@ -285,14 +287,11 @@ pub(super) fn check_url(text: &str) -> Result<(), String> {
         );
     };
     if rest.contains('#') {
-        return Err(
-            "has a fragment, which is never sent; leave out # and what follows, or write %23"
-                .into(),
-        );
+        return Err("has a fragment, which is never sent; remove it, or write # as %23".into());
     }
     let authority = url_authority(rest);
     if authority.contains('@') {
-        return Err("has a user name; give header.Authorization=... in its place".into());
+        return Err("has a user name; give header.Authorization=... instead".into());
     }
     // The colon of the port is the last one, unless it is inside the brackets of an IPv6 address.
     let (host, port) = authority
@@ -343,7 +342,7 @@ pub(super) fn check_header(name: &str, value: &str) -> Result<(), String> {
         .iter()
         .any(|reserved| reserved.eq_ignore_ascii_case(name))
     {
-        return Err("is set by the sender itself; leave it out".into());
+        return Err("is set by overdue itself; leave it out".into());
     }
     if name.len() > longest_name || value.len() > longest_value {
         return Err(format!(
@@ -351,7 +350,7 @@ pub(super) fn check_header(name: &str, value: &str) -> Result<(), String> {
         ));
     }
     if value.chars().any(char::is_control) {
-        return Err("has a control character in its value; leave out line ends and tabs".into());
+        return Err("has a control character in its value; remove line breaks and tabs".into());
     }
     Ok(())
 }
@@ -389,7 +388,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fingerprint_is_taken_as_openssl_prints_it() {
+    fn fingerprints_are_accepted_as_openssl_prints_them() {
         let bytes: [u8; 32] = std::array::from_fn(|at| u8::try_from(at).unwrap() * 8);
         let pairs = bytes.map(|byte| format!("{byte:02X}"));
         let plain = pairs.concat();

@@ -63,13 +63,13 @@ impl ChannelSettings {
     /// without a channel, are kept.
     #[must_use]
     pub fn with_member_uuids(&self, find: impl Fn(&str) -> Vec<Uuid>) -> Cow<'_, Self> {
-        let known = |text: &str| match find(text) {
+        let uuids = |text: &str| match find(text) {
             found if found.is_empty() || parse_hyphenated_uuid(text).is_some() => {
                 vec![text.to_owned()]
             }
             found => found.iter().map(Uuid::to_string).collect(),
         };
-        self.with_member_list(self.member_entries().flat_map(known).collect())
+        self.with_member_list(self.member_entries().flat_map(uuids).collect())
     }
 
     /// Returns the members that are listed by a name that belongs to no channel.

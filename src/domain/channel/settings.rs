@@ -182,7 +182,7 @@ impl ChannelSettings {
         }
         let spelling = field.canonical_key(key);
         let case = if matches!(field.field_type, FieldType::Header) {
-            ", upper and lower case being the same"
+            ", since case is ignored"
         } else {
             ""
         };
@@ -282,7 +282,8 @@ impl ChannelSettings {
         }
         if self.kind.operator_only {
             return refused(
-                "only the operator of the server makes such a channel; use overdue channel create"
+                "only the operator of the server may create such a channel; use overdue channel \
+                 create"
                     .into(),
             );
         }
@@ -293,7 +294,7 @@ impl ChannelSettings {
         };
         match self.pairs().map(|(key, _)| key).find(is_kept) {
             Some(key) => refused(format!(
-                "{key} is set by the operator of the server alone; leave it out, or use overdue \
+                "{key} may be set only by the operator of the server; leave it out, or use overdue \
                  channel set"
             )),
             None => Ok(()),
@@ -303,12 +304,12 @@ impl ChannelSettings {
     /// Replaces masks by the stored secrets.
     fn restore_masked(mut self, stored: Option<&Self>) -> Result<Self, SettingsError> {
         let kind = self.kind;
-        let refused = |problem| SettingsError { kind, problem };
-        let elsewhere = stored.and_then(|stored| {
+        let rejected = |problem| SettingsError { kind, problem };
+        let other_server = stored.and_then(|stored| {
             self.origins()
                 .find(|(key, origin)| !stored.already_sends_to(key, origin))
         });
-        let elsewhere = elsewhere.map(|(key, _)| key.to_owned());
+        let other_server = other_server.map(|(key, _)| key.to_owned());
         for (key, value) in &mut self.values {
             let Some((field, false)) = kind.find_field(key) else {
                 continue;
@@ -317,15 +318,15 @@ impl ChannelSettings {
                 continue;
             };
             let Some(secret) = stored.and_then(|stored| stored.values.get(key)) else {
-                return Err(refused(format!(
-                    "{key:?} is {mask}, which stands for a stored value, and none is stored; give \
+                return Err(rejected(format!(
+                    "{key:?} is {mask}, which stands for a stored value, but none is stored; give \
                      the value"
                 )));
             };
-            if let Some(url) = elsewhere {
-                return Err(refused(format!(
-                    "{url} names another server, which gets no stored secret; give {key:?} anew, \
-                     not {mask}"
+            if let Some(url) = other_server {
+                return Err(rejected(format!(
+                    "{url} names another server, which must not receive stored secrets; give the \
+                     value of {key:?} instead of {mask}"
                 )));
             }
             value.clone_from(secret);
@@ -440,7 +441,7 @@ impl ChannelSettings {
 
     /// URLs that requests go to.
     pub fn urls(&self) -> impl Iterator<Item = &str> {
-        self.pairs().filter(|(key, _)| matches!(self.kind.find_field(key), Some((field, false)) if field.is_url())).map(|(_, url)| url)
+        self.values_where(SettingField::is_url)
     }
 
     /// First setting that shows where alerts go, for lists. Of a URL only the origin is shown,
@@ -463,8 +464,17 @@ impl ChannelSettings {
 
     /// Values that must not be shown.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.values_where(SettingField::is_secret)
+    }
+
+    /// Values of the fields for which `is_chosen` is true. Names of files that hold values are not
+    /// among them.
+    fn values_where(&self, is_chosen: fn(&SettingField) -> bool) -> impl Iterator<Item = &str> {
         self.pairs()
-            .filter(|(key, _)| matches!(self.kind.find_field(key), Some((field, false)) if field.is_secret()))
+            .filter(move |(key, _)| {
+                let field = self.kind.find_field(key);
+                field.is_some_and(|(field, is_file)| !is_file && is_chosen(field))
+            })
             .map(|(_, value)| value)
     }
 
@@ -520,18 +530,20 @@ impl SettingsUpdate {
     /// secrets masked.
     pub fn apply_to(&self, stored: &ChannelSettings) -> Result<ChannelSettings, SettingsError> {
         // A secret and the file that holds it replace each other.
-        let place = |key: &str| match stored.kind.find_field(key) {
+        let updated_key = |key: &str| match stored.kind.find_field(key) {
             Some((field, true)) => Some(field.key.into()),
             Some((field, false)) => Some(field.canonical_key(key)),
             None => None,
         };
-        let given: BTreeSet<_> = self
+        let updated_keys: BTreeSet<_> = self
             .pairs
             .iter()
-            .filter_map(|(key, _)| place(key))
+            .filter_map(|(key, _)| updated_key(key))
             .collect();
-        let stays =
-            |key: &str| self.keeps_others && place(key).is_none_or(|place| !given.contains(&place));
+        let stays = |key: &str| {
+            self.keeps_others
+                && updated_key(key).is_none_or(|updated_key| !updated_keys.contains(&updated_key))
+        };
         let kept = stored
             .masked()
             .filter(|(key, _)| stays(key))

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_run_are_found() {
+    fn executed_values_are_found() {
         for (command, found) in [
             ("eval echo $NAME", &["NAME"][..]),
             ("eval \"echo '$NAME'\"", &["NAME"]),
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_comes_to_an_end() {
+    fn linting_ends_for_any_text() {
         for text in [
             "(", "$(", "\"$(", "`", "((((", "'", "\\", "$", "${", "|", "\"`'",
         ] {

@@ -21,7 +21,7 @@ fn kinds_are_found_by_their_names() {
 }
 
 #[test]
-fn good_settings_are_taken_and_come_back() {
+fn valid_settings_are_accepted_and_read_back() {
     let long = format!("https://example.org/{}", "x".repeat(1980));
     let cases: &[(&'static ChannelKind, Pairs<'_>)] = &[
         (&EMAIL, &[("to", "ops@example.org")]),
@@ -86,7 +86,7 @@ fn good_settings_are_taken_and_come_back() {
 }
 
 #[test]
-fn what_is_left_out_has_a_default() {
+fn omitted_settings_have_defaults() {
     let url = ("down-url", "http://a/");
     for (short, full) in [
         (vec![url], vec![url, ("method", "GET")]),
@@ -105,7 +105,7 @@ fn what_is_left_out_has_a_default() {
 }
 
 #[test]
-fn bad_settings_are_refused_with_what_where_and_what_to_do() {
+fn invalid_settings_are_rejected_with_their_field_and_a_remedy() {
     let long = "x".repeat(10_001);
     let local = format!("{}@example.org", "x".repeat(65));
     let label = format!("a@{}.org", "x".repeat(64));
@@ -233,12 +233,12 @@ fn bad_settings_are_refused_with_what_where_and_what_to_do() {
         (
             &WEBHOOK,
             &[down, ("method", "DELETE")],
-            "method is none of GET, POST, PUT",
+            "method is not one of GET, POST, PUT",
         ),
         (
             &WEBHOOK,
             &[down, ("method", "post")],
-            "method is none of GET, POST, PUT",
+            "method is not one of GET, POST, PUT",
         ),
         (
             &WEBHOOK,
@@ -268,7 +268,7 @@ fn bad_settings_are_refused_with_what_where_and_what_to_do() {
         (
             &WEBHOOK,
             &[down, ("header.Content-Length", "1")],
-            r#""header.Content-Length" is set by the sender"#,
+            r#""header.Content-Length" is set by overdue"#,
         ),
         (
             &WEBHOOK,
@@ -321,7 +321,7 @@ fn bad_settings_are_refused_with_what_where_and_what_to_do() {
     assert!(
         parse(&EMAIL, &[("to", "a@b,c")])
             .unwrap_err()
-            .contains("to has a part that is not a mail address like ops@example.org")
+            .contains("to has an item that is not a mail address like ops@example.org")
     );
     assert!(
         parse(&EMAIL, &[("to", &["a@b"; 11].join(","))])
@@ -363,7 +363,7 @@ fn bad_settings_are_refused_with_what_where_and_what_to_do() {
 }
 
 #[test]
-fn secrets_are_shown_to_nobody() {
+fn secrets_are_never_shown() {
     let shown = |settings: &ChannelSettings| {
         settings
             .masked()
@@ -389,7 +389,7 @@ fn secrets_are_shown_to_nobody() {
 }
 
 #[test]
-fn a_mask_keeps_what_is_stored() {
+fn a_mask_keeps_the_stored_secret() {
     let stored = parse(
         &WEBHOOK,
         &[
@@ -456,11 +456,13 @@ fn a_mask_keeps_what_is_stored() {
             "{given:?}"
         );
     }
-    let elsewhere = r#"settings of kind webhook: up-url names another server, which gets no stored secret; give "header.k" anew, not ***"#;
+    let elsewhere = "settings of kind webhook: up-url names another server, which must not receive \
+                     stored secrets; give the value of \"header.k\" instead of ***";
     for (given, message) in [
         (
             vec![a, ("header.m", "***")],
-            r#""header.m" is ***, which stands for a stored value, and none is stored; give the value"#,
+            "\"header.m\" is ***, which stands for a stored value, but none is stored; give the \
+             value",
         ),
         (vec![a, ("up-url", "http://c/"), k], elsewhere),
         (vec![("up-url", "https://a/x"), k], elsewhere),
@@ -524,7 +526,7 @@ fn sample(field: &SettingField) -> &'static str {
 }
 
 #[test]
-fn examples_make_channels_and_every_field_takes_some_value() {
+fn examples_are_valid_and_every_field_accepts_a_value() {
     for kind in ChannelKind::ALL {
         let example = parse(kind, kind.example).unwrap();
         assert_eq!(example.missing_setting(), None, "{kind:?}");
@@ -597,7 +599,7 @@ fn examples_make_channels_and_every_field_takes_some_value() {
 }
 
 #[test]
-fn every_form_says_what_it_takes() {
+fn every_field_type_describes_its_valid_values() {
     let refused = |form: FieldType, value: &str| {
         SettingField::optional("key", form, "")
             .check_value("key", value)
@@ -608,13 +610,13 @@ fn every_form_says_what_it_takes() {
             FieldType::Number(-3, 2),
             &["-3", "0", "2"][..],
             &["", "3", "+1", "01", "1.5", "9999999999999999999"][..],
-            "key is not a whole number from -3 to 2; give one",
+            "key is not a whole number in range; give a number from -3 to 2",
         ),
         (
             FieldType::NumberOrOff(1, 9),
             &["off", "9"],
             &["", "0", "on"],
-            "give one, or off",
+            "give a number from 1 to 9, or off",
         ),
         (
             FieldType::Duration(300, 86_400),
@@ -629,7 +631,7 @@ fn every_form_says_what_it_takes() {
                 "1h30m",
                 "9223372036854775807d",
             ],
-            "key is not a time from 5m to 1d; give one like 90s, 30m, 4h or 2d",
+            "key is not a duration from 5m to 1d; give one like 90s, 30m, 4h or 2d",
         ),
         (
             FieldType::TimeRange,
@@ -642,13 +644,13 @@ fn every_form_says_what_it_takes() {
                 "+2:00-07:00",
                 "22:00",
             ],
-            "key is not a part of the day like 22:00-07:00",
+            "key is not a time range like 22:00-07:00",
         ),
         (
             FieldType::Weekdays,
             &["mon", "mon-fri", "sat,sun", "fri-mon,wed"],
             &["", "Mon", "mon-", "monday", "mon,,tue"],
-            "key is not days of the week like mon-fri",
+            "key is not a list of weekdays like mon-fri",
         ),
         (
             FieldType::TimeZone,
@@ -670,7 +672,7 @@ fn every_form_says_what_it_takes() {
             FieldType::Flag,
             &["on", "off"],
             &["", "yes", "ON"],
-            "key is none of on, off",
+            "key is not one of on, off",
         ),
         (FieldType::List(2), &["a", "a, b"], &["a,", ",", ""], "key "),
         (
@@ -694,7 +696,7 @@ fn every_form_says_what_it_takes() {
     }
     assert_eq!(
         refused(FieldType::List(2), "a,b,c"),
-        "key has 3 parts; give at most 2"
+        "key has 3 items; give at most 2"
     );
     assert!(
         SettingField::optional("label.NAME", FieldType::Label, "")
@@ -705,7 +707,7 @@ fn every_form_says_what_it_takes() {
 }
 
 #[test]
-fn a_secret_may_lie_in_a_file_of_the_operator() {
+fn secrets_can_be_read_from_files_of_the_operator() {
     let gotify = ChannelKind::from_name("gotify").unwrap();
     let url = ("url", "https://a/");
     let settings = parse(gotify, &[url, ("token-file", "/run/credentials/token")]).unwrap();
@@ -728,7 +730,7 @@ fn a_secret_may_lie_in_a_file_of_the_operator() {
     assert!(
         parse(gotify, &[url, ("token-file", "token")])
             .unwrap_err()
-            .contains("token-file is not the path of a file from the root")
+            .contains("token-file is not an absolute path")
     );
     assert!(
         parse(gotify, &[url, ("url-file", "/a")])
@@ -749,8 +751,8 @@ fn a_secret_may_lie_in_a_file_of_the_operator() {
         .to_string();
     assert_eq!(
         error,
-        "settings of kind gotify: token-file is set by the operator of the server alone; leave it \
-         out, or use overdue channel set"
+        "settings of kind gotify: token-file may be set only by the operator of the server; leave \
+         it out, or use overdue channel set"
     );
     assert!(
         settings.check_author(SettingsAuthor::Operator).is_ok()
@@ -773,12 +775,12 @@ fn a_secret_may_lie_in_a_file_of_the_operator() {
             .check_author(SettingsAuthor::Api)
             .unwrap_err()
             .to_string()
-            .contains("only the operator of the server makes such a channel")
+            .contains("only the operator of the server may create such a channel")
     );
 }
 
 #[test]
-fn a_secret_url_shows_its_server_and_keeps_the_rest() {
+fn a_masked_url_shows_its_server_and_keeps_its_secret_part() {
     let discord = ChannelKind::from_name("discord").unwrap();
     let stored = parse(
         discord,
@@ -802,7 +804,10 @@ fn a_secret_url_shows_its_server_and_keeps_the_rest() {
     assert!(
         replaced(&[("url", "https://example.org/***")])
             .unwrap_err()
-            .contains(r#"gets no stored secret; give "url" anew, not https://example.org/***"#)
+            .contains(
+                "must not receive stored secrets; give the value of \"url\" instead of \
+                 https://example.org/***"
+            )
     );
     assert_eq!(
         replaced(&[("url", "https://example.org/x")])
@@ -818,7 +823,7 @@ fn a_secret_url_shows_its_server_and_keeps_the_rest() {
 }
 
 #[test]
-fn a_channel_from_before_more_was_asked_stays() {
+fn a_channel_created_before_a_setting_was_required_stays() {
     let old = ChannelSettings::from_stored(&SMS, [("to", "+37120000000")]).unwrap();
     assert_eq!(
         old.missing_setting().as_deref(),
@@ -850,7 +855,7 @@ fn a_channel_from_before_more_was_asked_stays() {
     assert!(
         error
             .to_string()
-            .contains("there is nothing to send from; give from=TEXT or service=TEXT"),
+            .contains("the sender is missing; give from=TEXT or service=TEXT"),
         "{error}"
     );
 }
@@ -881,7 +886,7 @@ fn a_channel_that_was_imported_without_settings_cannot_deliver() {
 }
 
 #[test]
-fn common_settings_mean_what_they_say() {
+fn common_settings_are_parsed() {
     let plain = parse(&EMAIL, &[("to", "a@b")]).unwrap();
     let common = plain.common();
     assert_eq!(
@@ -978,7 +983,7 @@ fn common_settings_mean_what_they_say() {
 }
 
 #[test]
-fn quiet_hours_end_when_they_should() {
+fn quiet_hours_end_at_the_right_time() {
     let riga = crate::domain::timezone::Timezone::parse("Europe/Riga").unwrap();
     let moment = |text: &str| {
         crate::domain::timestamp::Timestamp::from_micros(
@@ -1059,9 +1064,9 @@ fn quiet_hours_end_when_they_should() {
 }
 
 #[test]
-fn what_a_service_cannot_have_given_is_refused_unless_it_is_stored() {
+fn values_that_no_service_issues_are_rejected_unless_they_are_stored() {
     let key = "0123456789abcdef0123456789abcdef";
-    let token = "token is not one that @BotFather gave; give digits, a colon and letters, like \
+    let token = "token is not one that @BotFather issues; give digits, a colon and letters, like \
                  123456:AbC-dEf_GhI";
     for (kind, pairs, error) in [
         (
@@ -1077,17 +1082,17 @@ fn what_a_service_cannot_have_given_is_refused_unless_it_is_stored() {
         (
             "pd",
             &[("key", "short")],
-            "key is not the key of an integration, which has 32 letters and digits",
+            "key is not an integration key, which has 32 letters and digits",
         ),
         (
             "discord",
             &[("url", "https://discord.com/channels/1/2")],
-            "url is not the URL of a webhook",
+            "url is not a webhook URL",
         ),
         (
             "ntfy",
             &[("topic", "my topic")],
-            "topic is not a topic of ntfy",
+            "topic is not an ntfy topic",
         ),
     ] {
         let kind = ChannelKind::from_name(kind).unwrap();
@@ -1130,7 +1135,7 @@ fn what_a_service_cannot_have_given_is_refused_unless_it_is_stored() {
 }
 
 #[test]
-fn an_old_connector_of_teams_is_warned_of() {
+fn old_connectors_of_teams_cause_a_warning() {
     let teams = ChannelKind::from_name("msteamsw").unwrap();
     let warnings = |url: &str| parse(teams, &[("url", url)]).unwrap().warnings();
     assert_eq!(

@@ -49,7 +49,7 @@ pub(super) fn check_telegram_token(text: &str) -> Result<(), &'static str> {
         Ok(())
     } else {
         Err(
-            "is not one that @BotFather gave; give digits, a colon and letters, like \
+            "is not one that @BotFather issues; give digits, a colon and letters, like \
              123456:AbC-dEf_GhI",
         )
     }
@@ -84,7 +84,7 @@ pub(super) fn check_pagerduty_key(text: &str) -> Result<(), &'static str> {
         Ok(())
     } else {
         Err(
-            "is not the key of an integration, which has 32 letters and digits; copy it from the \
+            "is not an integration key, which has 32 letters and digits; copy it from the \
              integration's page",
         )
     }
@@ -102,10 +102,7 @@ pub(super) fn check_discord_url(text: &str) -> Result<(), &'static str> {
     if !is_discord || is_webhook() {
         return Ok(());
     }
-    Err(
-        "is not the URL of a webhook; in Discord: Edit channel, Integrations, Webhooks, Copy \
-         webhook URL",
-    )
+    Err("is not a webhook URL; in Discord: Edit channel, Integrations, Webhooks, Copy webhook URL")
 }
 
 /// Validates an ntfy topic.
@@ -117,7 +114,7 @@ pub(super) fn check_ntfy_topic(text: &str) -> Result<(), &'static str> {
     if is_topic {
         Ok(())
     } else {
-        Err("is not a topic of ntfy; give letters, digits, hyphens and underscores, without blanks")
+        Err("is not an ntfy topic; use letters, digits, hyphens and underscores")
     }
 }
 
@@ -128,7 +125,8 @@ pub(super) fn check_pushover_key(text: &str) -> Result<(), &'static str> {
         Ok(())
     } else {
         Err(
-            "is not one of Pushover, which has 30 letters and digits; copy it from https://pushover.net",
+            "is not a Pushover token or key, which has 30 letters and digits; copy it from \
+             https://pushover.net",
         )
     }
 }
@@ -153,9 +151,8 @@ pub(super) fn check_slack_url(text: &str) -> Result<(), &'static str> {
     if !is_slack || is_webhook() {
         return Ok(());
     }
-    Err(
-        "is not the URL of an incoming webhook; copy one like https://hooks.slack.com/services/T0/B0/abc from Incoming webhooks",
-    )
+    Err("is not the URL of an incoming webhook; copy one like \
+         https://hooks.slack.com/services/T0/B0/abc from Incoming webhooks")
 }
 
 /// Validates the id of a Trello list.
@@ -164,8 +161,8 @@ pub(super) fn check_trello_list(text: &str) -> Result<(), &'static str> {
         Ok(())
     } else {
         Err(
-            "is not the id of a list, which has 24 hexadecimal digits; it is in the board's page \
-             with .json at the end of its URL",
+            "is not the id of a list, which has 24 hexadecimal digits; to find it, add .json to \
+             the URL of the board",
         )
     }
 }
@@ -184,7 +181,7 @@ pub(super) fn check_twilio_account(text: &str) -> Result<(), &'static str> {
     if is_sid(text, "AC") {
         Ok(())
     } else {
-        Err("is not the SID of an account of Twilio; give AC and 32 hexadecimal digits")
+        Err("is not a Twilio account SID; give AC and 32 hexadecimal digits")
     }
 }
 
@@ -193,7 +190,7 @@ pub(super) fn check_twilio_service(text: &str) -> Result<(), &'static str> {
     if is_sid(text, "MG") {
         Ok(())
     } else {
-        Err("is not the SID of a messaging service of Twilio; give MG and 32 hexadecimal digits")
+        Err("is not the SID of a Twilio messaging service; give MG and 32 hexadecimal digits")
     }
 }
 
@@ -202,7 +199,7 @@ pub(super) fn check_twilio_content(text: &str) -> Result<(), &'static str> {
     if is_sid(text, "HX") {
         Ok(())
     } else {
-        Err("is not the SID of a template of Twilio; give HX and 32 hexadecimal digits")
+        Err("is not the SID of a Twilio template; give HX and 32 hexadecimal digits")
     }
 }
 
@@ -222,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_look_as_their_services_give_them() {
+    fn values_must_have_the_format_of_their_service() {
         type Shape = fn(&str) -> Result<(), &'static str>;
         let key = "0123456789abcdefABCDEF0123456789";
         for (shape, taken, refused) in [

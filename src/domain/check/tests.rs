@@ -314,7 +314,7 @@ fn grace_begins_and_ends_to_the_microsecond() {
 }
 
 #[test]
-fn going_down_bears_the_deadline_and_sticks() {
+fn the_flip_to_down_has_the_time_of_the_deadline_and_happens_once() {
     let mut subject = before("up");
     subject.settle(PERIOD + GRACE - 1);
     assert_eq!(subject.shown_flips(), []);
@@ -416,7 +416,7 @@ fn runs_end_and_are_measured_by_their_rid() {
 }
 
 #[test]
-fn next_ping_is_the_run_or_the_expected_ping_whichever_is_earlier() {
+fn next_ping_is_the_earlier_of_the_run_and_the_expected_ping() {
     for (name, wanted) in [
         ("new", None),
         ("new S", Some(0)),
@@ -433,7 +433,7 @@ fn next_ping_is_the_run_or_the_expected_ping_whichever_is_earlier() {
 }
 
 #[test]
-fn pause_and_resume_keep_and_clear_what_they_should() {
+fn pause_and_resume_keep_or_clear_each_field() {
     let mut subject = before("up S");
     subject.state.last_duration = Some(5);
     subject.pause(1);
@@ -462,7 +462,7 @@ fn pause_and_resume_keep_and_clear_what_they_should() {
 }
 
 #[test]
-fn the_schedule_counts_instead_of_the_period() {
+fn a_schedule_replaces_the_period() {
     let mut subject = TestedCheck::new();
     subject.settings.schedule = Some(Arc::new(Schedule::parse("0 * * * *").unwrap()));
     subject.ping(PingKind::Success, 0);
@@ -485,7 +485,7 @@ fn the_schedule_counts_instead_of_the_period() {
 }
 
 #[test]
-fn flips_say_what_caused_them() {
+fn flips_record_their_cause() {
     let causes = |subject: &TestedCheck| {
         subject
             .flips
@@ -564,11 +564,20 @@ fn flips_say_what_caused_them() {
 
 proptest! {
     #[test]
-    fn a_replay_of_what_was_logged_gives_the_same_state(
-        history in prop::collection::vec((0..5_usize, prop::option::of(0..2_u128), 0..900_i64), 1..60),
+    fn replaying_the_log_gives_the_same_state(
+        history in prop::collection::vec(
+            (0..5_usize, prop::option::of(0..2_u128), 0..900_i64),
+            1..60,
+        ),
         shorter in any::<bool>(),
     ) {
-        let kinds = [PingKind::Success, PingKind::Start, PingKind::Fail, PingKind::Log, PingKind::Ignored];
+        let kinds = [
+            PingKind::Success,
+            PingKind::Start,
+            PingKind::Fail,
+            PingKind::Log,
+            PingKind::Ignored,
+        ];
         let mut subject = TestedCheck::new();
         let mut replayed = subject.state;
         let mut secs = 0;
@@ -590,7 +599,7 @@ proptest! {
 }
 
 #[test]
-fn after_the_clock_was_set_back_flips_bear_the_deadlines_of_the_new_time() {
+fn after_the_clock_is_set_back_flips_have_the_new_deadlines() {
     const AHEAD: i64 = 10_000_000;
     let pinged_at = |secs| {
         let mut subject = TestedCheck::new();
@@ -626,7 +635,7 @@ fn after_the_clock_was_set_back_flips_bear_the_deadlines_of_the_new_time() {
 }
 
 #[test]
-fn what_counts_from_a_time_ahead_counts_from_now_when_it_is_brought_back() {
+fn times_ahead_of_the_clock_can_be_moved_to_now() {
     // Times of the ping and of the start, and the times from which each counts after clamping at 0.
     for (pinged, started, counted) in [
         (0, -60, [0, -60]),

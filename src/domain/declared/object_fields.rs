@@ -61,31 +61,31 @@ pub fn diff_fields(
 ) -> Vec<(Box<str>, Option<String>, Option<String>)> {
     let old = flatten_tables(old);
     let new = flatten_tables(new);
-    let before = |name: &str| {
+    let old_value = |name: &str| {
         old.iter()
             .find(|(other, _)| **other == *name)
             .map(|(_, value)| *value)
     };
     let changed = new
         .iter()
-        .filter(|(name, value)| before(name) != Some(*value))
+        .filter(|(name, value)| old_value(name) != Some(*value))
         .map(|(name, value)| {
-            let told = if matches!(value, ObjectValue::Secret(_)) && before(name).is_some() {
+            let new_text = if matches!(value, ObjectValue::Secret(_)) && old_value(name).is_some() {
                 "(changed)".into()
             } else {
                 value.display_text()
             };
             (
                 name.clone(),
-                before(name).map(ObjectValue::display_text),
-                Some(told),
+                old_value(name).map(ObjectValue::display_text),
+                Some(new_text),
             )
         });
-    let gone = old
+    let removed = old
         .iter()
         .filter(|(name, _)| !new.iter().any(|(other, _)| other == name));
     changed
-        .chain(gone.map(|(name, value)| (name.clone(), Some(value.display_text()), None)))
+        .chain(removed.map(|(name, value)| (name.clone(), Some(value.display_text()), None)))
         .collect()
 }
 

@@ -67,7 +67,7 @@ fn explanation_text(check: &Check, last: Option<Flip>, now: &str) -> String {
 }
 
 #[test]
-fn what_is_said_follows_the_clock() {
+fn explanations_depend_on_the_time() {
     let (check, _) = pinged();
     for (now, words) in [
         (
@@ -94,7 +94,7 @@ fn what_is_said_follows_the_clock() {
 }
 
 #[test]
-fn each_status_says_what_will_change_it() {
+fn each_status_explains_what_will_change_it() {
     let new = nightly();
     let now = "2026-11-20T01:34:02Z";
     assert_eq!(
@@ -107,7 +107,7 @@ fn each_status_says_what_will_change_it() {
         .pause(&paused.settings, moment(now), &mut Vec::new());
     assert_eq!(
         explanation_text(&paused, None, now),
-        "Paused. The next success or failure starts it again."
+        "Paused. The next success or failure resumes it."
     );
     paused.settings = Arc::new(CheckSettings {
         manual_resume: true,
@@ -134,7 +134,7 @@ fn each_status_says_what_will_change_it() {
     ended.state.update_grace_start(&ended.settings);
     assert_eq!(
         explanation_text(&ended, None, now),
-        "Up. Last ping 23 h ago. The schedule has ended; nothing more is expected."
+        "Up. Last ping 23 h ago. The schedule has ended; no further ping is expected."
     );
 
     let (mut running, _) = pinged();
@@ -150,7 +150,7 @@ fn each_status_says_what_will_change_it() {
 }
 
 #[test]
-fn a_failure_is_told_by_its_cause_and_with_who_was_not_told() {
+fn a_failure_is_explained_with_its_cause_and_its_held_alert() {
     let (mut check, mut flips) = pinged();
     let exit =
         crate::domain::ping::PingMeaning::Fail(FlipCause::ExitStatus(NonZeroU8::new(3).unwrap()));
@@ -168,20 +168,20 @@ fn a_failure_is_told_by_its_cause_and_with_who_was_not_told() {
         at: moment("2026-11-21T01:45:00Z"),
         reason: HoldReason::BelowThreshold,
     };
-    let held = " Nobody has been told yet: it has not failed often enough in a row. That is \
-                decided at tomorrow 03:45.";
+    let held = " No alert has been sent yet: it has not failed often enough in a row. The next \
+                decision is tomorrow at 03:45.";
     assert_eq!(
         explanation_text(&check, flips.last().copied(), now),
         format!("{words}{held}")
     );
     check.state.notification = NotificationState::Notified;
-    let unknown =
-        "Down since 03:40 (20 minutes). It changed at 03:40 (Europe/Riga); why was not recorded.";
+    let unknown = "Down since 03:40 (20 minutes). It changed at 03:40 (Europe/Riga); the reason \
+                   was not recorded.";
     assert_eq!(explanation_text(&check, None, now), unknown);
 }
 
 #[test]
-fn a_run_that_does_not_end_is_said_to_be_what_it_is() {
+fn a_run_that_does_not_end_is_explained_as_such() {
     let (mut check, _) = pinged();
     check.state.run = Some(OngoingRun {
         start: moment("2026-11-19T10:00:00Z"),
@@ -195,7 +195,7 @@ fn a_run_that_does_not_end_is_said_to_be_what_it_is() {
 }
 
 #[test]
-fn what_is_said_of_a_downtime_stays_when_the_settings_change() {
+fn the_explanation_of_a_downtime_survives_a_change_of_settings() {
     let now = moment("2026-11-20T10:47:00Z");
     let (late, _) = pinged();
     let mut overrun = nightly();

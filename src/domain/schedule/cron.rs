@@ -51,7 +51,7 @@ impl Cron {
             .max();
         // Rejected even if a weekday would match as well.
         if !days.last_day && !days.last_workday && longest < Some(days.values.trailing_zeros()) {
-            return Err(cron_field::DAY.error(day, "no chosen month has such a day"));
+            return Err(cron_field::DAY.error(day, "none of these months has such a day"));
         }
         let both = day.starts_with('*') || weekday.starts_with('*');
         Ok(Self {

@@ -18,12 +18,12 @@ const SHORT_WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SA
 /// marks.
 pub(super) fn describe(text: &str) -> String {
     let fields: Vec<_> = split_words(text).collect();
-    let known = match fields.as_slice() {
+    let description = match fields.as_slice() {
         _ if text.trim().contains('\n') => None,
         &[minute, hour, day, month, weekday] => describe_cron(minute, hour, day, month, weekday),
         fields => describe_oncalendar(fields),
     };
-    known.unwrap_or_else(|| format!("“{}”", split_words(text).collect::<Vec<_>>().join(" ")))
+    description.unwrap_or_else(|| format!("“{}”", split_words(text).collect::<Vec<_>>().join(" ")))
 }
 
 /// Describes the five words of cron.
@@ -164,7 +164,7 @@ mod tests {
     /// Description of an expression, and the times that it names after midnight on Friday, 20
     /// November 2026, in UTC.
     #[test]
-    fn common_expressions_are_said_in_words() {
+    fn common_expressions_are_described_in_words() {
         let midnight = Timestamp::from_secs(1_795_132_800 - 1);
         for (text, words, moments) in [
             ("* * * * *", "every minute", ["00:00", "00:01", "00:02"]),

@@ -116,9 +116,9 @@ impl Iterator for OnCalendarOccurrences<'_> {
 impl OnCalendarPosition<'_> {
     /// Advances to the next time of the line; `None` at its end.
     fn advance(&mut self, zone: &Timezone) -> Option<()> {
-        let own = self.line.zone.as_ref();
-        (self.wall, self.at) = self.line.next_after(self.wall, own.unwrap_or(zone))?;
-        self.local = if own.is_some() {
+        let line_zone = self.line.zone.as_ref();
+        (self.wall, self.at) = self.line.next_after(self.wall, line_zone.unwrap_or(zone))?;
+        self.local = if line_zone.is_some() {
             zone.wall_time_at(self.at)?
         } else {
             self.wall
@@ -218,8 +218,8 @@ impl OnCalendarLine {
 
 /// Lowest value in the set that is not below `from`.
 fn lowest_from(set: u64, from: i8) -> Option<i8> {
-    let left = set >> from << from;
-    (left != 0)
-        .then(|| left.trailing_zeros())
+    let rest = set >> from << from;
+    (rest != 0)
+        .then(|| rest.trailing_zeros())
         .and_then(|value| i8::try_from(value).ok())
 }

@@ -36,7 +36,7 @@ fn reason(text: &str) -> String {
 /// Compares with `kind | expression | zone start | times`, or `error` for the last two: results of
 /// cronsim 2.7 and oncalendar 1.1, which Healthchecks uses, for random expressions.
 #[test]
-fn the_reference_gives_the_same_moments() {
+fn times_agree_with_the_reference() {
     for line in include_str!("reference.txt").lines() {
         let columns: Vec<&str> = line.split(" | ").collect();
         let text = columns[1].replace("\\n", "\n").replace("\\t", "\t");
@@ -86,7 +86,7 @@ fn length_is_counted_in_code_points() {
 }
 
 #[test]
-fn a_refusal_says_what_is_wrong() {
+fn errors_name_the_problem() {
     for (text, why) in [
         ("60 * * * *", "minute `60`: 0-59"),
         ("* 24 * * *", "hour `24`: 0-23"),
@@ -94,27 +94,27 @@ fn a_refusal_says_what_is_wrong() {
         ("* * * MRZ *", "month `MRZ`: 1-12 or JAN-DEC"),
         ("* * * * 8", "weekday `8`: 0-7 or SUN-SAT"),
         ("* 22-4 * * *", "hour `22-4`: a range goes from low to high"),
-        ("*/0 * * * *", "minute `*/0`: a step is a number from 1 on"),
+        ("*/0 * * * *", "minute `*/0`: a step must be at least 1"),
         (
             "* * * * friL",
-            "weekday `FRIL`: the last weekday of a month is a digit and an L, as in 5L",
+            "weekday `FRIL`: write the last weekday of a month as a digit and an L, as in 5L",
         ),
         (
             "* * * * 5#6",
-            "weekday `5#6`: after # comes 1-5, as in FRI#2",
+            "weekday `5#6`: # is followed by 1-5, as in FRI#2",
         ),
         (
             "0 0 30 2 1",
-            "day of month `30`: no chosen month has such a day",
+            "day of month `30`: none of these months has such a day",
         ),
         ("0 0 */28 2 MON#2", "no year after 1999 has such a date"),
         (
             "0 */5 * * * *",
-            "six fields: overdue takes five; drop the seconds",
+            "six fields: overdue accepts five; remove the seconds",
         ),
         (
             "@daily",
-            "`@daily`: write a word of OnCalendar, such as daily, or five fields of cron",
+            "`@daily`: use an OnCalendar word, such as daily, or five cron fields",
         ),
         ("", "an empty line: give weekdays, a date or a time"),
         (
@@ -122,15 +122,15 @@ fn a_refusal_says_what_is_wrong() {
             "an empty line: give weekdays, a date or a time",
         ),
         ("25:00", "hour `25`: 0-23, or * alone"),
-        ("*:0/0", "minute `0/0`: a step is a number from 1 on"),
+        ("*:0/0", "minute `0/0`: a step must be at least 1"),
         ("*-13-1", "month `13`: 1-12, or * alone"),
         (
             "*-*~29",
-            "day of month `29`: counted from the end of the month a day is 1-28",
+            "day of month `29`: counted from the end of the month, a day is 1-28",
         ),
         (
             "Fri..Mon",
-            "weekday `Fri..Mon`: a range goes from low to high, Monday being the lowest",
+            "weekday `Fri..Mon`: a range goes from low to high, and Monday is the lowest",
         ),
         ("Foo 12:00", "weekday `Foo`: Mon-Sun or Monday-Sunday"),
         (
@@ -186,7 +186,7 @@ fn no_time_is_too_far() {
 /// Clocks in New York go from 02:00 to 03:00 on 2024-03-10, and from 02:00 back to 01:00 on
 /// 2024-11-03.
 #[test]
-fn clocks_put_forward_and_back() {
+fn schedules_follow_changes_of_the_clocks() {
     for (text, tz, start, next) in [
         // By the wall clock: a skipped time comes at the end of the gap, a repeated one comes
         // once.
@@ -525,7 +525,10 @@ fn nights() -> impl Strategy<Value = (&'static str, i64)> {
 
 proptest! {
     #[test]
-    fn nothing_between_start_and_next_matches(model in ScheduleModel::any(), (tz, start) in nights()) {
+    fn nothing_between_start_and_next_matches(
+        model in ScheduleModel::any(),
+        (tz, start) in nights(),
+    ) {
         let zone = zone(tz);
         let [minute, hour, day, _, weekday] = &model.cron;
         let both = day.starts_with('*') || weekday.starts_with('*');
@@ -534,9 +537,11 @@ proptest! {
         } else {
             naive_by_wall(start, zone.rules(), |wall| model.matches(wall, both), true)
         };
-        let on_calendar = naive_by_wall(start, zone.rules(), |wall| model.matches(wall, true), false);
+        let matches_both = |wall| model.matches(wall, true);
+        let on_calendar = naive_by_wall(start, zone.rules(), matches_both, false);
         for (text, naive) in [(model.cron.join(" "), cron), (model.on_calendar(), on_calendar)] {
-            let next = Schedule::parse(&text).unwrap().next_after(Timestamp::from_secs(start), &zone).unwrap();
+            let schedule = Schedule::parse(&text).unwrap();
+            let next = schedule.next_after(Timestamp::from_secs(start), &zone).unwrap();
             match naive {
                 Some(secs) => prop_assert_eq!(next, Timestamp::from_secs(secs), "{}", text),
                 None => prop_assert!(next.secs() > start + (HORIZON - 120) * 60, "{}", text),
@@ -545,7 +550,11 @@ proptest! {
     }
 
     #[test]
-    fn feeding_back_gives_the_same_series(model in ScheduleModel::any(), (tz, start) in nights(), second in "|:0|:\\*|:7/20") {
+    fn each_time_leads_to_the_next_of_the_series(
+        model in ScheduleModel::any(),
+        (tz, start) in nights(),
+        second in "|:0|:\\*|:7/20",
+    ) {
         let zone = zone(tz);
         for text in [model.cron.join(" "), model.on_calendar() + &second] {
             let Ok(schedule) = Schedule::parse(&text) else { continue };
@@ -559,7 +568,12 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics_or_hangs(text in "[0-9*/,~:.L# \n\t@MonTueFRIUTCw-]{0,40}", anything in "\\PC{0,30}", cron in prop::collection::vec("[0-9*/,L#W-]{1,5}", 5), (tz, start) in nights()) {
+    fn no_text_panics_or_hangs(
+        text in "[0-9*/,~:.L# \n\t@MonTueFRIUTCw-]{0,40}",
+        anything in "\\PC{0,30}",
+        cron in prop::collection::vec("[0-9*/,L#W-]{1,5}", 5),
+        (tz, start) in nights(),
+    ) {
         for text in [text, anything, cron.join(" ")] {
             if let Ok(schedule) = Schedule::parse(&text) {
                 let after = Timestamp::from_secs(start);

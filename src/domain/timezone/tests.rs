@@ -2,16 +2,16 @@ use super::*;
 
 #[test]
 fn exactly_the_names_of_healthchecks_are_accepted() {
-    let known: Vec<String> = DATABASE.available().map(|name| name.to_string()).collect();
-    let accepted = known
+    let names: Vec<String> = DATABASE.available().map(|name| name.to_string()).collect();
+    let accepted = names
         .iter()
         .filter(|name| Timezone::parse(name).is_ok_and(|zone| zone.name() == name.as_str()))
         .count();
-    let replaced = known
+    let replaced = names
         .iter()
         .filter(|name| Timezone::parse(name).is_ok_and(|zone| zone.name() != name.as_str()))
         .count();
-    assert_eq!((accepted, replaced, known.len()), (483, 113, 598));
+    assert_eq!((accepted, replaced, names.len()), (483, 113, 598));
 }
 
 #[test]

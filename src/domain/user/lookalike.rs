@@ -27,7 +27,7 @@ impl fmt::Display for LookalikeReason {
         match self {
             Self::DisallowedCharacter(c) => write!(
                 f,
-                "it holds the character U+{:04X}, which does not belong in a name",
+                "it contains the character U+{:04X}, which is not allowed in names",
                 u32::from(*c)
             ),
             Self::NotNormalised => f.write_str("it is not in the Unicode normalization form NFC"),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_shows_something_else_is_found() {
+    fn deceptive_names_are_found() {
         for (text, wanted) in [
             ("ann", None),
             ("ann.smith+x@example.org", None),

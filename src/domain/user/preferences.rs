@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_name_what_they_say() {
+    fn each_name_is_parsed_back() {
         assert!(
             Theme::ALL
                 .into_iter()

@@ -117,14 +117,14 @@ impl SecondFactor {
                 })
             }
             SecondFactorProof::Recovery(hash) => {
-                let left: Box<[_]> = self
+                let remaining: Box<[_]> = self
                     .recovery_hashes
                     .iter()
-                    .filter(|own| *own != hash)
+                    .filter(|stored| *stored != hash)
                     .copied()
                     .collect();
-                (left.len() < self.recovery_hashes.len()).then(|| Self {
-                    recovery_hashes: left,
+                (remaining.len() < self.recovery_hashes.len()).then(|| Self {
+                    recovery_hashes: remaining,
                     ..self.clone()
                 })
             }
@@ -138,7 +138,7 @@ mod tests {
 
     /// Test vectors of RFC 6238, appendix B: their last six digits.
     #[test]
-    fn codes_are_those_of_the_standard() {
+    fn codes_agree_with_the_standard() {
         let secret = TotpSecret::new(*b"12345678901234567890");
         for (secs, code) in [
             (59, "287082"),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_good_for_a_while_and_once() {
+    fn a_code_is_valid_for_a_short_time_and_once() {
         let secret = TotpSecret::new([7; 20]);
         let codes: Vec<_> = (0..3)
             .map(|number| LinkCode::from_random([number; LinkCode::LENGTH]))

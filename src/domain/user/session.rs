@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_use_is_written_once_an_hour_and_a_password_counts_for_a_quarter() {
+    fn a_use_is_recorded_once_an_hour_and_a_password_counts_for_a_quarter() {
         for (now, stale) in [
             (50, false),
             (3649, false),

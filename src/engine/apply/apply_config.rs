@@ -12,17 +12,17 @@ use crate::domain::timestamp::Timestamp;
 impl WorkingState {
     pub(super) fn apply_config(
         &mut self,
-        asked: &ApplyConfigRequest,
+        request: &ApplyConfigRequest,
         now: Timestamp,
     ) -> ApplyResult {
         let ApplyConfigRequest {
-            config: wanted,
-            options: manner,
-            uuids: names,
-        } = asked;
-        let plan = plan_config(&self.state, wanted, *manner, now, self.numbers.id, names)
+            config,
+            options,
+            uuids,
+        } = request;
+        let plan = plan_config(&self.state, config, *options, now, self.numbers.id, uuids)
             .map_err(CommandError::ConfigConflicts)?;
-        if plan.uuid_count > names.len() {
+        if plan.uuid_count > uuids.len() {
             // An object was deleted after the UUIDs were generated.
             return Err(CommandError::Outdated);
         }
@@ -54,10 +54,10 @@ impl WorkingState {
             PlanStep::PutChannel(channel) => drop(self.put_channel(channel)),
             PlanStep::CreateCheck {
                 id,
-                names,
+                uuids,
                 project,
                 settings,
-            } => drop(self.insert_check_with_id(id, project, names, *settings, now)),
+            } => drop(self.insert_check_with_id(id, project, uuids, *settings, now)),
             PlanStep::UpdateCheck(id, settings) => {
                 if let Ok(check) = self.find_check(id) {
                     self.apply_settings(check, *settings, now);
@@ -75,7 +75,7 @@ impl WorkingState {
                 drop(self.insert_user(id, *user, disabled, now))
             }
             PlanStep::UpdateUser(id, changes) => self.execute_user_update(id, *changes, now),
-            PlanStep::Delete(found) => self.expect_accepted(|working| match found {
+            PlanStep::Delete(object) => self.expect_accepted(|working| match object {
                 ExistingObject::Channel(id) => working.delete_channel(id),
                 ExistingObject::Check(id) => working.delete_check(id, now),
                 ExistingObject::Window(project, id) => working.delete_window(project, id, now),
@@ -91,7 +91,7 @@ impl WorkingState {
     }
 
     fn expect_accepted(&mut self, step: impl FnOnce(&mut Self) -> ApplyResult) {
-        let taken = step(self);
-        debug_assert!(taken.is_ok(), "a planned step is refused: {taken:?}");
+        let result = step(self);
+        debug_assert!(result.is_ok(), "a planned step is refused: {result:?}");
     }
 }

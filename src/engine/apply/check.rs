@@ -28,20 +28,20 @@ impl WorkingState {
             project,
             mut edit,
             mut unique,
-            uuids: names,
+            uuids,
         } = request;
         // A request may repeat them thousands of times.
         unique.sort_unstable();
         unique.dedup();
-        let found = if unique.is_empty() {
+        let existing = if unique.is_empty() {
             None
         } else {
             self.state.check_by_unique(project, &edit, &unique)
         };
-        let new = CheckSettings::default();
-        let stored = found
+        let defaults = CheckSettings::default();
+        let stored = existing
             .and_then(|id| self.state.check(id))
-            .map_or(&new, |check| &check.settings);
+            .map_or(&defaults, |check| &check.settings);
         // Without `unique` the caller has already checked the lengths.
         if let Some(field) = edit
             .first_overlong_field(stored)
@@ -49,14 +49,14 @@ impl WorkingState {
         {
             return Err(CommandError::FieldTooLong(field));
         }
-        if let Some(id) = found {
+        if let Some(id) = existing {
             return self.update_check(id, edit, now);
         }
         self.ensure_check_limit(project, |limit| limit)?;
         let channels = self.resolve_edited_channels(project, &mut edit)?;
-        let settings = edit.apply_to(&new, channels);
+        let settings = edit.apply_to(&defaults, channels);
         Ok(CommandOutcome::CheckCreated(Box::new(
-            self.insert_check(project, names, settings, now),
+            self.insert_check(project, uuids, settings, now),
         )))
     }
 
@@ -368,23 +368,23 @@ impl WorkingState {
     pub(super) fn insert_check(
         &mut self,
         project: ProjectId,
-        names: CheckUuids,
+        uuids: CheckUuids,
         settings: CheckSettings,
         now: Timestamp,
     ) -> Check {
         let id = CheckId(self.next_id());
-        self.insert_check_with_id(id, project, names, settings, now)
+        self.insert_check_with_id(id, project, uuids, settings, now)
     }
 
     pub(super) fn insert_check_with_id(
         &mut self,
         id: CheckId,
         project: ProjectId,
-        names: CheckUuids,
+        uuids: CheckUuids,
         settings: CheckSettings,
         now: Timestamp,
     ) -> Check {
-        let CheckUuids { uuid, badge } = names;
+        let CheckUuids { uuid, badge } = uuids;
         let check = Check {
             id,
             uuid,

@@ -60,7 +60,7 @@ impl WorkingState {
                 attempts: self.state.outbox.get(last)?.attempts,
             })
         });
-        let mut begun = Vec::with_capacity(numbers.len());
+        let mut begun_rows = Vec::with_capacity(numbers.len());
         for number in numbers {
             // Rows of a deleted or disabled channel are about to be removed.
             let Some(row) = self
@@ -99,9 +99,9 @@ impl WorkingState {
             (row.attempt_started, row.part) = (Some(now), part);
             let row = Arc::new(row);
             self.record_change(Change::Queued(Arc::clone(&row)));
-            begun.push(row);
+            begun_rows.push(row);
         }
-        CommandOutcome::DeliveriesBegun(begun)
+        CommandOutcome::DeliveriesBegun(begun_rows)
     }
 
     /// True if a channel still has the settings that a message was sent with. `None`: nothing was
@@ -124,7 +124,7 @@ impl WorkingState {
                 .health
                 .unsubscribed
                 .iter()
-                .any(|gone| **gone == *address)
+                .any(|other| **other == *address)
         };
         let is_recipient = |address: &str| {
             channel.settings.recipients().any(|other| other == address)
@@ -147,17 +147,17 @@ impl WorkingState {
                 channel,
                 sent_to,
                 rows,
-                merged_into: told_with,
-                result: sent,
+                merged_into,
+                result,
                 status,
                 recipients,
             } = report;
             // The result says nothing about settings that the channel got in the meantime.
             let is_current = self.is_current(channel, sent_to.as_deref());
-            let sent = if is_current {
-                sent
+            let result = if is_current {
+                result
             } else {
-                sent.with_outdated_settings()
+                result.with_outdated_settings()
             };
             if is_current && let Some(recipients) = &recipients {
                 self.note_recipients(channel, recipients, now);
@@ -169,8 +169,8 @@ impl WorkingState {
                 .collect();
             if let SendResult::Retry {
                 reason,
-                may_have_arrived: doubtful,
-            } = &sent
+                may_have_arrived,
+            } = &result
             {
                 for row in rows {
                     if self.is_check_gone(&row) {
@@ -179,7 +179,7 @@ impl WorkingState {
                     }
                     let mut row = OutboxRow::clone(&row);
                     (row.attempt_started, row.may_be_duplicate) =
-                        (None, row.may_be_duplicate || *doubtful);
+                        (None, row.may_be_duplicate || *may_have_arrived);
                     if let Some(results) = &recipients {
                         let settings = self.state.channel(channel).map(|channel| &channel.settings);
                         let is_address = |address: &str| {
@@ -202,11 +202,11 @@ impl WorkingState {
                 });
                 continue;
             }
-            let (outcome, reason) = outcome_of(&sent);
+            let (outcome, reason) = outcome_of(&result);
             for row in &rows {
                 let mut delivery = finished_delivery(row, outcome, reason, now);
                 (delivery.status, delivery.merged_into) =
-                    (status, told_with.filter(|first| *first != row.number));
+                    (status, merged_into.filter(|first| *first != row.number));
                 self.effects.deliveries.push(delivery);
                 self.record_change(Change::Unqueued(row.number));
                 if outcome == DeliveryResult::Failed {
@@ -217,7 +217,7 @@ impl WorkingState {
                     self.note_reminded(channel);
                 }
             }
-            match sent {
+            match result {
                 SendResult::Delivered | SendResult::PartlyDelivered(_) if is_current => {
                     self.update_health(channel, |health| {
                         (health.failing, health.proof) = (None, DeliveryProof::Delivered)
@@ -288,10 +288,10 @@ impl WorkingState {
         }
         // An attempt without a reply may have arrived. An attempt that was refused did not.
         let is_refused = matches!(delivery.status, 400..=407 | 409..=499);
-        let doubtful = delivery.may_be_duplicate || delivery.attempts > 0 && !is_refused;
+        let may_be_duplicate = delivery.may_be_duplicate || delivery.attempts > 0 && !is_refused;
         let row = OutboxRow {
             flip: delivery.flip,
-            may_be_duplicate: doubtful,
+            may_be_duplicate,
             ..self.new_outbox_row(channel.id, &check, delivery.event, at, now)
         };
         let number = row.number;
@@ -313,7 +313,7 @@ impl WorkingState {
         let DeliveryReport {
             channel,
             sent_to,
-            result: sent,
+            result,
             status,
             recipients,
             ..
@@ -323,10 +323,9 @@ impl WorkingState {
         let number = self.next_delivery_number();
         let check = CheckId(0);
         let flip = FlipNumber(0);
-        let (outcome, reason) = outcome_of(&sent);
+        let (outcome, reason) = outcome_of(&result);
         let event = AlertEvent::Test;
         let attempts = 1;
-        let told_with = None;
         let delivery = DeliveryRecord {
             number,
             channel,
@@ -339,7 +338,7 @@ impl WorkingState {
             attempts,
             status,
             reason: DeliveryRecord::truncate_reason(reason),
-            merged_into: told_with,
+            merged_into: None,
             may_be_duplicate: false,
         };
         self.effects.deliveries.push(delivery);
@@ -406,14 +405,14 @@ impl WorkingState {
             });
         }
         let channel = Arc::clone(self.state.channel(id).ok_or(CommandError::NotFound)?);
-        let is_left = channel.settings.recipients().any(|other| {
+        let has_subscribers = channel.settings.recipients().any(|other| {
             !channel
                 .health
                 .unsubscribed
                 .iter()
-                .any(|gone| **gone == *other)
+                .any(|unsubscribed| **unsubscribed == *other)
         });
-        if !is_left && channel.health.disabled.is_none() {
+        if !has_subscribers && channel.health.disabled.is_none() {
             self.disable(id, "every recipient has unsubscribed", now);
         }
         let channel = self.state.channel(id).ok_or(CommandError::NotFound)?;
@@ -429,13 +428,13 @@ impl WorkingState {
     /// Removes rows that are never sent because their channel is deleted or disabled, a limited
     /// number at a time.
     pub(super) fn remove_unsendable(&mut self, now: Timestamp) {
-        let gone: Vec<_> = self
+        let rows: Vec<_> = self
             .state
             .unsendable_rows()
             .take(MAX_UNSENDABLE_ROWS)
             .cloned()
             .collect();
-        for row in gone {
+        for row in rows {
             let reason = if self.state.channel(row.channel).is_some() {
                 CHANNEL_DISABLED
             } else {
@@ -448,8 +447,8 @@ impl WorkingState {
 }
 
 /// Delivery result and reason for the log.
-fn outcome_of(sent: &SendResult) -> (DeliveryResult, &str) {
-    match sent {
+fn outcome_of(result: &SendResult) -> (DeliveryResult, &str) {
+    match result {
         SendResult::Delivered => (DeliveryResult::Delivered, ""),
         SendResult::PartlyDelivered(reason) => (DeliveryResult::Delivered, reason),
         SendResult::Superseded(reason) => (DeliveryResult::Superseded, reason),

@@ -33,20 +33,20 @@ pub(super) fn working_state() -> WorkingState {
     };
     let state = State::default();
     let effects = Effects::default();
-    let large = usize::MAX;
-    let most_alert_rows = 1000;
-    let full = BTreeSet::new();
+    let large_body_bytes = usize::MAX;
+    let max_alert_rows = 1000;
+    let full_projects = BTreeSet::new();
     let mut working = WorkingState {
         state,
         numbers,
         effects,
         body_limit: 100,
         accepts_pings: true,
-        large_body_bytes: large,
-        max_alert_rows: most_alert_rows,
+        large_body_bytes,
+        max_alert_rows,
         audience_notes: AudienceNotes::default(),
         alert_rows_before: 0,
-        full_projects: full,
+        full_projects,
     };
     let name = ProjectName::parse("p").unwrap();
     let new = NewProject {
@@ -89,7 +89,7 @@ pub(super) fn add_channel(
 
 /// Adds a check with this UUID, assigned to all channels.
 pub(super) fn add_check(working: &mut WorkingState, uuid: u128) -> CheckId {
-    let names = CheckUuids {
+    let uuids = CheckUuids {
         uuid: Uuid::from_u128(uuid),
         badge: Uuid::from_u128(uuid + (1 << 64)),
     };
@@ -101,7 +101,7 @@ pub(super) fn add_check(working: &mut WorkingState, uuid: u128) -> CheckId {
         project: MAIN_PROJECT,
         edit,
         unique: Vec::new(),
-        uuids: names,
+        uuids,
     };
     match working.apply(Command::CreateCheck(Box::new(new)), NOW) {
         Ok(CommandOutcome::CheckCreated(check)) => check.id,

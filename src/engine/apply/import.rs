@@ -41,7 +41,7 @@ const IDLE_IMPORT_SECS: i64 = 3600;
 
 impl WorkingState {
     pub(super) fn apply_import_step(&mut self, command: ImportStep, now: Timestamp) -> ApplyResult {
-        let done = match command {
+        let result = match command {
             ImportStep::Begin { ids, checks } => self.begin_import(ids, checks, now),
             ImportStep::Log {
                 import,
@@ -53,12 +53,12 @@ impl WorkingState {
             ImportStep::Finish { import, ending } => self.finish_import(import, &ending, now),
             ImportStep::Abandon { import } => self
                 .find_import(import)
-                .map(|staging| staging.checks_with_logs().next().is_some())
-                .map(|leaves| {
+                .map(|open_import| open_import.checks_with_logs().next().is_some())
+                .map(|has_leftovers| {
                     self.record_change(Change::Import(
                         ImportChange::Ended {
                             import,
-                            has_leftovers: leaves,
+                            has_leftovers,
                         },
                         now,
                     ));
@@ -66,7 +66,7 @@ impl WorkingState {
                 }),
             ImportStep::EndTrial(project) => return self.end_trial(project, now),
         };
-        done.map_err(CommandError::Import)
+        result.map_err(CommandError::Import)
     }
 
     fn find_import(&self, import: ImportId) -> Result<&OpenImport, ImportStepError> {
@@ -86,7 +86,7 @@ impl WorkingState {
             return Err(ImportStepError::TooManyImports);
         }
         if ids == 0 {
-            return Err(ImportStepError::Invalid("there is nothing in it".into()));
+            return Err(ImportStepError::Invalid("it contains no objects".into()));
         }
         if ids > MAX_IMPORT_OBJECTS {
             return Err(ImportStepError::TooLarge);
@@ -117,32 +117,32 @@ impl WorkingState {
         flips: Vec<NumberedFlip>,
         now: Timestamp,
     ) -> Result<CommandOutcome, ImportStepError> {
-        let staging = self.find_import(import)?;
+        let open_import = self.find_import(import)?;
         let bytes: usize = pings.iter().map(|ping| ping.body.len()).sum();
-        let most = if pings.len() == 1 {
+        let max_bytes = if pings.len() == 1 {
             MAX_BODY_BYTES
         } else {
             MAX_IMPORT_BODY_BYTES
         };
-        if pings.len() + flips.len() > MAX_IMPORT_ENTRIES || bytes > most {
+        if pings.len() + flips.len() > MAX_IMPORT_ENTRIES || bytes > max_bytes {
             return Err(ImportStepError::Invalid(
-                "more entries of logs came at once than there may be".into(),
+                "a step has too many log entries or bytes".into(),
             ));
         }
-        let is_ahead = self.long_imported_body(&pings).is_some();
+        let is_uploaded = self.long_imported_body(&pings).is_some();
         let checks = pings
             .iter()
             .map(|ping| ping.check)
             .chain(flips.iter().map(|flip| flip.check));
         let mut logs = HashMap::new();
         for check in checks {
-            if !staging.numbers.contains(&check.0) {
+            if !open_import.numbers.contains(&check.0) {
                 return Err(ImportStepError::Invalid(
-                    "an entry of a log is of another import".into(),
+                    "a log entry belongs to another import".into(),
                 ));
             }
             logs.entry(check)
-                .or_insert_with(|| staging.log_position(check));
+                .or_insert_with(|| open_import.log_position(check));
         }
         let mut number = self.numbers.flip;
         let mut out_of_order = false;
@@ -154,7 +154,7 @@ impl WorkingState {
                 return Err(ImportStepError::Invalid("a ping has the number 0".into()));
             }
             log.last_ping = log.last_ping.max(ping.n);
-            staged_pings.push(kept_ping(ping, is_ahead, now));
+            staged_pings.push(kept_ping(ping, is_uploaded, now));
         }
         for NumberedFlip { check, flip } in flips {
             let log = logs.entry(check).or_default();
@@ -212,22 +212,22 @@ impl WorkingState {
         objects: Vec<ImportItem>,
         now: Timestamp,
     ) -> Result<CommandOutcome, ImportStepError> {
-        let staging = self.find_import(import)?;
+        let open_import = self.find_import(import)?;
         let bytes = objects.iter().map(ImportItem::approximate_bytes).sum();
         if self.state.imports.bytes().saturating_add(bytes) > MAX_IMPORT_BYTES {
             return Err(ImportStepError::TooLarge);
         }
         if objects
             .iter()
-            .any(|object| !staging.numbers.contains(&object.number()))
+            .any(|object| !open_import.numbers.contains(&object.number()))
         {
             return Err(ImportStepError::Invalid(
-                "a thing has a number of another import".into(),
+                "an object has a number of another import".into(),
             ));
         }
         let is_check = |object: &&ImportItem| matches!(object, ImportItem::Check { .. });
         self.ensure_few_checks(
-            staging.counts.checks + objects.iter().filter(is_check).count() as u64,
+            open_import.counts.checks + objects.iter().filter(is_check).count() as u64,
         )?;
         self.record_change(Change::Import(
             ImportChange::Objects {
@@ -287,8 +287,8 @@ impl WorkingState {
 
     /// Imports without activity for an hour.
     pub fn idle_imports(&self, now: Timestamp) -> Vec<ImportId> {
-        let is_idle = |(_, staging): &(ImportId, &OpenImport)| {
-            staging.last_activity.plus_secs(IDLE_IMPORT_SECS) <= now
+        let is_idle = |(_, open_import): &(ImportId, &OpenImport)| {
+            open_import.last_activity.plus_secs(IDLE_IMPORT_SECS) <= now
         };
         self.state
             .imports
@@ -300,8 +300,8 @@ impl WorkingState {
 }
 
 /// Converts a ping to its stored form. It has no arrival, since it goes to the kept pings.
-/// `is_ahead`: its body was written before it.
-fn kept_ping(ping: NumberedPing, is_ahead: bool, now: Timestamp) -> (Ping, Bytes) {
+/// `is_uploaded`: its body was written before it.
+fn kept_ping(ping: NumberedPing, is_uploaded: bool, now: Timestamp) -> (Ping, Bytes) {
     let NumberedPing {
         check,
         n,
@@ -309,11 +309,11 @@ fn kept_ping(ping: NumberedPing, is_ahead: bool, now: Timestamp) -> (Ping, Bytes
         kind,
         origin,
         rid,
-        exit_status: exit,
+        exit_status,
         body,
     } = ping;
     let body_len = body.len() as u32;
-    let sharers = u32::from(is_ahead);
+    let body_sharers = u32::from(is_uploaded);
     let ping = Ping {
         check,
         n,
@@ -322,9 +322,9 @@ fn kept_ping(ping: NumberedPing, is_ahead: bool, now: Timestamp) -> (Ping, Bytes
         kind,
         origin,
         rid,
-        exit_status: exit,
+        exit_status,
         body_len,
-        body_sharers: sharers,
+        body_sharers,
     };
     (ping, body)
 }

@@ -50,11 +50,11 @@ impl WorkingState {
 
     /// Part of a body that is stored.
     fn stored_body(&self, request: &PingRequest) -> Bytes {
-        let most = match request.signal {
+        let limit = match request.signal {
             PingSignal::Http(_) | PingSignal::Exit(_) => self.body_limit,
             PingSignal::Email { .. } => usize::MAX,
         };
-        request.body.slice(..request.body.len().min(most))
+        request.body.slice(..request.body.len().min(limit))
     }
 
     pub(super) fn apply_ping(&mut self, request: PingRequest, now: Timestamp) -> ApplyResult {
@@ -65,24 +65,28 @@ impl WorkingState {
     }
 
     pub(super) fn apply_mail(&mut self, pings: Vec<PingRequest>, now: Timestamp) -> CommandOutcome {
-        let is_ahead = self.long_ping_body(&pings).is_some();
-        let mut found = BTreeMap::new();
+        let is_uploaded = self.long_ping_body(&pings).is_some();
+        let mut pings_by_check = BTreeMap::new();
         for ping in pings {
             if let Ok(Some(check)) = self.state.find_ping_target(&ping.target) {
-                found.entry(check).or_insert(ping);
+                pings_by_check.entry(check).or_insert(ping);
             }
         }
-        let sharers = if is_ahead { found.len() as u32 } else { 0 };
-        for (_, ping) in found {
+        let sharers = if is_uploaded {
+            pings_by_check.len() as u32
+        } else {
+            0
+        };
+        for (_, ping) in pings_by_check {
             // The check was just found, so the ping is not refused.
             let _ = self.log_ping(ping, sharers, now);
         }
         CommandOutcome::Completed
     }
 
-    /// Logs a ping. `sharers` is the number of pings that share a body already written, or 0 if the
-    /// body is written with the ping.
-    fn log_ping(&mut self, request: PingRequest, sharers: u32, now: Timestamp) -> ApplyResult {
+    /// Logs a ping. `body_sharers` is the number of pings that share a body already written, or 0
+    /// if the body is written with the ping.
+    fn log_ping(&mut self, request: PingRequest, body_sharers: u32, now: Timestamp) -> ApplyResult {
         let stored = self.stored_body(&request);
         let PingRequest {
             target,
@@ -105,7 +109,7 @@ impl WorkingState {
         } else {
             classify_signal(&settings, &signal, origin.method, &body)
         };
-        let exit = if let PingSignal::Exit(status) = signal {
+        let exit_status = if let PingSignal::Exit(status) = signal {
             Some(status)
         } else {
             None
@@ -128,9 +132,9 @@ impl WorkingState {
             kind,
             origin,
             rid,
-            exit_status: exit,
+            exit_status,
             body_len,
-            body_sharers: sharers,
+            body_sharers,
         };
         self.numbers.body_bytes += ping.long_body_bytes();
         state.last_arrival = arrival;
@@ -138,10 +142,10 @@ impl WorkingState {
             self.record_key_use(key, now, from);
         }
         self.effects.pings.push((arrival, ping, stored));
-        let sooner = state
+        let is_earlier_deadline = state
             .deadline(&settings)
             .is_some_and(|new| deadline.is_none_or(|old| new < old));
-        self.apply_ping_effects(id, state, sooner, arrival, &flips, now);
+        self.apply_ping_effects(id, state, is_earlier_deadline, arrival, &flips, now);
         Ok(if created {
             CommandOutcome::PingedNewCheck
         } else {
@@ -155,7 +159,7 @@ impl WorkingState {
         &mut self,
         id: CheckId,
         state: CheckState,
-        sooner: bool,
+        is_earlier_deadline: bool,
         arrival: Arrival,
         flips: &[Flip],
         now: Timestamp,
@@ -170,21 +174,21 @@ impl WorkingState {
             return self.record_change(Change::Pinged {
                 id,
                 state,
-                is_earlier_deadline: sooner,
+                is_earlier_deadline,
             });
         };
         check.state = state;
         self.record_flips(&mut check, arrival, flips, now);
         self.reconsider_held_alert(&mut check, false, now);
-        let told = check.state.notification != state.notification;
+        let is_notification_changed = check.state.notification != state.notification;
         let project = check.project;
-        self.record_change(if told {
+        self.record_change(if is_notification_changed {
             Change::Check(Box::new(check))
         } else {
             Change::Pinged {
                 id,
                 state: check.state,
-                is_earlier_deadline: sooner,
+                is_earlier_deadline,
             }
         });
         self.release_children(project, id, now);
@@ -202,7 +206,7 @@ impl WorkingState {
         let PingTarget::Slug {
             key,
             slug,
-            create: Some(names),
+            create: Some(uuids),
         } = target
         else {
             return Err(CommandError::NotFound);
@@ -215,10 +219,10 @@ impl WorkingState {
             .project_by_ping_key(&key)
             .ok_or(CommandError::NotFound)?;
         // Pings may create twice as many checks as the API.
-        let most = |limit: Option<usize>| {
+        let max_checks = |limit: Option<usize>| {
             Some(limit.map_or(MAX_CHECKS_BY_PINGS, |limit| limit.saturating_mul(2)))
         };
-        if self.ensure_check_limit(project, most).is_err() {
+        if self.ensure_check_limit(project, max_checks).is_err() {
             // The response does not reveal the reason.
             if self.full_projects.insert(project) {
                 self.effects.full_projects.push(project);
@@ -232,7 +236,7 @@ impl WorkingState {
             ..CheckSettings::default()
         };
         self.full_projects.remove(&project);
-        Ok((self.insert_check(project, names, settings, now).id, true))
+        Ok((self.insert_check(project, uuids, settings, now).id, true))
     }
 }
 
@@ -243,19 +247,19 @@ fn classify_signal(
     method: PingMethod,
     body: &Bytes,
 ) -> PingMeaning {
-    let said = match signal {
+    let meaning = match signal {
         PingSignal::Http(kind) => PingMeaning::from(*kind),
         PingSignal::Exit(status) => PingMeaning::from_exit_status(*status),
         PingSignal::Email {
             subject,
             text,
-            precomputed: said,
+            precomputed,
         } => {
-            let said = said
+            let meaning = precomputed
                 .as_ref()
-                .filter(|said| said.settings.classifies_same_as(settings))
-                .map(|said| said.meaning);
-            return said.unwrap_or_else(|| settings.classify_mail(subject, text));
+                .filter(|precomputed| precomputed.settings.classifies_same_as(settings))
+                .map(|precomputed| precomputed.meaning);
+            return meaning.unwrap_or_else(|| settings.classify_mail(subject, text));
         }
     };
     if settings.post_only && method != PingMethod::Post {
@@ -267,7 +271,7 @@ fn classify_signal(
             body.get(..KEYWORD_SEARCH_BYTES).unwrap_or(body),
         ));
     }
-    said
+    meaning
 }
 
 #[cfg(test)]
@@ -282,7 +286,7 @@ mod tests {
     use crate::domain::text::Slug;
 
     #[test]
-    fn a_full_project_is_told_once_until_it_has_room_again() {
+    fn a_full_project_is_reported_once_until_a_ping_creates_a_check() {
         let mut working = fixture::working_state();
         let now = fixture::NOW;
         let project = fixture::MAIN_PROJECT;
@@ -296,7 +300,7 @@ mod tests {
         working
             .apply(Command::CreateKey(Box::new(new)), now)
             .unwrap();
-        let mut told = |number: u128, limit: u32| {
+        let mut ping_new_slug = |number: u128, limit: u32| {
             let set = Command::UpdateProject {
                 project,
                 name: None,
@@ -304,14 +308,14 @@ mod tests {
                 ping_log_limit: None,
             };
             working.apply(set, now).unwrap();
-            let names = CheckUuids {
+            let uuids = CheckUuids {
                 uuid: Uuid::from_u128(number),
                 badge: Uuid::from_u128(number),
             };
             let target = PingTarget::Slug {
                 key: key.clone(),
                 slug: Slug::parse(&format!("s{number}")).unwrap(),
-                create: Some(names),
+                create: Some(uuids),
             };
             let origin = PingOrigin {
                 scheme: PingScheme::Http,
@@ -326,13 +330,16 @@ mod tests {
                 rid: None,
                 body: Bytes::new(),
             };
-            let made = working.apply(Command::Ping(Box::new(ping)), now).is_ok();
-            (made, std::mem::take(&mut working.effects.full_projects))
+            let is_created = working.apply(Command::Ping(Box::new(ping)), now).is_ok();
+            (
+                is_created,
+                std::mem::take(&mut working.effects.full_projects),
+            )
         };
         // Pings may create twice as many as the limit allows.
-        let found = [(1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (6, 1)]
-            .map(|(number, limit)| told(number, limit));
-        let wanted = [
+        let results = [(1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (6, 1)]
+            .map(|(number, limit)| ping_new_slug(number, limit));
+        let expected = [
             (true, 0),
             (true, 0),
             (false, 1),
@@ -341,8 +348,8 @@ mod tests {
             (false, 1),
         ];
         assert_eq!(
-            found,
-            wanted.map(|(made, times)| (made, vec![project; times]))
+            results,
+            expected.map(|(is_created, times)| (is_created, vec![project; times]))
         );
     }
 }

@@ -83,26 +83,27 @@ impl WorkingState {
             .windows
             .keys()
             .map(|window| Change::WindowGone(id, *window));
-        let gone: Vec<_> = channels
+        let changes: Vec<_> = channels
             .chain(keys)
             .chain(windows)
             .chain([Change::ProjectGone(id)])
             .collect();
         self.audience_notes.remove_project(id);
-        gone.into_iter()
+        changes
+            .into_iter()
             .for_each(|change| self.record_change(change));
         Ok(CommandOutcome::Completed)
     }
 
     pub(super) fn remove_orphans(&mut self, now: Timestamp) -> CommandOutcome {
-        let gone: Vec<_> = self
+        let ids: Vec<_> = self
             .state
             .orphans()
             .iter()
             .copied()
             .take(MAX_ORPHANED_CHECKS)
             .collect();
-        for id in gone {
+        for id in ids {
             self.record_change(Change::CheckGone(id));
         }
         self.remove_unsendable(now);
@@ -211,7 +212,7 @@ impl WorkingState {
             project,
             name,
             settings,
-            is_by_operator: operator,
+            is_by_operator,
         } = request;
         let channels = self
             .state
@@ -219,7 +220,7 @@ impl WorkingState {
             .ok_or(CommandError::NotFound)?
             .channels
             .len();
-        if !operator && channels >= MAX_CHANNELS {
+        if !is_by_operator && channels >= MAX_CHANNELS {
             return Err(CommandError::ChannelLimitReached);
         }
         let settings = self.resolve_group_members(project, &settings, None)?;
@@ -230,7 +231,7 @@ impl WorkingState {
             project,
             name,
             settings,
-            set_by_operator: operator,
+            set_by_operator: is_by_operator,
             health: ChannelHealth::default(),
         }))
     }
@@ -242,23 +243,23 @@ impl WorkingState {
         id: ChannelId,
         name: Option<ChannelName>,
         settings: Option<SettingsUpdate>,
-        maker: SettingsAuthor,
+        author: SettingsAuthor,
     ) -> ApplyResult {
         let channel = self.state.channel(id).ok_or(CommandError::NotFound)?;
         let mut channel = Channel::clone(channel);
         channel.name = name.unwrap_or(channel.name);
-        if let Some(given) = settings {
-            let settings = given
+        if let Some(update) = settings {
+            let settings = update
                 .apply_to(&channel.settings)
                 .map_err(CommandError::InvalidSettings)?;
             let settings =
                 self.resolve_group_members(channel.project, &settings, Some(&channel.settings))?;
             if settings != channel.settings {
                 settings
-                    .check_author(maker)
+                    .check_author(author)
                     .map_err(CommandError::InvalidSettings)?;
             }
-            channel.replace_settings(settings, maker);
+            channel.replace_settings(settings, author);
         }
         Ok(self.put_channel(channel))
     }
@@ -303,9 +304,9 @@ impl WorkingState {
         settings: &ChannelSettings,
         stored: Option<&ChannelSettings>,
     ) -> Result<ChannelSettings, CommandError> {
-        let found =
+        let resolved =
             settings.with_resolved_members(stored, |text| self.state.find_member(project, text));
-        found
+        resolved
             .map(Cow::into_owned)
             .map_err(CommandError::InvalidSettings)
     }

@@ -41,8 +41,8 @@ impl WorkingState {
             UserCommand::Update {
                 user,
                 changes,
-                requested_by: by,
-            } => self.update_user(user, changes, by, now),
+                requested_by,
+            } => self.update_user(user, changes, requested_by, now),
             UserCommand::Delete(user) => self.delete_user(user),
             UserCommand::CreateLink {
                 purpose,
@@ -57,14 +57,14 @@ impl WorkingState {
             } => self.redeem_link(&hash, setup, password, session, now),
             UserCommand::OpenSession {
                 user,
-                verified_password: checked,
-                rehashed_password: renewed,
-                second_factor: second,
+                verified_password,
+                rehashed_password,
+                second_factor,
                 session,
             } => self.sign_in(
                 user,
-                (checked.as_ref(), second.as_ref()),
-                renewed,
+                (verified_password.as_ref(), second_factor.as_ref()),
+                rehashed_password,
                 session,
                 now,
             ),
@@ -72,7 +72,7 @@ impl WorkingState {
                 session,
                 address,
                 idle_secs,
-                verified_password: checked,
+                verified_password,
             } => {
                 let session = self
                     .state
@@ -80,27 +80,26 @@ impl WorkingState {
                     .session_by_id(session)
                     .filter(|session| !session.is_expired(now))
                     .ok_or(CommandError::NotFound)?;
-                if checked.is_some() {
-                    self.ensure_may_sign_in(session.user, checked.as_ref())?;
+                if verified_password.is_some() {
+                    self.ensure_may_sign_in(session.user, verified_password.as_ref())?;
                 }
-                let confirmed = checked.map(|_| now).or(session.password_confirmed);
+                let password_confirmed = verified_password
+                    .map(|_| now)
+                    .or(session.password_confirmed);
                 let expires = Session::expiry(session.created, now, idle_secs);
                 let session = Session {
                     last_used: now,
-                    password_confirmed: confirmed,
+                    password_confirmed,
                     expires,
                     address,
                     ..Session::clone(session)
                 };
                 Ok(self.put_session(session))
             }
-            UserCommand::CloseSessions {
-                user,
-                selection: which,
-            } => {
-                self.close_sessions(user, which);
+            UserCommand::CloseSessions { user, selection } => {
+                self.close_sessions(user, selection);
                 if let (SessionSelection::All | SessionSelection::AllBut(_), Some(found)) =
-                    (which, self.state.users.get(user))
+                    (selection, self.state.users.get(user))
                 {
                     let mut user = User::clone(found);
                     user.forget_browsers(now);
@@ -109,13 +108,14 @@ impl WorkingState {
                 Ok(CommandOutcome::Completed)
             }
             UserCommand::RemoveExpired => {
-                let gone: Vec<_> = self
+                let changes: Vec<_> = self
                     .state
                     .users
                     .expired(now)
                     .take(MAX_EXPIRED_ROWS)
                     .collect();
-                gone.into_iter()
+                changes
+                    .into_iter()
                     .for_each(|change| self.record_change(Change::User(change)));
                 Ok(CommandOutcome::Completed)
             }
@@ -180,15 +180,15 @@ impl WorkingState {
         &mut self,
         id: UserId,
         changes: UserChanges,
-        by: Option<SessionId>,
+        requested_by: Option<SessionId>,
         now: Timestamp,
     ) -> ApplyResult {
         let UserChanges {
             name,
             password,
-            second_factor: second,
+            second_factor,
             grant,
-            preferences: taste,
+            preferences,
             disabled,
         } = changes;
         let mut user = User::clone(self.state.users.get(id).ok_or(CommandError::NotFound)?);
@@ -206,14 +206,14 @@ impl WorkingState {
         if !user.grant.is_owner() || user.disabled {
             self.ensure_other_owner(id)?;
         }
-        user.preferences = taste.unwrap_or(user.preferences);
+        user.preferences = preferences.unwrap_or(user.preferences);
         let secret_of = |user: &User| {
             user.second_factor
                 .as_ref()
-                .map(|second| second.secret.clone())
+                .map(|second_factor| second_factor.secret.clone())
         };
         let old_secret = secret_of(&user);
-        user.second_factor = second.unwrap_or(user.second_factor);
+        user.second_factor = second_factor.unwrap_or(user.second_factor);
         // An earlier sign-in may have needed the password only.
         let asks_for_more = old_secret.is_none() && user.second_factor.is_some();
         let has_new_password = password.is_some();
@@ -223,7 +223,7 @@ impl WorkingState {
         } else if has_new_password || asks_for_more {
             self.close_sessions(
                 id,
-                by.map_or(SessionSelection::All, SessionSelection::AllBut),
+                requested_by.map_or(SessionSelection::All, SessionSelection::AllBut),
             );
         }
         if has_new_password || user.disabled || old_secret != secret_of(&user) {
@@ -288,7 +288,7 @@ impl WorkingState {
                 Some(FirstUser {
                     uuid,
                     name,
-                    preferences: taste,
+                    preferences,
                 }),
             ) => {
                 let id = UserId(self.next_id());
@@ -301,7 +301,7 @@ impl WorkingState {
                     password,
                     second_factor: None,
                     grant,
-                    preferences: taste,
+                    preferences,
                     created: now,
                     disabled: false,
                     browsers_trusted_since: now,
@@ -338,46 +338,46 @@ impl WorkingState {
     fn sign_in(
         &mut self,
         id: UserId,
-        (checked, proof): (Option<&PasswordHash>, Option<&SecondFactorProof>),
-        renewed: Option<PasswordHash>,
+        (verified_password, proof): (Option<&PasswordHash>, Option<&SecondFactorProof>),
+        rehashed_password: Option<PasswordHash>,
         session: NewSession,
         now: Timestamp,
     ) -> ApplyResult {
-        self.ensure_may_sign_in(id, checked)?;
+        self.ensure_may_sign_in(id, verified_password)?;
         let user = self.state.users.get(id).ok_or(CommandError::NotFound)?;
         // A proxy sign-in needs neither.
-        let second = match &user.second_factor {
-            Some(second) if checked.is_some() => Some(
+        let second_factor = match &user.second_factor {
+            Some(second_factor) if verified_password.is_some() => Some(
                 proof
-                    .and_then(|proof| second.consume_proof(proof))
+                    .and_then(|proof| second_factor.consume_proof(proof))
                     .ok_or(UserCommandError::SignInRefused)?,
             ),
-            second => second.clone(),
+            second_factor => second_factor.clone(),
         };
-        let password = renewed
-            .filter(|_| checked.is_some())
+        let password = rehashed_password
+            .filter(|_| verified_password.is_some())
             .or_else(|| user.password.clone());
-        if (&second, &password) != (&user.second_factor, &user.password) {
+        if (&second_factor, &password) != (&user.second_factor, &user.password) {
             let user = User {
-                second_factor: second,
+                second_factor,
                 password,
                 ..User::clone(user)
             };
             self.put_user(user);
         }
-        Ok(self.open_session(id, checked.map(|_| now), session, now))
+        Ok(self.open_session(id, verified_password.map(|_| now), session, now))
     }
 
     fn open_session(
         &mut self,
         user: UserId,
-        confirmed: Option<Timestamp>,
+        password_confirmed: Option<Timestamp>,
         request: NewSession,
         now: Timestamp,
     ) -> CommandOutcome {
         let NewSession {
             hash,
-            user_agent: agent,
+            user_agent,
             address,
             idle_secs,
         } = request;
@@ -401,9 +401,9 @@ impl WorkingState {
             user,
             created: now,
             last_used: now,
-            password_confirmed: confirmed,
+            password_confirmed,
             expires,
-            user_agent: agent,
+            user_agent,
             address,
         })
     }
@@ -412,10 +412,10 @@ impl WorkingState {
     fn ensure_may_sign_in(
         &self,
         user: UserId,
-        checked: Option<&PasswordHash>,
+        verified_password: Option<&PasswordHash>,
     ) -> Result<(), CommandError> {
         let user = self.state.users.get(user).ok_or(CommandError::NotFound)?;
-        let is_other = checked.is_some() && user.password.as_ref() != checked;
+        let is_other = verified_password.is_some() && user.password.as_ref() != verified_password;
         if user.disabled || is_other {
             Err(UserCommandError::SignInRefused.into())
         } else {
@@ -423,27 +423,27 @@ impl WorkingState {
         }
     }
 
-    fn close_sessions(&mut self, user: UserId, which: SessionSelection) {
-        let ends = |id| match which {
+    fn close_sessions(&mut self, user: UserId, selection: SessionSelection) {
+        let ends = |id| match selection {
             SessionSelection::One(one) => id == one,
             SessionSelection::AllBut(one) => id != one,
             SessionSelection::All => true,
         };
-        let gone: Vec<_> = self
+        let ids: Vec<_> = self
             .state
             .users
             .all_sessions_of(user)
             .map(|session| session.id)
             .filter(|id| ends(*id))
             .collect();
-        gone.into_iter()
+        ids.into_iter()
             .for_each(|id| self.record_change(Change::User(UserChange::SessionGone(id))));
     }
 
     pub(super) fn remove_link(&mut self, purpose: LinkPurpose) {
         if let Some(link) = self.state.users.link_for(purpose) {
-            let gone = UserChange::LinkGone(link.id);
-            self.record_change(Change::User(gone));
+            let change = UserChange::LinkGone(link.id);
+            self.record_change(Change::User(change));
         }
     }
 

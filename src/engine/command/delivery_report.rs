@@ -29,13 +29,13 @@ pub struct DeliveryReport {
 
 impl DeliveryReport {
     /// Report of a test, which has no row in the outbox.
-    pub fn of_test(channel: ChannelId, sent: SendResult, status: u16) -> Self {
+    pub fn of_test(channel: ChannelId, result: SendResult, status: u16) -> Self {
         Self {
             channel,
             sent_to: None,
             rows: Vec::new(),
             merged_into: None,
-            result: sent,
+            result,
             status,
             recipients: None,
         }

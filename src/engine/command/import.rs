@@ -150,31 +150,27 @@ impl fmt::Display for ImportStepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownImport => f.write_str(
-                "there is no such import under way: it was abandoned, or the server was started \
-                 since; begin again",
+                "no such import is open: it was abandoned, or the server was restarted; begin \
+                again",
             ),
             Self::TooManyImports => f.write_str(
-                "as many imports are under way as there may be; `import list` shows them, and \
-                 `import abandon` ends one",
+                "too many imports are open; list them with `import list`, and end one with `import \
+                abandon`",
             ),
             Self::TooLarge => f.write_str(
-                "it is larger than an import may be; take some of its projects at a time, with \
-                 --project",
+                "the import is too large; import some of its projects at a time with --project",
             ),
             Self::TooManyChecks(checks) => write!(
                 f,
-                "there are {checks} checks, and a server that runs takes at most \
-                 {MAX_ONLINE_IMPORT_CHECKS} at once: stop it and import again, or take some \
-                 projects at a time with --project"
+                "the import has {checks} checks, and a running server accepts at most \
+                {MAX_ONLINE_IMPORT_CHECKS} at once: stop the server and import again, or import \
+                some projects at a time with --project"
             ),
             Self::Invalid(problem) => {
-                write!(f, "what was to be imported makes no sense: {problem}")
+                write!(f, "the import is invalid: {problem}")
             }
-            Self::ChangedLocally {
-                changes: done,
-                names,
-            } => {
-                let more = done.checks.saturating_sub(names.len());
+            Self::ChangedLocally { changes, names } => {
+                let more = changes.checks.saturating_sub(names.len());
                 let more = if more > 0 {
                     format!(" and {more} more")
                 } else {
@@ -182,7 +178,7 @@ impl fmt::Display for ImportStepError {
                 };
                 write!(
                     f,
-                    "{done}; an import takes the place of all there was: {}{more}",
+                    "{changes}; the import would replace these checks: {}{more}",
                     names.join(", ")
                 )
             }

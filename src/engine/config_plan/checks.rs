@@ -39,97 +39,100 @@ struct CheckLookup {
 impl<'a> ConfigPlanner<'a> {
     pub(super) fn plan_checks(
         &mut self,
-        within: &ProjectScope<'a>,
-        wanted: &'a [DeclaredCheck],
+        scope: &ProjectScope<'a>,
+        declared_checks: &'a [DeclaredCheck],
         channels: &ChannelLookup,
     ) {
-        let placed: Vec<_> = wanted
+        let matched_checks: Vec<_> = declared_checks
             .iter()
-            .filter_map(|check| self.match_check(within, check))
+            .filter_map(|check| self.match_check(scope, check))
             .collect();
-        self.validate_check_count(within, &placed);
-        let mut names = CheckLookup::default();
-        for check in &placed {
-            names
+        self.validate_check_count(scope, &matched_checks);
+        let mut lookup = CheckLookup::default();
+        for check in &matched_checks {
+            lookup
                 .slugs
                 .entry(check.slug.clone())
                 .or_default()
                 .push(check.id);
-            names.uuids.insert(check.uuid, check.id);
-            names
+            lookup.uuids.insert(check.uuid, check.id);
+            lookup
                 .display_names
                 .insert(check.id, display_name(&check.slug, check.uuid));
         }
         let mut parents = BTreeMap::new();
-        for check in &placed {
-            let named = self.resolve_parents(within, check, &names);
-            parents.insert(check.id, named);
+        for check in &matched_checks {
+            parents.insert(check.id, self.resolve_parents(scope, check, &lookup));
         }
-        self.validate_no_cycle(within, &placed, &parents);
+        self.validate_no_cycle(scope, &matched_checks, &parents);
         // New checks are created first, since others may depend on them.
-        let (mut new, mut old) = (Vec::new(), Vec::new());
-        for check in placed {
+        let mut new = Vec::new();
+        let mut old = Vec::new();
+        for check in matched_checks {
             let parents = parents.get(&check.id).cloned().unwrap_or_default();
             let steps = if check.existing.is_none() {
                 &mut new
             } else {
                 &mut old
             };
-            self.plan_check(within, check, parents, channels, &names, steps);
+            self.plan_check(scope, check, parents, channels, &lookup, steps);
         }
-        let (made, paused): (Vec<_>, Vec<_>) = new
+        let (created, paused): (Vec<_>, Vec<_>) = new
             .into_iter()
             .partition(|step| matches!(step, PlanStep::CreateCheck { .. }));
-        self.steps.extend(made.into_iter().chain(paused).chain(old));
+        self.steps
+            .extend(created.into_iter().chain(paused).chain(old));
     }
 
     /// Finds the declared check: by UUID, by slug, or by its earlier slug.
     fn match_check(
         &mut self,
-        within: &ProjectScope<'a>,
-        wanted: &'a DeclaredCheck,
+        scope: &ProjectScope<'a>,
+        declared: &'a DeclaredCheck,
     ) -> Option<MatchedCheck<'a>> {
-        let at = within.path(ObjectKind::Check, &wanted.id);
-        let slug = wanted.edit.slug.clone().unwrap_or_default();
-        let uuid = match &wanted.id {
+        let at = scope.path(ObjectKind::Check, &declared.id);
+        let slug = declared.edit.slug.clone().unwrap_or_default();
+        let uuid = match &declared.id {
             ObjectName::Uuid(uuid) => Some(*uuid),
-            ObjectName::Text(_) => wanted.uuid,
+            ObjectName::Text(_) => declared.uuid,
         };
         let by_uuid = uuid
             .and_then(|uuid| self.state.check_by_uuid(uuid))
-            .filter(|check| check.project == within.id);
-        let mut there = by_uuid;
-        if let ObjectName::Text(_) = wanted.id {
+            .filter(|check| check.project == scope.id);
+        let mut existing = by_uuid;
+        if let ObjectName::Text(_) = declared.id {
             let state = self.state;
-            let of = |slug: &Slug| {
+            let checks_with_slug = |slug: &Slug| {
                 state
-                    .checks_by_slug(within.id, slug)
+                    .checks_by_slug(scope.id, slug)
                     .iter()
                     .filter_map(|id| state.check(*id))
                     .collect::<Vec<_>>()
             };
-            let found = match of(&slug) {
-                found if found.is_empty() && by_uuid.is_none() => {
-                    wanted.previous_slug.as_ref().map(of).unwrap_or_default()
-                }
+            let found = match checks_with_slug(&slug) {
+                found if found.is_empty() && by_uuid.is_none() => declared
+                    .previous_slug
+                    .as_ref()
+                    .map(checks_with_slug)
+                    .unwrap_or_default(),
                 found => found,
             };
             match found.as_slice() {
                 [] => {}
-                [one] if uuid.is_none_or(|uuid| uuid == one.uuid) => there = Some(one),
+                [one] if uuid.is_none_or(|uuid| uuid == one.uuid) => existing = Some(one),
                 [one] => {
                     let reason = format!(
-                        "the check of this slug has the UUID {}, which cannot be changed",
+                        "the check with this slug has the UUID {}, which cannot be changed",
                         one.uuid
                     );
                     self.add_conflict(&at, Some("uuid"), reason);
-                    there = Some(one);
+                    existing = Some(one);
                 }
                 several if uuid.is_some_and(|uuid| several.iter().any(|one| one.uuid == uuid)) => {}
                 several => {
                     let uuids: Vec<_> = several.iter().map(|one| one.uuid.to_string()).collect();
                     let reason = format!(
-                        "several checks have this slug; write the UUID of one as the key: {}",
+                        "several checks have this slug; use the UUID of one as the key: {}",
                         uuids.join(", ")
                     );
                     self.add_conflict(&at, None, reason);
@@ -137,7 +140,7 @@ impl<'a> ConfigPlanner<'a> {
                 }
             }
         }
-        if let Some(check) = there {
+        if let Some(check) = existing {
             if !self.declared_ids.insert(check.id.0) {
                 self.add_conflict(
                     &at,
@@ -147,9 +150,9 @@ impl<'a> ConfigPlanner<'a> {
                 return None;
             }
             return Some(MatchedCheck {
-                declared: wanted,
+                declared,
                 path: at,
-                existing: there,
+                existing,
                 id: check.id,
                 uuid: check.uuid,
                 slug,
@@ -157,11 +160,11 @@ impl<'a> ConfigPlanner<'a> {
         }
         let id = CheckId(self.new_id());
         let state = self.state;
-        let uuid = self.new_uuid(&at, &wanted.id, wanted.uuid, move |uuid| {
+        let uuid = self.new_uuid(&at, &declared.id, declared.uuid, move |uuid| {
             state.check_by_uuid(uuid).is_some()
         });
         Some(MatchedCheck {
-            declared: wanted,
+            declared,
             path: at,
             existing: None,
             id,
@@ -170,33 +173,40 @@ impl<'a> ConfigPlanner<'a> {
         })
     }
 
-    fn validate_check_count(&mut self, within: &ProjectScope<'_>, placed: &[MatchedCheck<'_>]) {
-        let Some(last) = placed.iter().rfind(|check| check.existing.is_none()) else {
+    fn validate_check_count(
+        &mut self,
+        scope: &ProjectScope<'_>,
+        matched_checks: &[MatchedCheck<'_>],
+    ) {
+        let Some(last) = matched_checks
+            .iter()
+            .rfind(|check| check.existing.is_none())
+        else {
             return;
         };
-        let project = within.existing.map(|project_state| &project_state.project);
+        let project = scope.existing.map(|project_state| &project_state.project);
         let limit = self.steps.iter().rev().find_map(|step| match step {
-            PlanStep::PutProject(project) if project.id == within.id => Some(project.check_limit),
+            PlanStep::PutProject(project) if project.id == scope.id => Some(project.check_limit),
             _ => None,
         });
         let Some(limit) = limit.unwrap_or_else(|| project?.check_limit) else {
             return;
         };
-        let there = within
+        let existing_ids = scope
             .existing
             .into_iter()
             .flat_map(|project_state| &project_state.checks);
-        let stay = there.filter(|id| !self.is_to_be_deleted(id.0)).count();
-        let count = stay
-            + placed
+        let remaining_count = existing_ids
+            .filter(|id| !self.is_to_be_deleted(id.0))
+            .count();
+        let count = remaining_count
+            + matched_checks
                 .iter()
                 .filter(|check| check.existing.is_none())
                 .count();
         if count > limit as usize {
-            let reason = format!(
-                "the project would have {count} checks, and at most {limit} are allowed; \
-                 check-limit of the project says so"
-            );
+            let reason =
+                format!("the project would have {count} checks, but its check-limit is {limit}");
             self.add_conflict(&last.path, None, reason);
         }
     }
@@ -204,36 +214,36 @@ impl<'a> ConfigPlanner<'a> {
     /// Resolves the parents of a check.
     fn resolve_parents(
         &mut self,
-        within: &ProjectScope<'_>,
+        scope: &ProjectScope<'_>,
         check: &MatchedCheck<'_>,
-        names: &CheckLookup,
+        lookup: &CheckLookup,
     ) -> Parents {
         let mut ids = Vec::new();
         for parent in &check.declared.parents {
             let found: Vec<CheckId> = match parent {
                 ObjectName::Uuid(uuid) => {
-                    let there = || {
+                    let existing = || {
                         self.state
                             .check_by_uuid(*uuid)
-                            .filter(|there| there.project == within.id)
-                            .map(|there| there.id)
+                            .filter(|existing| existing.project == scope.id)
+                            .map(|existing| existing.id)
                     };
-                    names
+                    lookup
                         .uuids
                         .get(uuid)
                         .copied()
-                        .or_else(there)
+                        .or_else(existing)
                         .into_iter()
                         .collect()
                 }
                 ObjectName::Text(text) => match Slug::from_stored(text) {
                     slug if !slug.is_empty() => {
-                        let declared = names.slugs.get(&slug).cloned().unwrap_or_default();
-                        let others = self.state.checks_by_slug(within.id, &slug).iter().copied();
+                        let declared = lookup.slugs.get(&slug).cloned().unwrap_or_default();
+                        let others = self.state.checks_by_slug(scope.id, &slug).iter().copied();
                         declared
                             .into_iter()
                             .chain(others.filter(|id| {
-                                !names.display_names.contains_key(id)
+                                !lookup.display_names.contains_key(id)
                                     && !self.is_to_be_deleted(id.0)
                             }))
                             .collect()
@@ -268,24 +278,32 @@ impl<'a> ConfigPlanner<'a> {
 
     fn validate_no_cycle(
         &mut self,
-        within: &ProjectScope<'_>,
-        placed: &[MatchedCheck<'_>],
+        scope: &ProjectScope<'_>,
+        matched_checks: &[MatchedCheck<'_>],
         parents: &BTreeMap<CheckId, Parents>,
     ) {
         let state = self.state;
         let none = Parents::default();
-        let there = |id| {
+        let existing_parents = |id| {
             state
                 .check(id)
-                .filter(|check| check.project == within.id)
+                .filter(|check| check.project == scope.id)
                 .map(|check| &check.settings.parents)
         };
-        let parents_of = |id: CheckId| parents.get(&id).or_else(|| there(id)).or(Some(&none));
-        for check in placed {
-            let Some(own) = parents.get(&check.id).filter(|own| !own.ids().is_empty()) else {
+        let parents_of = |id: CheckId| {
+            parents
+                .get(&id)
+                .or_else(|| existing_parents(id))
+                .or(Some(&none))
+        };
+        for check in matched_checks {
+            let Some(own_parents) = parents
+                .get(&check.id)
+                .filter(|own_parents| !own_parents.ids().is_empty())
+            else {
                 continue;
             };
-            if let Err(error) = own.validate_for(check.id, parents_of) {
+            if let Err(error) = own_parents.validate_for(check.id, parents_of) {
                 self.add_conflict(&check.path, Some("parents"), error.to_string());
             }
         }
@@ -295,17 +313,17 @@ impl<'a> ConfigPlanner<'a> {
     fn resolve_channels(
         &mut self,
         at: &ObjectPath,
-        choice: Option<&ChannelSelection>,
+        selection: Option<&ChannelSelection>,
         channels: &ChannelLookup,
     ) -> Box<[ChannelId]> {
         let mut assigned = BTreeSet::new();
-        match choice {
+        match selection {
             None => {}
             Some(ChannelSelection::All) => assigned.extend(channels.ids()),
             Some(ChannelSelection::Listed(items)) => {
                 for item in items {
-                    let fitting: Vec<_> = channels.find_by_name(item).into_iter().collect();
-                    match fitting.as_slice() {
+                    let matches: Vec<_> = channels.find_by_name(item).into_iter().collect();
+                    match matches.as_slice() {
                         [one] => drop(assigned.insert(*one)),
                         [] => self.add_conflict(
                             at,
@@ -327,33 +345,34 @@ impl<'a> ConfigPlanner<'a> {
     /// Plans the steps for a check.
     fn plan_check(
         &mut self,
-        within: &ProjectScope<'_>,
-        placed: MatchedCheck<'_>,
+        scope: &ProjectScope<'_>,
+        matched_check: MatchedCheck<'_>,
         parents: Parents,
         channels: &ChannelLookup,
-        names: &CheckLookup,
+        lookup: &CheckLookup,
         steps: &mut Vec<PlanStep>,
     ) {
         let MatchedCheck {
-            declared: wanted,
+            declared,
             path: at,
-            existing: there,
+            existing,
             id,
             uuid,
             slug,
-        } = placed;
+        } = matched_check;
         let new = CheckSettings::default();
-        let stored = there.map_or(&new, |check| &check.settings);
-        let mut edit = wanted.edit.clone();
-        let choice = edit.channels.take();
-        let assigned = self.resolve_channels(&at, choice.as_ref(), channels);
+        let stored = existing.map_or(&new, |check| &check.settings);
+        let mut edit = declared.edit.clone();
+        let selection = edit.channels.take();
+        let assigned = self.resolve_channels(&at, selection.as_ref(), channels);
         // A new check that is declared with its UUID had its texts on another server.
-        let is_moved = there.is_none() && (wanted.uuid.is_some() || wanted.id.text().is_none());
+        let is_moved =
+            existing.is_none() && (declared.uuid.is_some() || declared.id.text().is_none());
         if let Some(field) = edit.first_overlong_field(stored).filter(|_| !is_moved) {
             self.add_conflict(
                 &at,
                 Some(field),
-                "it is over a limit of today, and the check has not had it so far",
+                "it is too long; only a check that already has this text may keep it",
             );
         }
         // Fields that currently have no meaning stay.
@@ -363,36 +382,36 @@ impl<'a> ConfigPlanner<'a> {
             ..CheckSettings::default()
         };
         let mut settings = edit.apply_to(&base, Some(assigned));
-        (settings.failure_threshold, settings.parents) = (wanted.failure_threshold, parents);
-        let written = |settings: &CheckSettings| self.check_fields(settings, channels, names);
-        let mut fields = written(&settings);
-        let Some(check) = there else {
+        (settings.failure_threshold, settings.parents) = (declared.failure_threshold, parents);
+        let fields_of = |settings: &CheckSettings| self.check_fields(settings, channels, lookup);
+        let mut fields = fields_of(&settings);
+        let Some(check) = existing else {
             fields.extend(
-                wanted
+                declared
                     .paused
                     .filter(|paused| *paused)
                     .map(|paused| ("paused".into(), ObjectValue::Flag(paused))),
             );
-            let names = CheckUuids {
+            let uuids = CheckUuids {
                 uuid,
                 badge: self.draw_uuid(),
             };
             let settings = Box::new(settings);
             steps.push(PlanStep::CreateCheck {
                 id,
-                names,
-                project: within.id,
+                uuids,
+                project: scope.id,
                 settings,
             });
-            if wanted.paused == Some(true) {
+            if declared.paused == Some(true) {
                 steps.push(PlanStep::PauseCheck(id));
             }
             self.note_new_object(id.0, &at, &fields, Some(uuid));
             return;
         };
-        let mut old = written(stored);
+        let mut old = fields_of(stored);
         let is_paused = check.state.status == Status::Paused;
-        if let Some(paused) = wanted.paused {
+        if let Some(paused) = declared.paused {
             old.push(("paused".into(), ObjectValue::Flag(is_paused)));
             fields.push(("paused".into(), ObjectValue::Flag(paused)));
         }
@@ -405,7 +424,7 @@ impl<'a> ConfigPlanner<'a> {
         if settings != *stored {
             steps.push(PlanStep::UpdateCheck(id, Box::new(settings)));
         }
-        match wanted.paused {
+        match declared.paused {
             Some(true) if !is_paused => steps.push(PlanStep::PauseCheck(id)),
             Some(false) if is_paused => steps.push(PlanStep::ResumeCheck(id)),
             _ => {}
@@ -417,14 +436,20 @@ impl<'a> ConfigPlanner<'a> {
         &self,
         settings: &CheckSettings,
         channels: &ChannelLookup,
-        names: &CheckLookup,
+        lookup: &CheckLookup,
     ) -> ObjectFields {
-        let there = |id: &CheckId| {
+        let existing_name = |id: &CheckId| {
             self.state
                 .check(*id)
                 .map(|check| display_name(&check.settings.slug, check.uuid))
         };
-        let parent = |id: &CheckId| names.display_names.get(id).cloned().or_else(|| there(id));
+        let parent = |id: &CheckId| {
+            lookup
+                .display_names
+                .get(id)
+                .cloned()
+                .or_else(|| existing_name(id))
+        };
         let parents = settings.parents.ids().iter().filter_map(parent).collect();
         object_fields::check_fields(
             settings,

@@ -96,28 +96,31 @@ impl ConfigPlanner<'_> {
         at: &ObjectPath,
         (id, uuid): (&ObjectName, Option<Uuid>),
         mut all: impl Iterator<Item = T> + Clone,
-        named: impl Fn(&T) -> (Uuid, bool),
+        identify: impl Fn(&T) -> (Uuid, bool),
     ) -> Option<T> {
-        let wanted = match id {
+        let expected_uuid = match id {
             ObjectName::Uuid(uuid) => Some(*uuid),
             ObjectName::Text(_) => uuid,
         };
         if let ObjectName::Text(_) = id {
-            let mut fitting: Vec<_> = all.clone().filter(|one| named(one).1).collect();
-            if fitting.len() > 1 {
-                let uuids: Vec<_> = fitting.iter().map(|one| named(one).0.to_string()).collect();
+            let mut matches: Vec<_> = all.clone().filter(|one| identify(one).1).collect();
+            if matches.len() > 1 {
+                let uuids: Vec<_> = matches
+                    .iter()
+                    .map(|one| identify(one).0.to_string())
+                    .collect();
                 self.add_conflict(
                     at,
                     None,
                     format!(
-                        "several have this name; write the UUID of one as the key: {}",
+                        "several objects have this name; use the UUID of one as the key: {}",
                         uuids.join(", ")
                     ),
                 );
                 return None;
             }
-            if let Some(found) = fitting.pop() {
-                let (found_uuid, _) = named(&found);
+            if let Some(found) = matches.pop() {
+                let (found_uuid, _) = identify(&found);
                 if uuid.is_some_and(|uuid| uuid != found_uuid) {
                     self.add_conflict(
                         at,
@@ -128,7 +131,7 @@ impl ConfigPlanner<'_> {
                 return Some(found);
             }
         }
-        all.find(|one| Some(named(one).0) == wanted)
+        all.find(|one| Some(identify(one).0) == expected_uuid)
     }
 
     /// UUID of a new object: the declared one, if no other object has it.
@@ -139,39 +142,39 @@ impl ConfigPlanner<'_> {
         uuid: Option<Uuid>,
         is_taken: impl Fn(Uuid) -> bool,
     ) -> Uuid {
-        let wanted = match id {
+        let declared_uuid = match id {
             ObjectName::Uuid(uuid) => Some(*uuid),
             ObjectName::Text(_) => uuid,
         };
-        let drawn = self.draw_uuid();
-        if let Some(wanted) = wanted
-            && (is_taken(wanted) || !self.new_uuids.insert(wanted))
+        let random_uuid = self.draw_uuid();
+        if let Some(declared_uuid) = declared_uuid
+            && (is_taken(declared_uuid) || !self.new_uuids.insert(declared_uuid))
         {
-            self.add_conflict(at, Some("uuid"), "something else has this UUID already");
+            self.add_conflict(at, Some("uuid"), "another object has this UUID");
         }
-        wanted.unwrap_or(drawn)
+        declared_uuid.unwrap_or(random_uuid)
     }
 
     /// Plans the channels, and returns all channels that the project will have.
     pub(super) fn plan_channels(
         &mut self,
-        within: &ProjectScope<'_>,
-        wanted: &[DeclaredChannel],
+        scope: &ProjectScope<'_>,
+        declared: &[DeclaredChannel],
     ) -> ChannelLookup {
-        let mut named = ChannelLookup::default();
-        let there = || {
-            within
+        let mut lookup = ChannelLookup::default();
+        let existing = || {
+            scope
                 .existing
                 .into_iter()
                 .flat_map(|project_state| project_state.channels.values())
         };
-        let mut placed = Vec::with_capacity(wanted.len());
-        for channel in wanted {
-            let at = within.path(ObjectKind::Channel, &channel.id);
+        let mut matched_channels = Vec::with_capacity(declared.len());
+        for channel in declared {
+            let at = scope.path(ObjectKind::Channel, &channel.id);
             let is_named = |one: &&std::sync::Arc<Channel>| {
                 (one.uuid, channel.id.text() == Some(one.name.as_str()))
             };
-            let found = self.match_existing(&at, (&channel.id, channel.uuid), there(), is_named);
+            let found = self.match_existing(&at, (&channel.id, channel.uuid), existing(), is_named);
             let (id, uuid) = match found {
                 Some(found) => {
                     self.declared_ids.insert(found.id.0);
@@ -179,19 +182,19 @@ impl ConfigPlanner<'_> {
                 }
                 None => self.new_channel_ids(channel, &at),
             };
-            named.add(
+            lookup.add(
                 id,
                 channel.name.as_str(),
                 uuid,
                 channel.settings.kind().class,
             );
-            placed.push((channel, at, found, id, uuid));
+            matched_channels.push((channel, at, found, id, uuid));
         }
-        let others = there().filter(|channel| {
+        let others = existing().filter(|channel| {
             !self.declared_ids.contains(&channel.id.0) && !self.is_to_be_deleted(channel.id.0)
         });
         others.for_each(|channel| {
-            named.add(
+            lookup.add(
                 channel.id,
                 channel.name.as_str(),
                 channel.uuid,
@@ -199,10 +202,10 @@ impl ConfigPlanner<'_> {
             )
         });
         // Groups may list channels that are declared after them.
-        for (channel, at, found, id, uuid) in placed {
+        for (channel, at, found, id, uuid) in matched_channels {
             let settings = match channel
                 .settings
-                .with_resolved_members(None, |text| named.find_member(text))
+                .with_resolved_members(None, |text| lookup.find_member(text))
             {
                 Ok(settings) => settings.into_owned(),
                 Err(error) => {
@@ -210,52 +213,52 @@ impl ConfigPlanner<'_> {
                     continue;
                 }
             };
-            let wanted = Channel {
+            let new_channel = Channel {
                 id,
                 uuid,
-                project: within.id,
+                project: scope.id,
                 name: channel.name.clone(),
                 settings,
                 set_by_operator: true,
                 health: ChannelHealth::default(),
             };
             match found {
-                Some(there) => self.plan_channel_update(there, wanted, &named, &at),
+                Some(existing) => self.plan_channel_update(existing, new_channel, &lookup, &at),
                 None => {
                     let fields = object_fields::channel_fields(&channel.settings);
-                    self.steps.push(PlanStep::PutChannel(wanted));
+                    self.steps.push(PlanStep::PutChannel(new_channel));
                     self.note_new_object(id.0, &at, &fields, None);
                 }
             }
         }
-        named
+        lookup
     }
 
     fn plan_channel_update(
         &mut self,
-        there: &Channel,
-        wanted: Channel,
-        named: &ChannelLookup,
+        existing: &Channel,
+        declared: Channel,
+        lookup: &ChannelLookup,
         at: &ObjectPath,
     ) {
-        if there.settings.kind() != wanted.settings.kind() {
+        if existing.settings.kind() != declared.settings.kind() {
             let reason = format!(
-                "it is of kind {} here; delete that channel, or give this one another name",
-                there.settings.kind().name
+                "the existing channel is of kind {}; delete it, or give this one another name",
+                existing.settings.kind().name
             );
             return self.add_conflict(at, Some("kind"), reason);
         }
-        if self.has_implausible_value(&wanted.settings, Some(&there.settings), at) {
+        if self.has_implausible_value(&declared.settings, Some(&existing.settings), at) {
             return;
         }
-        let old = named.fields(&there.name, &there.settings);
-        let new = named.fields(&wanted.name, &wanted.settings);
-        if self.compare_existing(there.id.0, at, &old, &new, Some(there.uuid)) {
+        let old = lookup.fields(&existing.name, &existing.settings);
+        let new = lookup.fields(&declared.name, &declared.settings);
+        if self.compare_existing(existing.id.0, at, &old, &new, Some(existing.uuid)) {
             let mut channel = Channel {
-                name: wanted.name,
-                ..there.clone()
+                name: declared.name,
+                ..existing.clone()
             };
-            channel.replace_settings(wanted.settings, SettingsAuthor::Operator);
+            channel.replace_settings(declared.settings, SettingsAuthor::Operator);
             self.steps.push(PlanStep::PutChannel(channel));
         }
     }
@@ -263,39 +266,43 @@ impl ConfigPlanner<'_> {
     /// Refuses a new value that the service of the channel cannot have issued.
     fn has_implausible_value(
         &mut self,
-        wanted: &ChannelSettings,
+        settings: &ChannelSettings,
         stored: Option<&ChannelSettings>,
         at: &ObjectPath,
     ) -> bool {
-        let refused = wanted.check_formats(stored).err();
-        if let Some(error) = &refused {
+        let refusal = settings.check_formats(stored).err();
+        if let Some(error) = &refusal {
             self.add_conflict(at, error.field().map(|field| field.key), error.problem());
         }
-        refused.is_some()
+        refusal.is_some()
     }
 
     /// Number and UUID of a new channel.
-    fn new_channel_ids(&mut self, wanted: &DeclaredChannel, at: &ObjectPath) -> (ChannelId, Uuid) {
-        self.has_implausible_value(&wanted.settings, None, at);
+    fn new_channel_ids(
+        &mut self,
+        declared: &DeclaredChannel,
+        at: &ObjectPath,
+    ) -> (ChannelId, Uuid) {
+        self.has_implausible_value(&declared.settings, None, at);
         let id = ChannelId(self.new_id());
         let state = self.state;
-        let has = move |uuid| {
+        let is_taken = move |uuid| {
             state
                 .projects()
                 .flat_map(|project_state| project_state.channels.values())
                 .any(|channel| channel.uuid == uuid)
         };
-        (id, self.new_uuid(at, &wanted.id, wanted.uuid, has))
+        (id, self.new_uuid(at, &declared.id, declared.uuid, is_taken))
     }
 
-    pub(super) fn plan_windows(&mut self, within: &ProjectScope<'_>, wanted: &[DeclaredWindow]) {
-        let mut count = within
+    pub(super) fn plan_windows(&mut self, scope: &ProjectScope<'_>, declared: &[DeclaredWindow]) {
+        let mut count = scope
             .existing
             .map_or(0, |project_state| project_state.windows.len());
         let mut last = None;
-        for window in wanted {
-            let at = within.path(ObjectKind::Window, &window.id);
-            let all = within
+        for window in declared {
+            let at = scope.path(ObjectKind::Window, &window.id);
+            let all = scope
                 .existing
                 .into_iter()
                 .flat_map(|project_state| project_state.windows.values());
@@ -314,14 +321,14 @@ impl ConfigPlanner<'_> {
             };
             let new: ObjectFields =
                 fields(name.as_str(), object_fields::window_fields(&tags, &times));
-            if let Some(there) = found {
-                let old: ObjectFields = fields(there.name.as_str(), there.fields());
-                if self.compare_existing(there.id.0, &at, &old, &new, Some(there.uuid)) {
+            if let Some(existing) = found {
+                let old: ObjectFields = fields(existing.name.as_str(), existing.fields());
+                if self.compare_existing(existing.id.0, &at, &old, &new, Some(existing.uuid)) {
                     self.steps.push(PlanStep::PutWindow(MaintenanceWindow {
                         name,
                         tags,
                         times,
-                        ..MaintenanceWindow::clone(there)
+                        ..MaintenanceWindow::clone(existing)
                     }));
                 }
                 continue;
@@ -332,18 +339,18 @@ impl ConfigPlanner<'_> {
             }
             let id = WindowId(self.new_id());
             let state = self.state;
-            let has = move |uuid| {
+            let is_taken = move |uuid| {
                 state
                     .projects()
                     .flat_map(|project_state| project_state.windows.values())
                     .any(|one| one.uuid == uuid)
             };
-            let uuid = self.new_uuid(&at, &window.id, window.uuid, has);
+            let uuid = self.new_uuid(&at, &window.id, window.uuid, is_taken);
             let fields = object_fields::window_fields(&tags, &times);
             self.steps.push(PlanStep::PutWindow(MaintenanceWindow {
                 id,
                 uuid,
-                project: within.id,
+                project: scope.id,
                 name,
                 tags,
                 times,
@@ -360,22 +367,22 @@ impl ConfigPlanner<'_> {
         }
     }
 
-    pub(super) fn plan_keys(&mut self, within: &ProjectScope<'_>, wanted: &[DeclaredKey]) {
+    pub(super) fn plan_keys(&mut self, scope: &ProjectScope<'_>, declared: &[DeclaredKey]) {
         let mut secrets: Vec<&KeySecret> = Vec::new();
-        for key in wanted {
-            let at = within.path(ObjectKind::Key, &key.label.as_str());
-            let there = within
+        for key in declared {
+            let at = scope.path(ObjectKind::Key, &key.label.as_str());
+            let existing_keys = scope
                 .existing
                 .into_iter()
                 .flat_map(|project_state| project_state.keys());
-            let there = there
+            let existing_keys = existing_keys
                 .filter_map(|id| self.state.key(id))
                 .filter(|one| one.label == key.label);
             // A declaration without a label can only mean a ping key.
-            let there = there.filter(|one| {
+            let existing_keys = existing_keys.filter(|one| {
                 !key.label.as_str().is_empty() || one.secret.access() == KeyAccess::Ping
             });
-            let there: Vec<_> = there.collect();
+            let existing_keys: Vec<_> = existing_keys.collect();
             let same = match &key.secret {
                 KeySecret::Ping(ping_key) => self.state.key_by_ping_key(ping_key),
                 KeySecret::ReadWrite(hash) | KeySecret::ReadOnly(hash) => {
@@ -384,21 +391,23 @@ impl ConfigPlanner<'_> {
                 KeySecret::Legacy(hashed) => self.state.legacy_key(hashed),
             };
             let is_same = |one: &ProjectKey| same.is_some_and(|same| same.id == one.id);
-            let is_elsewhere = same.is_some_and(|same| !there.iter().any(|one| one.id == same.id));
+            let is_elsewhere =
+                same.is_some_and(|same| !existing_keys.iter().any(|one| one.id == same.id));
             if is_elsewhere || secrets.contains(&&key.secret) {
                 self.add_conflict(
                     &at,
                     Some("value"),
-                    "another key has this value; a key is good for one project and one access",
+                    "another key has this value; a key is valid for one project and one kind of \
+                    access",
                 );
                 continue;
             }
             secrets.push(&key.secret);
-            match there.as_slice() {
-                [] => self.plan_new_key(within, key, &at),
+            match existing_keys.as_slice() {
+                [] => self.plan_new_key(scope, key, &at),
                 [one] => {
                     let same_value = is_same(one);
-                    self.plan_key_update(within, one, key, same_value, &at);
+                    self.plan_key_update(scope, one, key, same_value, &at);
                 }
                 several => {
                     let Some(one) = several.iter().find(|one| is_same(one)) else {
@@ -411,7 +420,7 @@ impl ConfigPlanner<'_> {
                         self.add_conflict(&at, None, reason);
                         continue;
                     };
-                    self.plan_key_update(within, one, key, true, &at);
+                    self.plan_key_update(scope, one, key, true, &at);
                 }
             }
         }
@@ -419,9 +428,9 @@ impl ConfigPlanner<'_> {
 
     fn plan_key_update(
         &mut self,
-        within: &ProjectScope<'_>,
-        there: &ProjectKey,
-        wanted: &DeclaredKey,
+        scope: &ProjectScope<'_>,
+        existing: &ProjectKey,
+        declared: &DeclaredKey,
         same_value: bool,
         at: &ObjectPath,
     ) {
@@ -432,39 +441,39 @@ impl ConfigPlanner<'_> {
             );
             vec![access, ("value".into(), ObjectValue::Secret(value.into()))]
         };
-        let old = fields(&there.secret, "");
-        let new = fields(&wanted.secret, if same_value { "" } else { "other" });
-        if self.compare_existing(there.id.0, at, &old, &new, None) {
+        let old = fields(&existing.secret, "");
+        let new = fields(&declared.secret, if same_value { "" } else { "other" });
+        if self.compare_existing(existing.id.0, at, &old, &new, None) {
             self.steps
-                .push(PlanStep::Delete(ExistingObject::Key(there.id)));
-            let id = self.add_key_step(within, wanted);
+                .push(PlanStep::Delete(ExistingObject::Key(existing.id)));
+            let id = self.add_key_step(scope, declared);
             self.steps
                 .push(PlanStep::SetSource(id.0, self.source.cloned()));
         }
     }
 
-    fn plan_new_key(&mut self, within: &ProjectScope<'_>, wanted: &DeclaredKey, at: &ObjectPath) {
-        let id = self.add_key_step(within, wanted);
+    fn plan_new_key(&mut self, scope: &ProjectScope<'_>, declared: &DeclaredKey, at: &ObjectPath) {
+        let id = self.add_key_step(scope, declared);
         self.note_new_object(
             id.0,
             at,
             &vec![(
                 "access".into(),
-                ObjectValue::Text(wanted.secret.access().name().into()),
+                ObjectValue::Text(declared.secret.access().name().into()),
             )],
             None,
         );
     }
 
-    fn add_key_step(&mut self, within: &ProjectScope<'_>, wanted: &DeclaredKey) -> KeyId {
+    fn add_key_step(&mut self, scope: &ProjectScope<'_>, declared: &DeclaredKey) -> KeyId {
         let id = KeyId(self.new_id());
         let DeclaredKey {
             label,
             secret,
             hint,
-        } = wanted.clone();
+        } = declared.clone();
         let key = NewKey {
-            project: within.id,
+            project: scope.id,
             secret,
             label,
             hint,

@@ -48,59 +48,60 @@ fn project_fields(
 }
 
 impl<'a> ConfigPlanner<'a> {
-    pub(super) fn plan_project(&mut self, wanted: &'a DeclaredProject) {
-        let name: Box<str> = wanted.name.as_str().into();
+    pub(super) fn plan_project(&mut self, declared: &'a DeclaredProject) {
+        let name: Box<str> = declared.name.as_str().into();
         let at = ObjectPath {
             project: Some(name.clone()),
             kind: ObjectKind::Project,
             name: name.clone(),
         };
-        let named = |name: &ProjectName| {
+        let find_by_name = |name: &ProjectName| {
             self.state
                 .projects()
                 .find(|project_state| project_state.project.name == *name)
         };
-        let there = named(&wanted.name).or_else(|| named(wanted.previous_name.as_ref()?));
-        let id = match there {
-            Some(project_state) => self.plan_project_update(wanted, &project_state.project, &at),
-            None => self.plan_new_project(wanted, &at),
+        let existing =
+            find_by_name(&declared.name).or_else(|| find_by_name(declared.previous_name.as_ref()?));
+        let id = match existing {
+            Some(project_state) => self.plan_project_update(declared, &project_state.project, &at),
+            None => self.plan_new_project(declared, &at),
         };
         self.projects.insert(name.clone(), id);
-        let within = ProjectScope {
-            id,
-            name,
-            existing: there,
-        };
-        let channels = self.plan_channels(&within, &wanted.channels);
-        self.plan_checks(&within, &wanted.checks, &channels);
-        self.plan_windows(&within, &wanted.windows);
-        self.plan_keys(&within, &wanted.keys);
+        let scope = ProjectScope { id, name, existing };
+        let channels = self.plan_channels(&scope, &declared.channels);
+        self.plan_checks(&scope, &declared.checks, &channels);
+        self.plan_windows(&scope, &declared.windows);
+        self.plan_keys(&scope, &declared.keys);
     }
 
     fn plan_project_update(
         &mut self,
-        wanted: &DeclaredProject,
-        there: &Project,
+        declared: &DeclaredProject,
+        existing: &Project,
         at: &ObjectPath,
     ) -> ProjectId {
-        if wanted.uuid.is_some_and(|uuid| uuid != there.uuid) {
+        if declared.uuid.is_some_and(|uuid| uuid != existing.uuid) {
             self.add_conflict(
                 at,
                 Some("uuid"),
                 format!(
                     "the project has the UUID {}, which cannot be changed",
-                    there.uuid
+                    existing.uuid
                 ),
             );
         }
         let changed = Project {
-            name: wanted.name.clone(),
-            check_limit: wanted.check_limit.unwrap_or(there.check_limit),
-            ping_log_limit: wanted.ping_log_limit.unwrap_or(there.ping_log_limit),
-            ..there.clone()
+            name: declared.name.clone(),
+            check_limit: declared.check_limit.unwrap_or(existing.check_limit),
+            ping_log_limit: declared.ping_log_limit.unwrap_or(existing.ping_log_limit),
+            ..existing.clone()
         };
-        if changed != *there {
-            let old = project_fields(&there.name, there.check_limit, there.ping_log_limit);
+        if changed != *existing {
+            let old = project_fields(
+                &existing.name,
+                existing.check_limit,
+                existing.ping_log_limit,
+            );
             let fields = diff_fields(
                 &old,
                 &project_fields(&changed.name, changed.check_limit, changed.ping_log_limit),
@@ -109,35 +110,35 @@ impl<'a> ConfigPlanner<'a> {
                 operation: ChangeOperation::Change,
                 object: at.clone(),
                 fields,
-                uuid: Some(there.uuid),
+                uuid: Some(existing.uuid),
                 needs_password_link: false,
             });
             self.steps.push(PlanStep::PutProject(changed));
         }
-        there.id
+        existing.id
     }
 
-    fn plan_new_project(&mut self, wanted: &DeclaredProject, at: &ObjectPath) -> ProjectId {
+    fn plan_new_project(&mut self, declared: &DeclaredProject, at: &ObjectPath) -> ProjectId {
         let id = ProjectId(self.new_id());
         let is_taken = |uuid: Uuid| {
             self.state
                 .projects()
                 .any(|project_state| project_state.project.uuid == uuid)
         };
-        if wanted.uuid.is_some_and(is_taken) {
+        if declared.uuid.is_some_and(is_taken) {
             self.add_conflict(
                 at,
                 Some("uuid"),
-                "another project has this UUID; give its name, or was = its name to rename it",
+                "another project has this UUID; use its name, or set was to its name to rename it",
             );
         }
-        let drawn = self.draw_uuid();
+        let random_uuid = self.draw_uuid();
         // 16 bytes are encoded in 22 characters, the length of a badge key.
         let badge_key = URL_SAFE_NO_PAD.encode(self.draw_uuid()).into();
-        let check_limit = wanted.check_limit.unwrap_or_default();
-        let ping_log_limit = wanted.ping_log_limit.unwrap_or(DEFAULT_PING_LOG_LIMIT);
-        let uuid = wanted.uuid.unwrap_or(drawn);
-        let name = wanted.name.clone();
+        let check_limit = declared.check_limit.unwrap_or_default();
+        let ping_log_limit = declared.ping_log_limit.unwrap_or(DEFAULT_PING_LOG_LIMIT);
+        let uuid = declared.uuid.unwrap_or(random_uuid);
+        let name = declared.name.clone();
         let project = Project {
             id,
             uuid,
@@ -157,7 +158,7 @@ impl<'a> ConfigPlanner<'a> {
             operation: ChangeOperation::Add,
             object: at.clone(),
             fields,
-            uuid: wanted.uuid,
+            uuid: declared.uuid,
             needs_password_link: false,
         });
         self.steps.push(PlanStep::PutProject(project));

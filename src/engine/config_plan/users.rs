@@ -13,7 +13,7 @@ use crate::engine::apply::MAX_USERS;
 use crate::engine::command::user::{NewUser, UserChanges};
 
 impl ConfigPlanner<'_> {
-    pub(super) fn plan_users(&mut self, wanted: &[DeclaredUser]) {
+    pub(super) fn plan_users(&mut self, declared_users: &[DeclaredUser]) {
         let mut added = 0;
         // Owners after the change, with permission to sign in.
         let can_own = |user: &User| user.grant.is_owner() && !user.disabled;
@@ -25,8 +25,8 @@ impl ConfigPlanner<'_> {
             .collect();
         let had_owner = owners.values().any(|owns| *owns);
         let mut last = None;
-        let mut later = Vec::new();
-        for user in wanted {
+        let mut deferred_steps = Vec::new();
+        for user in declared_users {
             let at = ObjectPath {
                 project: None,
                 kind: ObjectKind::User,
@@ -37,16 +37,16 @@ impl ConfigPlanner<'_> {
             };
             let owns = grant == Grant::Owner && user.disabled != Some(true);
             match self.state.users.by_name(&user.name).cloned() {
-                Some(there) => {
+                Some(existing) => {
                     owners.insert(
-                        there.id.0,
-                        grant == Grant::Owner && !user.disabled.unwrap_or(there.disabled),
+                        existing.id.0,
+                        grant == Grant::Owner && !user.disabled.unwrap_or(existing.disabled),
                     );
-                    let step = self.plan_user_update(user, &there, grant, &at);
+                    let step = self.plan_user_update(user, &existing, grant, &at);
                     // At least one owner must exist at any time.
                     let (first, second) = if owns { (step, None) } else { (None, step) };
                     self.steps.extend(first);
-                    later.extend(second);
+                    deferred_steps.extend(second);
                 }
                 None => {
                     added += 1;
@@ -56,35 +56,35 @@ impl ConfigPlanner<'_> {
             }
             last = Some(at);
         }
-        self.steps.extend(later);
+        self.steps.extend(deferred_steps);
         let Some(at) = last else { return };
         owners.retain(|id, _| !self.is_to_be_deleted(*id));
         if had_owner && !owners.values().any(|owns| *owns) {
             self.add_conflict(
                 &at,
                 None,
-                "no owner who may sign in would be left; declare one with owner = true",
+                "no owner with permission to sign in would remain; declare one with owner = true",
             );
         }
         if self.state.users.len() + added > MAX_USERS {
-            self.add_conflict(&at, None, format!("there are at most {MAX_USERS} users"));
+            self.add_conflict(&at, None, format!("at most {MAX_USERS} users are allowed"));
         }
     }
 
     /// Rights of a user, with the numbers of projects.
-    fn resolve_grant(&mut self, at: &ObjectPath, wanted: &DeclaredGrant) -> Option<Grant> {
-        let DeclaredGrant::Projects(named) = wanted else {
+    fn resolve_grant(&mut self, at: &ObjectPath, declared: &DeclaredGrant) -> Option<Grant> {
+        let DeclaredGrant::Projects(declared_projects) = declared else {
             return Some(Grant::Owner);
         };
         let mut projects = Vec::new();
-        for (name, membership) in named {
-            let there = || {
+        for (name, membership) in declared_projects {
+            let existing = || {
                 self.state
                     .projects()
                     .find(|project_state| project_state.project.name == *name)
                     .map(|found| found.project.id)
             };
-            let Some(id) = self.projects.get(name.as_str()).copied().or_else(there) else {
+            let Some(id) = self.projects.get(name.as_str()).copied().or_else(existing) else {
                 self.add_conflict(
                     at,
                     Some("projects"),
@@ -110,10 +110,10 @@ impl ConfigPlanner<'_> {
                         .map(|(name, _)| name.clone());
                     declared.or_else(|| Some(self.state.project(id)?.project.name.as_str().into()))
                 };
-                let named = projects.iter().filter_map(|(id, kind)| {
+                let entries = projects.iter().filter_map(|(id, kind)| {
                     Some((name(id)?, ObjectValue::Text(kind.name().into())))
                 });
-                fields.push(("projects".into(), ObjectValue::Table(named.collect())));
+                fields.push(("projects".into(), ObjectValue::Table(entries.collect())));
             }
         }
         fields.push(("disabled".into(), ObjectValue::Flag(disabled)));
@@ -123,23 +123,23 @@ impl ConfigPlanner<'_> {
 
     fn plan_user_update(
         &mut self,
-        wanted: &DeclaredUser,
-        there: &User,
+        declared: &DeclaredUser,
+        existing: &User,
         grant: Grant,
         at: &ObjectPath,
     ) -> Option<PlanStep> {
-        let disabled = wanted.disabled.unwrap_or(there.disabled);
-        let password = wanted
+        let disabled = declared.disabled.unwrap_or(existing.disabled);
+        let password = declared
             .password
             .clone()
-            .filter(|password| there.password.as_ref() != Some(password));
-        let old = self.user_fields(&there.grant, there.disabled, "");
+            .filter(|password| existing.password.as_ref() != Some(password));
+        let old = self.user_fields(&existing.grant, existing.disabled, "");
         let new = self.user_fields(
             &grant,
             disabled,
             if password.is_some() { "other" } else { "" },
         );
-        self.compare_existing(there.id.0, at, &old, &new, None)
+        self.compare_existing(existing.id.0, at, &old, &new, None)
             .then(|| {
                 let changes = UserChanges {
                     password,
@@ -147,28 +147,28 @@ impl ConfigPlanner<'_> {
                     disabled: Some(disabled),
                     ..UserChanges::default()
                 };
-                PlanStep::UpdateUser(there.id, Box::new(changes))
+                PlanStep::UpdateUser(existing.id, Box::new(changes))
             })
     }
 
-    fn plan_new_user(&mut self, wanted: &DeclaredUser, grant: Grant, at: &ObjectPath) -> UserId {
+    fn plan_new_user(&mut self, declared: &DeclaredUser, grant: Grant, at: &ObjectPath) -> UserId {
         let id = UserId(self.new_id());
-        let mut fields = self.user_fields(&grant, wanted.disabled == Some(true), "");
+        let mut fields = self.user_fields(&grant, declared.disabled == Some(true), "");
         fields.retain(|(_, value)| {
             !matches!(value, ObjectValue::Secret(_) | ObjectValue::Flag(false))
         });
         let user = NewUser {
             uuid: self.draw_uuid(),
-            name: wanted.name.clone(),
-            password: wanted.password.clone(),
+            name: declared.name.clone(),
+            password: declared.password.clone(),
             grant,
         };
         self.steps.push(PlanStep::CreateUser {
             id,
             user: Box::new(user),
-            disabled: wanted.disabled == Some(true),
+            disabled: declared.disabled == Some(true),
         });
-        let needs_link = wanted.password.is_none() && wanted.disabled != Some(true);
+        let needs_link = declared.password.is_none() && declared.disabled != Some(true);
         let fields = diff_fields(&ObjectFields::new(), &fields);
         self.changes.push(PlannedChange {
             operation: ChangeOperation::Add,

@@ -37,9 +37,9 @@ struct RunningCheckpoint {
 }
 
 impl Checkpoint {
-    pub(super) fn new(done: LogPosition) -> Self {
+    pub(super) fn new(position: LogPosition) -> Self {
         Self {
-            position: done,
+            position,
             due: false,
             in_progress: None,
         }
@@ -58,7 +58,7 @@ impl Checkpoint {
     /// was nothing to write.
     pub(super) fn run_slice(&mut self, slice: &HousekeepingSlice<'_>) -> Result<bool, StoreError> {
         let HousekeepingSlice {
-            limits: thresholds,
+            limits,
             batch,
             state,
             newest,
@@ -81,7 +81,7 @@ impl Checkpoint {
             });
         }
         let Some(RunningCheckpoint {
-            target: to,
+            target,
             next,
             checks,
         }) = &mut self.in_progress
@@ -93,23 +93,23 @@ impl Checkpoint {
             .get(*next..)
             .unwrap_or_default()
             .chunks(CHECKS_PER_STEP)
-            .take(thresholds.slice_rows.div_ceil(CHECKS_PER_STEP))
+            .take(limits.slice_rows.div_ceil(CHECKS_PER_STEP))
         {
-            let behind = ids
+            let outdated_checks = ids
                 .iter()
                 .filter_map(|id| state.check(*id))
                 .filter(|check| check.state.last_arrival > self.position.arrival);
-            bytes += batch.put_checks(behind)?;
+            bytes += batch.put_checks(outdated_checks)?;
             *next += ids.len();
-            if bytes >= thresholds.checkpoint_bytes {
+            if bytes >= limits.checkpoint_bytes {
                 break;
             }
         }
         if *next < checks.len() {
             return Ok(bytes > 0);
         }
-        store_position(batch, *to)?;
-        self.position = *to;
+        store_position(batch, *target)?;
+        self.position = *target;
         self.in_progress = None;
         Ok(true)
     }
@@ -136,18 +136,18 @@ impl Checkpoint {
         let pings = newest.arrival.0 - self.position.arrival.0;
         let bytes = newest.bytes - self.position.bytes;
         let HousekeepingLimits {
-            min_tail: least_tail,
+            min_tail,
             tail_per_check,
             tail_bytes,
             ..
         } = slice.limits;
         bytes >= tail_bytes
-            || pings >= least_tail.max(tail_per_check * slice.state.check_count() as u64)
+            || pings >= min_tail.max(tail_per_check * slice.state.check_count() as u64)
     }
 }
 
-fn store_position(batch: &Batch, place: LogPosition) -> Result<(), StoreError> {
-    batch.set_meta_value(MetaKey::CheckpointArrival, place.arrival.0)?;
-    batch.set_meta_value(MetaKey::CheckpointFlip, place.flip.0)?;
-    batch.set_meta_value(MetaKey::CheckpointBytes, place.bytes)
+fn store_position(batch: &Batch, position: LogPosition) -> Result<(), StoreError> {
+    batch.set_meta_value(MetaKey::CheckpointArrival, position.arrival.0)?;
+    batch.set_meta_value(MetaKey::CheckpointFlip, position.flip.0)?;
+    batch.set_meta_value(MetaKey::CheckpointBytes, position.bytes)
 }

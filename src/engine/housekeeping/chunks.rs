@@ -28,9 +28,9 @@ impl ChunkPruning {
     /// Skips the upload that could not be read, and continues after it. Returns true if an upload
     /// was the cause.
     pub(super) fn skip_unreadable(&mut self) -> bool {
-        let tried = self.current_upload.take();
-        self.from = tried.map_or(self.from, |tried| tried + 1);
-        tried.is_some()
+        let upload = self.current_upload.take();
+        self.from = upload.map_or(self.from, |upload| upload + 1);
+        upload.is_some()
     }
 
     /// Makes a round due.
@@ -42,24 +42,23 @@ impl ChunkPruning {
         self.due
     }
 
-    /// Removes some chunks of one upload that no ping refers to, up to `most_bytes` or slightly
-    /// more. The upload `written` is in progress and stays. Returns `false` if there was nothing to
-    /// write.
+    /// Removes some chunks of one upload that no ping refers to, up to `max_bytes` or slightly
+    /// more. `upload_in_progress` stays. Returns `false` if there was nothing to write.
     pub(super) fn run_slice(
         &mut self,
         batch: &Batch,
-        most_bytes: u64,
-        written: Option<u64>,
+        max_bytes: u64,
+        upload_in_progress: Option<u64>,
     ) -> Result<bool, StoreError> {
         if !self.due {
             return Ok(false);
         }
-        let Some(upload) = batch.first_unreferenced(self.from, written)? else {
+        let Some(upload) = batch.first_unreferenced(self.from, upload_in_progress)? else {
             self.due = false;
             return Ok(false);
         };
         self.current_upload = Some(upload);
-        self.removed += batch.remove_chunks(upload, most_bytes)? as u64;
+        self.removed += batch.remove_chunks(upload, max_bytes)? as u64;
         self.current_upload = None;
         Ok(true)
     }

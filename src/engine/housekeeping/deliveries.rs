@@ -42,15 +42,15 @@ impl DeliveryPruning {
         self.due
     }
 
-    /// Counts deliveries that a batch appends. `most` is the limit of the log.
+    /// Counts deliveries that a batch appends. `limit` is the limit of the log.
     pub(super) fn count_appended(
         &mut self,
         deliveries: &[DeliveryRecord],
         state: &State,
-        most: u64,
+        limit: u64,
     ) {
         self.appended += deliveries.len() as u64;
-        self.due |= self.appended >= most / LOOKS_PER_LIMIT;
+        self.due |= self.appended >= limit / LOOKS_PER_LIMIT;
         if let Some(index) = &mut self.index {
             deliveries
                 .iter()
@@ -68,31 +68,32 @@ impl DeliveryPruning {
         if !self.due {
             return Ok(false);
         }
-        let kept = slice.limits.max_deliveries;
+        let max_deliveries = slice.limits.max_deliveries;
         // At least the number that was appended.
-        let most = slice
+        let limit = slice
             .limits
             .slice_rows
             .max(usize::try_from(self.appended).unwrap_or(usize::MAX));
-        let mut gone = slice
-            .batch
-            .deliveries_finished_before(before.unwrap_or(Timestamp::from_micros(i64::MIN)), most)?;
-        let surplus = usize::try_from(slice.batch.delivery_count()?.saturating_sub(kept))
+        let mut removed = slice.batch.deliveries_finished_before(
+            before.unwrap_or(Timestamp::from_micros(i64::MIN)),
+            limit,
+        )?;
+        let surplus = usize::try_from(slice.batch.delivery_count()?.saturating_sub(max_deliveries))
             .unwrap_or(usize::MAX);
         if let Some(index) = &mut self.index {
-            gone.iter().for_each(|number| index.remove(*number));
+            removed.iter().for_each(|number| index.remove(*number));
         }
-        if surplus > gone.len() && gone.len() < most {
+        if surplus > removed.len() && removed.len() < limit {
             let mut index = match self.index.take() {
                 Some(index) => index,
-                None => DeliveryIndex::read(slice.batch, slice.state, &gone)?,
+                None => DeliveryIndex::read(slice.batch, slice.state, &removed)?,
             };
-            gone.extend(index.take_oldest(surplus.min(most) - gone.len(), slice.state));
+            removed.extend(index.take_oldest(surplus.min(limit) - removed.len(), slice.state));
             self.index = Some(index);
         }
-        slice.batch.remove_deliveries(&gone)?;
-        (self.due, self.appended) = (gone.len() >= most, 0);
-        Ok(!gone.is_empty())
+        slice.batch.remove_deliveries(&removed)?;
+        (self.due, self.appended) = (removed.len() >= limit, 0);
+        Ok(!removed.is_empty())
     }
 }
 
@@ -108,13 +109,13 @@ fn project_of(delivery: &DeliveryRecord, state: &State) -> ProjectId {
 
 impl DeliveryIndex {
     /// Reads the whole log, except for deliveries that are about to be removed.
-    fn read(batch: &Batch, state: &State, gone: &[DeliveryNumber]) -> Result<Self, StoreError> {
+    fn read(batch: &Batch, state: &State, removed: &[DeliveryNumber]) -> Result<Self, StoreError> {
         let mut index = Self::default();
         batch.for_each_delivery(|number, delivery| {
             let project = delivery.map_or(ProjectId(0), |delivery| project_of(&delivery, state));
             index.len += usize::from(index.projects.entry(project).or_default().insert(number));
         })?;
-        gone.iter().for_each(|number| index.remove(*number));
+        removed.iter().for_each(|number| index.remove(*number));
         Ok(index)
     }
 
@@ -133,8 +134,11 @@ impl DeliveryIndex {
         let is_gone = self
             .projects
             .values_mut()
-            .any(|own| own.first() == Some(&number) && own.pop_first().is_some())
-            || self.projects.values_mut().any(|own| own.remove(&number));
+            .any(|numbers| numbers.first() == Some(&number) && numbers.pop_first().is_some())
+            || self
+                .projects
+                .values_mut()
+                .any(|numbers| numbers.remove(&number));
         self.len -= usize::from(is_gone);
     }
 
@@ -149,13 +153,16 @@ impl DeliveryIndex {
             .filter(|id| *id != ProjectId(0) && state.project(*id).is_none())
             .collect();
         for id in deleted {
-            let own = self.projects.remove(&id).unwrap_or_default();
-            self.projects.entry(ProjectId(0)).or_default().extend(own);
+            let numbers = self.projects.remove(&id).unwrap_or_default();
+            self.projects
+                .entry(ProjectId(0))
+                .or_default()
+                .extend(numbers);
         }
         let mut by_len: BTreeSet<(usize, ProjectId)> = self
             .projects
             .iter()
-            .map(|(id, own)| (own.len(), *id))
+            .map(|(id, numbers)| (numbers.len(), *id))
             .collect();
         let mut taken = Vec::with_capacity(count.min(self.len));
         while taken.len() < count
@@ -166,7 +173,7 @@ impl DeliveryIndex {
             self.len -= 1;
             by_len.insert((len - 1, id));
         }
-        self.projects.retain(|_, own| !own.is_empty());
+        self.projects.retain(|_, numbers| !numbers.is_empty());
         taken
     }
 }

@@ -85,10 +85,10 @@ impl Sweep {
         KeptPutResult {
             pings,
             bytes,
-            has_new_unreferenced: unreferred,
+            has_new_unreferenced,
         }: KeptPutResult,
     ) -> u64 {
-        self.has_new_unreferenced |= unreferred;
+        self.has_new_unreferenced |= has_new_unreferenced;
         self.size.kept_len += pings;
         self.size.kept_bytes += bytes;
         self.size.kept_bytes
@@ -136,11 +136,7 @@ impl Sweep {
     }
 
     fn choose_goal(&mut self, slice: &HousekeepingSlice<'_>, checkpoint: Arrival) {
-        let HousekeepingSlice {
-            limits: thresholds,
-            state,
-            ..
-        } = *slice;
+        let HousekeepingSlice { limits, state, .. } = *slice;
         let LogSize {
             log_len,
             log_bytes,
@@ -148,16 +144,16 @@ impl Sweep {
             kept_bytes,
         } = self.size;
         // Each body is moved at most once: the log may grow with the kept bodies.
-        let heavy = log_bytes > thresholds.slack_bytes + 2 * kept_bytes;
-        if (self.requested || heavy) && checkpoint > self.swept_to {
+        let is_heavy = log_bytes > limits.slack_bytes + 2 * kept_bytes;
+        if (self.requested || is_heavy) && checkpoint > self.swept_to {
             self.goal = SweepGoal::UpTo(checkpoint);
         } else if log_len > self.ceiling {
             // Counting costs a step for each check, which the entries since the last count justify.
             // Some of the kept pings may be dead.
             let live = live_ping_count(state).saturating_sub(kept_len);
-            self.ceiling = 2 * live + thresholds.slack_entries;
+            self.ceiling = 2 * live + limits.slack_entries;
             if log_len > self.ceiling {
-                self.goal = SweepGoal::Entries(live + live / 2 + thresholds.slack_entries / 2);
+                self.goal = SweepGoal::Entries(live + live / 2 + limits.slack_entries / 2);
             }
         }
         if self.requested {
@@ -174,7 +170,7 @@ impl Sweep {
         checkpoint: Arrival,
     ) -> Result<bool, StoreError> {
         let HousekeepingSlice {
-            limits: thresholds,
+            limits,
             batch,
             state,
             appended: (pings, bytes),
@@ -186,15 +182,15 @@ impl Sweep {
             SweepGoal::UpTo(arrival) => (arrival, u64::MAX),
         };
         // Twice the received amount, so that the sweep is faster than any rate.
-        let most = usize::try_from((2 * pings).max(thresholds.slice_rows as u64).min(surplus))
-            .unwrap_or(thresholds.slice_rows);
-        let most_bytes = (2 * bytes).max(thresholds.sweep_bytes);
-        let swept = batch.sweep_pings((self.from, up_to), (most, most_bytes), |check, n| {
+        let max_rows = usize::try_from((2 * pings).max(limits.slice_rows as u64).min(surplus))
+            .unwrap_or(limits.slice_rows);
+        let max_bytes = (2 * bytes).max(limits.sweep_bytes);
+        let swept = batch.sweep_pings((self.from, up_to), (max_rows, max_bytes), |check, n| {
             state.is_ping_kept(check, n)
         })?;
         if swept.damaged > 0 {
             tracing::error!(
-                "{} damaged rows of the table `pings` are removed",
+                "removing {} damaged rows of the table `pings`",
                 swept.damaged
             );
         }
@@ -210,22 +206,22 @@ impl Sweep {
         size.kept_len += swept.kept as u64;
         size.kept_bytes += swept.kept_bytes;
         self.has_new_unreferenced |= swept.has_new_unreferenced;
-        let mut left = swept.removed.max(thresholds.slice_rows);
-        let mut left_bytes = most_bytes;
+        let mut rows_left = swept.removed.max(limits.slice_rows);
+        let mut bytes_left = max_bytes;
         for check in &swept.checks {
             let pruned = batch.prune_kept_pings_of(
                 *check,
                 state.first_kept_ping(*check),
-                (left, left_bytes),
+                (rows_left, bytes_left),
             )?;
-            left -= pruned.removed;
-            left_bytes = left_bytes.saturating_sub(pruned.removed_bytes);
+            rows_left -= pruned.removed;
+            bytes_left = bytes_left.saturating_sub(pruned.removed_bytes);
             self.subtract_pruned(&pruned);
         }
-        if left == 0 || left_bytes == 0 {
+        if rows_left == 0 || bytes_left == 0 {
             self.kept_to_visit = self.size.kept_len;
         }
-        let exhausted = swept.removed < most && !swept.is_byte_limit_reached;
+        let exhausted = swept.removed < max_rows && !swept.is_byte_limit_reached;
         let reached = match self.goal {
             SweepGoal::Entries(target) => exhausted || self.size.log_len <= target,
             SweepGoal::None | SweepGoal::UpTo(_) => exhausted,
@@ -253,7 +249,7 @@ impl Sweep {
     /// Visits some kept pings and removes the dead ones.
     fn prune_kept(&mut self, slice: &HousekeepingSlice<'_>) -> Result<bool, StoreError> {
         let HousekeepingSlice {
-            limits: thresholds,
+            limits,
             batch,
             state,
             ..
@@ -261,18 +257,18 @@ impl Sweep {
         if self.kept_to_visit == 0 {
             return Ok(false);
         }
-        let most = thresholds
+        let max_rows = limits
             .slice_rows
             .min(usize::try_from(self.kept_to_visit).unwrap_or(usize::MAX));
         let pruned =
-            batch.prune_kept_pings(self.cursor, (most, thresholds.sweep_bytes), |check, n| {
+            batch.prune_kept_pings(self.cursor, (max_rows, limits.sweep_bytes), |check, n| {
                 state.is_ping_kept(check, n)
             })?;
         self.subtract_pruned(&pruned);
         self.kept_to_visit -= if pruned.is_byte_limit_reached {
             pruned.removed
         } else {
-            most
+            max_rows
         } as u64;
         self.cursor = pruned.next.unwrap_or_default();
         Ok(pruned.removed > 0)

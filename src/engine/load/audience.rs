@@ -19,14 +19,14 @@ pub(super) fn read_audience_notes(
     state: &State,
 ) -> Result<AudienceNotes, StoreError> {
     let notes = AudienceNotes::default();
-    let known = HashSet::new();
-    let unsent = Vec::new();
-    let mut waiting = HashMap::new();
+    let decided_pairs = HashSet::new();
+    let unsent_alerts = Vec::new();
+    let mut queued_rows = HashMap::new();
     let mut found = AudienceNotesBuilder {
         state,
         notes,
-        decided_pairs: known,
-        unsent_alerts: unsent,
+        decided_pairs,
+        unsent_alerts,
     };
     if state
         .projects()
@@ -37,11 +37,11 @@ pub(super) fn read_audience_notes(
     // Oldest first: a queued recovery is newer than the queued alert of its downtime.
     for row in state.outbox.rows() {
         if let Some(check) = found.find_current_downtime(row.check, row.flip) {
-            waiting.insert((row.check, row.channel), (row.number, row.event, check));
+            queued_rows.insert((row.check, row.channel), (row.number, row.event, check));
         }
     }
     // Times of the last delivered reminders.
-    let mut reminded = HashMap::<ChannelId, Timestamp>::new();
+    let mut reminded_at = HashMap::<ChannelId, Timestamp>::new();
     // Newest first. An unreadable row is ignored, so the channel counts as notified.
     for delivery in snapshot.deliveries_before(DeliveryNumber(u64::MAX))? {
         let delivery = match delivery {
@@ -50,7 +50,7 @@ pub(super) fn read_audience_notes(
             Err(_) => break,
         };
         if (delivery.event, delivery.result) == (AlertEvent::StillDown, DeliveryResult::Delivered) {
-            let last = reminded
+            let last = reminded_at
                 .entry(delivery.channel)
                 .or_insert(delivery.finished);
             *last = delivery.finished.max(*last);
@@ -58,27 +58,27 @@ pub(super) fn read_audience_notes(
         // A recovery may have been delivered while the alert of the downtime is still being sent.
         let is_older =
             |(number, ..): &(DeliveryNumber, AlertEvent, &Check)| delivery.number < *number;
-        if !waiting
+        if !queued_rows
             .get(&(delivery.check, delivery.channel))
             .is_some_and(is_older)
         {
             found.note_delivery(&delivery);
         }
     }
-    for ((_, channel), (_, event, check)) in waiting {
+    for ((_, channel), (_, event, check)) in queued_rows {
         found.note(check, channel, event);
     }
     let AudienceNotesBuilder {
         mut notes,
-        unsent_alerts: unsent,
+        unsent_alerts,
         ..
     } = found;
-    for (check, channel, finished) in unsent {
+    for (check, channel, finished) in unsent_alerts {
         // A reminder names all checks that are down. The file does not record which audiences the
         // channel belonged to at that time, so it counts as notified.
-        if reminded
+        if reminded_at
             .get(&channel)
-            .is_none_or(|reminded| *reminded < finished)
+            .is_none_or(|reminded_at| *reminded_at < finished)
         {
             notes.set(check, channel, AudienceNote::Unnotified);
         } else if !is_in_audience(state, channel, check) {

@@ -66,7 +66,7 @@ impl UnnotifiedReason {
             Self::NoChannel => "it has no channel",
             Self::NoMember => "its channels cannot deliver: the group has no channel",
             Self::Disabled => "its channels cannot deliver: they are disabled",
-            Self::AlertNotAccepted => "its channels are set to send no such alert",
+            Self::AlertNotAccepted => "its channels do not send alerts for downtimes",
         }
     }
 }
@@ -126,9 +126,9 @@ fn remove<K: Hash + Eq + Borrow<Q>, Q: Hash + Eq + ?Sized>(
     key: &Q,
     id: ChannelId,
 ) {
-    if let Some(own) = ids.get_mut(key) {
-        own.remove(&id);
-        if own.is_empty() {
+    if let Some(members) = ids.get_mut(key) {
+        members.remove(&id);
+        if members.is_empty() {
             ids.remove(key);
         }
     }
@@ -144,12 +144,12 @@ impl State {
             .channels
             .values()
             .filter(|channel| channel.settings.common().all_checks);
-        let asked: Vec<_> = self.channels_of(check).chain(every).collect();
+        let channels: Vec<_> = self.channels_of(check).chain(every).collect();
         let members = project_state
             .groups
-            .members(asked.iter().copied())
+            .members(channels.iter().copied())
             .filter_map(|id| project_state.channels.get(id));
-        let all = asked
+        let all = channels
             .iter()
             .copied()
             .chain(members)
@@ -173,15 +173,15 @@ impl State {
             .into_iter()
             .flat_map(|project_state| project_state.channels.values());
         let every = every.filter(|channel| channel.settings.common().all_checks);
-        let asked: Vec<_> = self.channels_of(check).chain(every).collect();
-        Some(match asked.as_slice() {
+        let channels: Vec<_> = self.channels_of(check).chain(every).collect();
+        Some(match channels.as_slice() {
             [] => UnnotifiedReason::NoChannel,
-            asked
-                if asked
+            channels
+                if channels
                     .iter()
                     .all(|channel| channel.settings.kind().class == ChannelClass::Group) =>
             {
-                let is_empty = asked
+                let is_empty = channels
                     .iter()
                     .all(|group| self.members_of(group).next().is_none());
                 if is_empty {
@@ -264,15 +264,15 @@ impl State {
             .into_iter()
             .flat_map(|project_state| project_state.groups.groups_of(channel))
             .copied();
-        let through: BTreeSet<_> = groups.chain([channel.id]).collect();
-        let is_of_all = |id| {
+        let via_channels: BTreeSet<_> = groups.chain([channel.id]).collect();
+        let has_all_checks = |id| {
             self.channel(id)
                 .is_some_and(|channel| channel.settings.common().all_checks)
         };
         AudienceMembership {
             is_every_check: channel.settings.common().all_checks
-                || through.iter().any(|id| is_of_all(*id)),
-            via_channels: through,
+                || via_channels.iter().any(|id| has_all_checks(*id)),
+            via_channels,
         }
     }
 }
@@ -352,9 +352,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn groups_are_found_as_if_all_channels_were_looked_at(
+        fn the_group_index_matches_a_search_of_all_channels(
             steps in prop::collection::vec(
-                (0..5_u64, 0..3_usize, prop::option::of(prop::collection::vec(0..5_u64, 0..3)), any::<bool>()),
+                (
+                    0..5_u64,
+                    0..3_usize,
+                    prop::option::of(prop::collection::vec(0..5_u64, 0..3)),
+                    any::<bool>(),
+                ),
                 1..30,
             )
         ) {
@@ -366,17 +371,31 @@ mod tests {
                 groups.put(old.as_deref(), new.as_deref());
                 channels.extend(new.map(|new| (new.id, new)));
                 for one in channels.values() {
-                    let lists = |group: &Channel, member: &Channel| group.settings.members().any(|uuid| member.uuid == uuid);
-                    let members: BTreeSet<_> = channels.values().filter(|other| lists(one, other)).map(|other| other.id).collect();
-                    let of: BTreeSet<_> = channels.values().filter(|other| lists(other, one)).map(|other| other.id).collect();
-                    let named: BTreeSet<_> = channels.values().filter(|other| other.name == one.name).map(|other| other.id).collect();
-                    prop_assert_eq!(groups.members([one].into_iter()).copied().collect::<BTreeSet<_>>(), members);
-                    prop_assert_eq!(groups.groups_of(one).copied().collect::<BTreeSet<_>>(), of);
-                    prop_assert_eq!(&groups.by_name[one.name.as_str()], &named);
+                    let lists = |group: &Channel, member: &Channel| {
+                        group.settings.members().any(|uuid| member.uuid == uuid)
+                    };
+                    let ids = |matches: &dyn Fn(&Channel) -> bool| {
+                        channels
+                            .values()
+                            .filter(|other| matches(other))
+                            .map(|other| other.id)
+                            .collect::<BTreeSet<_>>()
+                    };
+                    let members: BTreeSet<_> =
+                        groups.members([one].into_iter()).copied().collect();
+                    let groups_of_one: BTreeSet<_> = groups.groups_of(one).copied().collect();
+                    prop_assert_eq!(members, ids(&|other: &Channel| lists(one, other)));
+                    prop_assert_eq!(groups_of_one, ids(&|other: &Channel| lists(other, one)));
+                    prop_assert_eq!(
+                        &groups.by_name[one.name.as_str()],
+                        &ids(&|other: &Channel| other.name == one.name)
+                    );
                 }
             }
             channels.values().for_each(|one| groups.put(Some(one), None));
-            prop_assert!(groups.by_uuid.is_empty() && groups.by_name.is_empty() && groups.by_member.is_empty());
+            prop_assert!(groups.by_uuid.is_empty());
+            prop_assert!(groups.by_name.is_empty());
+            prop_assert!(groups.by_member.is_empty());
         }
     }
 }

@@ -117,19 +117,21 @@ impl OpenImports {
 
     /// All open imports, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (ImportId, &OpenImport)> {
-        self.0.iter().map(|(import, staging)| (*import, staging))
+        self.0
+            .iter()
+            .map(|(import, open_import)| (*import, open_import))
     }
 
     /// Approximate total size in bytes.
     pub fn bytes(&self) -> usize {
-        self.0.values().map(|staging| staging.bytes).sum()
+        self.0.values().map(|open_import| open_import.bytes).sum()
     }
 
     /// True if the number belongs to a check of an open import.
     pub fn contains_check(&self, check: CheckId) -> bool {
         self.0
             .values()
-            .any(|staging| staging.numbers.contains(&check.0))
+            .any(|open_import| open_import.numbers.contains(&check.0))
     }
 
     pub(super) fn apply(&mut self, change: &ImportChange, now: Timestamp) {
@@ -139,7 +141,7 @@ impl OpenImports {
             ImportChange::Logged { import, .. } | ImportChange::Objects { import, .. } => *import,
         };
         if let ImportChange::Begun(numbers) = change {
-            let staging = OpenImport {
+            let open_import = OpenImport {
                 numbers: numbers.clone(),
                 begun_at: now,
                 last_activity: now,
@@ -148,26 +150,26 @@ impl OpenImports {
                 counts: ImportItemCounts::default(),
                 logs: HashMap::new(),
             };
-            self.0.insert(import, staging);
+            self.0.insert(import, open_import);
         }
-        let Some(staging) = self.0.get_mut(&import) else {
+        let Some(open_import) = self.0.get_mut(&import) else {
             return;
         };
-        staging.last_activity = now;
+        open_import.last_activity = now;
         match change {
             ImportChange::Logged {
                 logs, pings, flips, ..
             } => {
-                staging.logs.extend(logs.iter().copied());
-                staging.counts.pings += pings;
-                staging.counts.flips += flips;
+                open_import.logs.extend(logs.iter().copied());
+                open_import.counts.pings += pings;
+                open_import.counts.flips += flips;
             }
             ImportChange::Objects { objects, bytes, .. } => {
                 objects
                     .iter()
-                    .for_each(|object| staging.counts.count(object));
-                staging.objects.push(Arc::clone(objects));
-                staging.bytes += bytes;
+                    .for_each(|object| open_import.counts.count(object));
+                open_import.objects.push(Arc::clone(objects));
+                open_import.bytes += bytes;
             }
             ImportChange::Begun(_) | ImportChange::Ended { .. } => {}
         }

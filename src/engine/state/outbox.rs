@@ -217,7 +217,7 @@ mod tests {
     use crate::domain::timestamp::Timestamp;
 
     #[test]
-    fn what_waits_of_one_project_leaves_room_for_the_others() {
+    fn queued_rows_of_one_project_leave_space_for_the_others() {
         let mut outbox = Outbox::default();
         let mut next = 1;
         let mut put = |outbox: &mut Outbox, channel: u64, project: u64| {
@@ -247,8 +247,8 @@ mod tests {
         assert_eq!(outbox.len(), MAX_OUTBOX_ROWS * 3 / 4);
         assert!(!outbox.is_full_for(ProjectId(3)));
         // A row that is written again counts once.
-        let again = OutboxRow::clone(outbox.get(first).unwrap());
-        outbox.put(&Arc::new(again), Some(ProjectId(1)));
+        let row = OutboxRow::clone(outbox.get(first).unwrap());
+        outbox.put(&Arc::new(row), Some(ProjectId(1)));
         assert_eq!(outbox.len(), MAX_OUTBOX_ROWS * 3 / 4);
         for row in outbox
             .rows_of_channel(ChannelId(11))

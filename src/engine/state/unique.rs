@@ -50,12 +50,12 @@ impl UniqueIndexes {
         checks: impl Iterator<Item = &'a Check>,
     ) -> &UniqueIndex {
         let Self { indexes, hasher } = self;
-        let made = || {
+        let build = || {
             checks
                 .map(|check| (hash_of(hasher, fields, &check.settings), check.id))
                 .collect()
         };
-        indexes.entry(fields.into()).or_insert_with(made)
+        indexes.entry(fields.into()).or_insert_with(build)
     }
 
     /// Updates the indexes. `old` is `None` if the check is new, `new` is `None` if it is deleted.

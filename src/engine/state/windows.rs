@@ -28,8 +28,8 @@ impl WindowPhases {
         let is_valid = |(from, phase): &(Timestamp, WindowPhase)| {
             *from <= now && phase.until.is_none_or(|until| now < until)
         };
-        let known = self.phases.get(&window.id).copied().filter(is_valid);
-        let phase = known.map_or_else(
+        let cached = self.phases.get(&window.id).copied().filter(is_valid);
+        let phase = cached.map_or_else(
             || {
                 let phase = window.phase(now);
                 self.computed += 1;

@@ -30,22 +30,22 @@ pub(super) struct PingAvailability {
 
 impl PingAvailability {
     /// Starts at this reading of the clock. `last` is the last time at which pings could be
-    /// received, according to the file. `counts`: outages are recorded.
+    /// received, according to the file. `records_outages`: outages are recorded.
     pub(super) fn new(
         last: Option<Timestamp>,
         ClockReading { now, uptime }: ClockReading,
-        counts: bool,
+        records_outages: bool,
     ) -> Self {
-        let mut presence = Self {
+        let mut availability = Self {
             unavailable_since: last,
             pending_outage: None,
             started: uptime,
             stored_at: None,
-            records_outages: counts,
+            records_outages,
             accepts_pings: true,
         };
-        presence.end_outage(now);
-        presence
+        availability.end_outage(now);
+        availability
     }
 
     /// Stops recording, for a process that accepts no pings. Returns the outage up to its start.
@@ -74,28 +74,28 @@ impl PingAvailability {
     /// Adds an outage between two times, if it is long enough.
     pub(super) fn add_outage(&mut self, from: Timestamp, to: Timestamp) {
         if self.records_outages && to.micros_since(from) >= Outage::MIN_SECS * MICROS_PER_SEC {
-            let away = Outage { from, to };
-            self.pending_outage = Some(self.pending_outage.map_or(away, |pending| Outage {
+            let outage = Outage { from, to };
+            self.pending_outage = Some(self.pending_outage.map_or(outage, |pending| Outage {
                 from: pending.from.min(from),
                 to: pending.to.max(to),
             }));
         }
     }
 
-    /// Handles a clock jump by `step` microseconds, to `now`.
-    pub(super) fn adjust_to_clock_jump(&mut self, step: i64, now: Timestamp) {
-        if step > 0 {
-            return self.add_outage(now.plus_micros(-step), now);
+    /// Handles a clock jump by `jump` microseconds, to `now`.
+    pub(super) fn adjust_to_clock_jump(&mut self, jump: i64, now: Timestamp) {
+        if jump > 0 {
+            return self.add_outage(now.plus_micros(-jump), now);
         }
         // Times that are now in the future come from the clock before the jump.
         self.unavailable_since = self.unavailable_since.map(|since| {
             if since > now {
-                since.plus_micros(step).min(now)
+                since.plus_micros(jump).min(now)
             } else {
                 since
             }
         });
-        self.pending_outage = self.pending_outage.and_then(|away| away.clip_to(now));
+        self.pending_outage = self.pending_outage.and_then(|outage| outage.clip_to(now));
         // The stored time may be in the future, too.
         self.stored_at = None;
     }
@@ -115,9 +115,9 @@ impl PingAvailability {
     pub(super) fn is_store_due(&self, uptime: Duration, written_anyway: bool) -> bool {
         match self.stored_at {
             _ if !self.accepts_pings => false,
-            Some(told) if written_anyway => uptime >= told + ALIVE_INTERVAL,
+            Some(stored_at) if written_anyway => uptime >= stored_at + ALIVE_INTERVAL,
             None if written_anyway => true,
-            told => uptime >= told.unwrap_or(self.started) + MAX_ALIVE_INTERVAL,
+            stored_at => uptime >= stored_at.unwrap_or(self.started) + MAX_ALIVE_INTERVAL,
         }
     }
 
@@ -135,19 +135,19 @@ mod tests {
         Timestamp::from_secs(1_800_000_000 + secs)
     }
 
-    fn start(last: Option<Timestamp>, counts: bool) -> PingAvailability {
+    fn start(last: Option<Timestamp>, records_outages: bool) -> PingAvailability {
         PingAvailability::new(
             last,
             ClockReading {
                 now: at(0),
                 uptime: Duration::from_secs(50),
             },
-            counts,
+            records_outages,
         )
     }
 
     #[test]
-    fn only_longer_times_are_kept_and_those_that_meet_are_one() {
+    fn short_outages_are_ignored_and_pending_ones_are_merged() {
         for (last, kept) in [
             (None, false),
             (Some(-29), false),
@@ -155,80 +155,80 @@ mod tests {
             (Some(5), false),
             (Some(-86_400), true),
         ] {
-            let presence = start(last.map(at), true);
-            let away = last.filter(|_| kept).map(|last| Outage {
+            let availability = start(last.map(at), true);
+            let outage = last.filter(|_| kept).map(|last| Outage {
                 from: at(last),
                 to: at(0),
             });
-            assert_eq!(presence.pending_outage(), away, "{last:?}");
+            assert_eq!(availability.pending_outage(), outage, "{last:?}");
         }
         assert_eq!(start(Some(at(-100)), false).pending_outage(), None);
-        let mut presence = start(None, true);
-        presence.begin_outage(at(10));
-        presence.begin_outage(at(20));
-        presence.end_outage(at(45));
-        presence.end_outage(at(90));
+        let mut availability = start(None, true);
+        availability.begin_outage(at(10));
+        availability.begin_outage(at(20));
+        availability.end_outage(at(45));
+        availability.end_outage(at(90));
         assert_eq!(
-            presence.pending_outage(),
+            availability.pending_outage(),
             Some(Outage {
                 from: at(10),
                 to: at(45)
             })
         );
-        presence.add_outage(at(60), at(100));
+        availability.add_outage(at(60), at(100));
         assert_eq!(
-            presence.pending_outage(),
+            availability.pending_outage(),
             Some(Outage {
                 from: at(10),
                 to: at(100)
             })
         );
-        presence.clear_pending();
-        assert_eq!(presence.pending_outage(), None);
+        availability.clear_pending();
+        assert_eq!(availability.pending_outage(), None);
     }
 
     #[test]
-    fn an_outage_goes_on_when_the_clock_is_set_back_meanwhile() {
-        let mut presence = start(None, true);
-        presence.begin_outage(at(3600));
-        presence.adjust_to_clock_jump(-3600 * MICROS_PER_SEC, at(20));
-        presence.end_outage(at(60));
+    fn an_outage_continues_when_the_clock_is_set_back() {
+        let mut availability = start(None, true);
+        availability.begin_outage(at(3600));
+        availability.adjust_to_clock_jump(-3600 * MICROS_PER_SEC, at(20));
+        availability.end_outage(at(60));
         assert_eq!(
-            presence.pending_outage(),
+            availability.pending_outage(),
             Some(Outage {
                 from: at(0),
                 to: at(60)
             })
         );
         // The outage not stored yet is no longer in the future.
-        presence.adjust_to_clock_jump(-40 * MICROS_PER_SEC, at(20));
+        availability.adjust_to_clock_jump(-40 * MICROS_PER_SEC, at(20));
         assert_eq!(
-            presence.pending_outage(),
+            availability.pending_outage(),
             Some(Outage {
                 from: at(0),
                 to: at(20)
             })
         );
-        presence.adjust_to_clock_jump(-40 * MICROS_PER_SEC, at(-20));
-        assert_eq!(presence.pending_outage(), None);
+        availability.adjust_to_clock_jump(-40 * MICROS_PER_SEC, at(-20));
+        assert_eq!(availability.pending_outage(), None);
     }
 
     #[test]
-    fn the_file_is_told_every_ten_seconds_beside_others_and_every_ten_minutes_alone() {
-        let mut presence = start(None, true);
+    fn availability_is_stored_every_ten_seconds_with_other_writes_and_every_ten_minutes_alone() {
+        let mut availability = start(None, true);
         let secs = Duration::from_secs;
         for (uptime, alone) in [(50, false), (649, false), (650, true)] {
             assert_eq!(
                 (
-                    presence.is_store_due(secs(uptime), true),
-                    presence.is_store_due(secs(uptime), false)
+                    availability.is_store_due(secs(uptime), true),
+                    availability.is_store_due(secs(uptime), false)
                 ),
                 (true, alone),
                 "{uptime}"
             );
         }
-        presence.note_stored(secs(100));
-        for (uptime, beside, alone) in [
+        availability.note_stored(secs(100));
+        for (uptime, with_writes, alone) in [
             (109, false, false),
             (110, true, false),
             (699, true, false),
@@ -236,10 +236,10 @@ mod tests {
         ] {
             assert_eq!(
                 (
-                    presence.is_store_due(secs(uptime), true),
-                    presence.is_store_due(secs(uptime), false)
+                    availability.is_store_due(secs(uptime), true),
+                    availability.is_store_due(secs(uptime), false)
                 ),
-                (beside, alone),
+                (with_writes, alone),
                 "{uptime}"
             );
         }

@@ -72,25 +72,25 @@ impl Writer {
         commands: &mut Vec<Command>,
         callers: &mut Vec<ReplyTarget>,
     ) -> (Option<BodyUpload>, bool) {
-        let Some((ahead, caller)) = self.upload.take() else {
+        let Some((upload, caller)) = self.upload.take() else {
             return (None, false);
         };
         callers.push(caller);
-        let more = !ahead.is_last_chunk();
-        if !more {
-            commands.push(ahead.command.clone());
+        let has_more = !upload.is_last_chunk();
+        if !has_more {
+            commands.push(upload.command.clone());
         }
-        (Some(ahead), more)
+        (Some(upload), has_more)
     }
 
     /// Continues with the next chunk, if the caller still waits.
-    pub(super) fn continue_upload(&mut self, ahead: BodyUpload, caller: Option<ReplyTarget>) {
+    pub(super) fn continue_upload(&mut self, upload: BodyUpload, caller: Option<ReplyTarget>) {
         match caller {
             Some(caller) => {
                 self.upload = Some((
                     BodyUpload {
-                        chunks_written: ahead.chunks_written + 1,
-                        ..ahead
+                        chunks_written: upload.chunks_written + 1,
+                        ..upload
                     },
                     caller,
                 ))

@@ -107,10 +107,10 @@ impl Recovery {
     }
 
     /// Logs a message, unless it is the last one again.
-    fn log_once(&mut self, words: String) {
-        if self.last_message != words {
-            tracing::error!("{words}");
-            self.last_message = words;
+    fn log_once(&mut self, message: String) {
+        if self.last_message != message {
+            tracing::error!("{message}");
+            self.last_message = message;
         }
     }
 
@@ -144,7 +144,7 @@ impl Writer {
         error: &StoreError,
     ) -> Result<(), StoreError> {
         self.recovery.log_once(format!(
-            "housekeeping goes round rows that cannot be read, which stay in the file: {error}"
+            "housekeeping skips unreadable rows, which stay in the file: {error}"
         ));
         self.recovery.note_leak(error);
         self.recovery.housekeeping_paused_until = self.shared.clock.uptime() + HOUSEKEEPING_PAUSE;
@@ -184,12 +184,12 @@ impl Writer {
         if recovery.fault == DatabaseFault::FileMissing && !shared.writable.load(Ordering::Relaxed)
             || recovery
                 .file_checked_at
-                .is_some_and(|looked| uptime < looked + FILE_CHECK_INTERVAL)
+                .is_some_and(|checked_at| uptime < checked_at + FILE_CHECK_INTERVAL)
         {
             return;
         }
         recovery.file_checked_at = Some(uptime);
-        let Ok(Err(words)) = shared
+        let Ok(Err(reason)) = shared
             .store
             .get()
             .map(|store| store.check_file(&self.medium))
@@ -202,16 +202,16 @@ impl Writer {
         recovery.fault = DatabaseFault::FileMissing;
         shared.writable.store(false, Ordering::Relaxed);
         recovery.log_once(format!(
-            "NO PINGS ARE TAKEN: {words}. Put it back, or stop this server, restore the file from \
-             a backup, and start"
+            "NO PINGS ARE ACCEPTED: {reason}. Put the file back, or stop this server, restore the \
+            file from a backup, and start it again"
         ));
     }
 
     /// Reopens the database once an unreadable page is readable again, unless a reader uses it.
     pub(super) fn reopen_if_readable_again(&mut self) {
-        let healed = &self.shared.is_page_readable_again;
+        let is_readable = &self.shared.is_page_readable_again;
         if self.recovery.leaks_store
-            || !healed.load(Ordering::Relaxed)
+            || !is_readable.load(Ordering::Relaxed)
             || !self
                 .recovery
                 .begin_attempt_if_due(self.shared.clock.uptime())
@@ -221,37 +221,37 @@ impl Writer {
         let Some(store) = self.shared.store.try_take() else {
             return;
         };
-        healed.store(false, Ordering::Relaxed);
+        is_readable.store(false, Ordering::Relaxed);
         let reopened = self.close_store(store).and_then(|()| self.open_store());
         if let Err(error) = &reopened {
             self.recovery
-                .log_once(format!("the database cannot be opened anew: {error}"));
+                .log_once(format!("the database cannot be reopened: {error}"));
             self.recovery.fault = DatabaseFault::Failed;
             self.shared.writable.store(false, Ordering::Relaxed);
         } else {
-            tracing::info!("what could not be read can be: the database was opened anew");
+            tracing::info!("an unreadable page is readable again: the database was reopened");
         }
         self.shared.store.put(reopened.ok());
     }
 
     /// Repairs the failure, as far as that is possible now.
     pub(super) fn recover(&mut self) {
-        let mended = match self.recovery.fault {
+        let result = match self.recovery.fault {
             DatabaseFault::Failed => self.reopen_database(),
             DatabaseFault::Damaged => self.reload_after_damage(),
             DatabaseFault::FileMissing => self.check_file_returned(),
         };
-        match mended {
+        match result {
             Ok(true) => {
                 self.recovery.last_message.clear();
                 self.recovery.fault = DatabaseFault::Failed;
                 self.shared.writable.store(true, Ordering::Relaxed);
-                tracing::info!("the database takes pings again");
+                tracing::info!("the database accepts pings again");
             }
             Ok(false) => {}
             Err(error) => self
                 .recovery
-                .log_once(format!("the database takes no pings yet: {error}")),
+                .log_once(format!("the database does not accept pings yet: {error}")),
         }
     }
 
@@ -300,12 +300,12 @@ impl Writer {
     fn free_space(&mut self) -> Result<(), StoreError> {
         let mut removed = 0;
         self.memory.housekeeping.use_smallest_slices();
-        let done = self.remove_dead(&mut removed);
+        let result = self.remove_dead(&mut removed);
         self.memory.housekeeping.use_usual_slices(self.limits);
         if removed > 0 {
             tracing::info!(
-                "the disk is full: {removed} dead pings and pieces of bodies were removed to make \
-                 room"
+                "the disk is full: {removed} dead pings and chunks of bodies were removed to free \
+                space"
             );
         }
         self.recovery.grows_sparsely = removed == 0;
@@ -314,8 +314,8 @@ impl Writer {
         }
         // If some entries were removed, another attempt will remove more. Otherwise the disk needs
         // free space first.
-        self.is_disk_full = done.is_err() && removed > 0;
-        done
+        self.is_disk_full = result.is_err() && removed > 0;
+        result
     }
 
     /// Reads memory again, since it is ahead of the file. The database is readable, except for the
@@ -343,10 +343,10 @@ impl Writer {
         if store.check_file(&self.medium).is_err() {
             return Ok(false);
         }
-        let Some(trouble) = self.recovery.fault_before_missing.take() else {
+        let Some(fault) = self.recovery.fault_before_missing.take() else {
             return Ok(true);
         };
-        self.recovery.fault = trouble;
+        self.recovery.fault = fault;
         Ok(false)
     }
 
@@ -358,16 +358,17 @@ impl Writer {
         let (mut memory, published, _) =
             WriterMemory::read(store, body_limit, self.limits, now, &self.shared.random)?;
         memory.working.accepts_pings = self.memory.working.accepts_pings;
-        let found = memory.working.numbers;
-        let known = self.recovery.acknowledged;
-        let same = memory.working.state.instance_id == self.memory.working.state.instance_id;
-        if !same
-            || found.arrival < known.arrival
-            || found.id < known.id
-            || found.delivery < known.delivery
+        let numbers = memory.working.numbers;
+        let acknowledged = self.recovery.acknowledged;
+        let is_same_database =
+            memory.working.state.instance_id == self.memory.working.state.instance_id;
+        if !is_same_database
+            || numbers.arrival < acknowledged.arrival
+            || numbers.id < acknowledged.id
+            || numbers.delivery < acknowledged.delivery
         {
-            let reason = if same {
-                "it holds less than was acknowledged"
+            let reason = if is_same_database {
+                "it lacks data that was acknowledged"
             } else {
                 "it is not the database that was open"
             };

@@ -50,31 +50,31 @@ impl Writer {
     /// Checks for a clock jump and logs it.
     pub(super) fn check_clock(&mut self) {
         let reading = self.shared.clock.read();
-        let (passed, step) = self.clock_jumps.observe(reading);
+        let (passed, jump) = self.clock_jumps.observe(reading);
         if self.shared.clock.is_system() {
             // The writer reads the clock at least once a second, unless the process was frozen or
             // the disk was slow.
             self.availability.add_outage(
                 reading
                     .now
-                    .plus_micros(-passed.saturating_add(step.unwrap_or(0).max(0))),
+                    .plus_micros(-passed.saturating_add(jump.unwrap_or(0).max(0))),
                 reading.now,
             );
         }
-        let Some(step) = step else { return };
-        self.availability.adjust_to_clock_jump(step, reading.now);
-        let secs = (step / MICROS_PER_SEC).unsigned_abs();
-        if step > 0 {
+        let Some(jump) = jump else { return };
+        self.availability.adjust_to_clock_jump(jump, reading.now);
+        let secs = (jump / MICROS_PER_SEC).unsigned_abs();
+        if jump > 0 {
             tracing::warn!(
-                "the clock has gone {secs} s further than the time that passed: it was set, or \
-                 the machine slept. The new time counts at once, also for deadlines that lie in \
-                 between; for an hour nothing is removed for its age"
+                "the clock jumped forward by {secs} s: it was set, or the machine slept. The new \
+                time applies at once, also to deadlines in between. For an hour, nothing is \
+                removed because of its age"
             );
         } else {
             tracing::warn!(
-                "the clock was set back by {secs} s. The new time counts at once, and what was \
-                 logged keeps its times; checks that wait from a time ahead of the clock are \
-                 watched anew when they are pinged, or in an hour"
+                "the clock was set back by {secs} s. The new time applies at once; log entries \
+                keep their times. Checks with times ahead of the clock are monitored again from \
+                their next ping, or in an hour"
             );
         }
         self.memory.future_checks = None;
@@ -82,13 +82,13 @@ impl Writer {
     }
 
     /// Logs a warning if records in the file are ahead of the clock at the start.
-    pub(super) fn warn_of_future_records(times: &FileTimestamps, now: Timestamp) {
-        if times.latest.is_ahead_of(now) {
+    pub(super) fn warn_of_future_records(timestamps: &FileTimestamps, now: Timestamp) {
+        if timestamps.latest.is_ahead_of(now) {
             tracing::warn!(
-                "the newest record lies {} s ahead of the clock, which was wrong then or is wrong \
-                 now. Its time counts at once; checks that wait from a time ahead of it are \
-                 watched anew when they are pinged, or in an hour",
-                times.latest.micros_since(now) / MICROS_PER_SEC
+                "the newest record is {} s ahead of the clock, which was wrong then or is wrong \
+                now. The time of the clock applies; checks with times ahead of it are monitored \
+                again from their next ping, or in an hour",
+                timestamps.latest.micros_since(now) / MICROS_PER_SEC
             );
         }
     }
@@ -100,7 +100,7 @@ impl Writer {
         }
         let WriterMemory {
             working,
-            future_checks: ahead,
+            future_checks,
             more_due,
             ..
         } = &mut self.memory;
@@ -112,9 +112,9 @@ impl Writer {
                 .map(|check| check.id)
                 .collect()
         };
-        let ahead = ahead.get_or_insert_with(all);
-        let some = ahead.split_off(ahead.len().saturating_sub(MAX_EXPIRED_CHECKS));
-        *more_due |= !ahead.is_empty();
-        some
+        let future_checks = future_checks.get_or_insert_with(all);
+        let batch = future_checks.split_off(future_checks.len().saturating_sub(MAX_EXPIRED_CHECKS));
+        *more_due |= !future_checks.is_empty();
+        batch
     }
 }

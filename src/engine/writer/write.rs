@@ -19,23 +19,23 @@ impl Writer {
     /// share of this batch.
     pub(super) fn apply_and_write(
         &mut self,
-        own: Vec<Command>,
+        own_commands: Vec<Command>,
         commands: Vec<Command>,
-        mut ahead: Option<&mut BodyUpload>,
+        mut body_upload: Option<&mut BodyUpload>,
     ) -> Result<AppliedBatch, StoreError> {
         debug_assert!(
             self.memory.working.effects.is_empty(),
             "an earlier batch was neither published nor forgotten"
         );
         let numbers = self.memory.working.numbers;
-        let count = own.len() + commands.len();
-        for command in own {
+        let count = own_commands.len() + commands.len();
+        for command in own_commands {
             let now = self.next_timestamp();
             // The writer's own commands are never refused.
             let _ = self.memory.working.apply(command, now);
         }
-        let (answers, put_off) = self.apply_in_shares(commands, ahead.is_some());
-        let has_effects = !self.memory.working.effects.is_empty() || ahead.is_some();
+        let (replies, deferred) = self.apply_in_shares(commands, body_upload.is_some());
+        let has_effects = !self.memory.working.effects.is_empty() || body_upload.is_some();
         if !has_effects
             && !self.has_housekeeping()
             && !self
@@ -43,27 +43,27 @@ impl Writer {
                 .is_store_due(self.shared.clock.uptime(), false)
         {
             // Refusals, and deadlines that pings have postponed, need no commit.
-            return Ok((answers, put_off));
+            return Ok((replies, deferred));
         }
-        let tidy = !self.is_housekeeping_paused();
+        let runs_housekeeping = !self.is_housekeeping_paused();
         let before = self.memory.housekeeping.position();
-        let begun = self.shared.clock.uptime();
-        match self.write_batch(numbers, ahead.as_deref_mut(), tidy) {
+        let started_at = self.shared.clock.uptime();
+        match self.write_batch(numbers, body_upload.as_deref_mut(), runs_housekeeping) {
             // The damage may affect old rows only, so that new ones can still be added.
-            Err(error @ StoreError::Damaged { .. }) if tidy => {
+            Err(error @ StoreError::Damaged { .. }) if runs_housekeeping => {
                 self.skip_damaged_range(before, &error)?;
-                self.write_batch(numbers, ahead, false)?;
+                self.write_batch(numbers, body_upload, false)?;
             }
             written => written?,
         }
         if has_effects {
             self.shared
                 .metrics
-                .record_commit(count, self.shared.clock.uptime().saturating_sub(begun));
+                .record_commit(count, self.shared.clock.uptime().saturating_sub(started_at));
         }
         let (pings, bytes) = self.memory.housekeeping.size();
         self.shared.metrics.set_stored_pings(pings, bytes);
-        Ok((answers, put_off))
+        Ok((replies, deferred))
     }
 
     /// Applies commands of callers. Once the alerts of a project have taken their share of rows,
@@ -74,53 +74,53 @@ impl Writer {
         commands: Vec<Command>,
         keeps_last: bool,
     ) -> (Vec<CommandReply>, Vec<(usize, Command)>) {
-        let mut answers = Vec::with_capacity(commands.len());
-        let mut put_off = Vec::new();
+        let mut replies = Vec::with_capacity(commands.len());
+        let mut deferred = Vec::new();
         let mut rows = BTreeMap::<ProjectId, usize>::new();
-        let most = self.memory.working.max_alert_rows;
-        let movable = commands.len() - usize::from(keeps_last && !commands.is_empty());
-        for (place, command) in commands.into_iter().enumerate() {
-            let project = if place < movable {
+        let row_limit = self.memory.working.max_alert_rows;
+        let deferrable_count = commands.len() - usize::from(keeps_last && !commands.is_empty());
+        for (index, command) in commands.into_iter().enumerate() {
+            let project = if index < deferrable_count {
                 self.memory.working.state.project_of(&command)
             } else {
                 None
             };
             if project
                 .and_then(|project| rows.get(&project))
-                .is_some_and(|rows| *rows >= most)
+                .is_some_and(|rows| *rows >= row_limit)
             {
-                put_off.push((place, command));
+                deferred.push((index, command));
                 continue;
             }
             let before = self.memory.working.effects.alert_rows;
             let now = self.next_timestamp();
-            answers.push(Ok(self.memory.working.apply(command, now)));
-            let taken = self.memory.working.effects.alert_rows - before;
-            if let Some(project) = project.filter(|_| taken > 0) {
-                *rows.entry(project).or_default() += taken;
+            replies.push(Ok(self.memory.working.apply(command, now)));
+            let added_rows = self.memory.working.effects.alert_rows - before;
+            if let Some(project) = project.filter(|_| added_rows > 0) {
+                *rows.entry(project).or_default() += added_rows;
             }
         }
-        (answers, put_off)
+        (replies, deferred)
     }
 
-    /// Writes the effects of commands, and runs a slice of housekeeping if `tidy`.
+    /// Writes the effects of commands, and runs a slice of housekeeping if `runs_housekeeping`.
     fn write_batch(
         &mut self,
         before: SequenceNumbers,
-        ahead: Option<&mut BodyUpload>,
-        tidy: bool,
+        body_upload: Option<&mut BodyUpload>,
+        runs_housekeeping: bool,
     ) -> Result<(), StoreError> {
         let store = self.shared.store.get()?;
         let newest = self.log_end();
-        let stamp = self.next_timestamp();
+        let timestamp = self.next_timestamp();
         let uptime = self.shared.clock.uptime();
-        let now = self.clock_jumps.is_confirmed().then_some(stamp);
+        let now = self.clock_jumps.is_confirmed().then_some(timestamp);
         let steady_since = (!self.is_steady_time_stored).then(|| self.clock_jumps.steady_since());
         let out_of_order = self
             .flips_out_of_order
             .max(self.memory.working.effects.flips_out_of_order);
-        let presence = &self.availability;
-        let doing = &self.shared.writer_activity;
+        let availability = &self.availability;
+        let activity = &self.shared.writer_activity;
         let WriterMemory {
             working,
             housekeeping,
@@ -128,18 +128,18 @@ impl Writer {
         } = &mut self.memory;
         let (written, alive, upload) = catch_panic(|| {
             let batch = store.batch()?;
-            let upload = ahead
+            let upload = body_upload
                 .as_ref()
-                .map(|ahead| ahead.write_chunk(&batch))
+                .map(|body_upload| body_upload.write_chunk(&batch))
                 .transpose()?;
             write_effects(&batch, &working.effects, upload)?;
             let SequenceNumbers { id, delivery, .. } = working.numbers;
-            for (mark, number, before) in [
+            for (key, number, before) in [
                 (MetaKey::NextId, id, before.id),
                 (MetaKey::NextDelivery, delivery, before.delivery),
             ] {
                 if number != before {
-                    batch.set_meta_value(mark, number)?;
+                    batch.set_meta_value(key, number)?;
                 }
             }
             let pings = &working.effects.pings;
@@ -152,9 +152,9 @@ impl Writer {
                     .sum(),
             ));
             housekeeping.count_deliveries(&working.effects.deliveries, &working.state);
-            let staged = &working.effects.imported_pings;
-            if !staged.is_empty() {
-                housekeeping.count_kept(&batch, batch.put_kept_pings(staged, upload)?)?;
+            let imported_pings = &working.effects.imported_pings;
+            if !imported_pings.is_empty() {
+                housekeeping.count_kept(&batch, batch.put_kept_pings(imported_pings, upload)?)?;
             }
             if working
                 .effects
@@ -185,17 +185,22 @@ impl Writer {
                 .filter(|(_, ping, _)| ping.body_sharers == 0)
                 .map(|(.., body)| body.len())
                 .sum();
-            let bytes = own_bytes + ahead.as_ref().map_or(0, |ahead| ahead.next_chunk().len());
+            let bytes = own_bytes
+                + body_upload
+                    .as_ref()
+                    .map_or(0, |body_upload| body_upload.next_chunk().len());
             let appended = (pings.len() as u64, bytes as u64);
-            let cleaned = tidy
+            let cleaned = runs_housekeeping
                 && housekeeping.run_slice(&batch, &working.state, appended, upload, newest, now)?;
             // A slice that writes nothing needs no commit.
-            let alive = presence.is_store_due(uptime, cleaned || has_effects);
+            let alive = availability.is_store_due(uptime, cleaned || has_effects);
             let written = cleaned || alive || has_effects;
             if written {
                 if alive {
-                    batch
-                        .set_meta_value(MetaKey::LastAlive, stamp.micros().max(0).unsigned_abs())?;
+                    batch.set_meta_value(
+                        MetaKey::LastAlive,
+                        timestamp.micros().max(0).unsigned_abs(),
+                    )?;
                 }
                 if let Some(since) = steady_since {
                     batch.set_meta_value(
@@ -206,12 +211,12 @@ impl Writer {
                 if let Some(FlipNumber(number)) = out_of_order {
                     batch.set_meta_value(MetaKey::FlipsOutOfOrder, number)?;
                 }
-                doing.during_commit(|| batch.commit())?;
+                activity.during_commit(|| batch.commit())?;
             }
             Ok((written, alive, upload))
         })?;
-        if let Some(ahead) = ahead {
-            ahead.number = upload;
+        if let Some(body_upload) = body_upload {
+            body_upload.number = upload;
         }
         self.is_steady_time_stored |= written;
         if written {
@@ -228,11 +233,11 @@ impl Writer {
         let store = self.shared.store.get()?;
         catch_panic(|| {
             let batch = store.batch()?;
-            let news = batch.recount_uploads()?;
-            if news {
+            let is_changed = batch.recount_uploads()?;
+            if is_changed {
                 batch.commit()?;
             }
-            Ok(news)
+            Ok(is_changed)
         })
     }
 
@@ -305,7 +310,7 @@ fn write_effects(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Resul
             Change::Window(window) => batch.put_window(window)?,
             Change::WindowGone(_, id) => remove_with_source(batch, id.0, batch.remove_window(*id))?,
             Change::Source(id, source) => batch.put_source(*id, source.as_ref())?,
-            Change::Outages(away) => batch.set_outages(away)?,
+            Change::Outages(outages) => batch.set_outages(outages)?,
             // A flip has one for each channel.
             Change::Queued(row) => {
                 let more = std::iter::from_fn(|| {
@@ -326,7 +331,7 @@ fn write_effects(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Resul
                 batch.remove_outbox_rows(std::iter::once(*number).chain(more))?;
             }
             Change::User(change) => write_user(batch, change)?,
-            Change::LegacySecrets(adopted) => batch.set_legacy_secrets(adopted)?,
+            Change::LegacySecrets(secrets) => batch.set_legacy_secrets(secrets)?,
             Change::BadgeSecret(secret) => batch.set_badge_secret(secret)?,
             Change::Instance(instance) => batch.set_instance(*instance)?,
         }

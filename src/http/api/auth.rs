@@ -33,30 +33,31 @@ pub(super) fn header_key(headers: &HeaderMap) -> Option<&[u8]> {
 
 /// Finds the holder of a key, records its use from this address, and counts the request.
 pub(in crate::http) fn authenticate(
-    door: &ServerState,
+    server: &ServerState,
     key: &[u8],
     from: impl FnOnce() -> IpAddr,
 ) -> Result<ApiCaller, HttpError> {
     if String::from_utf8_lossy(key).chars().count() != KeyHash::KEY_LENGTH {
         return Err(HttpError::MissingKey);
     }
-    let Some(key) = door.handle.find_api_key(key) else {
+    let Some(key) = server.handle.find_api_key(key) else {
         if tracing::enabled!(Level::DEBUG)
-            && let Some(left_out) = WRONG_KEY_LOG_LIMIT.admit(door.handle.now())
+            && let Some(left_out) = WRONG_KEY_LOG_LIMIT.admit(server.handle.now())
         {
-            tracing::debug!(from = %from(), "an API key that is none was refused{left_out}");
+            tracing::debug!(from = %from(), "an unknown API key was rejected{left_out}");
         }
         return Err(HttpError::WrongKey);
     };
-    door.handle.record_key_use(&key, from);
+    server.handle.record_key_use(&key, from);
     let caller = ApiCaller {
         key: key.id,
         project: key.project,
         read_only: key.secret.access() != KeyAccess::ReadWrite,
     };
-    door.api
+    server
+        .api
         .rate_limiter
-        .admit(caller.key.0, door.handle.now())
+        .admit(caller.key.0, server.handle.now())
         .map_err(|RetryAfter(seconds)| HttpError::TooManyRequests(seconds))?;
     Ok(caller)
 }

@@ -32,13 +32,13 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
         .run_blocking(move || badge_tags(&handle, project))
         .await?;
     let mut tags = tags.into_iter();
-    let mut begun = false;
+    let mut has_begun = false;
     let write = move |out: &mut String| {
-        if !begun {
+        if !has_begun {
             out.push_str("{\"badges\":{");
         }
         for tag in tags.by_ref() {
-            if std::mem::replace(&mut begun, true) {
+            if std::mem::replace(&mut has_begun, true) {
                 out.push(',');
             }
             write_string(out, &tag);

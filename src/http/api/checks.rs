@@ -36,25 +36,25 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
     let project = call.caller.project;
     let now = call.now;
     let filter = CheckFilter::from_query(&call.parts.uri)?;
-    let looked_at = handle.with_state(|state| {
+    let check_count = handle.with_state(|state| {
         state
             .project(project)
             .map_or(0, |project_state| project_state.checks.len())
     });
-    let room = call
+    let permit = call
         .server
         .api
         .list_limit
-        .acquire(project, looked_at)
+        .acquire(project, check_count)
         .await?;
-    let is_short = looked_at <= MAX_INLINE_CHECKS;
-    let (checks, channels, until) = call
+    let is_short = check_count <= MAX_INLINE_CHECKS;
+    let (checks, channels, valid_until) = call
         .server
         .response_writer
         .run_if_short(is_short, move || {
             // Copies, so that no ping waits until the response is written.
-            let checks = filter.matching_checks(&handle, project, looked_at);
-            let until = checks
+            let checks = filter.matching_checks(&handle, project, check_count);
+            let valid_until = checks
                 .iter()
                 .filter_map(|check| check.state.next_change(&check.settings, now))
                 .min();
@@ -63,7 +63,7 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
             (
                 checks,
                 handle.with_state(|state| project_channels(state, project)),
-                until,
+                valid_until,
             )
         })
         .await?;
@@ -75,7 +75,7 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
         .sum();
     let body = if checks.len() + texts / CHECK_BYTES <= MAX_INLINE_CHECKS {
         let write = move || {
-            let _room = &room;
+            let _permit = &permit;
             let mut out = String::with_capacity(CHECK_BYTES * (checks.len() + 1));
             let mut object = JsonObject::begin(&mut out);
             object.member("checks", |out| {
@@ -92,14 +92,14 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
             .await?
     } else {
         let mut checks = checks.into_iter();
-        let mut begun = false;
+        let mut has_begun = false;
         let write = move |out: &mut String| {
-            let _room = &room;
-            if !begun {
+            let _permit = &permit;
+            if !has_begun {
                 out.push_str("{\"checks\":[");
             }
             for check in checks.by_ref() {
-                if std::mem::replace(&mut begun, true) {
+                if std::mem::replace(&mut has_begun, true) {
                     out.push(',');
                 }
                 view.write_check(out, &check, CheckMembers::Read, &channels, now);
@@ -116,10 +116,7 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
             .write_chunked(write)
             .await?
     };
-    Ok(TaggedList {
-        body,
-        valid_until: until,
-    })
+    Ok(TaggedList { body, valid_until })
 }
 
 /// Filter of a list of checks.
@@ -167,7 +164,7 @@ impl CheckFilter {
         }
         let mut checks = Vec::new();
         // Tags are compared without the lock on the state.
-        let mut take = |check: Check| {
+        let mut add_if_tagged = |check: Check| {
             if self.tags.iter().all(|tag| {
                 tag.as_ref()
                     .is_some_and(|tag| check.settings.tags.contains(tag))
@@ -176,7 +173,7 @@ impl CheckFilter {
             }
         };
         match &self.slug {
-            None => handle.for_each_check(project, take),
+            None => handle.for_each_check(project, add_if_tagged),
             Some(None) => {}
             Some(Some(slug)) => {
                 let of_slug: Vec<Check> = handle.with_state(|state| {
@@ -187,7 +184,7 @@ impl CheckFilter {
                         .cloned()
                         .collect()
                 });
-                of_slug.into_iter().for_each(&mut take);
+                of_slug.into_iter().for_each(&mut add_if_tagged);
             }
         }
         checks
@@ -209,7 +206,7 @@ pub(super) async fn create(mut call: ApiCall<'_>) -> Result<HttpReply, HttpError
         unique_on: unique,
     } = call.parse_fields(None).await?;
     let random = call.handle().random();
-    let names = CheckUuids {
+    let uuids = CheckUuids {
         uuid: random.uuid(),
         badge: random.uuid(),
     };
@@ -219,7 +216,7 @@ pub(super) async fn create(mut call: ApiCall<'_>) -> Result<HttpReply, HttpError
             project: call.caller.project,
             edit,
             unique,
-            uuids: names,
+            uuids,
         })),
     )
     .await

@@ -97,13 +97,13 @@ impl EtagPrefix {
     }
 
     fn is_valid_at(&self, tag: &str, now: i64) -> Option<bool> {
-        let stretch = tag
+        let range = tag
             .strip_prefix('"')?
             .strip_suffix('"')?
             .strip_prefix(&*self.0)?
             .strip_prefix('-')?;
-        let (from, until) = stretch.split_once('-')?;
-        let moment = |text| i64::from_str_radix(text, 16).ok();
-        Some((moment(from)?..moment(until)?).contains(&now))
+        let (from, until) = range.split_once('-')?;
+        let parse_micros = |text| i64::from_str_radix(text, 16).ok();
+        Some((parse_micros(from)?..parse_micros(until)?).contains(&now))
     }
 }

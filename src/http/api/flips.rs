@@ -29,11 +29,11 @@ pub(super) async fn list(call: &ApiCall<'_>, check: CheckRef) -> Result<HttpRepl
     let mut before = begin;
     let write = move |out: &mut String| {
         let (flips, older) = handle.flips_page(&check, next, from)?;
-        let shown = flips
+        let directions = flips
             .iter()
             .filter(|flip| flip.at < until)
             .filter_map(|flip| Some((flip.at, flip.direction()?)));
-        for (at, direction) in shown {
+        for (at, direction) in directions {
             out.push_str(std::mem::replace(&mut before, ","));
             write_flip(out, at, direction);
         }

@@ -81,8 +81,8 @@ pub(crate) fn write_array<T>(
     mut write: impl FnMut(T, &mut String),
 ) {
     out.push('[');
-    for (place, item) in items.into_iter().enumerate() {
-        if place > 0 {
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
             out.push(',');
         }
         write(item, out);
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn texts_are_read_back_as_they_were(text in "(?s).{0,40}", ascii in "[\\x00-\\x7f]{0,40}") {
+        fn texts_are_read_back_unchanged(text in "(?s).{0,40}", ascii in "[\\x00-\\x7f]{0,40}") {
             for text in [text, ascii] {
                 let mut out = String::new();
                 write_string(&mut out, &text);
@@ -157,7 +157,10 @@ mod tests {
         object.end();
         assert_eq!(
             out,
-            r#"{"a":"\"","b":-1,"c":true,"d":null,"e":"00000000-0000-0000-0000-000000000000","f":[1,2]}"#
+            concat!(
+                r#"{"a":"\"","b":-1,"c":true,"d":null,"#,
+                r#""e":"00000000-0000-0000-0000-000000000000","f":[1,2]}"#
+            )
         );
     }
 }

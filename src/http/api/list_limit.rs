@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn long_lists_keep_neither_short_ones_nor_those_of_another_project_waiting() {
+    async fn long_lists_do_not_delay_short_ones_or_other_projects() {
         let listed = ListLimit::new();
         let [one, other, third] = [1, 2, 3].map(ProjectId);
         let mut held = Vec::new();
@@ -147,7 +147,7 @@ mod tests {
         );
         assert!(
             listed.long.projects.lock().unwrap().len() <= 1,
-            "nobody lists the others"
+            "the other projects are not listed"
         );
     }
 }

@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn it_describes_this_server() {
+    fn the_description_names_this_server() {
         let described = described();
         let server =
             |path| serde_json::json!([{ "url": format!("https://example.org/sub{path}") }]);

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_0_is_no_limit() {
+    fn a_rate_of_0_means_no_limit() {
         assert_eq!(admitted(&limiter(0, 1), 1, NOON), 3000);
     }
 
@@ -196,7 +196,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_stretch_of_time_sees_more_than_burst_and_rate_and_waiting_helps(
+        fn no_interval_exceeds_burst_and_rate_and_waiting_helps(
             rate in 1..200_u32, burst in 1..50_u32, gaps in vec(0..3_000_000_i64, 1..200)
         ) {
             let limiter = limiter(rate, burst);
@@ -206,9 +206,12 @@ mod tests {
                 now = now.plus_micros(gap);
                 if let Err(RetryAfter(seconds)) = limiter.admit(1, now) {
                     prop_assert!(seconds >= 1);
-                    prop_assert!(seconds == 1 || limiter.admit(1, now.plus_secs(seconds - 1)).is_err(), "told to wait too long");
+                    prop_assert!(
+                        seconds == 1 || limiter.admit(1, now.plus_secs(seconds - 1)).is_err(),
+                        "the wait is too long"
+                    );
                     now = now.plus_secs(seconds);
-                    prop_assert!(limiter.admit(1, now).is_ok(), "told to wait too short");
+                    prop_assert!(limiter.admit(1, now).is_ok(), "the wait is too short");
                 }
                 served.push(now);
                 for (count, first) in served.iter().rev().enumerate() {

@@ -42,19 +42,19 @@ impl UniqueKeyCache {
         let mut found = None;
         let mut keys = Vec::new();
         handle.for_each_check(project, |check| {
-            let own = UniqueKey::of_check(check.uuid);
-            keys.push((own, check.uuid));
-            if own == key {
+            let check_key = UniqueKey::of_check(check.uuid);
+            keys.push((check_key, check.uuid));
+            if check_key == key {
                 found = Some(check.uuid);
             }
         });
         // Only hits are cached, so that wrong guesses evict no entry.
         if found.is_some() {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.len() + keys.len() > MAX_CACHED {
-                kept.clear();
+            let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if cache.len() + keys.len() > MAX_CACHED {
+                cache.clear();
             }
-            kept.extend(keys.into_iter().take(MAX_CACHED));
+            cache.extend(keys.into_iter().take(MAX_CACHED));
         }
         found
     }

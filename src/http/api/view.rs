@@ -231,8 +231,8 @@ fn write_channels(out: &mut String, check: &Check, channels: &ChannelMap) {
     // UUIDs have the same order as their texts.
     let mut uuids: Vec<_> = uuids.collect();
     uuids.sort_unstable();
-    for (place, uuid) in uuids.into_iter().enumerate() {
-        if place > 0 {
+    for (index, uuid) in uuids.into_iter().enumerate() {
+        if index > 0 {
             out.push(',');
         }
         write_uuid(uuid, out);

@@ -38,12 +38,12 @@ impl BadgeCountCache {
     ) -> Option<BadgeCounts> {
         let version = project_version(handle, project)?;
         let now = handle.now();
-        let kept = self.lock();
-        let entry = kept.get(&(project, tag.map(Box::from)))?;
-        let right = entry.version == version
+        let cache = self.lock();
+        let entry = cache.get(&(project, tag.map(Box::from)))?;
+        let is_valid = entry.version == version
             && entry.counted_at <= now
             && entry.valid_until.is_none_or(|until| now < until);
-        right.then_some(entry.counts)
+        is_valid.then_some(entry.counts)
     }
 
     /// Counts the checks, which may take long, and caches the result.
@@ -68,11 +68,11 @@ impl BadgeCountCache {
             }
         });
         if let Some(version) = before.filter(|_| before == project_version(handle, project)) {
-            let mut kept = self.lock();
-            if kept.len() >= MAX_CACHED {
-                kept.clear();
+            let mut cache = self.lock();
+            if cache.len() >= MAX_CACHED {
+                cache.clear();
             }
-            kept.insert(
+            cache.insert(
                 (project, tag),
                 BadgeCountEntry {
                     counts,

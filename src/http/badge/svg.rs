@@ -8,6 +8,9 @@ use super::text_width;
 /// Font size in pixels.
 const TEXT_SIZE: u32 = 11;
 
+/// Font of all texts. The reader may have another one.
+const FONT_FAMILY: &str = r#"font-family="Verdana,Geneva,DejaVu Sans,sans-serif""#;
+
 /// Free space on both sides of a text, in pixels.
 const PADDING: u32 = 6;
 
@@ -26,12 +29,15 @@ pub(super) fn draw(label: &str, status: &str, colour: &str) -> String {
     let label = text_element(&label, f64::from(middle) / 2.0, label_width);
     let status = text_element(status, f64::from(middle + width) / 2.0, status_width);
     let inner = width - 3;
+    let size = format!(r#"width="{width}" height="20" viewBox="0 0 {width} 20""#);
+    let font =
+        format!(r#"{FONT_FAMILY} font-size="{TEXT_SIZE}" text-rendering="geometricPrecision""#);
     format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" viewBox="0 0 {width} 20" role="img">
+        r##"<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">
 <title>{title}</title>
 <path fill="#555" d="M{middle} 0H3a3 3 0 0 0-3 3v14a3 3 0 0 0 3 3h{middle_inner}z"/>
 <path fill="{colour}" d="M{middle} 0H{inner}a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3H{middle}z"/>
-<g fill="#fff" text-anchor="middle" font-family="Verdana,Geneva,DejaVu Sans,sans-serif" font-size="{TEXT_SIZE}" text-rendering="geometricPrecision">
+<g fill="#fff" text-anchor="middle" {font}>
 {label}
 {status}
 </g>
@@ -46,9 +52,9 @@ pub(super) fn draw(label: &str, status: &str, colour: &str) -> String {
 fn text_element(text: &str, centre: f64, width: u32) -> String {
     let text = escape_xml(text);
     let place = format!(r#"x="{centre}" textLength="{width}" lengthAdjust="spacingAndGlyphs""#);
-    format!(
-        r##"<text {place} y="15" fill="#010101" fill-opacity=".3">{text}</text><text {place} y="14">{text}</text>"##
-    )
+    let shadow =
+        format!(r##"<text {place} y="15" fill="#010101" fill-opacity=".3">{text}</text>"##);
+    format!(r#"{shadow}<text {place} y="14">{text}</text>"#)
 }
 
 fn truncate_label(label: &str) -> Cow<'_, str> {

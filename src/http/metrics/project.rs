@@ -38,7 +38,7 @@ const CHECK_METRICS: [CheckMetric; 7] = [
     ),
     (
         "hc_check_started",
-        "Whether a run is going on (1 for yes, 0 for no).",
+        "Whether a run is in progress (1 for yes, 0 for no).",
         |check, _| bool_value(check.state.run.is_some()),
     ),
     (
@@ -53,7 +53,7 @@ const CHECK_METRICS: [CheckMetric; 7] = [
     ),
     (
         "overdue_check_last_ping_timestamp_seconds",
-        "When the check was last pinged.",
+        "Time of the last ping.",
         |check, _| {
             check
                 .state
@@ -63,7 +63,7 @@ const CHECK_METRICS: [CheckMetric; 7] = [
     ),
     (
         "overdue_check_last_duration_seconds",
-        "How long the last run took that was measured.",
+        "Duration of the last measured run.",
         |check, _| {
             check
                 .state
@@ -73,7 +73,7 @@ const CHECK_METRICS: [CheckMetric; 7] = [
     ),
     (
         "overdue_check_deadline_timestamp_seconds",
-        "When the check goes down unless it is pinged.",
+        "Time at which the check goes down unless it is pinged.",
         |check, _| {
             check
                 .state
@@ -182,10 +182,10 @@ impl ProjectMetricsText {
             }
         }
         for (name, help, value) in [
-            ("hc_checks_total", "How many checks there are.", self.checks),
+            ("hc_checks_total", "Number of checks.", self.checks),
             (
                 "hc_checks_down_total",
-                "How many of them are down.",
+                "Number of checks that are down.",
                 self.down,
             ),
         ] {
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_end_where_they_should() {
+    fn labels_are_escaped() {
         let mut out = String::new();
         write_escaped(&mut out, "a\\b\"c\nd é");
         assert_eq!(out, "a\\\\b\\\"c\\nd é");

@@ -36,13 +36,13 @@ const HOSTED_RATE_LIMIT: (&str, u32) = ("healthchecks.io", 90);
 
 /// Returns the maximum number of requests per minute for this server, if known.
 pub(super) fn requests_per_minute(url: &str) -> Option<u32> {
-    let place = host_port_of(url).ok()?;
-    let (host, _) = place.rsplit_once(':')?;
-    let (name, most) = HOSTED_RATE_LIMIT;
+    let host_port = host_port_of(url).ok()?;
+    let (host, _) = host_port.rsplit_once(':')?;
+    let (name, limit) = HOSTED_RATE_LIMIT;
     (host
         .strip_suffix(name)
         .is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
-    .then_some(most)
+    .then_some(limit)
 }
 
 /// Schedule of requests.
@@ -91,8 +91,8 @@ impl SourceApiClient {
         host_port_of(url).map_err(|error| format!("--api: {error}"))?;
         if url.contains(['@', '?', '#']) {
             return Err(
-                "--api: give the address of the server alone; its key stands in the file that \
-                 --key-file names"
+                "--api: give only the address of the server; the key belongs in the file given \
+                 with --key-file"
                     .into(),
             );
         }
@@ -113,10 +113,11 @@ impl SourceApiClient {
                 ));
             }
         }
-        let apart =
-            requests_per_minute(url).map_or(Duration::ZERO, |most| Duration::from_secs(60) / most);
-        let pace = Mutex::new(RequestPacer {
-            min_interval: apart,
+        let min_interval = requests_per_minute(url).map_or(Duration::ZERO, |per_minute| {
+            Duration::from_secs(60) / per_minute
+        });
+        let pacer = Mutex::new(RequestPacer {
+            min_interval,
             next_request: Duration::ZERO,
         });
         Ok(Self {
@@ -124,7 +125,7 @@ impl SourceApiClient {
             base_url: format!("{url}/api/v3/"),
             key: api.key.clone(),
             clock,
-            pacer: pace,
+            pacer,
         })
     }
 
@@ -134,56 +135,64 @@ impl SourceApiClient {
         let newest = self.base_url.clone();
         for version in API_VERSIONS {
             self.base_url = format!("{}{version}/", newest.trim_end_matches("v3/"));
-            if let Some(answer) = self.get_optional_json(path).await? {
-                return Ok(answer);
+            if let Some(response) = self.get_optional_json(path).await? {
+                return Ok(response);
             }
         }
-        Err(format!("{newest}{path}: it is not there: 404"))
+        Err(format!("{newest}{path}: not found (404)"))
     }
 
     /// Returns the JSON at this path below that of the API.
     pub(super) async fn get_json(&self, path: &str) -> Result<Json, String> {
         self.get_optional_json(path)
             .await?
-            .ok_or_else(|| format!("{}{path}: it is not there: 404", self.base_url))
+            .ok_or_else(|| format!("{}{path}: not found (404)", self.base_url))
     }
 
     /// Returns the JSON at this path below that of the API; `None` if it does not exist.
     pub(super) async fn get_optional_json(&self, path: &str) -> Result<Option<Json>, String> {
-        self.get_with_retries(path, MAX_LIST_BYTES, |answer| {
-            serde_json::from_slice(&answer.body)
+        self.get_with_retries(path, MAX_LIST_BYTES, |response| {
+            serde_json::from_slice(&response.body)
                 .map(Some)
-                .map_err(|error| format!("the answer is not JSON: {error}"))
+                .map_err(|error| format!("the response is not JSON: {error}"))
         })
         .await
     }
 
     /// Returns the body of a ping; `None` if it no longer exists.
     pub(super) async fn get_ping_body(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
-        self.get_with_retries(path, MAX_BODY_BYTES, |answer| Ok(Some(answer.body)))
+        self.get_with_retries(path, MAX_BODY_BYTES, |response| Ok(Some(response.body)))
             .await
     }
 
     async fn get_with_retries<T>(
         &self,
         path: &str,
-        most: usize,
+        max_bytes: usize,
         read: impl Fn(HttpResponse) -> Result<Option<T>, String>,
     ) -> Result<Option<T>, String> {
         let mut tries = 1;
         let mut waits = 0;
         let mut pause = INITIAL_RETRY_DELAY;
-        let told = |problem: String| format!("{}{path}: {problem}", self.base_url);
+        let with_url = |problem: String| format!("{}{path}: {problem}", self.base_url);
         loop {
-            match self.get_once(path, most, &read).await.map_err(told)? {
-                ApiAttempt::Response(answer) => return Ok(answer),
+            match self
+                .get_once(path, max_bytes, &read)
+                .await
+                .map_err(with_url)?
+            {
+                ApiAttempt::Response(response) => return Ok(response),
                 ApiAttempt::RateLimited(_) if waits == MAX_WAITS => {
-                    return Err(told("the server goes on asking to wait: 429".into()));
+                    return Err(with_url(
+                        "the server still limits requests (429); try again later".into(),
+                    ));
                 }
-                ApiAttempt::Retry(problem) if tries == MAX_ATTEMPTS => return Err(told(problem)),
-                ApiAttempt::RateLimited(asked) => {
+                ApiAttempt::Retry(problem) if tries == MAX_ATTEMPTS => {
+                    return Err(with_url(problem));
+                }
+                ApiAttempt::RateLimited(delay) => {
                     waits += 1;
-                    sleep(asked).await;
+                    sleep(delay).await;
                 }
                 ApiAttempt::Retry(_) => {
                     tries += 1;
@@ -197,15 +206,15 @@ impl SourceApiClient {
     async fn get_once<T>(
         &self,
         path: &str,
-        most: usize,
+        max_bytes: usize,
         read: impl Fn(HttpResponse) -> Result<Option<T>, String>,
     ) -> Result<ApiAttempt<Option<T>>, String> {
-        let turn = self
+        let delay = self
             .pacer
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .reserve_delay(self.clock.uptime());
-        sleep(turn).await;
+        sleep(delay).await;
         let request = HttpRequest {
             method: "GET".into(),
             url: format!("{}{path}", self.base_url),
@@ -215,40 +224,42 @@ impl SourceApiClient {
             pin: None,
             timeout: RESPONSE_TIMEOUT,
         };
-        let answer = match self
+        let response = match self
             .outbound
-            .send_http_limited(most, request, Trust::Operator)
+            .send_http_limited(max_bytes, request, Trust::Operator)
             .await
         {
-            Ok(answer) => answer,
+            Ok(response) => response,
             Err(error) => return Ok(ApiAttempt::Retry(error.to_string())),
         };
-        match answer.status {
-            200 if answer.is_complete => read(answer).map(ApiAttempt::Response),
-            200 if answer.body.len() >= most => {
-                Err(format!("the answer has more than {} MiB", most >> 20))
-            }
-            200 => Ok(ApiAttempt::Retry("the answer broke off".into())),
+        match response.status {
+            200 if response.is_complete => read(response).map(ApiAttempt::Response),
+            200 if response.body.len() >= max_bytes => Err(format!(
+                "the response is larger than {} MiB",
+                max_bytes >> 20
+            )),
+            200 => Ok(ApiAttempt::Retry("the response is incomplete".into())),
             404 => Ok(ApiAttempt::Response(None)),
             429 => {
-                let asked = answer
+                let seconds = response
                     .header("retry-after")
                     .and_then(|seconds| seconds.trim().parse().ok())
                     .unwrap_or(60);
                 Ok(ApiAttempt::RateLimited(Duration::from_secs(
-                    asked.min(MAX_WAIT_SECS),
+                    seconds.min(MAX_WAIT_SECS),
                 )))
             }
             401 | 403 => Err(format!(
-                "the server refuses the key: {}; it takes one that may write",
-                answer.status
+                "the server rejected the key ({}); give a read-write key",
+                response.status
             )),
             status @ 300..=399 => Err(format!(
-                "the server answers {status}, as if it were elsewhere: give the address where it \
-                 is"
+                "the server redirects to another address ({status}); give that address"
             )),
-            status @ 500.. => Ok(ApiAttempt::Retry(format!("the server answers {status}"))),
-            status => Err(format!("the server answers {status}")),
+            status @ 500.. => Ok(ApiAttempt::Retry(format!(
+                "the server responded with status {status}"
+            ))),
+            status => Err(format!("the server responded with status {status}")),
         }
     }
 }
@@ -258,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_hosted_service_has_a_pace_that_is_known() {
+    fn only_the_hosted_service_has_a_known_rate_limit() {
         for (url, most) in [
             ("https://healthchecks.io", Some(90)),
             ("https://eu.healthchecks.io/x", Some(90)),
@@ -272,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_so_far_apart_but_never_made_up_for() {
+    fn requests_are_spaced_and_idle_time_is_not_made_up_for() {
         let second = Duration::from_secs(1);
         let mut pace = RequestPacer {
             min_interval: Duration::from_secs(2),

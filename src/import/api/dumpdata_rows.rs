@@ -49,7 +49,7 @@ impl CheckLogSummary {
         let at = at
             .as_str()
             .and_then(parse_timestamp)
-            .ok_or("an entry of a log has no time")?;
+            .ok_or("a log entry has no time")?;
         self.oldest = Some(self.oldest.map_or(at, |oldest| oldest.min(at)));
         Ok(at)
     }
@@ -61,7 +61,7 @@ pub(super) fn list_items(answer: &Json, member: &str) -> Result<Vec<Json>, Strin
         .get(member)
         .and_then(Json::as_array)
         .cloned()
-        .ok_or_else(|| format!("the server shows no list of {member}"))
+        .ok_or_else(|| format!("the response has no list \"{member}\""))
 }
 
 /// Returns the UUID of a check.
@@ -70,9 +70,7 @@ pub(super) fn check_uuid(check: &Json) -> Result<Uuid, String> {
     // Releases before 2024 show the UUID only in URLs.
     let in_url = || of("update_url").and_then(|url| url.rsplit('/').next());
     let uuid = of("uuid").or_else(in_url).and_then(parse_hyphenated_uuid);
-    uuid.ok_or_else(|| {
-        "the server shows no UUIDs: give a key that may write with --key-file".into()
-    })
+    uuid.ok_or_else(|| "the response has no UUIDs: give a read-write key with --key-file".into())
 }
 
 /// Returns the project, and the profile of its owner with the log limit.
@@ -87,7 +85,7 @@ pub(super) fn project_rows(
         .and_then(|rest| rest.split('/').next())
         .filter(|key| !key.is_empty());
     if badges.is_some() && badge_key.is_none() {
-        return Err("the server shows no badge of the whole project".into());
+        return Err("the response has no badge for the whole project".into());
     }
     let signature = rest.and_then(|rest| {
         rest.split('/')
@@ -97,11 +95,11 @@ pub(super) fn project_rows(
             .strip_suffix("-2")
     });
     // The API does not show the UUID of the project. This one is the same for each import.
-    let known = badge_key.map_or_else(
+    let identity = badge_key.map_or_else(
         || format!("{} {}", api.url.trim_end_matches('/'), api.project.as_str()),
         str::to_owned,
     );
-    let digest: [u8; 32] = Sha256::digest(known).into();
+    let digest: [u8; 32] = Sha256::digest(identity).into();
     let uuid = uuid::Builder::from_random_bytes(digest.first_chunk().copied().unwrap_or_default())
         .into_uuid();
     let project = json!({
@@ -122,7 +120,7 @@ pub(super) fn project_rows(
 /// Returns the row of a check.
 pub(super) fn check_row(
     check: &Json,
-    seen: &CheckLogSummary,
+    summary: &CheckLogSummary,
     created: Timestamp,
 ) -> Result<Json, String> {
     let mut fields = Map::new();
@@ -148,8 +146,8 @@ pub(super) fn check_row(
         "n_pings",
     ];
     // A field that a release does not show is not in its database either.
-    let there = |name: &&str| check.get(*name).is_some();
-    for name in same.into_iter().chain(switches).filter(there) {
+    let exists = |name: &&str| check.get(*name).is_some();
+    for name in same.into_iter().chain(switches).filter(exists) {
         fields.insert(name.into(), get(name));
     }
     for (old, new) in [("subject", "success_kw"), ("subject_fail", "failure_kw")] {
@@ -176,7 +174,7 @@ pub(super) fn check_row(
     let status = match get("status").as_str() {
         Some("grace") => "up".into(),
         // Version 1 shows this in place of the status.
-        Some("started") => match seen.status {
+        Some("started") => match summary.status {
             Some(status) => status.into(),
             None if get("last_ping").is_null() => "new".into(),
             None => "up".into(),
@@ -190,13 +188,13 @@ pub(super) fn check_row(
             .next()
             .and_then(parse_hyphenated_uuid)
     });
-    let shown = get("last_ping").as_str().and_then(parse_timestamp);
+    let displayed = get("last_ping").as_str().and_then(parse_timestamp);
     // The list shows whole seconds.
-    let exact = seen
+    let exact = summary
         .last_end
-        .filter(|exact| shown.is_some_and(|shown| shown.secs() == exact.secs()));
+        .filter(|exact| displayed.is_some_and(|displayed| displayed.secs() == exact.secs()));
     let is_started = get("started") == Json::Bool(true) || get("status") == "started";
-    let (start, rid) = match &seen.newest_start {
+    let (start, rid) = match &summary.newest_start {
         Some((_, start, rid)) if is_started => (start.clone(), rid.clone()),
         _ => (Json::Null, Json::Null),
     };
@@ -209,7 +207,7 @@ pub(super) fn check_row(
         ("badge_key", badge.map(|badge| badge.to_string()).into()),
         (
             "last_ping",
-            exact.or(shown).map_or(Json::Null, timestamp_json),
+            exact.or(displayed).map_or(Json::Null, timestamp_json),
         ),
         ("last_start", start),
         ("last_start_rid", rid),
@@ -229,23 +227,28 @@ pub(super) fn channel_row(
     let id = get("id")
         .as_str()
         .and_then(parse_hyphenated_uuid)
-        .ok_or("a channel has no id")?
+        .ok_or("a channel has no ID")?
         .to_string();
     let has = |check: &Json| {
         check
             .get("channels")
             .and_then(Json::as_str)
-            .is_some_and(|ids| ids.split(',').any(|own| own == id))
+            .is_some_and(|ids| ids.split(',').any(|listed_id| listed_id == id))
     };
     let assigned: Vec<_> = checks
         .iter()
         .enumerate()
         .filter(|(_, check)| has(check))
-        .map(|(place, _)| super::row_id(place))
+        .map(|(index, _)| super::row_id(index))
         .collect();
-    Ok(
-        json!({ "code": id, "project": 1, "name": get("name"), "kind": get("kind"), "created": timestamp_json(created), "checks": assigned }),
-    )
+    Ok(json!({
+        "code": id,
+        "project": 1,
+        "name": get("name"),
+        "kind": get("kind"),
+        "created": timestamp_json(created),
+        "checks": assigned,
+    }))
 }
 
 /// Returns the row of a ping of the check with this number.
@@ -253,41 +256,49 @@ pub(super) fn ping_row(
     owner: u64,
     ping: &Json,
     body: Option<Vec<u8>>,
-    seen: &mut CheckLogSummary,
+    summary: &mut CheckLogSummary,
 ) -> Result<Json, String> {
     let get = |name: &str| ping.get(name).cloned().unwrap_or_default();
-    let at = seen.record_time(&get("date"))?;
+    let at = summary.record_time(&get("date"))?;
     let n = get("n").as_u64();
-    seen.ping_count += 1;
+    summary.ping_count += 1;
     let kind = match get("type").as_str() {
         Some("success") => {
-            seen.last_end = seen.last_end.max(Some(at));
-            seen.end_secs.insert(at.secs());
+            summary.last_end = summary.last_end.max(Some(at));
+            summary.end_secs.insert(at.secs());
             "".into()
         }
         Some("fail") => {
-            seen.last_end = seen.last_end.max(Some(at));
-            seen.end_secs.insert(at.secs());
-            seen.failure_secs.insert(at.secs());
+            summary.last_end = summary.last_end.max(Some(at));
+            summary.end_secs.insert(at.secs());
+            summary.failure_secs.insert(at.secs());
             get("type")
         }
         Some("start") => {
-            seen.start_secs.insert(at.secs());
-            if seen
+            summary.start_secs.insert(at.secs());
+            if summary
                 .newest_start
                 .as_ref()
                 .is_none_or(|(newest, ..)| Some(*newest) < n)
             {
-                seen.newest_start = n
+                summary.newest_start = n
                     .map(|n| (n, get("date"), get("rid")))
-                    .or(seen.newest_start.take());
+                    .or(summary.newest_start.take());
             }
             get("type")
         }
         _ => get("type"),
     };
     Ok(json!({
-        "owner": owner, "n": n, "created": get("date"), "kind": kind, "scheme": get("scheme"), "remote_addr": get("remote_addr"),
-        "method": get("method"), "ua": get("ua"), "rid": get("rid"), "body_raw": body.map(|body| BASE64_STANDARD.encode(body)),
+        "owner": owner,
+        "n": n,
+        "created": get("date"),
+        "kind": kind,
+        "scheme": get("scheme"),
+        "remote_addr": get("remote_addr"),
+        "method": get("method"),
+        "ua": get("ua"),
+        "rid": get("rid"),
+        "body_raw": body.map(|body| BASE64_STANDARD.encode(body)),
     }))
 }

@@ -24,21 +24,21 @@ pub(super) fn flip_rows(
     answer: &Json,
     check: &Json,
     owner: u64,
-    seen: &mut CheckLogSummary,
+    summary: &mut CheckLogSummary,
 ) -> Result<Vec<Json>, String> {
     let (list, has_all) = match answer.get("flips") {
         Some(list) => (list, true),
         None => (answer, false),
     };
-    let list = list.as_array().ok_or("the server shows no list of flips")?;
+    let list = list.as_array().ok_or("the response has no list of flips")?;
     let mut listed = Vec::with_capacity(list.len());
     for flip in list.iter().rev() {
         let at = flip.get("timestamp").cloned().unwrap_or_default();
-        let secs = seen.record_time(&at)?.secs();
+        let secs = summary.record_time(&at)?.secs();
         let is_up = match flip.get("up").and_then(Json::as_u64) {
             Some(1) => true,
             Some(0) => false,
-            _ => return Err("a flip goes neither up nor down".into()),
+            _ => return Err("a flip is neither up nor down".into()),
         };
         listed.push(ListedFlip {
             timestamp: at,
@@ -47,7 +47,7 @@ pub(super) fn flip_rows(
         });
     }
     let statuses = if has_all {
-        infer_statuses(&listed, check, seen)
+        infer_statuses(&listed, check, summary)
     } else {
         listed.iter().map(|flip| status_after(flip.is_up)).collect()
     };
@@ -60,18 +60,23 @@ pub(super) fn flip_rows(
             (true, false) => "down",
         };
         let old = before.replace(status).unwrap_or(first);
-        let reason = if status == "down" && seen.failure_secs.contains(&flip.secs) {
+        let reason = if status == "down" && summary.failure_secs.contains(&flip.secs) {
             "fail"
         } else {
             ""
         };
         // The old server has already sent its alerts for this flip, if any were due.
         rows.push(json!({
-            "owner": owner, "created": flip.timestamp, "processed": flip.timestamp, "old_status": old, "new_status": status, "reason": reason,
+            "owner": owner,
+            "created": flip.timestamp,
+            "processed": flip.timestamp,
+            "old_status": old,
+            "new_status": status,
+            "reason": reason,
             "guessed": guessed,
         }));
     }
-    seen.status = before;
+    summary.status = before;
     Ok(rows)
 }
 
@@ -85,7 +90,7 @@ fn status_after(is_up: bool) -> (&'static str, bool) {
 fn infer_statuses(
     listed: &[ListedFlip],
     check: &Json,
-    seen: &CheckLogSummary,
+    summary: &CheckLogSummary,
 ) -> Vec<(&'static str, bool)> {
     let number = |name: &str| check.get(name).and_then(Json::as_i64);
     let timeout = number("timeout");
@@ -96,17 +101,17 @@ fn infer_statuses(
         let allowed = timeout
             .zip(grace)
             .and_then(|(timeout, grace)| timeout.checked_add(grace));
-        before(secs, allowed).is_some_and(|end| seen.end_secs.contains(&end))
-            || before(secs, grace).is_some_and(|start| seen.start_secs.contains(&start))
+        before(secs, allowed).is_some_and(|end| summary.end_secs.contains(&end))
+            || before(secs, grace).is_some_and(|start| summary.start_secs.contains(&start))
     };
     let is_down =
-        |flip: &ListedFlip| seen.failure_secs.contains(&flip.secs) || is_overdue(flip.secs);
+        |flip: &ListedFlip| summary.failure_secs.contains(&flip.secs) || is_overdue(flip.secs);
     let last = check.get("status").and_then(Json::as_str);
     let mut statuses = Vec::with_capacity(listed.len());
     for run in listed.chunk_by(|one, next| one.is_up == next.is_up) {
         let is_last = statuses.len() + run.len() == listed.len();
         // Known status of each flip of the run.
-        let mut known: Vec<Option<&'static str>> = run
+        let mut known_statuses: Vec<Option<&'static str>> = run
             .iter()
             .map(|flip| match flip.is_up {
                 true => Some("up"),
@@ -114,7 +119,7 @@ fn infer_statuses(
             })
             .collect();
         if let ([.., end], false, true) = (
-            &mut *known,
+            &mut *known_statuses,
             run.first().is_some_and(|flip| flip.is_up),
             is_last,
         ) {
@@ -126,21 +131,21 @@ fn infer_statuses(
                 _ => None,
             });
         }
-        if let [.., before, Some("new")] = &mut *known {
+        if let [.., before, Some("new")] = &mut *known_statuses {
             // Only a paused check becomes new.
             *before = Some("paused");
         }
         let mut before = "up";
-        for (place, own) in known.iter().enumerate() {
-            let next = known.get(place + 1).copied();
-            let status = match (own, before, next) {
+        for (index, known_status) in known_statuses.iter().enumerate() {
+            let next = known_statuses.get(index + 1).copied();
+            let status = match (known_status, before, next) {
                 (Some(status), ..) => status,
                 // A single flip between two up flips is a downtime.
                 (None, "up", None | Some(Some("paused"))) => "down",
                 (None, "paused", next) if next != Some(Some("new")) => "new",
                 (None, ..) => "paused",
             };
-            statuses.push((status, own.is_none() && status != "down"));
+            statuses.push((status, known_status.is_none() && status != "down"));
             before = status;
         }
     }
@@ -189,7 +194,7 @@ mod tests {
     );
 
     #[test]
-    fn pauses_are_no_downtimes() {
+    fn pauses_are_not_downtimes() {
         let cases: [Case; 10] = [
             (&[1, 0, 1], "up", &[], &["new-up", "up-down", "down-up"]),
             (
@@ -272,8 +277,11 @@ mod tests {
     }
 
     #[test]
-    fn an_array_holds_what_it_says() {
-        let list = json!([{ "timestamp": "2026-11-01T00:01:00+00:00", "up": 0 }, { "timestamp": "2026-11-01T00:00:00+00:00", "up": 1 }]);
+    fn a_plain_array_of_flips_is_taken_literally() {
+        let list = json!([
+            { "timestamp": "2026-11-01T00:01:00+00:00", "up": 0 },
+            { "timestamp": "2026-11-01T00:00:00+00:00", "up": 1 },
+        ]);
         let mut seen = CheckLogSummary::default();
         let rows = flip_rows(&list, &json!({ "status": "paused" }), 1, &mut seen).unwrap();
         assert_eq!(

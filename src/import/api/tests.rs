@@ -27,10 +27,13 @@ fn api() -> ApiSource {
 /// Returns a check as the API shows it, with additional members.
 fn shown(more: &Json) -> Json {
     let mut check = json!({
-        "name": "Backup", "slug": "backup", "tags": "prod db", "desc": "nightly", "grace": 600, "n_pings": 3, "status": "grace",
-        "started": true, "last_ping": "2024-06-01T12:00:05+00:00", "next_ping": null, "last_duration": 7, "manual_resume": true,
-        "methods": "POST", "start_kw": "", "success_kw": "ok", "failure_kw": "error", "filter_subject": true, "filter_body": false,
-        "filter_http_body": false, "filter_default_fail": true, "badge_url": format!("https://hc.example.org/b/2/{BADGE}.svg"),
+        "name": "Backup", "slug": "backup", "tags": "prod db", "desc": "nightly", "grace": 600,
+        "n_pings": 3, "status": "grace", "started": true,
+        "last_ping": "2024-06-01T12:00:05+00:00", "next_ping": null, "last_duration": 7,
+        "manual_resume": true, "methods": "POST", "start_kw": "", "success_kw": "ok",
+        "failure_kw": "error", "filter_subject": true, "filter_body": false,
+        "filter_http_body": false, "filter_default_fail": true,
+        "badge_url": format!("https://hc.example.org/b/2/{BADGE}.svg"),
         "uuid": UUID, "channels": CHANNEL, "timeout": 3600,
     });
     check
@@ -90,18 +93,23 @@ fn read(check: &Json, flips: &Json, pings: &[Json]) -> Result<ImportContents, St
 }
 
 fn ping(n: u64, kind: &str, date: &str) -> Json {
-    json!({ "type": kind, "date": date, "n": n, "scheme": "https", "remote_addr": "192.0.2.7", "method": "GET", "ua": "curl", "rid": null,
-        "body_url": "x" })
+    json!({
+        "type": kind, "date": date, "n": n, "scheme": "https", "remote_addr": "192.0.2.7",
+        "method": "GET", "ua": "curl", "rid": null, "body_url": "x",
+    })
 }
 
 #[test]
-fn what_the_api_shows_becomes_what_a_file_would() {
+fn an_api_import_matches_a_file_import() {
     let pings = [
         ping(3, "start", "2024-06-01T12:01:00.000001+00:00"),
         ping(2, "success", "2024-06-01T12:00:05.250000+00:00"),
         ping(1, "fail", "2024-06-01T11:00:00.500000+00:00"),
     ];
-    let flips = json!([{ "timestamp": "2024-06-01T12:00:05+00:00", "up": 1 }, { "timestamp": "2024-06-01T11:00:00+00:00", "up": 0 }]);
+    let flips = json!([
+        { "timestamp": "2024-06-01T12:00:05+00:00", "up": 1 },
+        { "timestamp": "2024-06-01T11:00:00+00:00", "up": 0 },
+    ]);
     let imported = read(&shown(&json!({})), &flips, &pings).unwrap();
     let project = &imported.projects[0];
     assert_eq!(
@@ -163,7 +171,7 @@ fn what_the_api_shows_becomes_what_a_file_would() {
 }
 
 #[test]
-fn schedules_are_of_the_kind_that_they_are() {
+fn the_kind_of_a_schedule_is_detected() {
     for (schedule, tz) in [
         ("30 3 * * *", "Europe/Riga"),
         ("Mon..Fri *-*-* 10:00", "UTC"),
@@ -194,7 +202,10 @@ fn schedules_are_of_the_kind_that_they_are() {
 
 #[test]
 fn a_project_has_the_same_uuid_whenever_it_is_read() {
-    let badges = |key: &str| json!({ "badges": { "*": { "svg": format!("https://h/sub/badge/{key}/AAAAAAAA-2.svg") } } });
+    let badges = |key: &str| {
+        let url = format!("https://h/sub/badge/{key}/AAAAAAAA-2.svg");
+        json!({ "badges": { "*": { "svg": url } } })
+    };
     let uuid = |key: &str| {
         dumpdata_rows::project_rows(&api(), Some(&badges(key)), 5).unwrap()[0].1["code"].clone()
     };
@@ -211,23 +222,23 @@ fn a_project_has_the_same_uuid_whenever_it_is_read() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told() {
+fn invalid_responses_are_reported() {
     for (wrong, part) in [
         (
             dumpdata_rows::list_items(&json!({ "checks": 1 }), "checks").unwrap_err(),
-            "no list of checks",
+            "no list \"checks\"",
         ),
         (
             dumpdata_rows::check_uuid(&json!({ "unique_key": "x" })).unwrap_err(),
-            "give a key that may write",
+            "give a read-write key",
         ),
         (
             dumpdata_rows::project_rows(&api(), Some(&json!({ "badges": {} })), 0).unwrap_err(),
-            "no badge of the whole project",
+            "no badge for the whole project",
         ),
         (
             read(&shown(&json!({ "grace": "x" })), &json!([]), &[]).unwrap_err(),
-            "grace is not a length of time",
+            "grace is not a duration",
         ),
     ] {
         assert!(wrong.contains(part), "{wrong}");

@@ -13,7 +13,14 @@ fn read_all(text: &[u8]) -> Result<Vec<SourceRow>, String> {
 fn objects_become_rows_with_the_columns_of_a_database() {
     let text = json!([
         { "model": "contenttypes.contenttype", "pk": 1, "fields": { "model": "x" } },
-        { "model": "api.check", "pk": 7, "fields": { "name": "a", "project": 3, "manual_resume": true, "last_ping": null, "x": [1], "y": 1.5 } },
+        {
+            "model": "api.check",
+            "pk": 7,
+            "fields": {
+                "name": "a", "project": 3, "manual_resume": true, "last_ping": null, "x": [1],
+                "y": 1.5,
+            },
+        },
         { "model": "api.channel", "pk": 2, "fields": { "kind": "email", "checks": [7, 8] } },
     ]);
     let int = SourceValue::Integer;
@@ -75,18 +82,18 @@ fn objects_become_rows_with_the_columns_of_a_database() {
 }
 
 #[test]
-fn what_is_no_such_array_is_refused_with_its_place() {
+fn invalid_dumps_are_rejected_with_the_position() {
     for (text, part) in [
-        ("", "byte 1: it is cut off"),
-        (" {}", "byte 2: there should be '['"),
-        ("[", "byte 2: it is cut off"),
+        ("", "byte 1: it is truncated"),
+        (" {}", "byte 2: expected '['"),
+        ("[", "byte 2: it is truncated"),
         (
             "[{\"model\": \"a\", \"fields\": {}}",
-            "byte 30: it is cut off",
+            "byte 30: it is truncated",
         ),
         (
             "[{\"model\": \"a\", \"fields\": {}} {}",
-            "byte 31: there should be ',' or ']'",
+            "byte 31: expected ',' or ']'",
         ),
         ("[{\"model\": \"a\", \"fields\": {}},]", "byte 31: "),
         (
@@ -98,10 +105,10 @@ fn what_is_no_such_array_is_refused_with_its_place() {
             "invalid type: sequence",
         ),
         ("[1]", "invalid type: integer"),
-        ("[] x", "byte 4: something follows the array"),
+        ("[] x", "byte 4: unexpected data after the end of the array"),
         (
             r#"[{"model": "api.check", "pk": 1, "fields": {"a": ""#,
-            "byte 2: it is cut off",
+            "byte 2: it is truncated",
         ),
     ] {
         let problem = read_all(text.as_bytes()).unwrap_err();
@@ -115,7 +122,7 @@ fn what_is_no_such_array_is_refused_with_its_place() {
     assert!(
         read_dump(long, &mut RowCollector::default())
             .unwrap_err()
-            .contains("an object of more than 64 MiB")
+            .contains("an object is larger than 64 MiB")
     );
     let quoted = read_all(format!("[{:?}]", "x".repeat(1 << 20)).as_bytes()).unwrap_err();
     assert!(
@@ -130,7 +137,7 @@ fn what_is_no_such_array_is_refused_with_its_place() {
 }
 
 #[test]
-fn objects_may_lie_across_what_is_held() {
+fn objects_may_span_buffers() {
     let sizes: Vec<_> = (0..2000)
         .chain([BUFFER_BYTES - 60, BUFFER_BYTES, 3 * BUFFER_BYTES, 7])
         .collect();
@@ -151,10 +158,13 @@ fn objects_may_lie_across_what_is_held() {
 }
 
 #[test]
-fn what_is_held_may_end_anywhere_within_an_object() {
+fn a_buffer_may_end_anywhere_within_an_object() {
     let other =
         r#"{"model":"a.b","pk":-12.5e-1,"x":[-1,1.5,2e-05,true,null],"fields":{"n":-3.25E+7}}"#;
-    let ours = r#"{"model":"api.ping","pk":-12,"fields":{"a":-1,"b":1.5e-05,"c":true,"d":null,"e":"\ud83d\ude00ü"}}"#;
+    let ours = concat!(
+        r#"{"model":"api.ping","pk":-12,"#,
+        r#""fields":{"a":-1,"b":1.5e-05,"c":true,"d":null,"e":"\ud83d\ude00ü"}}"#
+    );
     let wanted = vec![
         SourceValue::Integer(-12),
         SourceValue::Integer(-1),
@@ -180,7 +190,7 @@ fn what_is_held_may_end_anywhere_within_an_object() {
 }
 
 #[test]
-fn an_object_has_as_many_bytes_as_a_row_may_have() {
+fn the_size_of_an_object_is_limited_like_that_of_a_row() {
     let before = r#"[{"model":"api.x","fields":""#;
     for (spaces, more, is_read) in [
         (0, 0, true),
@@ -201,14 +211,31 @@ fn an_object_has_as_many_bytes_as_a_row_may_have() {
 proptest! {
     #[test]
     fn any_texts_come_back(texts in prop::collection::vec(any::<String>(), 0..8)) {
-        let objects: Vec<_> = texts.iter().map(|text| json!({ "model": "api.ping", "pk": 1, "fields": { "ua": text } })).collect();
-        let wanted = texts.iter().map(|text| row(SourceTable::Ping, &["id", "ua"], vec![SourceValue::Integer(1), SourceValue::Text(text.clone())]));
-        prop_assert_eq!(read_all(json!(objects).to_string().as_bytes()), Ok(wanted.collect()));
+        let object =
+            |text: &String| json!({ "model": "api.ping", "pk": 1, "fields": { "ua": text } });
+        let objects: Vec<_> = texts.iter().map(object).collect();
+        let rows = texts.iter().map(|text| {
+            row(
+                SourceTable::Ping,
+                &["id", "ua"],
+                vec![SourceValue::Integer(1), SourceValue::Text(text.clone())],
+            )
+        });
+        prop_assert_eq!(read_all(json!(objects).to_string().as_bytes()), Ok(rows.collect()));
     }
 
     #[test]
-    fn damage_is_an_error_or_other_rows(texts in prop::collection::vec(".*", 1..8), at in any::<prop::sample::Index>(), byte: u8, cut: bool) {
-        let objects: Vec<_> = texts.iter().map(|text| json!({ "model": "api.channel", "pk": 1, "fields": { "name": text, "checks": [1] } })).collect();
+    fn damage_is_an_error_or_other_rows(
+        texts in prop::collection::vec(".*", 1..8),
+        at in any::<prop::sample::Index>(),
+        byte: u8,
+        cut: bool,
+    ) {
+        let object = |text: &String| {
+            let fields = json!({ "name": text, "checks": [1] });
+            json!({ "model": "api.channel", "pk": 1, "fields": fields })
+        };
+        let objects: Vec<_> = texts.iter().map(object).collect();
         let mut bytes = json!(objects).to_string().into_bytes();
         let at = at.index(bytes.len());
         bytes[at] = byte;

@@ -81,13 +81,13 @@ pub(super) enum ExportLine {
 
 /// Parses the first line.
 pub(super) fn parse_header(line: &[u8]) -> Result<ExportHeader, String> {
-    let any: ExportVersion =
-        serde_json::from_slice(line).map_err(|_| "it is no export of overdue as JSON lines")?;
-    if any.overdue != FORMAT_VERSION {
+    let header: ExportVersion =
+        serde_json::from_slice(line).map_err(|_| "it is not an export of overdue in JSON lines")?;
+    if header.overdue != FORMAT_VERSION {
         return Err(format!(
-            "it is of the form {}, and this release knows the form {FORMAT_VERSION}: import it \
-             with the release that wrote it, or a later one",
-            any.overdue
+            "it has format version {}, and this release supports only version {FORMAT_VERSION}: \
+             import it with the release that wrote it, or with a later one",
+            header.overdue
         ));
     }
     serde_json::from_slice(line).map_err(|error| json_error_text(&error))
@@ -107,7 +107,7 @@ pub(super) fn parse_line(line: &[u8]) -> Result<ExportLine, String> {
             .map(ExportLine::Extra)
             .map_err(|error| json_error_text(&error)),
         kind => Err(format!(
-            "{:?} is no kind of line that this release knows",
+            "unknown kind of line {:?}",
             kind.chars().take(40).collect::<String>()
         )),
     }

@@ -59,29 +59,29 @@ impl ExportReader {
         path: &Path,
         chosen: &[ProjectSelection],
         random: &Random,
-        tell: &mut dyn FnMut(ImportProgress),
+        on_progress: &mut dyn FnMut(ImportProgress),
     ) -> Result<Self, String> {
         let (name, mut file) = source::open_rereadable(path, random)?;
-        let mut things = ExportContents::new(chosen);
+        let mut contents = ExportContents::new(chosen);
         let read = read_lines(
             &mut file,
             &mut |done, total| {
-                tell(ImportProgress {
+                on_progress(ImportProgress {
                     is_reading_logs: false,
                     done,
                     total,
                 })
             },
-            &mut |item| things.add_entry(item).map(ControlFlow::Continue),
+            &mut |item| contents.add_entry(item).map(ControlFlow::Continue),
         );
         let (head, sum) = read
-            .and_then(|read| things.validate().map(|()| read))
+            .and_then(|read| contents.validate().map(|()| read))
             .map_err(|problem| format!("{name}: {problem}"))?;
-        things.items.newest = Some(Timestamp::from_micros(head.at));
+        contents.items.newest = Some(Timestamp::from_micros(head.at));
         Ok(Self {
             name,
             file,
-            contents: things,
+            contents,
             checksum: sum.unwrap_or_default(),
         })
     }
@@ -91,21 +91,21 @@ impl ExportReader {
         &self.contents.items
     }
 
-    /// Reads the logs and calls `take` with each entry to import, until it breaks.
+    /// Reads the logs and calls `on_entry` with each entry to import, until it breaks.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or has changed.
     pub fn read_logs(
         &mut self,
-        tell: &mut dyn FnMut(ImportProgress),
-        take: &mut dyn FnMut(ImportLogEntry) -> ControlFlow<()>,
+        on_progress: &mut dyn FnMut(ImportProgress),
+        on_entry: &mut dyn FnMut(ImportLogEntry) -> ControlFlow<()>,
     ) -> Result<(), String> {
         let checks = &self.contents.checks;
         let of = |check| checks.get(&check).copied().flatten();
         let read = read_lines(
             &mut self.file,
             &mut |done, total| {
-                tell(ImportProgress {
+                on_progress(ImportProgress {
                     is_reading_logs: true,
                     done,
                     total,
@@ -122,12 +122,12 @@ impl ExportReader {
                     | ExportEntry::LegacySecret(_)
                     | ExportEntry::Item(_) => None,
                 };
-                Ok(entry.map_or(ControlFlow::Continue(()), &mut *take))
+                Ok(entry.map_or(ControlFlow::Continue(()), &mut *on_entry))
             },
         );
         match read {
             Ok((_, Some(sum))) if sum != self.checksum => Err(format!(
-                "{}: it was written anew while it was read",
+                "{}: it was changed while it was being read",
                 self.name
             )),
             read => read
@@ -187,7 +187,7 @@ struct ExportContents {
 }
 
 /// Reason for leaving out an object.
-const NOT_SELECTED: &str = "of projects that stay behind";
+const NOT_SELECTED: &str = "of projects that are not imported";
 
 impl ExportContents {
     fn new(chosen: &[ProjectSelection]) -> Self {
@@ -207,27 +207,27 @@ impl ExportContents {
         match item {
             ExportEntry::BadgeSecret(secret) => self.items.badge_secret = Some(secret),
             ExportEntry::LegacySecret(secret) => self.items.secrets.push(secret),
-            ExportEntry::Item(thing) => return self.add_item(thing),
+            ExportEntry::Item(item) => return self.add_item(item),
             ExportEntry::Flip(flip) => {
-                let comes = self.is_check_included(flip.check.0)?;
-                self.tally_item(ReportedKind::Flips, comes);
+                let is_included = self.is_check_included(flip.check.0)?;
+                self.tally_item(ReportedKind::Flips, is_included);
             }
             ExportEntry::Ping(ping) => {
-                let comes = self.is_check_included(ping.check.0)?;
-                self.tally_item(ReportedKind::Pings, comes);
+                let is_included = self.is_check_included(ping.check.0)?;
+                self.tally_item(ReportedKind::Pings, is_included);
                 if !ping.body.is_empty() {
-                    self.tally_item(ReportedKind::Bodies, comes);
+                    self.tally_item(ReportedKind::Bodies, is_included);
                 }
             }
         }
         Ok(())
     }
 
-    fn tally_item(&mut self, what: ReportedKind, comes: bool) {
-        if comes {
-            self.tally.add_carried(what, 1)
+    fn tally_item(&mut self, kind: ReportedKind, is_included: bool) {
+        if is_included {
+            self.tally.add_carried(kind, 1)
         } else {
-            self.tally.add_dropped(what, 1, NOT_SELECTED)
+            self.tally.add_dropped(kind, 1, NOT_SELECTED)
         }
     }
 
@@ -236,26 +236,26 @@ impl ExportContents {
         self.checks
             .get(&check)
             .map(Option::is_some)
-            .ok_or_else(|| format!("no check before it has the number {check}"))
+            .ok_or_else(|| format!("no earlier check has the number {check}"))
     }
 
     /// Returns the project with this number, if it is imported, and counts an object of it.
     fn included_project(
         &mut self,
         project: u64,
-        what: ReportedKind,
+        kind: ReportedKind,
     ) -> Result<Option<&mut ImportedProject>, String> {
-        let place = *self
+        let index = *self
             .projects
             .get(&project)
-            .ok_or_else(|| format!("no project before it has the number {project}"))?;
-        self.tally_item(what, place.is_some());
-        Ok(place.and_then(|place| self.items.projects.get_mut(place)))
+            .ok_or_else(|| format!("no earlier project has the number {project}"))?;
+        self.tally_item(kind, index.is_some());
+        Ok(index.and_then(|index| self.items.projects.get_mut(index)))
     }
 
-    fn add_item(&mut self, thing: ImportItem) -> Result<(), String> {
-        let number = thing.number();
-        match thing {
+    fn add_item(&mut self, item: ImportItem) -> Result<(), String> {
+        let number = item.number();
+        match item {
             ImportItem::Project { project, .. } => return self.add_project(number, *project),
             ImportItem::Key { project, key, .. } => {
                 if let ImportedKeySecret::Legacy {
@@ -264,13 +264,13 @@ impl ExportContents {
                 } = key.secret
                     && usize::from(secret) >= self.items.secrets.len()
                 {
-                    return Err("no secret before it has the place that it names".into());
+                    return Err("it refers to a secret that does not exist".into());
                 }
-                let what = match key.secret {
+                let kind = match key.secret {
                     ImportedKeySecret::Native(KeySecret::Ping(_)) => ReportedKind::PingKeys,
                     _ => ReportedKind::ApiKeys,
                 };
-                if let Some(of) = self.included_project(project.0, what)? {
+                if let Some(of) = self.included_project(project.0, kind)? {
                     of.keys.push(key);
                 }
             }
@@ -290,11 +290,15 @@ impl ExportContents {
             }
             ImportItem::Check { project, check, .. } => {
                 let uuid = check.uuid;
-                let comes = self
+                let is_included = self
                     .included_project(project.0, ReportedKind::Checks)?
                     .map(|of| of.checks.push(*check))
                     .is_some();
-                if self.checks.insert(number, comes.then_some(uuid)).is_some() {
+                if self
+                    .checks
+                    .insert(number, is_included.then_some(uuid))
+                    .is_some()
+                {
                     return Err(format!("another check has the number {number}"));
                 }
             }
@@ -305,7 +309,7 @@ impl ExportContents {
                         self.tally.add_note(
                             ReportedKind::Users,
                             None,
-                            format!("{:?} may do everything", user.name.as_str()),
+                            format!("{:?} is an owner", user.name.as_str()),
                         );
                     }
                     self.items.users.push(*user);
@@ -313,7 +317,7 @@ impl ExportContents {
                     self.tally.add_dropped(
                         ReportedKind::Users,
                         1,
-                        "they come along with all projects together",
+                        "users are imported only together with all projects",
                     );
                 }
             }
@@ -323,36 +327,40 @@ impl ExportContents {
 
     fn add_project(&mut self, number: u64, mut project: ImportedProject) -> Result<(), String> {
         let uuid = project.uuid.to_string();
-        let asked = self.selected.iter().position(|chosen| {
+        let selection = self.selected.iter().position(|chosen| {
             chosen.source_name == project.name.as_str() || chosen.source_name == uuid
         });
-        let comes = self.selected.is_empty() || asked.is_some();
-        if let Some(chosen) = asked.and_then(|place| self.selected.get(place))
+        let is_included = self.selected.is_empty() || selection.is_some();
+        if let Some(chosen) = selection.and_then(|index| self.selected.get(index))
             && let Some(new) = &chosen.new_name
         {
             self.tally.add_changed(ReportedKind::Projects, 1);
             self.tally.add_note(
                 ReportedKind::Projects,
                 None,
-                format!("{:?} is called {:?}", project.name.as_str(), new.as_str()),
+                format!(
+                    "{:?} is renamed to {:?}",
+                    project.name.as_str(),
+                    new.as_str()
+                ),
             );
             project.name = new.clone();
         }
-        self.matched.extend(asked);
-        if comes {
+        self.matched.extend(selection);
+        if is_included {
             self.tally.add_carried(ReportedKind::Projects, 1);
         } else {
             self.tally
-                .add_dropped(ReportedKind::Projects, 1, "not asked for");
+                .add_dropped(ReportedKind::Projects, 1, "not selected");
         }
         if self
             .projects
-            .insert(number, comes.then_some(self.items.projects.len()))
+            .insert(number, is_included.then_some(self.items.projects.len()))
             .is_some()
         {
             return Err(format!("another project has the number {number}"));
         }
-        if comes {
+        if is_included {
             self.items.projects.push(project);
         }
         Ok(())
@@ -360,26 +368,24 @@ impl ExportContents {
 
     /// Validates what can be checked only at the end.
     fn validate(&mut self) -> Result<(), String> {
-        if let Some((_, missed)) = self
+        if let Some((_, missing)) = self
             .selected
             .iter()
             .enumerate()
-            .find(|(place, _)| !self.matched.contains(place))
+            .find(|(index, _)| !self.matched.contains(index))
         {
-            return Err(format!(
-                "there is no project {:?} in it",
-                missed.source_name
-            ));
+            return Err(format!("it has no project {:?}", missing.source_name));
         }
         for project in &mut self.items.projects {
             // A check that was deleted during the export is not in the file.
-            let known: HashSet<Uuid> = project.checks.iter().map(|check| check.uuid).collect();
+            let check_uuids: HashSet<Uuid> =
+                project.checks.iter().map(|check| check.uuid).collect();
             for check in &mut project.checks {
                 check.parents = check
                     .parents
                     .iter()
                     .copied()
-                    .filter(|parent| known.contains(parent))
+                    .filter(|parent| check_uuids.contains(parent))
                     .collect();
             }
         }
@@ -387,12 +393,12 @@ impl ExportContents {
     }
 }
 
-/// Reads all lines and verifies the last one. Calls `take` with the content of each line until it
-/// breaks.
+/// Reads all lines and verifies the last one. Calls `on_entry` with the content of each line until
+/// it breaks.
 fn read_lines(
     file: &mut File,
-    tell: &mut dyn FnMut(u64, u64),
-    take: &mut dyn FnMut(ExportEntry) -> Result<ControlFlow<()>, String>,
+    on_progress: &mut dyn FnMut(u64, u64),
+    on_entry: &mut dyn FnMut(ExportEntry) -> Result<ControlFlow<()>, String>,
 ) -> Result<(ExportHeader, Option<String>), String> {
     let total = file.metadata().map_err(|error| error.to_string())?.len();
     file.rewind().map_err(|error| error.to_string())?;
@@ -411,10 +417,11 @@ fn read_lines(
     // A ping, with the number of its line, is passed on once its body is complete.
     let mut waiting: Option<(u64, NumberedPing)> = None;
     loop {
-        tell(lines.bytes_read, total);
+        on_progress(lines.bytes_read, total);
         if !lines.next_line()? {
             return Err(format!(
-                "it has no end after line {}: it was cut, or is still being written",
+                "the end is missing after line {}: the file is truncated, or is still being \
+                 written",
                 lines.number
             ));
         }
@@ -450,7 +457,7 @@ fn read_lines(
             },
         }
         if let Some((number, ping)) = waiting.take()
-            && take(ExportEntry::Ping(ping))
+            && on_entry(ExportEntry::Ping(ping))
                 .map_err(|problem| format!("line {number}: {problem}"))?
                 .is_break()
         {
@@ -467,7 +474,7 @@ fn read_lines(
         {
             Some(ExportEntry::Ping(ping)) => Some((lines.number, ping)),
             Some(item) => {
-                let flow = take(item).map_err(|problem| lines.error_at_line(&problem))?;
+                let flow = on_entry(item).map_err(|problem| lines.error_at_line(&problem))?;
                 if flow.is_break() {
                     return Ok((head, None));
                 }
@@ -483,17 +490,19 @@ fn read_lines(
 fn append_body_chunk(
     ping: Option<&mut NumberedPing>,
     of: (u64, u64),
-    piece: &str,
+    chunk: &str,
 ) -> Result<(), String> {
     let ping = ping
         .filter(|ping| (ping.check.0, ping.n) == of)
-        .ok_or("it goes on with a body, but not with that of the line before")?;
-    let piece = STANDARD.decode(piece).map_err(|_| "a body is no base64")?;
-    if ping.body.len() + piece.len() > MAX_BODY_BYTES {
-        return Err("a body is longer than any may be".into());
+        .ok_or("it continues a body, but not the body of the previous line")?;
+    let chunk = STANDARD
+        .decode(chunk)
+        .map_err(|_| "a body is not valid base64")?;
+    if ping.body.len() + chunk.len() > MAX_BODY_BYTES {
+        return Err("a body is too long".into());
     }
     let mut body = Vec::from(std::mem::take(&mut ping.body));
-    body.extend(piece);
+    body.extend(chunk);
     ping.body = body.into();
     Ok(())
 }
@@ -523,13 +532,10 @@ impl ExportLineReader<'_> {
         (self.number, self.bytes_read) = (self.number + 1, self.bytes_read + read as u64);
         match self.line.ends_with(b"\n") {
             true => Ok(true),
-            false if read == MAX_LINE_BYTES => {
-                Err(self.error_at_line("it is longer than a line may be"))
-            }
-            false => {
-                Err(self
-                    .error_at_line("it has no end: the file was cut, or is still being written"))
-            }
+            false if read == MAX_LINE_BYTES => Err(self.error_at_line("it is too long")),
+            false => Err(self.error_at_line(
+                "it is incomplete: the file is truncated, or is still being written",
+            )),
         }
     }
 
@@ -547,12 +553,12 @@ impl ExportLineReader<'_> {
     fn verify_trailer(&mut self, end: &ExportTrailer) -> Result<(), String> {
         if (end.lines, &end.sha256) != (self.number - 1, &lines::checksum_hex(self.hash.clone())) {
             return Err(
-                "its end does not fit what stands before it: it was altered, or lines are missing"
+                "the checksum at the end does not match: the file was changed, or lines are missing"
                     .into(),
             );
         }
         if self.next_line()? {
-            Err("something follows its end".into())
+            Err("unexpected data after the end".into())
         } else {
             Ok(())
         }

@@ -56,7 +56,7 @@ impl fmt::Display for ExportError {
         match self {
             Self::Store(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),
-            Self::TooLong(start) => write!(f, "something is longer than a line may be: {start}…"),
+            Self::TooLong(start) => write!(f, "an object is too long for a line: {start}…"),
         }
     }
 }
@@ -457,7 +457,7 @@ impl<W: Write> Exporter<'_, W> {
                 password,
                 second_factor: second,
                 grant,
-                preferences: taste,
+                preferences,
                 created,
                 disabled,
                 ..
@@ -477,7 +477,7 @@ impl<W: Write> Exporter<'_, W> {
                 second_factor: second,
                 owner,
                 projects,
-                preferences: taste,
+                preferences,
                 disabled,
                 created,
                 managed_by: managed,
@@ -496,7 +496,7 @@ impl<W: Write> Exporter<'_, W> {
 /// Returns a check in the form of an import. `known` are the channels that have been written.
 fn exported_check(state: &State, check: &Check, known: &BTreeSet<ChannelId>) -> ImportedCheck {
     let uuid = |id: CheckId| state.check(id).map(|check| check.uuid);
-    let behind = match check.state.notification {
+    let down_parent = match check.state.notification {
         NotificationState::Pending {
             reason: HoldReason::ParentDown(parent),
             ..
@@ -524,7 +524,7 @@ fn exported_check(state: &State, check: &Check, known: &BTreeSet<ChannelId>) -> 
             ..CheckSettings::clone(&check.settings)
         },
         state: check.state,
-        down_parent: behind,
+        down_parent,
         managed_by: state.declared.source(check.id.0).cloned(),
     }
 }

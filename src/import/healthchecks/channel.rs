@@ -64,23 +64,23 @@ pub(super) fn convert_channel(
     let name = row.text("name").unwrap_or_default();
     let uuid = row
         .require("code", row.uuid("code"))
-        .map_err(|complaint| complaint.with_name(name))?;
+        .map_err(|error| error.with_name(name))?;
     let word = row.text("kind").unwrap_or_default();
     // Aliases exist only on the command line.
-    let Some(kind) = ChannelKind::from_name(word).filter(|known| known.name == word) else {
-        let why = format!("{word:?} is no kind of channel here");
+    let Some(kind) = ChannelKind::from_name(word).filter(|kind| kind.name == word) else {
+        let reason = format!("overdue has no channel of kind {word:?}");
         return Ok(ConvertedChannel::Dropped {
             name: name.into(),
             uuid,
             kind: word.into(),
-            reason: why,
+            reason,
         });
     };
     let mut changes = Vec::new();
     let name = valid_name(name, &mut changes);
     let text = row.text("value").unwrap_or_default();
     let json = serde_json::from_str(text).unwrap_or_default();
-    let mut given = ChannelSettingsBuilder {
+    let mut builder = ChannelSettingsBuilder {
         kind,
         source_text: text,
         json,
@@ -89,35 +89,35 @@ pub(super) fn convert_channel(
         sends_nothing: false,
     };
     let is_shown = row.has_column("value");
-    let is_read = is_shown && given.read_settings().is_some();
+    let is_read = is_shown && builder.read_settings().is_some();
     if !is_read {
-        given.pairs.clear();
+        builder.pairs.clear();
     }
-    let is_silent = is_read && given.sends_nothing;
-    given.convert_values(&mut changes);
-    let (settings, problem) = given.finish(is_read);
+    let is_silent = is_read && builder.sends_nothing;
+    builder.convert_values(&mut changes);
+    let (settings, problem) = builder.finish(is_read);
     let flag =
         |column: &str, unless_said: bool| row.boolean(column).ok().flatten().unwrap_or(unless_said);
     let disabled = match &settings {
-        ImportedSettings::Incomplete { missing: lacks, .. } => {
-            let problem = problem
-                .or((is_shown && !is_read).then(|| "its settings there cannot be read".into()));
+        ImportedSettings::Incomplete { missing, .. } => {
+            let problem = problem.or((is_shown && !is_read)
+                .then(|| "its settings on the old server cannot be read".into()));
             let problem = problem.map_or(String::new(), |problem| format!(": {problem}"));
             let reason = format!(
                 "{}{}{problem}",
                 ImportedSettings::DISABLED_REASON_PREFIX,
-                lacks.join(", ")
+                missing.join(", ")
             );
             Some(reason.chars().take(MAX_REASON_CHARS).collect())
         }
         ImportedSettings::Complete(_) if flag("disabled", false) => {
-            Some("it was disabled before it was imported".to_owned())
+            Some("it was already disabled on the old server".to_owned())
         }
         ImportedSettings::Complete(_) if is_silent => {
-            Some("it told neither up nor down before it was imported".into())
+            Some("it sent no alerts on the old server, neither down nor up".into())
         }
         ImportedSettings::Complete(_) if kind.name == "email" && !flag("email_verified", true) => {
-            Some("its address was not confirmed before it was imported".into())
+            Some("its address was not confirmed on the old server".into())
         }
         ImportedSettings::Complete(_) => None,
     };
@@ -147,7 +147,7 @@ pub(super) fn convert_channel(
 /// Returns a valid name for a channel.
 fn valid_name(name: &str, changes: &mut Vec<String>) -> ChannelName {
     ChannelName::parse(name).unwrap_or_else(|problem| {
-        changes.push(format!("its name is cut: {problem}"));
+        changes.push(format!("its name was shortened: {problem}"));
         let cut: String = name.chars().filter(|c| !c.is_control()).take(100).collect();
         ChannelName::parse(&cut).unwrap_or_default()
     })
@@ -336,34 +336,37 @@ impl ChannelSettingsBuilder<'_> {
 
     fn read_webhook(&mut self) -> Option<()> {
         self.json.as_object()?;
-        for way in ["down", "up"] {
+        for event in ["down", "up"] {
             let url = self
-                .json_value(&[&format!("url_{way}")])
+                .json_value(&[&format!("url_{event}")])
                 .unwrap_or_default();
             if url.is_empty() {
                 continue;
             }
-            self.add_setting(&format!("{way}-url"), url);
+            self.add_setting(&format!("{event}-url"), url);
             let method = self
-                .json_value(&[&format!("method_{way}")])
+                .json_value(&[&format!("method_{event}")])
                 .unwrap_or_else(|| "GET".into());
             // The source stores a body even with a method that sends none.
             if method != "GET" {
                 self.add_setting(
-                    &format!("{way}-body"),
-                    self.json_value(&[&format!("body_{way}")])
+                    &format!("{event}-body"),
+                    self.json_value(&[&format!("body_{event}")])
                         .unwrap_or_default(),
                 );
             }
-            self.add_setting(&format!("{way}-method"), method);
+            self.add_setting(&format!("{event}-method"), method);
             let headers = self
                 .json
-                .get(format!("headers_{way}"))
+                .get(format!("headers_{event}"))
                 .and_then(Json::as_object)
                 .cloned()
                 .unwrap_or_default();
             for (name, value) in headers {
-                self.add_setting(&format!("{way}-header.{name}"), value.as_str()?.to_owned());
+                self.add_setting(
+                    &format!("{event}-header.{name}"),
+                    value.as_str()?.to_owned(),
+                );
             }
         }
         Some(())
@@ -433,8 +436,8 @@ impl ChannelSettingsBuilder<'_> {
             }
             match (converted.authorization, key.strip_suffix("-url")) {
                 (None, _) => {}
-                (Some(header), Some(way)) if self.kind.name == "webhook" => {
-                    headers.push((format!("{way}-header.Authorization"), header))
+                (Some(header), Some(event)) if self.kind.name == "webhook" => {
+                    headers.push((format!("{event}-header.Authorization"), header))
                 }
                 // Only webhooks have headers. For other kinds, the value is reported unchanged as
                 // invalid.

@@ -186,6 +186,17 @@ fn url_address(url: &str) -> Option<IpAddr> {
     }
 }
 
+/// Returns warnings about the settings of an imported channel.
+pub(super) fn channel_warnings(channel: &ImportedChannel) -> impl Iterator<Item = String> {
+    let warnings = match &channel.settings {
+        ImportedSettings::Complete(settings) => settings.warnings(),
+        ImportedSettings::Incomplete { .. } => Vec::new(),
+    };
+    warnings
+        .into_iter()
+        .map(|warning| format!("{:?}: {warning}", channel.name.as_str()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::channel::{ConvertedChannel, convert_channel};
@@ -197,7 +208,7 @@ mod tests {
     use crate::import::tests::texts;
 
     #[test]
-    fn a_changed_channel_that_still_lacks_settings_is_in_one_list() {
+    fn a_converted_channel_with_missing_settings_is_listed_once() {
         let project = ImportedProject {
             uuid: Uuid::nil(),
             name: ProjectName::parse("p").unwrap(),

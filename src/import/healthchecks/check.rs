@@ -26,11 +26,11 @@ pub(super) struct ConvertedCheck {
 
 /// Returns the display name of a check: its name, its slug or its UUID.
 pub(super) fn display_name(row: &SourceRow) -> Result<String, RowError> {
-    let named = [row.text("name")?, row.text("slug")?]
+    let identifiers = [row.text("name")?, row.text("slug")?]
         .into_iter()
         .find(|text| !text.is_empty())
         .map(str::to_owned);
-    named.map_or_else(
+    identifiers.map_or_else(
         || {
             row.require("code", row.uuid("code"))
                 .map(|uuid| uuid.to_string())
@@ -61,7 +61,7 @@ pub(super) fn convert_check(
         let created = created.min(now);
         let channels = Box::default();
         let parents = Box::default();
-        let behind = None;
+        let down_parent = None;
         let managed = None;
         let check = ImportedCheck {
             uuid,
@@ -71,7 +71,7 @@ pub(super) fn convert_check(
             channels,
             parents,
             state,
-            down_parent: behind,
+            down_parent,
             managed_by: managed,
         };
         Ok(ConvertedCheck {
@@ -81,7 +81,7 @@ pub(super) fn convert_check(
         })
     };
     let name = display_name(row)?;
-    read().map_err(|complaint: RowError| complaint.with_name(&name).with_skip_hint())
+    read().map_err(|error: RowError| error.with_name(&name).with_skip_hint())
 }
 
 fn read_settings(
@@ -102,9 +102,7 @@ fn read_settings(
         };
         let nearest = Seconds::clamped(micros / MICROS_PER_SEC);
         if nearest.get().checked_mul(MICROS_PER_SEC) != Some(micros) {
-            notes.push(
-                "with a period or grace that checks do not have here: it becomes the nearest one",
-            );
+            notes.push("with a period or grace out of range, changed to the nearest valid one");
         }
         Ok(nearest)
     };
@@ -120,7 +118,7 @@ fn read_settings(
             .into_iter()
             .all(Keywords::is_within_limit);
     if !fit {
-        notes.push("with a name, slug or words that are over a limit of today: they are kept");
+        notes.push("with a name, slug or keywords over the current limits, kept unchanged");
     }
     let flag = |column: &str| Ok(row.boolean(column)?.unwrap_or(false));
     // Before the flag existed, keywords alone enabled the search in subjects.
@@ -164,7 +162,7 @@ fn first_text<'a>(row: &'a SourceRow, columns: &[&str]) -> Result<&'a str, RowEr
 }
 
 fn read_schedule(row: &SourceRow) -> Result<Option<Arc<Schedule>>, RowError> {
-    let wanted = match row.text("kind")? {
+    let kind = match row.text("kind")? {
         "simple" => return Ok(None),
         "cron" => ScheduleKind::Cron,
         "oncalendar" => ScheduleKind::OnCalendar,
@@ -172,15 +170,15 @@ fn read_schedule(row: &SourceRow) -> Result<Option<Arc<Schedule>>, RowError> {
     };
     let refused = |problem: &str| {
         row.error(format!(
-            "schedule: {problem}; leave the check behind with --skip, or change it there"
+            "schedule: {problem}; change it on the old server, or skip the check with --skip"
         ))
     };
     let schedule =
         check_input::parse_schedule(row.text("schedule")?).map_err(|problem| refused(&problem))?;
-    if schedule.kind() == wanted {
+    if schedule.kind() == kind {
         Ok(Some(schedule))
     } else {
-        Err(refused("it is of the other kind here"))
+        Err(refused("overdue reads it as a schedule of the other kind"))
     }
 }
 
@@ -194,7 +192,7 @@ fn read_timezone(row: &SourceRow, options: &ImportOptions) -> Result<Timezone, R
     }
     Timezone::parse(name).map_err(|error| {
         row.error(format!(
-            "tz {name:?} is {error}; say --tz {name}=NEW, or --skip the check"
+            "tz {name:?} is {error}; replace it with --tz {name}=NEW, or skip the check with --skip"
         ))
     })
 }
@@ -230,7 +228,7 @@ fn read_state(
         .map_err(|_| row.error("n_pings is negative or too large"))?
         .into();
     if state.status == Status::Up && state.last_ping.is_none() {
-        notes.push("up without a ping: they are new");
+        notes.push("up without a ping, changed to new");
         state.status = Status::New;
     }
     state.failures = u16::from(state.status == Status::Down);

@@ -101,23 +101,19 @@ impl CheckLog {
             let created = row.require("created", row.timestamp("created"))?;
             let word = |column| {
                 parse_status(row.text(column)?)
-                    .ok_or_else(|| row.error(format!("{column} is no status")))
+                    .ok_or_else(|| row.error(format!("{column} is not a status")))
             };
-            let is_told = row.timestamp("processed")?.is_some();
+            let is_notified = row.timestamp("processed")?.is_some();
             Ok((
                 created,
                 word("old_status")?,
                 word("new_status")?,
-                is_told,
+                is_notified,
                 row.id("id")?,
             ))
         };
-        let Ok((created, from, to, is_told, number)) = read().map_err(|_: RowError| ()) else {
-            tally.add_dropped(
-                ReportedKind::Flips,
-                1,
-                "with a time or a status that cannot be read",
-            );
+        let Ok((created, from, to, is_notified, number)) = read().map_err(|_: RowError| ()) else {
+            tally.add_dropped(ReportedKind::Flips, 1, "with an invalid time or status");
             return None;
         };
         let at = created.min(now);
@@ -132,7 +128,7 @@ impl CheckLog {
                     at,
                     from,
                     cause,
-                    is_notified: is_told,
+                    is_notified,
                 },
                 number,
             ));
@@ -141,7 +137,11 @@ impl CheckLog {
             self.latest_flip_time = self.latest_flip_time.max(Some(at));
         }
         if at < now.start_of_month(FLIP_MONTHS) {
-            tally.add_dropped(ReportedKind::Flips, 1, "older than two months and this one");
+            tally.add_dropped(
+                ReportedKind::Flips,
+                1,
+                "older than the current month and the two before it",
+            );
             return None;
         }
         tally.add_carried(ReportedKind::Flips, 1);
@@ -149,7 +149,7 @@ impl CheckLog {
             tally.add_note(
                 ReportedKind::Flips,
                 Some(1),
-                "taken for pauses and resumes: an API does not tell them from downtimes",
+                "treated as pauses and resumes: the API does not distinguish them from downtimes",
             );
         }
         if created > now {
@@ -157,7 +157,7 @@ impl CheckLog {
             tally.add_note(
                 ReportedKind::Flips,
                 Some(1),
-                "from the future: they become of now",
+                "with times in the future, changed to now",
             );
         }
         Some(ImportedFlip {
@@ -186,17 +186,17 @@ impl CheckLog {
             .flatten()
             .and_then(|n| u64::try_from(n).ok())
             .filter(|n| *n > 0);
-        let why = match n {
+        let reason = match n {
             None => "without a number",
-            _ if options.logs == PingLogSelection::None => "left out by --logs none",
-            Some(n) if n > self.total_pings => "logged while the source was written",
+            _ if options.logs == PingLogSelection::None => "left out with --logs none",
+            Some(n) if n > self.total_pings => "logged while the dump was being written",
             Some(n) if self.total_pings - n >= self.ping_limit => "older than the log limit",
             Some(n) => match (
                 self.block_and_bit(n),
                 row.timestamp("created").ok().flatten(),
             ) {
-                ((block, bit), _) if block.present & bit != 0 => "with the number of another",
-                (_, None) => "with a time that cannot be read",
+                ((block, bit), _) if block.present & bit != 0 => "with the number of another ping",
+                (_, None) => "with an invalid time",
                 (_, Some(created)) => {
                     let mut ping = self.read_ping(n, created, row, options, now);
                     if ping.body.len() > MAX_BODY_BYTES {
@@ -205,14 +205,14 @@ impl CheckLog {
                         tally.add_note(
                             ReportedKind::Bodies,
                             Some(1),
-                            format!("of more than {MAX_BODY_BYTES} bytes: they are cut"),
+                            format!("longer than {MAX_BODY_BYTES} bytes, truncated"),
                         );
                     }
                     return Some(ping);
                 }
             },
         };
-        tally.add_dropped(ReportedKind::Pings, 1, why);
+        tally.add_dropped(ReportedKind::Pings, 1, reason);
         None
     }
 
@@ -339,22 +339,22 @@ impl CheckLog {
         tally.add_note(
             ReportedKind::Pings,
             Some(*future),
-            "from the future: they become of now",
+            "with times in the future, changed to now",
         );
         tally.add_note(
             ReportedKind::Pings,
             Some(*method),
-            "with a method that is not kept",
+            "with a method that overdue does not store",
         );
         tally.add_note(
             ReportedKind::Pings,
             Some(*odd),
-            "with an address, a scheme or another detail that is kept as far as it can be read",
+            "with an address, scheme or other detail that is only partly valid",
         );
         match logs {
             PingLogSelection::All => tally.add_carried(ReportedKind::Bodies, *bodies),
             PingLogSelection::WithoutBodies | PingLogSelection::None => {
-                tally.add_dropped(ReportedKind::Bodies, *bodies, "left out by --logs heads");
+                tally.add_dropped(ReportedKind::Bodies, *bodies, "left out with --logs heads");
             }
         }
         tally.add_dropped(ReportedKind::Bodies, *elsewhere, "in object storage");

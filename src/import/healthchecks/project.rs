@@ -72,46 +72,46 @@ impl ProjectConverter<'_> {
         let owner = row.id("owner_id")?;
         let address = self.owners.addresses.get(&owner).map_or("", String::as_str);
         // Healthchecks shows a project without a name under the address of its owner.
-        let shown = if name.is_empty() { address } else { name };
+        let display_name = if name.is_empty() { address } else { name };
         let text = uuid.to_string();
         let chosen = self
             .options
             .projects
             .iter()
-            .find(|chosen| [name, shown, &text].contains(&chosen.source_name.as_str()));
+            .find(|chosen| [name, display_name, &text].contains(&chosen.source_name.as_str()));
         if chosen.is_none() && !self.options.projects.is_empty() {
-            tally.add_dropped(ReportedKind::Projects, 1, "not asked for");
+            tally.add_dropped(ReportedKind::Projects, 1, "not selected");
             return Ok(None);
         }
         self.matched
             .extend(chosen.map(|chosen| chosen.source_name.clone()));
-        let wanted = chosen
+        let requested_name = chosen
             .and_then(|chosen| chosen.new_name.as_ref())
-            .map_or(shown, ProjectName::as_str);
-        if wanted.is_empty() {
+            .map_or(display_name, ProjectName::as_str);
+        if requested_name.is_empty() {
             return Err(row.error(format!(
-                "it has no name, and its owner is not there; say --project {uuid}=NAME"
+                "it has no name and no owner; name it with --project {uuid}=NAME"
             )));
         }
-        let own = self.unique_name(wanted);
-        let parsed = ProjectName::parse(&own).map_err(|problem| {
-            row.error(format!("{problem}; say --project {uuid}=NAME"))
+        let unique_name = self.unique_name(requested_name);
+        let project_name = ProjectName::parse(&unique_name).map_err(|problem| {
+            row.error(format!("{problem}; rename it with --project {uuid}=NAME"))
                 .with_name(name)
         })?;
         tally.add_carried(ReportedKind::Projects, 1);
-        if own != name {
+        if unique_name != name {
             tally.add_changed(ReportedKind::Projects, 1);
             tally.add_note(
                 ReportedKind::Projects,
                 None,
                 format!(
-                    "{:?} is called {:?}",
+                    "{:?} is renamed to {:?}",
                     shorten_name(name),
-                    shorten_name(&own)
+                    shorten_name(&unique_name)
                 ),
             );
         }
-        self.used_names.insert(own);
+        self.used_names.insert(unique_name);
         let badge_key = match row.text("badge_key")? {
             key if key.is_empty() || key.contains('/') => text.as_str(),
             key => key,
@@ -126,7 +126,7 @@ impl ProjectConverter<'_> {
             tally.add_note(
                 ReportedKind::Projects,
                 Some(1),
-                "with a log limit that is out of range: they get that of new projects",
+                "with a log limit out of range, changed to the default",
             );
             DEFAULT_PING_LOG_LIMIT
         });
@@ -142,8 +142,8 @@ impl ProjectConverter<'_> {
         }
         Ok(Some(ImportedProject {
             uuid,
-            keys: self.convert_keys(row, &parsed, tally)?,
-            name: parsed,
+            keys: self.convert_keys(row, &project_name, tally)?,
+            name: project_name,
             badge_key: badge_key.into(),
             legacy_badge: old_badge,
             check_limit: None,
@@ -155,8 +155,8 @@ impl ProjectConverter<'_> {
     }
 
     /// Returns a name of at most 100 characters that no other project has.
-    fn unique_name(&self, wanted: &str) -> String {
-        let cut = |most: usize| wanted.chars().take(most).collect::<String>();
+    fn unique_name(&self, name: &str) -> String {
+        let cut = |max_chars: usize| name.chars().take(max_chars).collect::<String>();
         let numbered = (2_usize..).map(|number| {
             let end = format!(" ({number})");
             cut(MAX_NAME_CHARS - end.len()) + &end
@@ -191,7 +191,7 @@ impl ProjectConverter<'_> {
                         tally.add_dropped(
                             ReportedKind::ApiKeys,
                             1,
-                            "neither a key nor the digest of one",
+                            "neither a key nor a hash of a key",
                         );
                         continue;
                     };
@@ -200,14 +200,15 @@ impl ProjectConverter<'_> {
                         tally.add_dropped(
                             ReportedKind::ApiKeys,
                             1,
-                            "hashed: give --env-file or --secret-key-file with the SECRET_KEY of \
-                             the old server",
+                            "hashed: they need the SECRET_KEY of the old server; give it with \
+                             --env-file or --secret-key-file",
                         );
                         tally.add_note(
                             ReportedKind::ApiKeys,
                             None,
                             format!(
-                                "or overdue key create --project {name:?} --access {}",
+                                "or create a new key: overdue key create --project {name:?} \
+                                 --access {}",
                                 access.name()
                             ),
                         );
@@ -215,11 +216,11 @@ impl ProjectConverter<'_> {
                     }
                     let note = match self.secret_verdict {
                         SecretVerdict::Unknown => {
-                            "hashed, known by the given SECRET_KEY if the old server ran with it"
+                            "hashed: they work if the old server used this SECRET_KEY"
                         }
-                        SecretVerdict::Correct => "hashed, known by the SECRET_KEY",
+                        SecretVerdict::Correct => "hashed, verified with the SECRET_KEY",
                         SecretVerdict::Incorrect(_) => {
-                            "hashed, refused unless the old server ran with the given SECRET_KEY"
+                            "hashed: they are rejected unless the old server used this SECRET_KEY"
                         }
                     };
                     tally.add_note(ReportedKind::ApiKeys, Some(1), note);
@@ -251,12 +252,13 @@ impl ProjectConverter<'_> {
                     tally.add_carried(ReportedKind::PingKeys, 1);
                 }
                 None => {
-                    let most = PingKey::MAX_LENGTH;
+                    let max_length = PingKey::MAX_LENGTH;
                     tally.add_dropped(
                         ReportedKind::PingKeys,
                         1,
                         format!(
-                            "not 1 to {most} of A-Z, a-z, 0-9, hyphen and underscore, or a UUID"
+                            "not valid here: a ping key has 1 to {max_length} characters A-Z, a-z, \
+                             0-9, hyphen or underscore and is not a UUID"
                         ),
                     );
                 }
@@ -298,7 +300,7 @@ fn shorten_name(name: &str) -> String {
 pub(super) fn convert_user(
     row: &SourceRow,
     projects: &HashMap<i64, Vec<(Uuid, Membership)>>,
-    taken: &mut BTreeSet<Box<str>>,
+    used_names: &mut BTreeSet<Box<str>>,
     now: Timestamp,
     tally: &mut ImportTally,
 ) -> Result<Option<ImportedUser>, RowError> {
@@ -306,18 +308,18 @@ pub(super) fn convert_user(
         .into_iter()
         .find(|text| !text.is_empty())
         .unwrap_or_default();
-    let stays = match UserName::parse(address) {
-        Ok(name) if taken.insert(name.case_folded()) => Ok(name),
-        Ok(_) => Err("another user has this address but for upper and lower case".to_owned()),
+    let user_name = match UserName::parse(address) {
+        Ok(name) if used_names.insert(name.case_folded()) => Ok(name),
+        Ok(_) => Err("another user has the same address in different letter case".to_owned()),
         Err(problem) => Err(problem.to_string()),
     };
-    let name = match stays {
+    let name = match user_name {
         Ok(name) => name,
-        Err(why) => {
+        Err(reason) => {
             tally.add_dropped(
                 ReportedKind::Users,
                 1,
-                format!("{:?} stays behind: {why}", shorten_name(address)),
+                format!("{:?} is not imported: {reason}", shorten_name(address)),
             );
             return Ok(None);
         }
@@ -342,26 +344,26 @@ pub(super) fn convert_user(
         tally.add_note(
             ReportedKind::Users,
             Some(1),
-            "without a password that can be taken over: overdue user link",
+            "without a usable password: create a link with overdue user link",
         );
     }
     let disabled = !row.boolean("is_active")?.unwrap_or(true);
     let created = row.timestamp("date_joined")?.unwrap_or(now).min(now);
     let uuid = None;
-    let second = None;
-    let taste = UserPreferences::default();
-    let managed = None;
+    let second_factor = None;
+    let preferences = UserPreferences::default();
+    let managed_by = None;
     Ok(Some(ImportedUser {
         uuid,
         name,
         password,
-        second_factor: second,
+        second_factor,
         owner,
         projects,
-        preferences: taste,
+        preferences,
         disabled,
         created,
-        managed_by: managed,
+        managed_by,
     }))
 }
 

@@ -44,12 +44,12 @@ impl SecretVerdict {
         match self {
             Self::Unknown => None,
             Self::Correct => {
-                Some("the SECRET_KEY is right: it signed what lies in the source".into())
+                Some("the SECRET_KEY is correct: it matches signatures in the source".into())
             }
             Self::Incorrect(count) => Some(format!(
-                "the SECRET_KEY seems to be wrong: it signed none of {count} things in the source \
-                 that the old server signed; with a wrong one, hashed API keys are refused, and \
-                 badge URLs of projects and tags are 404"
+                "the SECRET_KEY seems to be wrong: it matches none of {count} signatures in the \
+                 source; with a wrong key, hashed API keys are rejected, and badge URLs of \
+                 projects and tags return 404"
             )),
         }
     }
@@ -80,8 +80,8 @@ pub(super) fn verify_session_signature(row: &SourceRow, secret: &LegacySecret) -
 /// True if the secret signed the badge of a whole project. `None` if the signature has another
 /// length.
 pub(super) fn verify_badge_signature(signature: &str, badge: &LegacyBadgeKey) -> Option<bool> {
-    let own = BASE64_URL_SAFE_NO_PAD.encode(badge.sign_tag(None));
-    (signature.len() == 8).then(|| own.starts_with(signature))
+    let expected = BASE64_URL_SAFE_NO_PAD.encode(badge.sign_tag(None));
+    (signature.len() == 8).then(|| expected.starts_with(signature))
 }
 
 #[cfg(test)]

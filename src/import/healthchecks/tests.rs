@@ -24,25 +24,25 @@ fn check(id: &str, tz: &str) -> SourceRow {
 }
 
 #[test]
-fn what_holds_nothing_is_said_to() {
+fn a_source_without_projects_is_rejected() {
     let options = options();
     let new = |rows: Vec<SourceRow>| {
         HealthchecksConverter::new(rows, &options, NOW, &mut Vec::new()).err()
     };
     assert_eq!(
         new(Vec::new()).as_deref(),
-        Some("there is no project of a Healthchecks in it")
+        Some("it has no Healthchecks project")
     );
     assert!(
         new(vec![check("1", "UTC")])
             .unwrap()
-            .starts_with("there are checks but no projects: upgrade")
+            .starts_with("it has checks but no projects: upgrade")
     );
     assert_eq!(new(vec![texts(SourceTable::Project, &PROJECT)]), None);
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_up_to_a_limit() {
+fn all_errors_are_reported_up_to_a_limit() {
     let mut complaints = Vec::new();
     let rows = (0..100)
         .map(|id| check(&id.to_string(), "Nowhere"))
@@ -61,7 +61,7 @@ fn everything_that_is_wrong_is_told_up_to_a_limit() {
 }
 
 #[test]
-fn logs_of_checks_that_do_not_come_are_counted() {
+fn logs_of_checks_that_are_not_imported_are_counted() {
     let options = ImportOptions {
         skipped_checks: vec!["1".into()],
         ..options()
@@ -95,15 +95,15 @@ fn logs_of_checks_that_do_not_come_are_counted() {
     };
     assert_eq!(
         notes("pings"),
-        ["of checks that stay behind", "of checks that are not in it"]
+        ["of skipped checks", "of checks that do not exist"]
     );
     assert_eq!(
         (notes("flips"), notes("checks")),
         (
-            vec!["of checks that stay behind".to_owned()],
+            vec!["of skipped checks".to_owned()],
             vec![
-                "left out by --skip".to_owned(),
-                "without a badge: they get a new one".into()
+                "skipped with --skip".to_owned(),
+                "without a badge, given a new one".into()
             ]
         )
     );
@@ -114,7 +114,7 @@ fn logs_of_checks_that_do_not_come_are_counted() {
 }
 
 #[test]
-fn what_the_old_server_had_not_told_is_still_to_be_told() {
+fn alerts_that_the_old_server_had_not_sent_are_still_pending() {
     let due = |held| NotificationState::Pending {
         at: NOW,
         reason: held,
@@ -193,6 +193,7 @@ fn a_placeholder_that_a_command_no_longer_expands_is_noted() {
     let made = HealthchecksConverter::new(rows, &options, NOW, &mut Vec::new())
         .ok()
         .unwrap();
-    let note = r#""sh": down-command: $NAME stands between single quotes, where the shell leaves it as it is; write "$NAME" in double quotes"#;
+    let note = "\"sh\": down-command: $NAME is in single quotes, where the shell does not expand \
+                it; write \"$NAME\" in double quotes";
     assert_eq!(made.tally.json()["channels"]["notes"][0]["text"], note);
 }

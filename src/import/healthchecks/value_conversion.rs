@@ -28,7 +28,7 @@ pub(super) fn convert_url(text: &str) -> ConvertedValue {
         Some((sent, _)) => {
             converted
                 .changes
-                .push("the fragment is cut off: it was never sent");
+                .push("the fragment, which is never sent, is removed");
             sent
         }
         None => rest,
@@ -39,14 +39,14 @@ pub(super) fn convert_url(text: &str) -> ConvertedValue {
         Some(("", host)) => {
             converted
                 .changes
-                .push("the @ without a user name is left out");
+                .push("the @ without a user name is removed");
             host
         }
         Some((user, host)) => {
             converted.authorization = Some(basic_auth_header(user));
             converted
                 .changes
-                .push("user name and password are a header now");
+                .push("the user name and password are sent in a header");
             host
         }
         None => authority,
@@ -54,14 +54,16 @@ pub(super) fn convert_url(text: &str) -> ConvertedValue {
     let host = if host.is_ascii() {
         host.to_owned()
     } else {
-        converted.changes.push("the host is written in ASCII");
+        converted
+            .changes
+            .push("the host name is converted to ASCII");
         to_ascii_host(host)
     };
     let path = percent_encode(path);
     if path != rest[end..] {
         converted
             .changes
-            .push("characters that no URL has are percent-encoded");
+            .push("characters that are invalid in a URL are percent-encoded");
     }
     converted.value = format!("{scheme}://{host}{path}");
     converted
@@ -95,7 +97,7 @@ pub(super) fn convert_mail_addresses(text: &str) -> ConvertedValue {
     ConvertedValue {
         value: parts.collect::<Vec<_>>().join(","),
         authorization: None,
-        changes: vec!["the host is written in ASCII"],
+        changes: vec!["the host name is converted to ASCII"],
     }
 }
 
@@ -152,27 +154,27 @@ fn encode_punycode(label: &str) -> Option<String> {
         let next = label
             .chars()
             .map(u32::from)
-            .filter(|own| *own >= code)
+            .filter(|character| *character >= code)
             .min()?;
         delta = delta.checked_add((next - code).checked_mul(handled + 1)?)?;
         code = next;
-        for own in label.chars().map(u32::from) {
-            if own < code {
+        for character in label.chars().map(u32::from) {
+            if character < code {
                 delta = delta.checked_add(1)?;
             }
-            if own != code {
+            if character != code {
                 continue;
             }
             let mut rest = delta;
-            let mut place = BASE;
+            let mut position = BASE;
             loop {
-                let threshold = place.saturating_sub(bias).clamp(1, 26);
+                let threshold = position.saturating_sub(bias).clamp(1, 26);
                 if rest < threshold {
                     break;
                 }
                 output.push(digit(threshold + (rest - threshold) % (BASE - threshold))?);
                 rest = (rest - threshold) / (BASE - threshold);
-                place += BASE;
+                position += BASE;
             }
             output.push(digit(rest)?);
             // RFC 3492, section 6.1.
@@ -201,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_encoded_as_the_standard_has_it() {
+    fn labels_are_encoded_as_in_the_standard() {
         // Examples of RFC 3492, section 7.1, and names that exist.
         for (label, ascii) in [
             ("bücher", "bcher-kva"),
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_no_host_has_are_not_encoded() {
+    fn invalid_labels_are_not_encoded() {
         for (label, is_encoded) in [
             (format!("{}ž", "a".repeat(50)), true),
             // In ASCII the label would be too long.
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_and_addresses_are_written_as_they_are_here() {
+    fn urls_and_addresses_are_converted() {
         for (text, value, authorization, changes) in [
             (
                 "https://a.example/x?y=$NAME",

@@ -164,10 +164,10 @@ impl KeySecretRow {
             Self::ReadWrite(text) => ImportedKeySecret::Native(KeySecret::ReadWrite(hash(&text)?)),
             Self::ReadOnly(text) => ImportedKeySecret::Native(KeySecret::ReadOnly(hash(&text)?)),
             Self::Ping(key) => ImportedKeySecret::Native(KeySecret::Ping(
-                PingKey::parse(&key).ok_or("not a ping key")?,
+                PingKey::parse(&key).ok_or("invalid ping key")?,
             )),
             Self::Hashed(access, secret, digest) => {
-                let access = KeyAccess::parse(&access).ok_or("no such access")?;
+                let access = KeyAccess::parse(&access).ok_or("unknown access")?;
                 ImportedKeySecret::Legacy {
                     access,
                     secret_index: secret,
@@ -207,7 +207,7 @@ impl WindowTimesRow {
                 let longest = from.plus_secs(MaintenanceWindow::MAX_MINUTES.cast_signed() * 60);
                 if to <= from || to > longest {
                     return Err(
-                        "a window does not end after it begins, or more than 366 days later".into(),
+                        "a window must end after it begins, and at most 366 days later".into(),
                     );
                 }
                 WindowTimes::Once { from, to }
@@ -218,12 +218,12 @@ impl WindowTimesRow {
                 minutes,
             } => {
                 let schedule = Schedule::parse(&schedule)
-                    .map_err(|error| format!("the schedule of a window: {error}"))?;
-                let tz =
-                    Timezone::parse(&tz).map_err(|error| format!("the tz of a window: {error}"))?;
+                    .map_err(|error| format!("invalid schedule of a window: {error}"))?;
+                let tz = Timezone::parse(&tz)
+                    .map_err(|error| format!("invalid tz of a window: {error}"))?;
                 if !(1..=MaintenanceWindow::MAX_RECURRING_MINUTES).contains(&minutes.into()) {
                     return Err(format!(
-                        "a window is open for {minutes} minutes: it may be for 1 to {}",
+                        "a window lasts {minutes} minutes: it must last 1 to {}",
                         MaintenanceWindow::MAX_RECURRING_MINUTES
                     ));
                 }
@@ -398,7 +398,7 @@ impl ImportItemRow {
                     || badge_key.contains('/')
                 {
                     return Err(format!(
-                        "a badge key has 1 to {MAX_BADGE_KEY_BYTES} bytes, none of them a slash"
+                        "a badge key has 1 to {MAX_BADGE_KEY_BYTES} bytes without slashes"
                     ));
                 }
                 let project = ImportedProject {
@@ -467,7 +467,7 @@ impl ImportItemRow {
                 test_failed,
                 managed,
             } => {
-                let kind = ChannelKind::from_name(&kind).ok_or("no such kind of channel")?;
+                let kind = ChannelKind::from_name(&kind).ok_or("unknown kind of channel")?;
                 let health = ChannelHealth {
                     disabled: parse_issue(disabled),
                     failing: parse_issue(failing),
@@ -506,7 +506,7 @@ impl ImportItemRow {
                 times,
                 managed,
             } => {
-                let name = Name::parse(&name).map_err(|_| "the name of a window")?;
+                let name = Name::parse(&name).map_err(|_| "invalid name of a window")?;
                 let tags = Tags::from_stored(&tags);
                 let times = times.into_times()?;
                 let managed = source(managed)?;
@@ -531,7 +531,7 @@ impl ImportItemRow {
             } => {
                 let check = check
                     .into_check()
-                    .map_err(|field| format!("the {field} of a check"))?;
+                    .map_err(|field| format!("invalid {field} of a check"))?;
                 if check.badge.is_none() && drawn.is_nil() {
                     return Err("a check has no badge".into());
                 }
@@ -573,7 +573,7 @@ fn parse_settings(
         .iter()
         .map(known)
         .collect::<Option<_>>()
-        .ok_or("a channel lacks a setting that its kind does not have")?;
+        .ok_or("a missing setting of a channel is unknown for its kind")?;
     Ok(ImportedSettings::Incomplete {
         kind,
         settings: SettingsUpdate::replace_all(pairs),

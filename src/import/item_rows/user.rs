@@ -49,13 +49,13 @@ struct PreferencesRow {
 }
 
 impl From<UserPreferences> for PreferencesRow {
-    fn from(taste: UserPreferences) -> Self {
+    fn from(preferences: UserPreferences) -> Self {
         Self {
-            zone: taste.zone.map(|zone| zone.name().into()),
-            theme: taste.theme.name().into(),
-            shortcuts: taste.shortcuts,
-            sort: taste.list.order.name(),
-            rows: taste.list.page_size,
+            zone: preferences.zone.map(|zone| zone.name().into()),
+            theme: preferences.theme.name().into(),
+            shortcuts: preferences.shortcuts,
+            sort: preferences.list.order.name(),
+            rows: preferences.list.page_size,
         }
     }
 }
@@ -64,17 +64,17 @@ impl PreferencesRow {
     fn into_preferences(self) -> Result<UserPreferences, &'static str> {
         let zone = self
             .zone
-            .map(|zone| Timezone::parse(&zone).map_err(|_| "the zone of a user is unknown"))
+            .map(|zone| Timezone::parse(&zone).map_err(|_| "unknown time zone of a user"))
             .transpose()?;
         let rows = ListPreferences::parse_page_size(&self.rows.to_string())
-            .ok_or("a list has no such number of rows")?;
+            .ok_or("invalid number of rows of a list")?;
         let list = ListPreferences {
-            order: SortOrder::parse(&self.sort).ok_or("a list has no such order")?,
+            order: SortOrder::parse(&self.sort).ok_or("unknown sort order of a list")?,
             page_size: rows,
         };
         Ok(UserPreferences {
             zone,
-            theme: Theme::parse(&self.theme).ok_or("no such theme")?,
+            theme: Theme::parse(&self.theme).ok_or("unknown theme")?,
             shortcuts: self.shortcuts,
             list,
         })
@@ -99,15 +99,14 @@ impl From<SecondFactor> for SecondFactorRow {
 impl SecondFactorRow {
     fn into_second_factor(self) -> Result<SecondFactor, &'static str> {
         if self.recovery.len() > SecondFactor::RECOVERY_CODE_COUNT {
-            return Err("a user has more codes for a lost app than there may be");
+            return Err("a user has too many recovery codes");
         }
         let recovery = self
             .recovery
             .iter()
             .map(|text| decode_bytes(text).map(KeyHash))
             .collect::<Result<_, _>>()?;
-        let secret =
-            TotpSecret::parse(&self.secret).ok_or("the second factor of a user cannot be read")?;
+        let secret = TotpSecret::parse(&self.secret).ok_or("invalid second factor of a user")?;
         Ok(SecondFactor {
             secret,
             last_used_step: self.used,
@@ -143,11 +142,10 @@ impl ImportUserRow {
     /// Converts the row to a user with this UUID.
     pub(super) fn into_user(self, uuid: Uuid) -> Result<ImportedUser, String> {
         let membership = |(uuid, word): (Uuid, String)| {
-            Ok((uuid, Membership::parse(&word).ok_or("no such membership")?))
+            Ok((uuid, Membership::parse(&word).ok_or("unknown membership")?))
         };
-        let password = |text: String| {
-            password::parse(&text).ok_or("a user has what is not the hash of a password")
-        };
+        let password =
+            |text: String| password::parse(&text).ok_or("invalid password hash of a user");
         Ok(ImportedUser {
             uuid: Some(uuid),
             name: UserName::parse(&self.name)?,

@@ -169,27 +169,41 @@ proptest! {
     /// Every item gets a number from `first` on, each exactly once, in the order of the contents.
     /// `check_ids` returns the same numbers for checks.
     #[test]
-    fn everything_gets_the_next_number(
-        sizes in prop::collection::vec(prop::array::uniform4(0..5_usize), 0..5), users in 0..4_usize, first in 1..u64::MAX / 2,
+    fn every_item_gets_the_next_number(
+        sizes in prop::collection::vec(prop::array::uniform4(0..5_usize), 0..5),
+        users in 0..4_usize,
+        first in 1..u64::MAX / 2,
     ) {
-        let projects = sizes.iter().enumerate().map(|(place, sizes)| project(place, *sizes)).collect();
-        let imported = ImportContents { projects, users: (0..users).map(user).collect(), ..ImportContents::default() };
+        let projects = sizes
+            .iter()
+            .enumerate()
+            .map(|(index, sizes)| project(index, *sizes))
+            .collect();
+        let imported = ImportContents {
+            projects,
+            users: (0..users).map(user).collect(),
+            ..ImportContents::default()
+        };
         let count = count_ids(&imported);
         let checks = check_ids(&imported, first);
         let names = names(&imported);
         let staged = number_items(imported, first, &Random::seeded(1));
-        prop_assert_eq!(staged.iter().map(ImportItem::number).collect::<Vec<_>>(), (first..first + count).collect::<Vec<_>>());
+        let numbers: Vec<_> = staged.iter().map(ImportItem::number).collect();
+        prop_assert_eq!(numbers, (first..first + count).collect::<Vec<_>>());
         prop_assert_eq!(staged.iter().map(called).collect::<Vec<_>>(), names);
         let mut found = HashMap::new();
         let mut project = ProjectId(0);
         let mut drawn = BTreeSet::new();
         for thing in &staged {
             match thing {
-                ImportItem::Project { id, project: own } => {
-                    prop_assert!(own.keys.is_empty() && own.channels.is_empty() && own.windows.is_empty() && own.checks.is_empty());
+                ImportItem::Project { id, project: item } => {
+                    prop_assert!(item.keys.is_empty() && item.channels.is_empty());
+                    prop_assert!(item.windows.is_empty() && item.checks.is_empty());
                     project = *id;
                 }
-                ImportItem::Key { project: of, .. } | ImportItem::Channel { project: of, .. } | ImportItem::Window { project: of, .. } => {
+                ImportItem::Key { project: of, .. }
+                | ImportItem::Channel { project: of, .. }
+                | ImportItem::Window { project: of, .. } => {
                     prop_assert_eq!(*of, project);
                 }
                 ImportItem::Check { id, project: of, badge, check } => {

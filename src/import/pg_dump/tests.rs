@@ -62,7 +62,7 @@ fn wanted(rows: &[Vec<Option<String>>]) -> Vec<SourceRow> {
 }
 
 #[test]
-fn values_are_read_as_they_were() {
+fn values_are_unescaped() {
     let rows = [
         vec![
             Some("1".into()),
@@ -90,25 +90,25 @@ fn values_are_read_as_they_were() {
 }
 
 #[test]
-fn what_is_no_whole_dump_is_refused_with_its_place() {
+fn incomplete_dumps_are_rejected_with_the_line() {
     let whole = dump(&[vec![Some("1".into()), None, None]]);
     for (text, part) in [
-        (String::new(), "there are no rows as pg_dump writes them"),
+        (String::new(), "it has no rows in the format of pg_dump"),
         (
             "-- MySQL dump 10.19\nINSERT INTO `api_check` VALUES (1);\n".into(),
-            "of MySQL give what manage.py dumpdata writes",
+            "for MySQL use the output of manage.py dumpdata",
         ),
         (
             whole.replace("1\t\\N\t\\N", "1\t\\N"),
-            "line 11: 2 values in 3 columns of api_check",
+            "line 11: 2 values for 3 columns of api_check",
         ),
         (
             whole.split_inclusive('\n').take(11).collect(),
-            "line 11: it is cut off within the rows of api_check",
+            "line 11: it is truncated within the rows of api_check",
         ),
         (
             whole.split_inclusive('\n').take(12).collect(),
-            r#"it is cut off: the line "PostgreSQL database dump complete" is not there"#,
+            r#"it is truncated: the line "PostgreSQL database dump complete" is missing"#,
         ),
     ] {
         let problem = read_all(text.as_bytes()).unwrap_err();
@@ -128,18 +128,33 @@ fn what_is_no_whole_dump_is_refused_with_its_place() {
     long.resize(MAX_ROW_BYTES + 100, b'x');
     assert_eq!(
         read_all(&long),
-        Err("line 2: a line of more than 64 MiB".into())
+        Err("line 2: it is longer than 64 MiB".into())
     );
+}
+
+/// Generates rows of three columns.
+fn rows(
+    text: impl Strategy<Value = String>,
+    count: std::ops::Range<usize>,
+) -> impl Strategy<Value = Vec<Vec<Option<String>>>> {
+    prop::collection::vec(prop::collection::vec(prop::option::of(text), 3), count)
 }
 
 proptest! {
     #[test]
-    fn any_rows_come_back(rows in prop::collection::vec(prop::collection::vec(prop::option::of(any::<String>().prop_map(|text| text.replace('\0', ""))), 3), 0..8)) {
+    fn any_rows_come_back(
+        rows in rows(any::<String>().prop_map(|text| text.replace('\0', "")), 0..8)
+    ) {
         prop_assert_eq!(read_all(dump(&rows).as_bytes()), Ok(wanted(&rows)));
     }
 
     #[test]
-    fn damage_is_an_error_or_other_rows(rows in prop::collection::vec(prop::collection::vec(prop::option::of(".*"), 3), 0..8), at in any::<prop::sample::Index>(), byte: u8, cut: bool) {
+    fn damage_is_an_error_or_other_rows(
+        rows in rows(".*", 0..8),
+        at in any::<prop::sample::Index>(),
+        byte: u8,
+        cut: bool,
+    ) {
         let mut bytes = dump(&rows).into_bytes();
         let at = at.index(bytes.len());
         bytes[at] = byte;

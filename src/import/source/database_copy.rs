@@ -41,8 +41,8 @@ pub(super) fn copy_database(from: &Path, to: &Path) -> Result<(), String> {
         }
     }
     Err(
-        "it was written to while it was copied: stop the old server, or copy it with sqlite3 FILE \
-         '.backup COPY'"
+        "it changed while it was being copied: stop the old server, or copy the file with sqlite3 \
+         FILE '.backup COPY'"
             .into(),
     )
 }
@@ -63,49 +63,50 @@ fn copy_once(
     let lock = if takes_lock { lock(from) } else { None };
     let locked_at = elapsed();
     // Under the lock, a change that has begun is not in the file yet. Its journal is not needed.
-    let ends = if lock.is_some() {
+    let suffixes = if lock.is_some() {
         &[""][..]
     } else {
         &["", "-wal", "-journal"]
     };
-    let unread = |error: io::Error| format!("cannot read {}: {error}", from.display());
-    let database = File::open(from).map_err(unread)?;
-    let before = DatabaseFingerprint::read(&database, from, ends);
-    for end in ends {
-        let from = sidecar_path(from, end);
-        let to = sidecar_path(to, end);
+    let read_error = |error: io::Error| format!("cannot read {}: {error}", from.display());
+    let database = File::open(from).map_err(read_error)?;
+    let before = DatabaseFingerprint::read(&database, from, suffixes);
+    for suffix in suffixes {
+        let from = sidecar_path(from, suffix);
+        let to = sidecar_path(to, suffix);
         let _ = fs::remove_file(&to);
         let other;
         let mut file = &database;
-        if !end.is_empty() {
+        if !suffix.is_empty() {
             other = match File::open(&from) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                file => file.map_err(unread)?,
+                file => file.map_err(read_error)?,
             };
             file = &other;
         }
-        let failed = |error| {
+        let copy_error = |error| {
             format!(
                 "cannot copy {} to {}: {error}",
                 from.display(),
                 to.display()
             )
         };
-        let mut copy = create_owner_only(&to).map_err(failed)?;
+        let mut copy = create_owner_only(&to).map_err(copy_error)?;
         loop {
-            let copied = io::copy(&mut (&mut file).take(CHUNK_BYTES), &mut copy).map_err(failed)?;
-            let held = elapsed().saturating_sub(locked_at);
-            if lock.is_some() && held > MAX_LOCK_TIME {
+            let copied =
+                io::copy(&mut (&mut file).take(CHUNK_BYTES), &mut copy).map_err(copy_error)?;
+            let lock_time = elapsed().saturating_sub(locked_at);
+            if lock.is_some() && lock_time > MAX_LOCK_TIME {
                 return Ok(false);
             }
             if copied == 0 {
                 break;
             }
         }
-        copy.flush().map_err(failed)?;
+        copy.flush().map_err(copy_error)?;
     }
     // Closing any descriptor of this file in this process releases the lock, so this comes before.
-    let is_same = DatabaseFingerprint::read(&database, from, ends) == before;
+    let is_same = DatabaseFingerprint::read(&database, from, suffixes) == before;
     drop(database);
     Ok(is_same)
 }
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_holds_to_the_end_of_a_copy_and_not_for_long() {
+    fn the_lock_is_held_until_the_copy_ends_and_for_a_limited_time() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hc");
         let to = directory.path().join("copy");

@@ -35,7 +35,7 @@ fn a_source_is_recognised_by_its_first_bytes() {
 }
 
 #[test]
-fn what_cannot_be_read_twice_is_kept_and_nothing_of_it_stays() {
+fn input_that_cannot_be_reread_is_spooled_and_the_copy_is_removed() {
     let text = b"COPY api_check (id) FROM stdin;\n1\n\\.\n";
     let data = SourceData::from_stream(&text[..], &Random::System).unwrap();
     let mut source = ImportSource {
@@ -81,7 +81,7 @@ fn errors_name_the_source() {
 
 #[test]
 #[cfg(feature = "sqlite")]
-fn a_database_is_read_in_a_copy_that_may_be_written() {
+fn a_database_is_read_from_a_writable_copy() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("hc");
     std::fs::copy(

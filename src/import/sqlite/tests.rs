@@ -49,7 +49,8 @@ fn rows_are_read_by_the_names_of_their_columns() {
     let path = directory.path().join("hc");
     made(
         &path,
-        r#"CREATE TABLE "api_check" ("id" integer PRIMARY KEY, "desc" text, n real); INSERT INTO api_check VALUES (1, 'ž', 1.5); CREATE TABLE other (a)"#,
+        "CREATE TABLE \"api_check\" (\"id\" integer PRIMARY KEY, \"desc\" text, n real); \
+         INSERT INTO api_check VALUES (1, 'ž', 1.5); CREATE TABLE other (a)",
     );
     assert_eq!(
         read_all(&path).unwrap(),
@@ -72,7 +73,7 @@ fn rows_are_read_by_the_names_of_their_columns() {
 }
 
 #[test]
-fn what_was_not_yet_taken_into_the_file_counts_and_what_was_not_done_does_not() {
+fn committed_wal_entries_are_read_and_uncommitted_ones_are_not() {
     let directory = tempfile::tempdir().unwrap();
     for (mode, rows) in [("wal", 1), ("delete", 0)] {
         let path = directory.path().join(mode);
@@ -105,7 +106,7 @@ fn what_was_not_yet_taken_into_the_file_counts_and_what_was_not_done_does_not() 
 }
 
 #[test]
-fn what_is_no_plain_table_is_refused() {
+fn views_and_virtual_tables_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     for (number, sql) in [
         "CREATE VIEW api_ping AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) \
@@ -117,7 +118,10 @@ fn what_is_no_plain_table_is_refused() {
     {
         let path = directory.path().join(number.to_string());
         made(&path, sql);
-        assert_eq!(read_all(&path), Err("api_ping is not a plain table".into()));
+        assert_eq!(
+            read_all(&path),
+            Err("api_ping is not an ordinary table".into())
+        );
     }
     let path = directory.path().join("text");
     std::fs::write(&path, "SQLite format 3\0 and no more").unwrap();
@@ -125,7 +129,7 @@ fn what_is_no_plain_table_is_refused() {
 }
 
 #[test]
-fn the_name_of_a_column_may_be_damaged() {
+fn a_damaged_column_name_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("hc");
     made(
@@ -138,7 +142,7 @@ fn the_name_of_a_column_may_be_damaged() {
     std::fs::write(&path, bytes).unwrap();
     assert_eq!(
         read_all(&path),
-        Err("api_ping: it is damaged: the name of a column is not UTF-8".into())
+        Err("api_ping: it is damaged: a column name is not UTF-8".into())
     );
 }
 
@@ -168,7 +172,11 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_an_error_or_other_rows(rows in rows(), damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20), cut: bool) {
+    fn damage_is_an_error_or_other_rows(
+        rows in rows(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+        cut: bool,
+    ) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hc");
         put(&made(&path, &format!("PRAGMA page_size = 512; {PINGS}")), &rows);

@@ -98,14 +98,18 @@ impl ChannelStatus {
     /// project at a time.
     pub fn counts(handle: &Handle) -> Vec<(&'static str, u64)> {
         let mut counts = Self::NAMES.map(|name| (name, 0));
-        let projects: Vec<_> =
-            handle.with_state(|state| state.projects().map(|found| found.project.id).collect());
+        let projects: Vec<_> = handle.with_state(|state| {
+            state
+                .projects()
+                .map(|project_state| project_state.project.id)
+                .collect()
+        });
         for project in projects {
             handle.with_state(|state| {
                 for channel in state
                     .project(project)
                     .into_iter()
-                    .flat_map(|found| found.channels.values())
+                    .flat_map(|project_state| project_state.channels.values())
                 {
                     let status = Self::compute(state, channel, handle.transports()).name();
                     counts

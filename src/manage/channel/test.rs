@@ -50,7 +50,7 @@ pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tested
     if members.is_empty() {
         return Err(OperationError::EmptyGroup);
     }
-    let until = handle.clock().uptime() + GROUP_TEST_TIMEOUT;
+    let deadline = handle.clock().uptime() + GROUP_TEST_TIMEOUT;
     let mut tests = Vec::with_capacity(members.len());
     for channel in members {
         let is_disabled = || {
@@ -60,7 +60,7 @@ pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tested
                     .is_some_and(|now| is_disabled_by_operator(now))
             })
         };
-        let tried = match until.saturating_sub(handle.clock().uptime()) {
+        let tried = match deadline.saturating_sub(handle.clock().uptime()) {
             _ if is_disabled() => Err(OperationError::DisabledByOperator),
             Duration::ZERO => Err(OperationError::NoTimeForTest),
             left => timeout(left, test_one(handle, &channel, up))

@@ -114,7 +114,7 @@ fn list(service: &EngineFixture, wanted: DeliveryFilter) -> Vec<DeliveryRecord> 
 }
 
 #[test]
-fn checks_are_assigned_by_name_by_tag_and_all_of_them() {
+fn checks_are_assigned_by_name_by_tag_or_all() {
     let service = EngineFixture::new();
     let one = service.project("one");
     let two = service.project("two");
@@ -170,7 +170,7 @@ fn checks_are_assigned_by_name_by_tag_and_all_of_them() {
     )));
     assert_eq!(
         unknown,
-        r#"there is no check "elsewhere"; `check list` shows those there are"#
+        r#"there is no check "elsewhere"; `check list` lists all checks"#
     );
     // A command cannot assign a check of another project, even if it names one.
     let command = Command::AssignChannel {
@@ -185,7 +185,7 @@ fn checks_are_assigned_by_name_by_tag_and_all_of_them() {
 }
 
 #[test]
-fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
+fn a_failed_delivery_is_sent_again_unless_it_is_out_of_date() {
     let service = EngineFixture::new();
     let project = service.project("one");
     let hook = channel_of(
@@ -302,7 +302,7 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
     give_up(&service, mail);
     assert_eq!(
         refused(retry(to_mail)),
-        "the check has changed its status since, and this channel is told only what is true now"
+        "the status of the check has changed since, so this alert is out of date"
     );
     let number = retry(to_hook).unwrap();
     assert_eq!(
@@ -315,7 +315,7 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
         .unwrap();
     assert_eq!(
         refused(retry(to_hook)),
-        "the channel is disabled; `channel enable` changes that"
+        "the channel is disabled; `channel enable` enables it"
     );
     assert!(
         list(
@@ -331,12 +331,12 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
     service.run(channel::enable(&service.handle, hook)).unwrap();
     assert_eq!(
         refused(retry(0)),
-        "there is no delivery 0; `deliveries` shows those there are"
+        "there is no delivery 0; `deliveries` lists all deliveries"
     );
     assert_eq!(
         refused(retry(u64::MAX)),
         format!(
-            "there is no delivery {}; `deliveries` shows those there are",
+            "there is no delivery {}; `deliveries` lists all deliveries",
             u64::MAX
         )
     );
@@ -345,7 +345,7 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
         .unwrap();
     assert_eq!(
         refused(retry(to_hook)),
-        "what it is about was removed meanwhile"
+        "the object has been deleted in the meantime"
     );
 }
 
@@ -475,7 +475,7 @@ fn deliveries_are_found_by_project_channel_check_and_outcome() {
 }
 
 #[test]
-fn alerting_is_changed_and_says_what_it_waits_for() {
+fn alerting_is_changed_and_shows_what_it_waits_for() {
     let service = EngineFixture::new();
     let project = service.project("one");
     let check = check(&service, &project, "a", "");
@@ -531,12 +531,12 @@ fn alerting_is_changed_and_says_what_it_waits_for() {
             Some(FailureThreshold::ONE),
             None
         ))),
-        "what it is about was removed meanwhile"
+        "the object has been deleted in the meantime"
     );
 }
 
 #[test]
-fn a_test_of_a_channel_that_goes_is_told() {
+fn a_test_of_a_deleted_channel_is_reported() {
     let service = EngineFixture::new();
     let project = service.project("one");
     let id = channel_of(&service, &project, "email", &[("to", "a@example.org")]);
@@ -553,14 +553,14 @@ fn a_test_of_a_channel_that_goes_is_told() {
         let (tried, ()) = tokio::join!(testing, sender);
         refused(tried)
     });
-    assert_eq!(untried, "what it is about was removed meanwhile");
+    assert_eq!(untried, "the object has been deleted in the meantime");
     // One project takes half of the slots.
     let busy: Vec<_> = (0..8)
         .map(|_| service.handle.request_channel_test(id, false).unwrap())
         .collect();
     assert_eq!(
         refused(service.run(channel::test(&service.handle, &mail, false))),
-        "the server has too much to do; nothing was changed, try again"
+        "the server is overloaded; nothing was changed, try again"
     );
     drop(busy);
     while service.handle.next_channel_test().is_some() {}
@@ -611,12 +611,12 @@ fn a_test_of_a_channel_that_goes_is_told() {
     let untried = refused(service.run(channel::test(&service.handle, &group, false)));
     assert_eq!(
         untried,
-        "the group has no channel; `channel set` gives it some"
+        "the group has no channels; `channel set` adds some"
     );
 }
 
 #[test]
-fn a_test_of_a_group_says_which_channels_have_no_result_and_why() {
+fn a_test_of_a_group_shows_which_channels_have_no_result_and_why() {
     let service = EngineFixture::new();
     let project = service.project("one");
     let members = [
@@ -640,7 +640,7 @@ fn a_test_of_a_group_says_which_channels_have_no_result_and_why() {
         .unwrap();
     let tested = service.run(async {
         tokio::time::pause();
-        // Nobody sends the test of the second channel, which takes all the time.
+        // The test of the second channel is never sent and takes all the time.
         let time = async {
             let Clock::Manual(clock) = service.handle.clock() else {
                 panic!("the clock is not moved by hand")
@@ -659,12 +659,15 @@ fn a_test_of_a_group_says_which_channels_have_no_result_and_why() {
     let untested = [
         (
             "email",
-            "it was disabled by the operator, so it was not tested; `channel enable` changes that",
+            "it was disabled by the operator and was not tested; `channel enable` enables it",
         ),
-        ("ntfy", "no result yet, it may still arrive; test it alone"),
+        (
+            "ntfy",
+            "no result yet; the message may still arrive; test it separately",
+        ),
         (
             "webhook",
-            "there was no time left to test it; test it alone",
+            "there was no time left to test it; test it separately",
         ),
     ];
     assert_eq!(
@@ -674,7 +677,7 @@ fn a_test_of_a_group_says_which_channels_have_no_result_and_why() {
 }
 
 #[test]
-fn tests_of_channels_take_turns_and_leave_room_for_other_projects() {
+fn tests_of_channels_take_turns_with_other_projects() {
     let service = EngineFixture::new();
     let projects: Vec<_> = (0..6)
         .map(|number| service.project(&format!("p{number}")))
@@ -713,7 +716,7 @@ fn tests_of_channels_take_turns_and_leave_room_for_other_projects() {
 }
 
 #[test]
-fn a_project_has_a_thousand_keys_and_no_more() {
+fn a_project_has_at_most_a_thousand_keys() {
     let service = EngineFixture::new();
     let project = service.project("one");
     let make = || {
@@ -728,7 +731,7 @@ fn a_project_has_a_thousand_keys_and_no_more() {
     (1..1000).for_each(|_| _ = make().unwrap());
     assert_eq!(
         refused(make()),
-        "the project has 1,000 keys, as many as it may; `key revoke` removes one"
+        "the project has 1,000 keys, which is the maximum; `key revoke` removes one"
     );
     service
         .run(super::super::key::revoke(&service.handle, first.0))

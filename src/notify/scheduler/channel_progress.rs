@@ -106,7 +106,8 @@ impl FailedMessage {
 
     fn add_failure(&mut self, now: CurrentTime, pause: Duration) {
         self.count += 1;
-        (self.last, self.others_delivered) = (now, false);
+        self.last = now;
+        self.others_delivered = false;
         self.not_before = now.uptime + pause;
     }
 }
@@ -164,10 +165,13 @@ impl ChannelProgress {
                 && self.channel.health.failing.is_some()
                 && channel.health.is_healthy();
             if is_changed || is_enabled && self.parked.is_empty() {
-                (self.failures, self.not_before, self.try_others_from) = (0, Duration::ZERO, None);
+                self.failures = 0;
+                self.not_before = Duration::ZERO;
+                self.try_others_from = None;
                 self.last_failures.clear();
                 self.failed_messages.clear();
-                (self.suspects, self.failure_cause) = (Suspects::Unknown, FailureCause::NoFailure);
+                self.suspects = Suspects::Unknown;
+                self.failure_cause = FailureCause::NoFailure;
                 self.parked.clear();
             }
             if is_changed {
@@ -295,15 +299,15 @@ impl ChannelProgress {
             )
             .mul_f64(spread)
         };
-        let asked = after.unwrap_or_default().min(MAX_RETRY_DELAY);
+        let requested_delay = after.unwrap_or_default().min(MAX_RETRY_DELAY);
         let single = if let [item] = job.items.as_slice() {
             Some(&item.row)
         } else {
             None
         };
         if let Some(row) = single.filter(|row| self.suspects.is_reason(row.number)) {
-            (self.suspects, self.failure_cause) =
-                (Suspects::Unknown, FailureCause::Check(row.check));
+            self.suspects = Suspects::Unknown;
+            self.failure_cause = FailureCause::Check(row.check);
             self.try_others_from = Some(now.uptime);
             self.parked
                 .insert(row.number, FailedMessage::new(row.check, now));
@@ -312,7 +316,7 @@ impl ChannelProgress {
             // Without a response, and without a success since its last failure, the channel is the
             // more likely cause.
             let is_silent = !is_answered && !failure.others_delivered;
-            failure.add_failure(now, asked.max(pause(failure.count)));
+            failure.add_failure(now, requested_delay.max(pause(failure.count)));
             return is_silent;
         }
         let rows: BTreeSet<_> = job.items.iter().map(|item| item.row.number).collect();
@@ -332,7 +336,7 @@ impl ChannelProgress {
                     .failed_messages
                     .entry(row.number)
                     .or_insert_with(|| FailedMessage::new(row.check, now));
-                failure.add_failure(now, asked.max(pause(failure.count)));
+                failure.add_failure(now, requested_delay.max(pause(failure.count)));
             }
             None => {
                 if !self.failed_messages.is_empty() {
@@ -347,25 +351,25 @@ impl ChannelProgress {
         }
         // While one check explains all failures, other messages need not wait for it. Without a
         // response they probably fail too.
-        let spares_others = self.failure_cause.allows_others() && after.is_none();
-        self.try_others_from = spares_others.then(|| {
+        let may_try_others = self.failure_cause.allows_others() && after.is_none();
+        self.try_others_from = may_try_others.then(|| {
             if is_answered {
                 now.uptime
             } else {
                 now.uptime + pause(0)
             }
         });
-        let mut left_alone = asked;
+        let mut channel_delay = requested_delay;
         // Messages that were in flight together fail together, which counts once.
         if now.uptime >= self.not_before {
-            left_alone = left_alone.max(pause(self.failures));
+            channel_delay = channel_delay.max(pause(self.failures));
             self.failures += 1;
             self.last_failures.push_back(now.wall);
             if self.last_failures.len() > MIN_FINAL_FAILURES {
                 self.last_failures.pop_front();
             }
         }
-        self.not_before = self.not_before.max(now.uptime + left_alone);
+        self.not_before = self.not_before.max(now.uptime + channel_delay);
         true
     }
 
@@ -422,8 +426,11 @@ impl ChannelProgress {
                     .or_default()
                     .push_back(now);
             }
-            self.notified_at
-                .retain(|_, told| told.back().is_some_and(|at| *at + CHECK_LIMIT_PERIOD > now));
+            self.notified_at.retain(|_, times| {
+                times
+                    .back()
+                    .is_some_and(|at| *at + CHECK_LIMIT_PERIOD > now)
+            });
             self.held_back_at
                 .retain(|check, _| self.notified_at.contains_key(check));
         }
@@ -549,17 +556,17 @@ impl ChannelProgress {
         check: CheckId,
         now: CurrentTime,
     ) -> Result<(), Duration> {
-        let Some(told) = self.notified_at.get_mut(&check) else {
+        let Some(notified_times) = self.notified_at.get_mut(&check) else {
             return Ok(());
         };
-        while told
+        while notified_times
             .front()
             .is_some_and(|at| *at + CHECK_LIMIT_PERIOD <= now.uptime)
         {
-            told.pop_front();
+            notified_times.pop_front();
         }
-        match told.front() {
-            Some(first) if told.len() >= MAX_MESSAGES_PER_CHECK => {
+        match notified_times.front() {
+            Some(first) if notified_times.len() >= MAX_MESSAGES_PER_CHECK => {
                 self.held_back_at.insert(check, now.wall);
                 Err(*first + CHECK_LIMIT_PERIOD)
             }
@@ -595,12 +602,12 @@ impl ChannelProgress {
             return None;
         }
         let is_since = |at: Option<&Timestamp>| at.is_some_and(|at| *at >= row.queued);
-        let found = [DelayReason::QuietHours, DelayReason::DailyLimit]
+        let planned_delay = [DelayReason::QuietHours, DelayReason::DailyLimit]
             .into_iter()
             .find(|delay| is_since(self.delays.get(delay)));
         let is_undelivered =
             row.attempts > 0 || is_since(self.delays.get(&DelayReason::Undelivered));
-        found
+        planned_delay
             .or_else(|| is_undelivered.then_some(DelayReason::Undelivered))
             .or_else(|| {
                 is_since(self.held_back_at.get(&row.check)).then_some(DelayReason::Flapping)

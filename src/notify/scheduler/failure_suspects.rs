@@ -41,14 +41,14 @@ impl Suspects {
     }
 
     /// Records that these rows were accepted.
-    pub(super) fn clear(&mut self, taken: &BTreeSet<DeliveryNumber>) {
+    pub(super) fn clear(&mut self, delivered: &BTreeSet<DeliveryNumber>) {
         if let Self::Rows {
             rows,
             is_partly_delivered: partly_taken,
         } = self
         {
             let before = rows.len();
-            rows.retain(|row| !taken.contains(row));
+            rows.retain(|row| !delivered.contains(row));
             *partly_taken |= rows.len() < before;
         }
         if !matches!(self, Self::Rows { rows, .. } if !rows.is_empty()) {

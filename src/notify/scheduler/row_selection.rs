@@ -58,10 +58,10 @@ fn add_newer_rows(
     checks: &mut BTreeMap<CheckId, Vec<Arc<OutboxRow>>>,
     last: DeliveryNumber,
 ) {
-    let mut left: Vec<_> = checks.iter_mut().collect();
-    for some in left.chunks_mut(MAX_ROWS_PER_LOOKUP) {
+    let mut entries: Vec<_> = checks.iter_mut().collect();
+    for chunk in entries.chunks_mut(MAX_ROWS_PER_LOOKUP) {
         view.read_state(|state| {
-            for (check, rows) in some {
+            for (check, rows) in chunk {
                 rows.extend(
                     state
                         .outbox
@@ -151,16 +151,16 @@ pub(super) fn pick_for_people(
             false
         }
     });
-    let (aside, failing) = view.read_state(|state| {
+    let (parked, failing) = view.read_state(|state| {
         (
             progress.parked_checks(state, rules.class),
             progress.failing_checks(state, rules.class),
         )
     });
-    checks.retain(|check| is_retry_due(aside.get(check), now, step));
+    checks.retain(|check| is_retry_due(parked.get(check), now, step));
     if let Some(check) = checks
         .iter()
-        .find(|check| aside.contains_key(check))
+        .find(|check| parked.contains_key(check))
         .copied()
     {
         // Its failure affects no other message.
@@ -188,10 +188,10 @@ pub(super) fn pick_for_people(
         add_newer_rows(view, channel, &mut checks, last);
     }
     separate_suspects(&mut checks, &failing, progress);
-    let is_away = checks.len() > 1 && checks.values().flatten().all(|row| row.during_outage);
+    let is_outage = checks.len() > 1 && checks.values().flatten().all(|row| row.during_outage);
     if rules
         .digest_above
-        .is_some_and(|most| is_away || checks.len() > most)
+        .is_some_and(|most| is_outage || checks.len() > most)
     {
         let queued = || checks.values().flatten().map(|row| row.queued);
         let first = time_in_queue(queued().min()?, now);
@@ -263,28 +263,28 @@ fn collapse_rows(
     let (newest, earlier) = rows.split_last()?;
     superseded.extend(earlier.iter().map(|row| row.number));
     // Downtime that has ended, if certainly no user was notified of it.
-    let untold = if newest.event == AlertEvent::Up {
+    let unnotified_down = if newest.event == AlertEvent::Up {
         earlier.last()
     } else {
         None
     };
-    let untold = untold
+    let unnotified_down = unnotified_down
         .filter(|down| down.event == AlertEvent::Down && !down.may_have_arrived())
         .map(Arc::clone);
-    let told_as_well = usize::from(untold.is_some());
+    let merged_count = usize::from(unnotified_down.is_some());
     let skipped = rows
         .iter()
         .map(|row| usize::from(row.dropped_before))
         .sum::<usize>()
         + earlier.len()
-        - told_as_well;
+        - merged_count;
     let since = rows.first().map_or(newest.at, |row| row.at);
     let up = earlier
         .last()
         .filter(|up| newest.event == AlertEvent::Down && up.event == AlertEvent::Up);
     Some(MessageItem {
         row: Arc::clone(newest),
-        unnotified_down: untold,
+        unnotified_down,
         skipped,
         skipped_since: since,
         up_since: up.map(|up| up.at),
@@ -302,15 +302,15 @@ pub(super) fn pick_for_machines(
     now: CurrentTime,
     step: &mut ScheduledWork,
 ) -> Option<PickedItems> {
-    let aside = progress.parked_checks(state, rules.class);
+    let parked = progress.parked_checks(state, rules.class);
     let failing = progress.failing_checks(state, rules.class);
     // Failed rows are retried when there is nothing else, the least recently tried first.
-    let mut again: Option<(Duration, &Arc<OutboxRow>)> = None;
-    let mut seen = BTreeSet::new();
+    let mut retry: Option<(Duration, &Arc<OutboxRow>)> = None;
+    let mut seen_checks = BTreeSet::new();
     for row in state.outbox.rows_of_channel(channel) {
         if progress.checks_in_flight.contains(&row.check)
             || step.is_reported(row)
-            || !is_retry_due(aside.get(&row.check), now, step)
+            || !is_retry_due(parked.get(&row.check), now, step)
         {
             continue;
         }
@@ -331,7 +331,8 @@ pub(super) fn pick_for_machines(
             let end = next.filter(|next| matches!(next.event, AlertEvent::Up | AlertEvent::Closed));
             if let Some(end) = end {
                 require_report_capacity(now, step)?;
-                let sent = SendResult::Superseded("it was over before it was told".into());
+                let reason = "the downtime ended before the alert was sent";
+                let sent = SendResult::Superseded(reason.into());
                 step.finish(channel, vec![row.number, end.number], sent);
                 continue;
             }
@@ -342,15 +343,15 @@ pub(super) fn pick_for_machines(
         }) = failing.get(&row.check).copied()
         {
             // Later rows about the check wait for it.
-            let is_next = seen.insert(row.check) && is_retry_due(Some(&until), now, step);
-            if is_next && again.is_none_or(|(earliest, _)| last < earliest) {
-                again = Some((last, row));
+            let is_next = seen_checks.insert(row.check) && is_retry_due(Some(&until), now, step);
+            if is_next && retry.is_none_or(|(earliest, _)| last < earliest) {
+                retry = Some((last, row));
             }
             continue;
         }
         return Some(single_row(row));
     }
-    again.map(|(_, row)| single_row(row))
+    retry.map(|(_, row)| single_row(row))
 }
 
 /// Message with one row, for programs.
@@ -390,7 +391,7 @@ fn give_up_row(row: &OutboxRow, now: CurrentTime, step: &mut ScheduledWork) -> O
     step.finish(
         row.channel,
         vec![row.number],
-        SendResult::Failed("the channel took nothing for too long".into()),
+        SendResult::Failed("the channel accepted no messages for too long".into()),
     );
     Some(())
 }

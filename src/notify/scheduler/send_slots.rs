@@ -42,21 +42,22 @@ impl SendSlots {
     }
 
     /// True if the project has a free slot for this destination.
-    pub(super) fn has_slot(&self, project: ProjectId, place: &str) -> bool {
-        let Some(taken) = self.by_destination.get(place) else {
+    pub(super) fn has_slot(&self, project: ProjectId, destination: &str) -> bool {
+        let Some(counts) = self.by_destination.get(destination) else {
             return true;
         };
-        let own = taken.get(&project).copied().unwrap_or_default();
-        own < MAX_PROJECT_PER_DESTINATION && taken.values().sum::<usize>() < MAX_PER_DESTINATION
+        let project_count = counts.get(&project).copied().unwrap_or_default();
+        project_count < MAX_PROJECT_PER_DESTINATION
+            && counts.values().sum::<usize>() < MAX_PER_DESTINATION
     }
 
     /// Takes a slot for a message.
-    pub(super) fn acquire(&mut self, channel: &Channel, place: &str) {
+    pub(super) fn acquire(&mut self, channel: &Channel, destination: &str) {
         self.used += 1;
         *self.by_project.entry(channel.project).or_default() += 1;
         *self
             .by_destination
-            .entry(place.to_owned())
+            .entry(destination.to_owned())
             .or_default()
             .entry(channel.project)
             .or_default() += 1;
@@ -65,19 +66,19 @@ impl SendSlots {
     }
 
     /// Frees the slot of a message.
-    pub(super) fn release(&mut self, project: ProjectId, place: &str) {
+    pub(super) fn release(&mut self, project: ProjectId, destination: &str) {
         self.used = self.used.saturating_sub(1);
         if let Some(count) = self.by_project.get_mut(&project) {
             *count -= 1;
         }
         self.by_project.retain(|_, count| *count > 0);
-        if let Some(taken) = self.by_destination.get_mut(place) {
-            if let Some(count) = taken.get_mut(&project) {
+        if let Some(counts) = self.by_destination.get_mut(destination) {
+            if let Some(count) = counts.get_mut(&project) {
                 *count -= 1;
             }
-            taken.retain(|_, count| *count > 0);
-            if taken.is_empty() {
-                self.by_destination.remove(place);
+            counts.retain(|_, count| *count > 0);
+            if counts.is_empty() {
+                self.by_destination.remove(destination);
             }
         }
     }

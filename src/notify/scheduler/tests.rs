@@ -58,7 +58,7 @@ struct SchedulerTester {
     random: Random,
     last: u64,
     /// Reports as text.
-    told: Vec<String>,
+    results: Vec<String>,
 }
 
 impl SchedulerTester {
@@ -108,7 +108,7 @@ impl SchedulerTester {
             now,
             random,
             last: 0,
-            told: Vec::new(),
+            results: Vec::new(),
         }
     }
 
@@ -138,7 +138,7 @@ impl SchedulerTester {
         let ScheduledWork {
             messages: jobs,
             reports,
-            wake_at: again,
+            wake_at,
             ..
         } = self
             .plan
@@ -157,7 +157,7 @@ impl SchedulerTester {
         }
         (
             jobs,
-            again.map(|at| at.saturating_sub(self.now.uptime).as_millis() as u64),
+            wake_at.map(|at| at.saturating_sub(self.now.uptime).as_millis() as u64),
         )
     }
 
@@ -167,7 +167,7 @@ impl SchedulerTester {
                 let Some(row) = self.state.outbox.get(*number).cloned() else {
                     continue;
                 };
-                self.told.push(
+                self.results.push(
                     format!("{} {:?}", number.0, report.result)
                         .split(['(', ' ', '{'])
                         .take(2)
@@ -207,7 +207,7 @@ impl SchedulerTester {
 
     /// Content of the messages of a round: check and event, with `+` if a downtime is included that
     /// was not sent.
-    fn tells(jobs: &[Message]) -> Vec<String> {
+    fn item_labels(jobs: &[Message]) -> Vec<String> {
         let item = |item: &MessageItem| {
             format!(
                 "{}{}{}",
@@ -232,29 +232,29 @@ const LATER: MessageOutcome = MessageOutcome::Retry {
 };
 
 #[test]
-fn people_get_one_message_at_a_time_the_longest_waiting_first() {
+fn people_get_one_message_at_a_time_oldest_first() {
     let mut world = SchedulerTester::new(PEOPLE);
     world.queue(9, AlertEvent::Down);
     world.queue(3, AlertEvent::Down);
-    let (jobs, again) = world.step();
+    let (jobs, wake_in) = world.step();
     assert_eq!(
-        (SchedulerTester::tells(&jobs), again),
+        (SchedulerTester::item_labels(&jobs), wake_in),
         (vec!["9down".to_owned()], None)
     );
-    assert_eq!(SchedulerTester::tells(&world.step().0), [""; 0]);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), [""; 0]);
     world.done(&jobs[0], MessageOutcome::Delivered);
     let (jobs, _) = world.step();
-    assert_eq!(SchedulerTester::tells(&jobs), ["3down"]);
+    assert_eq!(SchedulerTester::item_labels(&jobs), ["3down"]);
     world.done(&jobs[0], MessageOutcome::Skipped);
-    assert_eq!(world.told, ["1 Delivered", "2 Skipped"]);
+    assert_eq!(world.results, ["1 Delivered", "2 Skipped"]);
 }
 
 #[test]
-fn of_what_waits_about_a_check_people_are_told_what_is_true_now() {
+fn people_get_only_the_current_status_of_a_check() {
     // Rows before the message, its content, and the number of changes that it leaves out.
     let down = AlertEvent::Down;
     let up = AlertEvent::Up;
-    for (events, told, skipped) in [
+    for (events, label, skipped) in [
         (&[down][..], "1down", 0),
         (&[up], "1up", 0),
         (&[down, up], "1up+", 0),
@@ -266,26 +266,29 @@ fn of_what_waits_about_a_check_people_are_told_what_is_true_now() {
         events.iter().for_each(|event| _ = world.queue(1, *event));
         let (jobs, _) = world.step();
         assert_eq!(
-            (SchedulerTester::tells(&jobs), jobs[0].items[0].skipped),
-            (vec![told.to_owned()], skipped),
+            (
+                SchedulerTester::item_labels(&jobs),
+                jobs[0].items[0].skipped
+            ),
+            (vec![label.to_owned()], skipped),
             "{events:?}"
         );
         assert_eq!(
             jobs[0].items[0].up_since.is_some(),
-            told == "1down" && events.len() > 1,
+            label == "1down" && events.len() > 1,
             "{events:?}"
         );
         world.done(&jobs[0], MessageOutcome::Delivered);
         assert!(
-            world.state.outbox.is_empty() && world.told.len() == events.len(),
+            world.state.outbox.is_empty() && world.results.len() == events.len(),
             "{:?}",
-            world.told
+            world.results
         );
     }
 }
 
 #[test]
-fn a_downtime_that_may_have_been_told_is_not_called_untold() {
+fn a_downtime_that_may_have_been_sent_does_not_count_as_unnotified() {
     let mut world = SchedulerTester::new(PEOPLE);
     world.queue(1, AlertEvent::Down);
     let (jobs, _) = world.step();
@@ -298,11 +301,11 @@ fn a_downtime_that_may_have_been_told_is_not_called_untold() {
     );
     world.queue(1, AlertEvent::Up);
     world.pass(10_000);
-    assert_eq!(SchedulerTester::tells(&world.step().0), ["1up"]);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1up"]);
 }
 
 #[test]
-fn many_checks_make_one_digest_that_waits_for_the_rest_of_them() {
+fn many_checks_form_one_digest_that_waits_for_more() {
     let mut world = SchedulerTester::new(PEOPLE);
     for check in 1..=4 {
         world.queue(check, AlertEvent::Down);
@@ -324,11 +327,11 @@ fn many_checks_make_one_digest_that_waits_for_the_rest_of_them() {
     world.done(&jobs[0], MessageOutcome::Delivered);
     assert_eq!(world.step().1, Some(10_000));
     world.pass(10_000);
-    assert_eq!(SchedulerTester::tells(&world.step().0), ["10down"]);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["10down"]);
 }
 
 #[test]
-fn a_digest_that_is_not_taken_is_made_anew() {
+fn a_digest_that_is_not_accepted_is_composed_again() {
     let mut world = SchedulerTester::new(PEOPLE);
     (1..=6).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     world.pass(1000);
@@ -338,13 +341,13 @@ fn a_digest_that_is_not_taken_is_made_anew() {
     world.pass(6001);
     let (jobs, _) = world.step();
     assert_eq!(
-        SchedulerTester::tells(&jobs),
+        SchedulerTester::item_labels(&jobs),
         ["1down 3down 4down 5down 6down 2up+"]
     );
 }
 
 #[test]
-fn people_hear_of_one_check_six_times_an_hour() {
+fn people_get_at_most_six_messages_an_hour_about_a_check() {
     let mut world = SchedulerTester::new(PEOPLE);
     for round in 0..6 {
         world.queue(
@@ -363,19 +366,19 @@ fn people_hear_of_one_check_six_times_an_hour() {
     world.queue(2, AlertEvent::Down);
     let (jobs, _) = world.step();
     assert_eq!(
-        SchedulerTester::tells(&jobs),
+        SchedulerTester::item_labels(&jobs),
         ["2down"],
-        "others are told meanwhile"
+        "others are notified"
     );
     world.done(&jobs[0], MessageOutcome::Delivered);
     world.queue(1, AlertEvent::Up);
     assert_eq!(world.step(), (vec![], Some(3_600_000 - 6 * 60_000)));
     world.pass(3_600_000 - 6 * 60_000);
-    assert_eq!(SchedulerTester::tells(&world.step().0), ["1up+"]);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1up+"]);
 }
 
 #[test]
-fn machines_are_told_everything_in_order_and_four_at_a_time() {
+fn programs_get_everything_in_order_four_at_a_time() {
     let mut world = SchedulerTester::new(machine());
     for check in 1..=10 {
         world.queue(check, AlertEvent::Down);
@@ -383,16 +386,16 @@ fn machines_are_told_everything_in_order_and_four_at_a_time() {
     }
     let (jobs, _) = world.step();
     assert_eq!(
-        SchedulerTester::tells(&jobs),
+        SchedulerTester::item_labels(&jobs),
         ["1down", "2down", "3down", "4down"]
     );
     world.done(&jobs[1], MessageOutcome::Delivered);
     let (jobs, _) = world.step();
-    assert_eq!(SchedulerTester::tells(&jobs), ["2up"]);
+    assert_eq!(SchedulerTester::item_labels(&jobs), ["2up"]);
 }
 
 #[test]
-fn a_receiver_that_fails_costs_one_message_until_it_takes_one() {
+fn a_failing_receiver_gets_one_message_at_a_time() {
     let mut world = SchedulerTester::new(machine());
     (1..=20).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     let (jobs, _) = world.step();
@@ -400,20 +403,20 @@ fn a_receiver_that_fails_costs_one_message_until_it_takes_one() {
         world.done(job, LATER);
     }
     // They fail together, which is one failure: five seconds, a fifth more or less.
-    let (jobs, again) = world.step();
+    let (jobs, wake_in) = world.step();
     assert!(
-        jobs.is_empty() && again.is_some_and(|millis| (4000..=6000).contains(&millis)),
-        "{again:?}"
+        jobs.is_empty() && wake_in.is_some_and(|millis| (4000..=6000).contains(&millis)),
+        "{wake_in:?}"
     );
     for (least, most) in [(12_000, 18_000), (24_000, 36_000)] {
-        world.pass(again.unwrap_or_default().max(36_000));
+        world.pass(wake_in.unwrap_or_default().max(36_000));
         let (jobs, _) = world.step();
         assert_eq!(jobs.len(), 1);
         world.done(&jobs[0], LATER);
-        let again = world.step().1;
+        let wake_in = world.step().1;
         assert!(
-            again.is_some_and(|millis| (least..=most).contains(&millis)),
-            "{again:?}"
+            wake_in.is_some_and(|millis| (least..=most).contains(&millis)),
+            "{wake_in:?}"
         );
     }
     world.pass(36_000);
@@ -436,16 +439,16 @@ fn the_receiver_may_ask_for_a_longer_pause_up_to_six_hours() {
                 may_have_arrived: false,
             },
         );
-        let again = world.step().1.unwrap();
+        let wake_in = world.step().1.unwrap();
         assert!(
-            (least * 1000..=most * 1000).contains(&again),
-            "{after}: {again}"
+            (least * 1000..=most * 1000).contains(&wake_in),
+            "{after}: {wake_in}"
         );
     }
 }
 
 #[test]
-fn a_channel_that_is_changed_is_tried_at_once() {
+fn a_changed_channel_is_tried_immediately() {
     let mut world = SchedulerTester::new(PEOPLE);
     world.queue(1, AlertEvent::Down);
     let (jobs, _) = world.step();
@@ -462,16 +465,16 @@ fn a_channel_that_is_changed_is_tried_at_once() {
 }
 
 #[test]
-fn incidents_that_are_over_before_they_were_told_are_told_to_nobody() {
+fn incidents_that_end_before_they_are_sent_are_not_sent() {
     let mut world = SchedulerTester::new(incident());
     for (check, end) in [(1, AlertEvent::Up), (2, AlertEvent::Closed)] {
         world.queue(check, AlertEvent::Down);
         world.queue(check, end);
     }
     world.queue(3, AlertEvent::Down);
-    assert_eq!(SchedulerTester::tells(&world.step().0), ["3down"]);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["3down"]);
     assert_eq!(
-        world.told,
+        world.results,
         [
             "1 Superseded",
             "2 Superseded",
@@ -493,13 +496,13 @@ fn incidents_that_are_over_before_they_were_told_are_told_to_nobody() {
     world.queue(1, AlertEvent::Up);
     world.pass(7000);
     let (jobs, _) = world.step();
-    assert_eq!(SchedulerTester::tells(&jobs), ["1down"]);
+    assert_eq!(SchedulerTester::item_labels(&jobs), ["1down"]);
     world.done(&jobs[0], MessageOutcome::Delivered);
-    assert_eq!(SchedulerTester::tells(&world.step().0), ["1up"]);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1up"]);
 }
 
 #[test]
-fn what_has_waited_for_too_long_is_given_up_after_more_tries() {
+fn messages_that_wait_too_long_are_given_up_after_more_attempts() {
     for (rules, days) in [(machine(), 1), (PEOPLE, 7)] {
         let mut world = SchedulerTester::new(rules);
         (1..=1200).for_each(|check| _ = world.queue(check, AlertEvent::Down));
@@ -514,9 +517,9 @@ fn what_has_waited_for_too_long_is_given_up_after_more_tries() {
             world.now.wall = world.now.wall.plus_secs(2);
             let over = |world: &SchedulerTester| {
                 world
-                    .told
+                    .results
                     .iter()
-                    .filter(|told| told.ends_with("Failed"))
+                    .filter(|result| result.ends_with("Failed"))
                     .count()
             };
             for _ in 0..2 {
@@ -537,20 +540,20 @@ fn what_has_waited_for_too_long_is_given_up_after_more_tries() {
         }
         assert!(
             world
-                .told
+                .results
                 .iter()
-                .filter(|told| told.ends_with("Failed"))
+                .filter(|result| result.ends_with("Failed"))
                 .count()
                 >= 1200,
             "{}",
-            world.told.len()
+            world.results.len()
         );
         assert!(!world.state.outbox.is_empty(), "what is new is kept");
     }
 }
 
 #[test]
-fn a_pace_is_kept() {
+fn the_rate_limit_is_respected() {
     let mut world = SchedulerTester::new(DeliveryPolicy {
         rate_limit: Some(SendRate {
             burst: 2,
@@ -566,15 +569,15 @@ fn a_pace_is_kept() {
         assert_eq!(jobs.len(), 1);
         world.done(&jobs[0], MessageOutcome::Delivered);
     }
-    let (jobs, again) = world.step();
+    let (jobs, wake_in) = world.step();
     assert!(
-        jobs.is_empty() && again.is_some_and(|millis| (5_990..=6_001).contains(&millis)),
-        "{again:?}"
+        jobs.is_empty() && wake_in.is_some_and(|millis| (5_990..=6_001).contains(&millis)),
+        "{wake_in:?}"
     );
 }
 
 #[test]
-fn what_costs_money_is_sent_so_often_a_day() {
+fn the_daily_limit_is_respected() {
     let mut world = SchedulerTester::new(DeliveryPolicy {
         daily_limit: Some(2),
         digest_above: None,
@@ -593,7 +596,7 @@ fn what_costs_money_is_sent_so_often_a_day() {
 }
 
 #[test]
-fn quiet_hours_end_with_what_is_true_then() {
+fn quiet_hours_end_with_the_current_status() {
     let mut world = SchedulerTester::new(PEOPLE);
     world.rules.quiet_until = Some(world.now.wall.plus_secs(60));
     world.queue(1, AlertEvent::Down);
@@ -602,11 +605,11 @@ fn quiet_hours_end_with_what_is_true_then() {
     world.queue(1, AlertEvent::Up);
     assert_eq!(world.step().1, Some(30_000));
     world.pass(30_000);
-    assert_eq!(SchedulerTester::tells(&world.step().0), ["1up+"]);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1up+"]);
 }
 
 #[test]
-fn what_a_machine_could_not_be_asked_is_no_refusal() {
+fn an_unreachable_receiver_does_not_count_as_a_refusal() {
     let mut world = SchedulerTester::new(machine());
     world.queue(1, AlertEvent::Down);
     let mut ended = Vec::new();

@@ -41,9 +41,9 @@ pub struct OutgoingMail {
 impl OutgoingMail {
     /// Builds the whole message.
     pub(super) fn build(&self, from: &MailFrom) -> Result<Vec<u8>, SendError> {
-        let wrong = |what: &str| SendError::new(SendStage::Request, what);
+        let message_error = |what: &str| SendError::new(SendStage::Request, what);
         if self.to.is_empty() || !self.to.iter().all(|address| is_address(address)) {
-            return Err(wrong("a recipient's address is not valid"));
+            return Err(message_error("a recipient's address is not valid"));
         }
         let name_of = |id: &str| format!("{id}@{}", from.domain());
         let is_id = |id: &String| {
@@ -53,7 +53,7 @@ impl OutgoingMail {
                     .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'))
         };
         if !is_id(&self.id) || !self.in_reply_to.iter().all(is_id) {
-            return Err(wrong("the id of a mail is not valid"));
+            return Err(message_error("the id of a mail is not valid"));
         }
         let one_line = |text: &str| text.replace(char::is_control, " ");
         let to = self
@@ -81,7 +81,7 @@ impl OutgoingMail {
                     .bytes()
                     .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
             {
-                return Err(wrong("a header of a mail cannot be sent as it is"));
+                return Err(message_error("a header of the mail has an invalid name"));
             }
             let value = one_line(value);
             // URLs must stay unchanged. Values that are not ASCII are encoded.
@@ -112,7 +112,7 @@ impl OutgoingMail {
         message
             .body(body)
             .write_to_vec()
-            .map_err(|_| wrong("the mail cannot be written"))
+            .map_err(|_| message_error("the mail cannot be encoded"))
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_says_what_it_was_told_and_nothing_else() {
+    fn a_mail_contains_only_its_fields() {
         let from = MailFrom::parse("overdue <alerts@example.net>").unwrap();
         let bytes = mail()
             .build(&from)
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_refused() {
+    fn invalid_mails_are_refused() {
         let from = MailFrom::parse("a@b").unwrap();
         let wrong = |change: fn(&mut OutgoingMail)| {
             let mut mail = mail();

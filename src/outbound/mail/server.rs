@@ -42,24 +42,24 @@ impl MailServer {
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         // A user may be a mail address.
-        let (user, place) = rest
+        let (user, host_port) = rest
             .rsplit_once('@')
-            .map_or((None, rest), |(user, place)| (Some(user), place));
-        let place = place
+            .map_or((None, rest), |(user, host_port)| (Some(user), host_port));
+        let host_port = host_port
             .parse()
             .ok()
-            .and_then(|place| HostPort::from_authority(&place, port))
+            .and_then(|host_port| HostPort::from_authority(&host_port, port))
             .ok_or(forms)?;
         if user.is_some_and(|user| user.contains(':')) {
             return Err(
-                "leave the password out of the URL: --mail-password-file names a file that holds \
-                 it",
+                "the URL must not contain the password: give a file with it as \
+                 --mail-password-file",
             );
         }
-        if user.is_some() && security == MailSecurity::None && !place.host.is_loopback() {
+        if user.is_some() && security == MailSecurity::None && !host_port.host.is_loopback() {
             return Err(
-                "a password is not sent without TLS but to this machine: give smtps:// or \
-                 smtp://, or leave the user out",
+                "a password is not sent without TLS, except to this machine: give smtps:// or \
+                 smtp://, or remove the user",
             );
         }
         let user = user.map(|user| percent_decode_str(user).decode_utf8_lossy().into_owned());
@@ -70,7 +70,7 @@ impl MailServer {
             return Err(forms);
         }
         Ok(Self {
-            host_port: place,
+            host_port,
             security,
             user,
         })
@@ -145,10 +145,10 @@ impl MailRelay {
         from: MailFrom,
     ) -> Result<Self, &'static str> {
         match (&server.user, &password_file) {
-            (Some(_), None) => Err("--mail-server names a user: --mail-password-file names a \
-                                    file that holds the password"),
-            (None, Some(_)) => Err("--mail-password-file is given: --mail-server must name a \
-                                    user, as in smtps://USER@HOST"),
+            (Some(_), None) => Err("--mail-server has a user but no password: \
+                                    give a file with the password as --mail-password-file"),
+            (None, Some(_)) => Err("--mail-password-file requires a user in --mail-server, \
+                                    as in smtps://USER@HOST"),
             _ => Ok(Self {
                 server,
                 password_file,
@@ -170,7 +170,7 @@ impl MailRelay {
         })?;
         let line = text.lines().next().unwrap_or_default();
         if line.is_empty() {
-            Err(format!("there is no password in {}", path.display()))
+            Err(format!("{} contains no password", path.display()))
         } else {
             Ok(Some(line.to_owned()))
         }
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_read() {
+    fn servers_are_parsed() {
         for (text, place, security, user) in [
             (
                 "smtps://mx.example.org",
@@ -244,7 +244,10 @@ mod tests {
             ("smtp://", "give smtps://"),
             ("smtp://@mx", "give smtps://"),
             ("smtp://a:99999", "give smtps://"),
-            ("smtp://me:secret@mx", "leave the password out"),
+            (
+                "smtp://me:secret@mx",
+                "the URL must not contain the password",
+            ),
             ("smtp+plain://me@mx", "a password is not sent without TLS"),
         ] {
             assert!(
@@ -255,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn senders_are_read() {
+    fn senders_are_parsed() {
         let read = |text: &str| MailFrom::parse(text).map(|from| (from.name, from.address));
         assert_eq!(read("a@b"), Ok((None, "a@b".into())));
         assert_eq!(
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn user_and_password_belong_together() {
+    fn user_and_password_require_each_other() {
         let with = |url: &str, file: Option<&str>| {
             MailRelay::new(
                 MailServer::parse(url).unwrap(),

@@ -33,15 +33,15 @@ pub(super) enum DnsAnswer {
 
 /// Looks up a name and its expansions by the search list.
 pub(super) async fn resolve(conf: &ResolvConf, random: &Random, name: &str) -> DnsAnswer {
-    let mut told = DnsAnswer::NoAddresses;
+    let mut answer = DnsAnswer::NoAddresses;
     for candidate in conf.candidates(name) {
         match query_both_families(conf, random, &candidate).await {
             DnsAnswer::NoAddresses => {}
-            DnsAnswer::NoAnswer => told = DnsAnswer::NoAnswer,
+            DnsAnswer::NoAnswer => answer = DnsAnswer::NoAnswer,
             found => return found,
         }
     }
-    told
+    answer
 }
 
 /// Queries IPv6 and IPv4 at the same time. If one answer has addresses, the other is awaited only
@@ -51,13 +51,25 @@ async fn query_both_families(conf: &ResolvConf, random: &Random, name: &str) -> 
     let v4 = query_servers(conf, random, name, Rtype::A);
     tokio::pin!(v6, v4);
     let (v6, v4) = tokio::select! {
-        told = &mut v6 => {
-            let other = if has_addresses(&told) { timeout(OTHER_FAMILY_TIMEOUT, v4).await.unwrap_or(DnsAnswer::NoAnswer) } else { v4.await };
-            (told, other)
+        answer = &mut v6 => {
+            let other = if has_addresses(&answer) {
+                timeout(OTHER_FAMILY_TIMEOUT, v4)
+                    .await
+                    .unwrap_or(DnsAnswer::NoAnswer)
+            } else {
+                v4.await
+            };
+            (answer, other)
         }
-        told = &mut v4 => {
-            let other = if has_addresses(&told) { timeout(OTHER_FAMILY_TIMEOUT, v6).await.unwrap_or(DnsAnswer::NoAnswer) } else { v6.await };
-            (other, told)
+        answer = &mut v4 => {
+            let other = if has_addresses(&answer) {
+                timeout(OTHER_FAMILY_TIMEOUT, v6)
+                    .await
+                    .unwrap_or(DnsAnswer::NoAnswer)
+            } else {
+                v6.await
+            };
+            (other, answer)
         }
     };
     match (v6, v4) {
@@ -71,8 +83,8 @@ async fn query_both_families(conf: &ResolvConf, random: &Random, name: &str) -> 
     }
 }
 
-fn has_addresses(told: &DnsAnswer) -> bool {
-    matches!(told, DnsAnswer::Addresses(..))
+fn has_addresses(answer: &DnsAnswer) -> bool {
+    matches!(answer, DnsAnswer::Addresses(..))
 }
 
 /// Queries each server in turn, several times.
@@ -82,13 +94,13 @@ async fn query_servers(conf: &ResolvConf, random: &Random, name: &str, kind: Rty
             let Some(question) = build_query(random, name, kind) else {
                 return DnsAnswer::NoAddresses;
             };
-            let asked = timeout(conf.timeout, query_server(*server, &question, conf.use_vc)).await;
-            let told = asked
+            let reply = timeout(conf.timeout, query_server(*server, &question, conf.use_vc)).await;
+            let answer = reply
                 .ok()
                 .and_then(Result::ok)
-                .map_or(DnsAnswer::NoAnswer, |answer| read_answer(&answer, kind));
-            if told != DnsAnswer::NoAnswer {
-                return told;
+                .map_or(DnsAnswer::NoAnswer, |reply| read_answer(&reply, kind));
+            if answer != DnsAnswer::NoAnswer {
+                return answer;
             }
         }
     }

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_counts_is_read_and_the_rest_passed_over() {
+    fn known_options_are_read_and_others_ignored() {
         let conf = ResolvConf::parse(
             "# a comment\n; another\nnameserver 192.0.2.1\nnameserver fe80::1%7\nnameserver \
              nonsense\nnameserver [2001:db8::1]:5353\nnameserver 192.0.2.9\nsortlist \
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_server_this_machine_is_asked() {
+    fn without_a_server_this_machine_is_queried() {
         assert_eq!(
             ResolvConf::parse("").servers,
             [(Ipv4Addr::LOCALHOST, 53).into()]
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_searched_for() {
+    fn names_are_expanded_by_the_search_list() {
         let conf = ResolvConf::parse("search a.example b.example");
         assert_eq!(conf.candidates("h"), ["h.a.example", "h.b.example", "h"]);
         assert_eq!(

@@ -218,7 +218,7 @@ fn replies_are_worded_as_promised() {
 }
 
 #[test]
-fn envelopes_hold_what_was_sent() {
+fn envelopes_contain_the_sent_messages() {
     let mails = format!(
         "EHLO x\r\nMAIL FROM:<a@b>\r\nRCPT TO:<{OTHER}@d>\r\nRCPT TO:<no@d>\r\nRCPT \
          TO:<{UUID}@d>\r\nDATA\r\n..a\r\n.\r\nMAIL FROM:<>\r\nRCPT \
@@ -228,13 +228,13 @@ fn envelopes_hold_what_was_sent() {
     );
     let uuid = PingTarget::Uuid(UUID.parse().unwrap());
     let other = PingTarget::Uuid(OTHER.parse().unwrap());
-    let wanted = [
+    let expected = [
         ("a@b", vec![other, uuid.clone()], ".a\r\n"),
         ("", vec![uuid.clone()], ""),
         ("root", vec![uuid.clone()], "b\n.\r\n\r\n"),
         ("jos\u{e9}@b", vec![uuid], "\0\r\n"),
     ];
-    let wanted: Vec<_> = wanted
+    let expected: Vec<_> = expected
         .into_iter()
         .map(|(sender, targets, message)| Envelope {
             sender: sender.to_owned(),
@@ -242,11 +242,14 @@ fn envelopes_hold_what_was_sent() {
             message: message.into(),
         })
         .collect();
-    assert_eq!(talk(TlsState::None, &[mails.as_bytes()]).envelopes, wanted);
+    assert_eq!(
+        talk(TlsState::None, &[mails.as_bytes()]).envelopes,
+        expected
+    );
 }
 
 #[test]
-fn nothing_said_in_the_clear_outlives_starttls() {
+fn starttls_discards_what_was_sent_in_the_clear() {
     let session = talk(
         TlsState::Offered,
         &[
@@ -288,7 +291,7 @@ fn a_message_that_is_too_large_is_read_to_its_end_and_refused() {
 }
 
 #[test]
-fn the_largest_message_is_taken() {
+fn the_largest_message_is_accepted() {
     let mut dialogue = Dialogue::new(domain(), TlsState::None);
     let mut session = DialogueTester::default();
     session.push(
@@ -302,7 +305,7 @@ fn the_largest_message_is_taken() {
 }
 
 #[test]
-fn a_message_without_room_is_cut() {
+fn a_message_without_memory_is_truncated() {
     let mut dialogue = Dialogue::new(domain(), TlsState::None);
     let mut session = DialogueTester::default();
     session.push(
@@ -448,7 +451,7 @@ fn long_lines_are_refused_and_not_kept() {
 }
 
 fn line() -> impl Strategy<Value = Vec<u8>> {
-    let known = prop::sample::select(vec![
+    let commands = prop::sample::select(vec![
         "EHLO x",
         "HELO x",
         "MAIL FROM:<a@b>",
@@ -475,25 +478,35 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
         "RCPT TO:<6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f@d>",
     ]);
     let end = prop::sample::select(vec!["\r\n", "\r\n", "\r\n", "\n", "\r"]);
-    let text = prop_oneof![8 => known.prop_map(|text| text.as_bytes().to_vec()), 1 => prop::collection::vec(any::<u8>(), 0..40)];
+    let text = prop_oneof![
+        8 => commands.prop_map(|text| text.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..40),
+    ];
     (text, end).prop_map(|(text, end)| [text, end.as_bytes().to_vec()].concat())
 }
 
 proptest! {
     #[test]
-    fn a_session_is_the_same_however_it_is_cut(lines in prop::collection::vec(line(), 0..40), piece in 1..50_usize) {
+    fn a_session_does_not_depend_on_the_size_of_chunks(
+        lines in prop::collection::vec(line(), 0..40),
+        chunk_bytes in 1..50_usize,
+    ) {
         let sent = lines.concat();
-        let pieces: Vec<_> = sent.chunks(piece).collect();
-        prop_assert_eq!(talk(TlsState::None, &pieces), talk(TlsState::None, &[&sent]));
+        let chunks: Vec<_> = sent.chunks(chunk_bytes).collect();
+        prop_assert_eq!(talk(TlsState::None, &chunks), talk(TlsState::None, &[&sent]));
     }
 
     #[test]
-    fn replies_are_lines_of_their_form(lines in prop::collection::vec(line(), 0..40)) {
+    fn replies_are_well_formed_lines(lines in prop::collection::vec(line(), 0..40)) {
         let session = talk(TlsState::None, &[&lines.concat()]);
         for reply in session.replies.split_inclusive("\r\n") {
             let (code, text) = reply.split_at(3);
-            prop_assert!(code.parse::<u16>().is_ok_and(|code| (200..560).contains(&code)), "{reply:?}");
-            prop_assert!(text.starts_with([' ', '-']) && text.ends_with("\r\n") && reply.len() <= 512, "{reply:?}");
+            let is_in_range = code
+                .parse::<u16>()
+                .is_ok_and(|code| (200..560).contains(&code));
+            prop_assert!(is_in_range, "{reply:?}");
+            prop_assert!(text.starts_with([' ', '-']), "{reply:?}");
+            prop_assert!(text.ends_with("\r\n") && reply.len() <= 512, "{reply:?}");
         }
         for envelope in &session.envelopes {
             prop_assert!(!envelope.targets.is_empty());
@@ -501,7 +514,9 @@ proptest! {
     }
 
     #[test]
-    fn a_message_never_speaks_for_its_sender(message in prop::collection::vec(line(), 0..20)) {
+    fn the_content_of_a_message_is_never_a_command(
+        message in prop::collection::vec(line(), 0..20),
+    ) {
         // Any content, if it is stuffed and ended correctly, is one message.
         let mut content = Vec::new();
         for line in message.concat().split_inclusive(|byte| *byte == b'\n') {
@@ -511,9 +526,11 @@ proptest! {
             }
             content.extend_from_slice(line);
         }
-        let sent = [format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n").as_bytes(), &content, b"\r\n.\r\nQUIT\r\n"].concat();
+        let commands = format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n");
+        let sent = [commands.as_bytes(), &content, b"\r\n.\r\nQUIT\r\n"].concat();
         let session = talk(TlsState::None, &[&sent]);
         prop_assert_eq!(codes(&session), "250 250 250 354 250 221");
-        prop_assert_eq!(&session.envelopes[0].message, &[message.concat(), b"\r\n".to_vec()].concat());
+        let expected = [message.concat(), b"\r\n".to_vec()].concat();
+        prop_assert_eq!(&session.envelopes[0].message, &expected);
     }
 }

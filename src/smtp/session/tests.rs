@@ -65,7 +65,7 @@ fn talk(capacity: usize, budget: usize) -> TestConnection {
     };
     let budget = MessageBudget::new(budget);
     let blocking = Arc::new(crate::blocking_threads::BlockingThreads::start(1).unwrap());
-    let door = Arc::new(SmtpServerState {
+    let server = Arc::new(SmtpServerState {
         blocking,
         handle: handle.clone(),
         config,
@@ -74,11 +74,11 @@ fn talk(capacity: usize, budget: usize) -> TestConnection {
         message_budget: budget.clone(),
         readers: Semaphore::new(1),
     });
-    let dialogue = Dialogue::new(door.config.domain.clone(), TlsState::None);
+    let dialogue = Dialogue::new(server.config.domain.clone(), TlsState::None);
     let mut session = SmtpSession {
         dialogue,
         peer: IpAddr::from([127, 0, 0, 1]),
-        server: door,
+        server,
         stop: stopping,
         budget_permit: None,
         is_slow: false,
@@ -138,7 +138,7 @@ async fn silent_peers_are_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_cannot_be_drawn_out() {
+async fn slow_commands_end_a_session() {
     let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
     for _ in 0..7 {
         talk.send("N").await;
@@ -171,7 +171,7 @@ async fn commands_alone_do_not_keep_a_session_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sessions_end_some_time() {
+async fn sessions_have_a_maximum_duration() {
     let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
     talk.begin().await;
     for _ in 0..SESSION_TIMEOUT.as_secs() / 50 - 1 {
@@ -186,7 +186,7 @@ async fn sessions_end_some_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_may_take_its_time_but_not_stop() {
+async fn a_message_may_be_slow_but_not_stop() {
     let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
     talk.send(TO_DATA).await;
     talk.hear("354").await;
@@ -206,7 +206,7 @@ async fn a_message_may_take_its_time_but_not_stop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn replies_have_to_be_read() {
+async fn clients_must_read_their_replies() {
     let mut talk = talk(64, MESSAGE_BUDGET_BYTES);
     talk.send(&"NOOP\r\n".repeat(10)).await;
     assert!(
@@ -267,7 +267,7 @@ impl TestConnection {
 }
 
 #[tokio::test]
-async fn large_messages_take_budget_as_they_come_and_give_it_back() {
+async fn large_messages_take_budget_as_they_arrive_and_return_it() {
     let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
     for (declared, pieces) in [
         (
@@ -313,7 +313,7 @@ async fn large_messages_take_budget_as_they_come_and_give_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_waits_for_room_and_is_cut_without() {
+async fn a_message_waits_for_memory_and_is_truncated_without() {
     for (freed_after, stored) in [(9, MEGABYTE), (11, UNBUDGETED_BYTES)] {
         let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
         let taken = talk.budget.acquire(MESSAGE_BUDGET_BYTES, 0).await;
@@ -329,7 +329,7 @@ async fn a_message_waits_for_room_and_is_cut_without() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_slow_lose_their_room_first_and_only_to_others() {
+async fn slow_senders_lose_their_memory_first_and_only_to_others() {
     for (per_second, loses) in [(2, false), (0, true)] {
         let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
         let others = talk
@@ -342,7 +342,11 @@ async fn the_slow_lose_their_room_first_and_only_to_others() {
             sleep(SECOND).await;
             talk.send(&content(per_second * 1024)).await;
         }
-        assert_eq!(talk.budget.free_bytes(), 0, "nobody has needed it yet");
+        assert_eq!(
+            talk.budget.free_bytes(),
+            0,
+            "no other message has needed it yet"
+        );
         let other = talk.budget.acquire(MEGABYTE, 0).await;
         assert_eq!(other.is_some(), loses);
         let sent = MEGABYTE - 64 * 1024 + 30 * per_second * 1024;

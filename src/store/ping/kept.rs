@@ -30,19 +30,19 @@ impl Batch {
         let mut kept = KeptPutResult::default();
         let mut row = Vec::new();
         let mut checksum = None;
-        let mut gone = Vec::new();
-        let mut places: Vec<_> = pings
+        let mut old_uploads = Vec::new();
+        let mut rows: Vec<_> = pings
             .iter()
             .map(|(ping, body)| ((ping.check.0, ping.n), ping, body.as_ref()))
             .collect();
         // Sorted by key, the writes touch the fewest pages.
-        places.sort_by_key(|(place, ..)| *place);
-        for (place, ping, body) in places {
+        rows.sort_by_key(|(key, ..)| *key);
+        for (key, ping, body) in rows {
             record::encode(
                 &PingRecord::new(ping, body, upload, &mut checksum),
                 &mut row,
             )?;
-            let old = kept_pings.insert(place, row.as_slice())?;
+            let old = kept_pings.insert(key, row.as_slice())?;
             let old = old.map(|old| {
                 record::decode::<PingRecord<'_>>(old.value())
                     .map_or((0, None), |row| (row.long_bytes(), row.upload))
@@ -50,11 +50,11 @@ impl Batch {
             kept.pings += u64::from(old.is_none());
             let (old_bytes, old_upload) = old.unwrap_or_default();
             kept.bytes = (kept.bytes + ping.long_body_bytes()).saturating_sub(old_bytes);
-            gone.extend(old_upload.map(|(upload, _)| upload));
+            old_uploads.extend(old_upload.map(|(upload, _)| upload));
             if body.is_empty() || ping.body_sharers > 0 {
-                kept_bodies.remove(place)?;
+                kept_bodies.remove(key)?;
             } else {
-                kept_bodies.insert(place, body)?;
+                kept_bodies.insert(key, body)?;
             }
         }
         drop((kept_pings, kept_bodies));
@@ -65,7 +65,7 @@ impl Batch {
         if let Some(upload) = upload.filter(|_| sharing > 0) {
             self.add_references(upload, sharing as u64)?;
         }
-        kept.has_new_unreferenced = self.remove_references(&gone)?;
+        kept.has_new_unreferenced = self.remove_references(&old_uploads)?;
         Ok(kept)
     }
 }

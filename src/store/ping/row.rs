@@ -118,17 +118,17 @@ fn method_of(number: u8) -> Option<PingMethod> {
 
 impl<'a> PingRecord<'a> {
     /// Returns the row of a ping. `upload` is the body of every ping that has sharers. Its checksum
-    /// is computed once and cached in `of_upload`.
+    /// is computed once and cached in `upload_checksum`.
     pub(super) fn new(
         ping: &'a Ping,
         body: &[u8],
         upload: Option<u64>,
-        of_upload: &mut Option<u32>,
+        upload_checksum: &mut Option<u32>,
     ) -> Self {
         let upload = upload.filter(|_| ping.body_sharers > 0);
         let checksum = || {
             if upload.is_some() {
-                *of_upload.get_or_insert_with(|| crc32fast::hash(body))
+                *upload_checksum.get_or_insert_with(|| crc32fast::hash(body))
             } else {
                 crc32fast::hash(body)
             }
@@ -191,18 +191,18 @@ impl PingRecord<'_> {
         self.body_len > 0 && self.upload.is_none()
     }
 
-    /// Returns the body as it was logged: assembled from chunks by `pieces`, or copied from its
-    /// `own` row. `None` if it is empty.
+    /// Returns the body as it was logged: assembled from chunks by `read_chunks`, or copied from
+    /// its own row by `read_row`. `None` if it is empty.
     pub(super) fn body<'b>(
         &self,
-        pieces: impl FnOnce(u64, usize, &mut Vec<u8>) -> Result<(), StoreError>,
-        own: impl FnOnce() -> Result<Option<redb::AccessGuard<'b, &'static [u8]>>, StoreError>,
+        read_chunks: impl FnOnce(u64, usize, &mut Vec<u8>) -> Result<(), StoreError>,
+        read_row: impl FnOnce() -> Result<Option<redb::AccessGuard<'b, &'static [u8]>>, StoreError>,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let mut body = allocate_body(self.body_len as usize);
         match self.upload {
-            Some((upload, _)) => pieces(upload, self.body_len as usize, &mut body)?,
+            Some((upload, _)) => read_chunks(upload, self.body_len as usize, &mut body)?,
             None => {
-                if let Some(row) = own()? {
+                if let Some(row) = read_row()? {
                     body.extend_from_slice(row.value());
                 }
             }

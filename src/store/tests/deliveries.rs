@@ -27,7 +27,7 @@ pub(super) fn delivery(number: u64, project: u64) -> DeliveryRecord {
 }
 
 #[test]
-fn deliveries_go_by_number_and_the_oldest_are_found() {
+fn deliveries_are_removed_by_number_and_the_oldest_are_found() {
     let store = store();
     let all: Vec<_> = (1..=9).map(|number| delivery(number, 1)).collect();
     write(&store, |batch| batch.append_deliveries(&all));
@@ -67,7 +67,7 @@ fn rows_of_the_outbox_and_of_deliveries_are_read_in_every_version() {
         RecipientResult::PossiblyDelivered,
         RecipientResult::Pending,
     ];
-    let waiting = OutboxRow {
+    let outbox_row = OutboxRow {
         attempts: 1,
         attempt_started: Some(at(7)),
         interruptions: 1,
@@ -101,14 +101,14 @@ fn rows_of_the_outbox_and_of_deliveries_are_read_in_every_version() {
         ..delivery(1, 2)
     };
     write(&store, |batch| {
-        batch.put_outbox_rows([&waiting])?;
+        batch.put_outbox_rows([&outbox_row])?;
         batch.append_deliveries(std::slice::from_ref(&delivery))
     });
     let read = |store: &Store| {
         let snapshot = store.snapshot().unwrap();
-        let waiting = snapshot.outbox().unwrap().next().unwrap().unwrap();
+        let outbox_row = snapshot.outbox().unwrap().next().unwrap().unwrap();
         (
-            waiting,
+            outbox_row,
             snapshot
                 .deliveries_before(DeliveryNumber(9))
                 .unwrap()
@@ -117,7 +117,7 @@ fn rows_of_the_outbox_and_of_deliveries_are_read_in_every_version() {
                 .unwrap(),
         )
     };
-    assert_eq!(read(&store), (waiting.clone(), delivery.clone()));
+    assert_eq!(read(&store), (outbox_row.clone(), delivery.clone()));
     // Version 1 of both, as hexadecimal digits.
     let version_1 = [
         (
@@ -139,25 +139,25 @@ fn rows_of_the_outbox_and_of_deliveries_are_read_in_every_version() {
             .collect();
         put_row(&store, (table, 1), &bytes);
     }
-    let gone = NameSet {
+    let deleted_check = NameSet {
         name: names().name,
         ..NameSet::default()
     };
-    let gone = Some(Box::new(DeletedCheck {
-        names: gone,
+    let deleted_check = Some(Box::new(DeletedCheck {
+        names: deleted_check,
         unique_key: UniqueKey::from_bytes([9; 20]),
     }));
-    let waiting = OutboxRow {
-        deleted_check: gone,
+    let outbox_row = OutboxRow {
+        deleted_check,
         alerted_names: None,
         part: None,
         recipients: Arc::default(),
-        ..waiting
+        ..outbox_row
     };
     assert_eq!(
         read(&store),
         (
-            waiting,
+            outbox_row,
             DeliveryRecord {
                 may_be_duplicate: false,
                 ..delivery

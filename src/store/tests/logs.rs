@@ -20,8 +20,10 @@ enum LogOperation {
 
 fn step() -> impl Strategy<Value = LogOperation> {
     prop_oneof![
-        6 => (0..3_u64, prop_oneof![Just(0_u8), 1..9_u8]).prop_map(|(check, len)| LogOperation::Append(check, len)),
-        2 => (1..8_usize, 1..40_u64, 0..=100_u8).prop_map(|(most, bytes, share)| LogOperation::Sweep(most, bytes, share)),
+        6 => (0..3_u64, prop_oneof![Just(0_u8), 1..9_u8])
+            .prop_map(|(check, len)| LogOperation::Append(check, len)),
+        2 => (1..8_usize, 1..40_u64, 0..=100_u8)
+            .prop_map(|(limit, bytes, share)| LogOperation::Sweep(limit, bytes, share)),
         1 => (1..5_usize).prop_map(LogOperation::Prune),
     ]
 }
@@ -31,7 +33,11 @@ const LIMITS: [u64; 3] = [1, 3, 10];
 
 proptest! {
     #[test]
-    fn damaged_rows_are_errors_or_other_values_never_panics(at in 0..ROWS.len(), cut in 0..200_usize, flips in prop::collection::vec((0..200_usize, any::<u8>()), 0..6)) {
+    fn damaged_rows_are_errors_or_other_values_but_never_panics(
+        at in 0..ROWS.len(),
+        cut in 0..200_usize,
+        flips in prop::collection::vec((0..200_usize, any::<u8>()), 0..6),
+    ) {
         let store = filled();
         let place = ROWS[at];
         let mut bytes = row(&store, place);
@@ -52,14 +58,19 @@ proptest! {
     }
 
     #[test]
-    fn a_log_gives_back_what_is_within_the_limits_however_it_is_swept(steps in prop::collection::vec(step(), 1..120)) {
+    fn pings_within_the_limits_survive_any_sweep(
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
         let store = store();
         // Bodies of each check by n, and the arrival of its newest ping.
         let mut model: BTreeMap<u64, (Vec<Vec<u8>>, u64)> = BTreeMap::new();
         let mut arrivals = 0;
         let mut cursor = KeptPingCursor::default();
         for step in steps {
-            let newest: BTreeMap<_, _> = model.iter().map(|(check, (bodies, _))| (*check, bodies.len() as u64)).collect();
+            let newest: BTreeMap<_, _> = model
+                .iter()
+                .map(|(check, (bodies, _))| (*check, bodies.len() as u64))
+                .collect();
             let live = |check: CheckId, n: u64| n + LIMITS[check.0 as usize] > newest[&check.0];
             let snapshot = store.snapshot().unwrap();
             let log_len = snapshot.log_len().unwrap();
@@ -76,14 +87,15 @@ proptest! {
                         bodies.push(body);
                         *last = arrivals;
                     }
-                    LogOperation::Sweep(most, most_bytes, share) => {
-                        let up_to = Arrival(arrivals * u64::from(share) / 100);
-                        let swept = batch.sweep_pings((Arrival(0), up_to), (most, most_bytes), live)?;
-                        assert!(swept.removed <= most && swept.kept <= swept.removed && swept.removed as u64 <= log_len);
+                    LogOperation::Sweep(limit, max_bytes, share) => {
+                        let range = (Arrival(0), Arrival(arrivals * u64::from(share) / 100));
+                        let swept = batch.sweep_pings(range, (limit, max_bytes), live)?;
+                        assert!(swept.removed <= limit && swept.removed as u64 <= log_len);
+                        assert!(swept.kept <= swept.removed);
                     }
-                    LogOperation::Prune(most) => {
-                        let pruned = batch.prune_kept_pings(cursor, (most, u64::MAX), live)?;
-                        assert!(pruned.removed <= most && pruned.removed as u64 <= kept_len);
+                    LogOperation::Prune(limit) => {
+                        let pruned = batch.prune_kept_pings(cursor, (limit, u64::MAX), live)?;
+                        assert!(pruned.removed <= limit && pruned.removed as u64 <= kept_len);
                         cursor = pruned.next.unwrap_or_default();
                     }
                 }
@@ -96,10 +108,11 @@ proptest! {
                 let last = Arrival(*last);
                 let down_to = n.saturating_sub(LIMITS[*check as usize]) + 1;
                 let pings = snapshot.pings_of(id, n, last, down_to).unwrap();
-                prop_assert_eq!(pings.iter().map(|ping| ping.n).collect::<Vec<_>>(), (down_to..=n).rev().collect::<Vec<_>>());
-                for wanted in down_to..=n {
-                    let body = snapshot.body_of(id, n, last, wanted).unwrap().unwrap_or_default();
-                    prop_assert_eq!(&body, &bodies[wanted as usize - 1]);
+                let numbers: Vec<_> = pings.iter().map(|ping| ping.n).collect();
+                prop_assert_eq!(numbers, (down_to..=n).rev().collect::<Vec<_>>());
+                for number in down_to..=n {
+                    let body = snapshot.body_of(id, n, last, number).unwrap().unwrap_or_default();
+                    prop_assert_eq!(&body, &bodies[number as usize - 1]);
                 }
                 for ping in pings {
                     prop_assert_eq!(snapshot.ping_of(id, n, last, ping.n).unwrap(), Some(ping));
@@ -109,19 +122,29 @@ proptest! {
             }
         }
         // Once everything is swept and pruned, only pings within the limits remain.
-        let newest: BTreeMap<_, _> = model.iter().map(|(check, (bodies, _))| (*check, bodies.len() as u64)).collect();
+        let newest: BTreeMap<_, _> = model
+            .iter()
+            .map(|(check, (bodies, _))| (*check, bodies.len() as u64))
+            .collect();
         let live = |check: CheckId, n: u64| n + LIMITS[check.0 as usize] > newest[&check.0];
-        write(&store, |batch| batch.sweep_pings((Arrival(0), Arrival(arrivals)), (usize::MAX, u64::MAX), live).map(drop));
-        write(&store, |batch| batch.prune_kept_pings(KeptPingCursor::default(), (usize::MAX, u64::MAX), live).map(drop));
+        let range = (Arrival(0), Arrival(arrivals));
+        let no_limit = (usize::MAX, u64::MAX);
+        write(&store, |batch| batch.sweep_pings(range, no_limit, live).map(drop));
+        write(&store, |batch| {
+            batch
+                .prune_kept_pings(KeptPingCursor::default(), no_limit, live)
+                .map(drop)
+        });
         let within: u64 = newest.iter().map(|(check, n)| (*n).min(LIMITS[*check as usize])).sum();
         let snapshot = store.snapshot().unwrap();
         prop_assert_eq!((snapshot.log_len().unwrap(), snapshot.kept_len().unwrap()), (0, within));
-        let bodies = |name: &'static str| store.batch().unwrap().transaction.open_table(table(name)).unwrap().len().unwrap();
-        prop_assert_eq!(bodies("bodies"), 0);
+        let batch = store.batch().unwrap();
+        let bodies = batch.transaction.open_table(table("bodies")).unwrap();
+        prop_assert_eq!(bodies.len().unwrap(), 0);
     }
 
     #[test]
-    fn flips_are_read_back_to_where_one_was_pruned(
+    fn flips_are_read_back_to_the_first_pruned_one(
         flips in prop::collection::vec((0..3_u64, 0..50_i64), 1..80),
         prunings in prop::collection::vec((0..60_i64, 1..9_usize, 0..90_u64), 0..12),
     ) {
@@ -130,53 +153,67 @@ proptest! {
         let mut last = [0; 3];
         for (check, at) in flips {
             let number = log.len() as u64 + 1;
-            log.push((FlipNumber(number), flip(check, std::mem::replace(&mut last[check as usize], number), at)));
+            let previous = std::mem::replace(&mut last[check as usize], number);
+            log.push((FlipNumber(number), flip(check, previous, at)));
         }
         write(&store, |batch| batch.append_flips(&log));
-        for (before, most, up_to) in prunings {
+        for (before, limit, up_to) in prunings {
             let before = Timestamp::from_secs(before);
-            let ahead = Timestamp::from_secs(45);
-            // Prunes in steps of `most`, up to the flip from which a replay needs all flips,
+            let future = Timestamp::from_secs(45);
+            // Prunes in steps of `limit`, up to the flip from which a replay needs all flips,
             // whatever their age.
             let mut next = Some(FlipNumber(0));
             // A flip is removed if its previous flip is not kept, or if that flip lies in the
             // future.
-            let mut left = Vec::<(FlipNumber, LoggedFlip)>::new();
+            let mut remaining = Vec::<(FlipNumber, LoggedFlip)>::new();
             for (number, logged) in &log {
-                let held = left.iter().any(|(number, older)| *number == logged.previous && older.flip.at < ahead);
-                if number.0 > up_to || logged.flip.at >= before || held {
-                    left.push((*number, *logged));
+                let is_held = remaining
+                    .iter()
+                    .any(|(number, older)| *number == logged.previous && older.flip.at < future);
+                if number.0 > up_to || logged.flip.at >= before || is_held {
+                    remaining.push((*number, *logged));
                 }
             }
             let mut removed = 0;
             while let Some(from) = next {
                 write(&store, |batch| {
-                    let [dead, holds] = [before, ahead].map(|end| move |logged: &LoggedFlip| logged.flip.at < end);
-                    let pruned = batch.prune_flips(from, FlipNumber(up_to), most, dead, holds)?;
-                    assert!(pruned.removed <= most && pruned.damaged.is_none());
+                    let is_before =
+                        |end: Timestamp| move |logged: &LoggedFlip| logged.flip.at < end;
+                    let pruned = batch.prune_flips(
+                        from,
+                        FlipNumber(up_to),
+                        limit,
+                        is_before(before),
+                        is_before(future),
+                    )?;
+                    assert!(pruned.removed <= limit && pruned.damaged.is_none());
                     removed += pruned.removed;
                     next = pruned.next;
                     Ok(())
                 });
             }
-            prop_assert_eq!(removed, log.len() - left.len());
-            log = left;
+            prop_assert_eq!(removed, log.len() - remaining.len());
+            log = remaining;
         }
         let snapshot = store.snapshot().unwrap();
-        prop_assert_eq!(snapshot.flips_after(FlipNumber(0)).unwrap().map(Result::unwrap).collect::<Vec<_>>(), &log[..]);
+        let flips = snapshot.flips_after(FlipNumber(0)).unwrap().map(Result::unwrap);
+        prop_assert_eq!(flips.collect::<Vec<_>>(), &log[..]);
         for (check, last) in (0..).zip(last) {
-            let found: Vec<_> = snapshot.flips_of(CheckId(check), FlipNumber(last)).unwrap().map(Result::unwrap).collect();
+            let found = snapshot.flips_of(CheckId(check), FlipNumber(last)).unwrap();
+            let found: Vec<_> = found.map(Result::unwrap).collect();
             // A chain ends where a flip is removed.
-            let own: Vec<_> = log.iter().rev().filter(|(_, logged)| logged.check.0 == check).collect();
+            let check_flips = log.iter().rev().filter(|(_, logged)| logged.check.0 == check);
             let mut next = last;
-            let unbroken = own.iter().take_while(|(number, logged)| number.0 == std::mem::replace(&mut next, logged.previous.0));
+            let unbroken = check_flips.take_while(|(number, logged)| {
+                number.0 == std::mem::replace(&mut next, logged.previous.0)
+            });
             prop_assert_eq!(found, unbroken.map(|(_, logged)| *logged).collect::<Vec<_>>());
         }
     }
 }
 
 #[test]
-fn of_a_long_body_no_more_pieces_are_read_than_hold_the_part() {
+fn a_part_of_a_long_body_reads_only_the_chunks_that_contain_it() {
     let store = store();
     let body = b"onetwothree";
     let logged = Ping {

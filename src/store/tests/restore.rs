@@ -57,7 +57,7 @@ fn a_backup_of_an_older_layout_goes_through_the_same_migrations() {
 }
 
 #[test]
-fn what_waits_to_be_sent_may_be_a_repeat_after_a_restore() {
+fn queued_messages_may_be_duplicates_after_a_restore() {
     let store = store();
     let number = DeliveryNumber(3);
     let at = Timestamp::from_secs(5);
@@ -75,7 +75,7 @@ fn what_waits_to_be_sent_may_be_a_repeat_after_a_restore() {
     let directory = tempfile::tempdir().unwrap();
     restore(&store, directory.path()).unwrap();
     let restored = Store::open(&Medium::Directory(directory.path().into())).unwrap();
-    let waiting: Vec<_> = restored
+    let rows: Vec<_> = restored
         .snapshot()
         .unwrap()
         .outbox()
@@ -83,7 +83,7 @@ fn what_waits_to_be_sent_may_be_a_repeat_after_a_restore() {
         .map(Result::unwrap)
         .collect();
     assert_eq!(
-        waiting,
+        rows,
         [OutboxRow {
             may_be_duplicate: true,
             ..row
@@ -92,7 +92,7 @@ fn what_waits_to_be_sent_may_be_a_repeat_after_a_restore() {
 }
 
 #[test]
-fn nobody_is_signed_in_after_a_restore() {
+fn no_user_is_signed_in_after_a_restore() {
     let store = users::with_users();
     let directory = tempfile::tempdir().unwrap();
     restore(&store, directory.path()).unwrap();
@@ -131,7 +131,7 @@ fn a_backup_of_a_newer_layout_is_refused() {
 }
 
 #[test]
-fn an_inspection_finds_what_has_been_altered() {
+fn an_inspection_finds_altered_rows() {
     let store = store();
     let bodies = ["one", "two", "three"].map(str::as_bytes);
     let ping = |n, body: &[u8]| Ping {
@@ -182,14 +182,14 @@ fn an_inspection_finds_what_has_been_altered() {
     );
     for part in ["ping 1 of check", "ping 2 of check", "Log(9)", "`flips`"] {
         assert!(
-            found.problems.iter().any(|words| words.contains(part)),
+            found.problems.iter().any(|text| text.contains(part)),
             "{part}: {found:?}"
         );
     }
 }
 
 #[test]
-fn an_inspection_puts_pieces_together() {
+fn an_inspection_joins_chunks() {
     let store = store();
     let shared = |n| Ping {
         body_len: 6,

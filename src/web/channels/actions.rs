@@ -50,7 +50,7 @@ pub(super) async fn test_channel(
         .map_err(|_| HttpError::Unavailable)?;
     let tested = tested.map_err(|error| match error {
         OperationError::EmptyGroup => {
-            let text = "No test was sent: the group has no channel. Edit it and give it some.";
+            let text = "No test was sent: the group has no channel. Edit it and add channels.";
             PageError::new(
                 HttpError::BadRequest("the group has no channel".into()),
                 "Not tested",
@@ -104,26 +104,31 @@ pub(super) async fn assign_checks(
     let choice = form.get("checks");
     let tag = form.get("tag");
     if !matches!(choice, "all" | "none" | "tag") {
-        return Err(HttpError::BadRequest("checks is all, none or tag".into()).into());
+        return Err(HttpError::BadRequest("checks must be all, none or tag".into()).into());
     }
     let handle = visit.handle().clone();
     let project = visit.project()?.id;
     let is_all = choice == "all";
     let tag = (choice == "tag").then(|| tag.to_owned());
-    let looking = visit.dashboard.run_blocking(move || {
-        let mut wanted = Vec::new();
+    let selection = visit.dashboard.run_blocking(move || {
+        let mut selected = Vec::new();
         let mut others = Vec::new();
         handle.for_each_check(project, |check| {
-            let is_wanted = is_all
+            let is_selected = is_all
                 || tag
                     .as_ref()
                     .is_some_and(|tag| check.settings.tags.contains(tag));
-            if is_wanted { &mut wanted } else { &mut others }.push(check.id);
+            if is_selected {
+                &mut selected
+            } else {
+                &mut others
+            }
+            .push(check.id);
         });
-        (wanted, others)
+        (selected, others)
     });
-    let (wanted, others) = looking.await?;
-    for (checks, assigned) in [(wanted, true), (others, false)] {
+    let (selected, others) = selection.await?;
+    for (checks, assigned) in [(selected, true), (others, false)] {
         for checks in checks.chunks(CHECKS_PER_COMMAND) {
             visit
                 .handle()
@@ -142,7 +147,7 @@ pub(super) async fn assign_checks(
 pub(crate) fn show_delete(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let channel = visit.channel()?;
     let page = DeleteChannelPage {
-        frame: visit.layout("Delete an integration"),
+        frame: visit.layout("Delete a channel"),
         name: channel.name.as_str().into(),
         kind: channel.settings.kind().title,
         path: visit.page_url(&visit.page),

@@ -115,10 +115,10 @@ fn render_form(
         .handle()
         .transports()
         .and_then(|transports| kind.delivery_obstacle(transports));
-    let obstacle = obstacle.map(|obstacle| format!("nothing can be delivered: {obstacle}"));
+    let obstacle = obstacle.map(|obstacle| format!("the channel cannot deliver: {obstacle}"));
     let html = HtmlPage::from_template(&ChannelFormPage {
-        frame: visit.layout(format!("{what} {}", kind.title)),
-        title: format!("{what}: {}", kind.title),
+        frame: visit.layout(format!("{what} {} channel", kind.title)),
+        title: format!("{what} channel: {}", kind.title),
         guide: kind.guide,
         path: visit.page_url(&visit.page),
         list: visit.page_url(&Page::Integrations(visit.project()?.uuid)),
@@ -237,9 +237,9 @@ pub(crate) async fn update_channel(
         if stored.check_author(SettingsAuthor::Api).is_err() {
             return Ok((name, None));
         }
-        let given = SettingsUpdate::replace_all(parse_pairs(stored.kind(), Some(stored), fields)?);
-        let applied = given.apply_to(stored)?;
-        Ok::<_, ChannelFormError>((name, (applied != *stored).then_some(given)))
+        let update = SettingsUpdate::replace_all(parse_pairs(stored.kind(), Some(stored), fields)?);
+        let applied = update.apply_to(stored)?;
+        Ok::<_, ChannelFormError>((name, (applied != *stored).then_some(update)))
     };
     let (name, settings) = match read() {
         Ok(read) => read,

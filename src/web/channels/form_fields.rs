@@ -227,7 +227,7 @@ mod tests {
 
     /// Parsing the form of the example of every kind returns the same settings, with secrets kept.
     #[test]
-    fn saving_a_form_as_it_came_changes_nothing() {
+    fn saving_an_unchanged_form_changes_nothing() {
         for kind in ChannelKind::ALL
             .into_iter()
             .filter(|kind| !kind.operator_only)
@@ -290,14 +290,14 @@ mod tests {
             ("header.NAME", "authorization: ***"),
             ("remove", "secret"),
         ];
-        let left = stored
+        let settings = stored
             .replace_with(parse_pairs(webhook, Some(&stored), &query(&form)).unwrap())
             .unwrap();
         assert_eq!(
             (
-                left.get("header.authorization"),
-                left.get("header.x-a"),
-                left.get("secret")
+                settings.get("header.authorization"),
+                settings.get("header.x-a"),
+                settings.get("secret")
             ),
             (Some("Bearer x"), None, None)
         );
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_told_at_its_field() {
+    fn an_error_is_shown_at_its_field() {
         let ntfy = ChannelKind::from_name("ntfy").unwrap();
         for (given, key) in [
             (&[("url", "no url"), ("topic", "alerts")][..], Some("url")),

@@ -54,7 +54,9 @@ pub(crate) async fn ping(visit: &PageRequest, form: &FormData) -> Result<PageRes
         "success" => PingKind::Success,
         "fail" => PingKind::Fail,
         "start" => PingKind::Start,
-        _ => return Err(HttpError::BadRequest("a ping is success, fail or start".into()).into()),
+        _ => {
+            return Err(HttpError::BadRequest("kind must be success, fail or start".into()).into());
+        }
     };
     let client = &visit.origin.client;
     let origin = PingOrigin {

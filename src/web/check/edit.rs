@@ -275,11 +275,11 @@ pub(crate) async fn update_check(
     if form.has("preview") {
         return redisplay_form(&visit, fields, was, CheckFormFeedback::default(), None).await;
     }
-    let asked = Arc::clone(&visit);
+    let request = Arc::clone(&visit);
     let stored = visit
         .dashboard
         .outgoing
-        .run_blocking(move || stored_fields(&asked))
+        .run_blocking(move || stored_fields(&request))
         .await??;
     if was != stored.digest() {
         let theirs = find_conflicts(&visit, &stored, &fields)?;
@@ -336,7 +336,7 @@ pub(crate) async fn update_check(
         .await?
     {
         Err(CommandError::InvalidChannel(_)) => {
-            let text = "An integration was deleted meanwhile. Choose again.".into();
+            let text = "A channel was deleted in the meantime. Choose again.".into();
             refused(
                 fields,
                 was,
@@ -380,12 +380,14 @@ async fn parse_parents(
     if fields.parents.is_empty() {
         return Ok(Ok(Parents::default()));
     }
-    let asked = Arc::clone(visit);
+    let request = Arc::clone(visit);
     let typed = fields.parents.clone();
     visit
         .dashboard
         .outgoing
-        .run_blocking(move || Ok(ParentNames::for_project(&asked)?.parse_parents(&asked, &typed)))
+        .run_blocking(move || {
+            Ok(ParentNames::for_project(&request)?.parse_parents(&request, &typed))
+        })
         .await?
 }
 
@@ -397,12 +399,13 @@ async fn redisplay_form(
     said: CheckFormFeedback,
     fault: Option<HttpError>,
 ) -> Result<PageResponse, PageError> {
-    let asked = Arc::clone(visit);
+    let request = Arc::clone(visit);
     let html = visit
         .dashboard
         .outgoing
         .run_blocking(move || {
-            CheckFormPage::new(&asked, fields, was, said).map(|page| HtmlPage::from_template(&page))
+            CheckFormPage::new(&request, fields, was, said)
+                .map(|page| HtmlPage::from_template(&page))
         })
         .await??;
     Ok(match fault {
@@ -552,15 +555,15 @@ impl CheckFormFields {
             ("Alerts", channels),
             ("Failures in a row", self.after.clone()),
             ("Depends on", self.parents.join(", ")),
-            ("Stays paused until resumed", yes(self.manual_resume)),
-            ("Only POST counts", yes(self.post_only)),
-            ("Words that mean a start", self.start_kw.clone()),
-            ("Words that mean success", self.success_kw.clone()),
-            ("Words that mean failure", self.failure_kw.clone()),
-            ("Searched: subjects of mails", yes(self.filter_subject)),
-            ("Searched: texts of mails", yes(self.filter_body)),
-            ("Searched: bodies of HTTP pings", yes(self.filter_http_body)),
-            ("Without any word a failure", yes(self.default_fail)),
+            ("Ignores pings while paused", yes(self.manual_resume)),
+            ("Only POST requests are pings", yes(self.post_only)),
+            ("Start keywords", self.start_kw.clone()),
+            ("Success keywords", self.success_kw.clone()),
+            ("Failure keywords", self.failure_kw.clone()),
+            ("Search mail subjects", yes(self.filter_subject)),
+            ("Search mail texts", yes(self.filter_body)),
+            ("Search bodies of HTTP pings", yes(self.filter_http_body)),
+            ("Failure without a keyword", yes(self.default_fail)),
         ]
     }
 }

@@ -132,7 +132,7 @@ impl DurationInput {
             .iter()
             .find(|(unit, ..)| *unit == self.unit)
             .ok_or("Choose a unit.")?;
-        let number: u64 = self.number.parse().map_err(|_| "Give a whole number.")?;
+        let number: u64 = self.number.parse().map_err(|_| "Enter a whole number.")?;
         let seconds = i64::try_from(number.saturating_mul(*size)).unwrap_or(i64::MAX);
         Seconds::parse(seconds).map_err(|_| "Between 1 minute and 365 days.".into())
     }
@@ -259,7 +259,7 @@ impl CheckFormFields {
                 &mut wrong,
                 "tags",
                 "Tags",
-                Tags::parse(&self.tags).map_err(|_| "At most 64 tags and 500 characters in all."),
+                Tags::parse(&self.tags).map_err(|_| "At most 64 tags and 500 characters in total."),
             ),
         };
         let desc = match &stored.desc {
@@ -290,26 +290,26 @@ impl CheckFormFields {
         };
         let start_kw = keywords(
             "start_kw",
-            "Words that mean a start",
+            "Start keywords",
             &self.start_kw,
             &stored.start_kw,
         );
         let success_kw = keywords(
             "success_kw",
-            "Words that mean success",
+            "Success keywords",
             &self.success_kw,
             &stored.success_kw,
         );
         let failure_kw = keywords(
             "failure_kw",
-            "Words that mean failure",
+            "Failure keywords",
             &self.failure_kw,
             &stored.failure_kw,
         );
         let after = self
             .after
             .parse()
-            .map_err(|_| "Give a whole number.".to_owned());
+            .map_err(|_| "Enter a whole number.".to_owned());
         let after = after.and_then(|after| FailureThreshold::parse(after).map_err(to_sentence));
         let after = collect_error(&mut wrong, "after", "Failures in a row", after);
         let channels = self
@@ -380,18 +380,18 @@ impl CheckFormFields {
                 "Cron",
                 &self.cron,
                 ScheduleKind::Cron,
-                "This is no cron expression; choose OnCalendar for it.",
+                "This is not a cron expression. Choose OnCalendar.",
             ),
             ExpectationKind::OnCalendar => (
                 "oncalendar",
                 "OnCalendar",
                 &self.oncalendar,
                 ScheduleKind::OnCalendar,
-                "This is a cron expression; choose Cron for it.",
+                "This is a cron expression. Choose Cron.",
             ),
         };
         let schedule = match Schedule::parse(text) {
-            _ if text.trim().is_empty() => Err("Give an expression.".to_owned()),
+            _ if text.trim().is_empty() => Err("Enter an expression.".to_owned()),
             Ok(schedule) if schedule.kind() != kind => Err(other.to_owned()),
             Ok(schedule) => Ok(Arc::new(schedule)),
             Err(error) => Err(to_sentence(&error.to_string())),
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_says_what_is_wrong_with_it() {
+    fn each_invalid_field_has_its_own_error() {
         let long = "x".repeat(201);
         for (field, value, text) in [
             ("name", long.as_str(), "At most 100 characters."),
@@ -504,14 +504,14 @@ mod tests {
             (
                 "tags",
                 &"x".repeat(501),
-                "At most 64 tags and 500 characters in all.",
+                "At most 64 tags and 500 characters in total.",
             ),
             ("desc", &"x".repeat(16_385), "At most 16,384 characters."),
-            ("cron", "", "Give an expression."),
+            ("cron", "", "Enter an expression."),
             (
                 "cron",
                 "daily",
-                "This is no cron expression; choose OnCalendar for it.",
+                "This is not a cron expression. Choose OnCalendar.",
             ),
             (
                 "tz",
@@ -521,13 +521,13 @@ mod tests {
             ),
             ("grace", "0", "Between 1 minute and 365 days."),
             ("grace", "525601", "Between 1 minute and 365 days."),
-            ("grace", "99999999999999999999", "Give a whole number."),
-            ("grace", "1.5", "Give a whole number."),
+            ("grace", "99999999999999999999", "Enter a whole number."),
+            ("grace", "1.5", "Enter a whole number."),
             ("start_kw", &long, "At most 200 characters."),
             ("success_kw", &long, "At most 200 characters."),
             ("failure_kw", &long, "At most 200 characters."),
             ("after", "0", "Give a number of failures from 1 to 100."),
-            ("after", "many", "Give a whole number."),
+            ("after", "many", "Enter a whole number."),
         ] {
             let mut pairs: Vec<_> = GOOD
                 .iter()
@@ -538,11 +538,11 @@ mod tests {
             let wrong = CheckFormFields::from_query(&query(&pairs))
                 .to_edit(&CheckSettings::default())
                 .unwrap_err();
-            let told: Vec<_> = wrong
+            let errors: Vec<_> = wrong
                 .iter()
                 .map(|wrong| (wrong.field, wrong.text.as_str()))
                 .collect();
-            assert_eq!(told, [(field, text)]);
+            assert_eq!(errors, [(field, text)]);
         }
         let all_wrong =
             CheckFormFields::from_query(&query(&[("slug", "É"), ("expects", "period")]))
@@ -556,14 +556,11 @@ mod tests {
         ]))
         .to_edit(&CheckSettings::default())
         .unwrap_err();
-        assert_eq!(
-            bad[0].text,
-            "This is a cron expression; choose Cron for it."
-        );
+        assert_eq!(bad[0].text, "This is a cron expression. Choose Cron.");
     }
 
     #[test]
-    fn what_is_stored_over_a_limit_may_be_saved_again() {
+    fn a_stored_value_over_a_limit_may_be_saved_again() {
         let stored = CheckSettings {
             tags: Tags::from_stored(&"x".repeat(600)),
             desc: Description::from_stored(&"y\r\n".repeat(9_000)),
@@ -580,9 +577,14 @@ mod tests {
     proptest! {
         /// Parsing a filled form returns its values, and saving it changes nothing.
         #[test]
-        fn saving_a_form_as_it_came_changes_nothing(
-            name in "[a-z <>\"&é]{0,20}", tags in "[a-z ]{0,20}", desc in "([a-z]{0,5}\n){0,3}", timeout in 60_i64..=31_536_000,
-            grace in 60_i64..=31_536_000, schedule in prop::sample::select(vec!["", "30 3 * * *", "Mon 10:00\nTue 11:00"]), flags in any::<[bool; 6]>(),
+        fn saving_an_unchanged_form_changes_nothing(
+            name in "[a-z <>\"&é]{0,20}",
+            tags in "[a-z ]{0,20}",
+            desc in "([a-z]{0,5}\n){0,3}",
+            timeout in 60_i64..=31_536_000,
+            grace in 60_i64..=31_536_000,
+            schedule in prop::sample::select(vec!["", "30 3 * * *", "Mon 10:00\nTue 11:00"]),
+            flags in any::<[bool; 6]>(),
         ) {
             let settings = CheckSettings {
                 name: Name::parse(&name).unwrap(),
@@ -593,16 +595,24 @@ mod tests {
                 schedule: Schedule::parse(schedule).ok().map(Arc::new),
                 manual_resume: flags[0],
                 post_only: flags[1],
-                filters: crate::domain::check::KeywordFilters { subject: flags[2], body: flags[3], http_body: flags[4], default_fail: flags[5] },
+                filters: crate::domain::check::KeywordFilters {
+                    subject: flags[2],
+                    body: flags[3],
+                    http_body: flags[4],
+                    default_fail: flags[5],
+                },
                 ..CheckSettings::default()
             };
             let fields = CheckFormFields::from_settings(&settings, Vec::new(), Vec::new());
             let (edit, after) = fields.to_edit(&settings).unwrap();
             prop_assert_eq!(edit.apply_to(&settings, None), settings.clone());
             prop_assert_eq!(after, settings.failure_threshold);
-            prop_assert_eq!(fields.digest(), CheckFormFields::from_settings(&settings, Vec::new(), Vec::new()).digest());
+            let digest_of = |settings: &CheckSettings| {
+                CheckFormFields::from_settings(settings, Vec::new(), Vec::new()).digest()
+            };
+            prop_assert_eq!(fields.digest(), digest_of(&settings));
             let other = CheckSettings { manual_resume: !settings.manual_resume, ..settings };
-            prop_assert_ne!(fields.digest(), CheckFormFields::from_settings(&other, Vec::new(), Vec::new()).digest());
+            prop_assert_ne!(fields.digest(), digest_of(&other));
         }
     }
 }

@@ -95,11 +95,11 @@ pub(super) fn overall_uptime(history: &UptimeHistory) -> Option<String> {
 fn day_text(day: &UptimePeriod, times: &TimeFormatter<'_>) -> String {
     let date = times.date(day.start);
     match (day.format_uptime(), day.downtimes) {
-        (None, _) => format!("{date}: nothing known"),
+        (None, _) => format!("{date}: no data"),
         (Some(up), 0) => format!("{date}: {up} up"),
         (Some(up), 1) => format!("{date}: downtime, {}, {up} up", format_duration(day.down)),
         (Some(up), more) => format!(
-            "{date}: {more} downtimes, {} in all, {up} up",
+            "{date}: {more} downtimes, {} in total, {up} up",
             format_duration(day.down)
         ),
     }

@@ -62,7 +62,7 @@ pub(super) fn keyword_summary(
         .iter()
         .any(|words| !words.as_str().is_empty());
         return Ok(if has_words {
-            "These words are searched for in nothing: tick below what is to be searched.".into()
+            "These keywords have no effect: select below which texts to search.".into()
         } else {
             String::new()
         });
@@ -87,7 +87,7 @@ pub(super) fn keyword_summary(
         );
     }
     if kinds.is_empty() {
-        return Ok("No ping has come yet on which these words could be tried.".into());
+        return Ok("No ping has arrived yet to try these keywords on.".into());
     }
     let number = |kind| kinds.iter().filter(|own| **own == kind).count();
     let counted = COUNTED_KINDS
@@ -98,7 +98,7 @@ pub(super) fn keyword_summary(
         .map(|(number, word)| format!("{number} {word}"))
         .collect();
     Ok(format!(
-        "Of the last {} that they are searched for in: {}.",
+        "Result for the last {} that are searched: {}.",
         format_count(kinds.len(), "ping"),
         counted.join(", ")
     ))

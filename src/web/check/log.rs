@@ -159,10 +159,10 @@ fn zone_options(
     if check.settings.schedule.is_some() {
         zones.insert(0, ("check", check.settings.tz.clone()));
     }
-    let asked = visit.query.get("zone");
+    let requested_zone = visit.query.get("zone");
     let zone = zones
         .iter()
-        .find(|(name, _)| *name == asked)
+        .find(|(name, _)| *name == requested_zone)
         .or(zones.first())
         .map_or("utc", |(name, _)| name);
     (zone, zones)
@@ -172,8 +172,8 @@ fn zone_options(
 fn kept_text(check: &Check, pings: &[Ping]) -> String {
     match (pings.len(), check.state.n_pings) {
         (0, 0) => "No pings yet.".into(),
-        (kept, all) if kept as u64 == all => format!("{} in all.", format_count(kept, "ping")),
-        (kept, all) => format!("The last {kept} of {all} pings are here."),
+        (kept, all) if kept as u64 == all => format!("{} in total.", format_count(kept, "ping")),
+        (kept, all) => format!("The last {kept} of {all} pings are stored."),
     }
 }
 
@@ -232,7 +232,7 @@ fn ping_row(
         .join(", ");
     let facts = ping_facts(visit, check, ping);
     let body = if ping.body_len == 0 {
-        "All about it".to_owned()
+        "Details".to_owned()
     } else {
         format!("Body, {}", format_size(ping.body_len.into()))
     };
@@ -332,7 +332,7 @@ pub(super) fn ping_facts(
         .origin
         .remote_addr
         .map_or_else(|| "an unknown address".into(), |from| from.to_string());
-    facts.push(("Came by", format!("{how} from {from}")));
+    facts.push(("Received", format!("{how} from {from}")));
     if !ping.origin.user_agent.is_empty() {
         facts.push((
             "Sender",

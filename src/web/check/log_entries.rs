@@ -75,13 +75,12 @@ pub(crate) fn ping_entries(newest_first: &[Ping]) -> Vec<LogEntry<'_>> {
 /// Like `ping_entries`, with the pings of each run as one entry.
 pub(crate) fn run_entries<'a>(newest_first: &'a [Ping]) -> Vec<LogEntry<'a>> {
     let took = run_durations(newest_first);
-    // Runs that have not ended yet, runs that have ended or never will, and the numbers of their
-    // pings.
-    let (mut open, mut over, mut within) = (
-        HashMap::<Option<Uuid>, LoggedRun<'a>>::new(),
-        Vec::new(),
-        HashSet::new(),
-    );
+    // Runs that have not ended yet.
+    let mut open = HashMap::<Option<Uuid>, LoggedRun<'a>>::new();
+    // Runs that have ended or never will.
+    let mut over = Vec::new();
+    // Numbers of the pings of all runs.
+    let mut within = HashSet::new();
     for (ping, took) in newest_first.iter().zip(took).rev() {
         match ping.kind {
             PingKind::Start => {
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn flips_stand_between_the_pings_and_parts_follow_each_other() {
+    fn flips_are_between_pings_and_slices_follow_each_other() {
         let log = log(&[10, 20, 30, 40].map(|at| (PingKind::Success, 0, at)));
         let flips = [flip(45), flip(40), flip(25), flip(24), flip(5)];
         let all = |all| merge_flips(ping_entries(&log), &flips, all);
@@ -321,10 +320,23 @@ mod tests {
     proptest! {
         /// Slices contain every ping once, in order.
         #[test]
-        fn parts_leave_nothing_out(kinds in prop::collection::vec((0_usize..5, 0_u128..3), 0..60), most in 1_usize..20, grouped in any::<bool>()) {
-            let all = [PingKind::Success, PingKind::Start, PingKind::Fail, PingKind::Log, PingKind::Ignored];
-            let given: Vec<_> = (0..).zip(&kinds).map(|(at, (kind, rid))| (all[*kind], *rid, at)).collect();
-            let log = log(&given);
+        fn slices_contain_every_ping(
+            kinds in prop::collection::vec((0_usize..5, 0_u128..3), 0..60),
+            most in 1_usize..20,
+            grouped in any::<bool>(),
+        ) {
+            let all = [
+                PingKind::Success,
+                PingKind::Start,
+                PingKind::Fail,
+                PingKind::Log,
+                PingKind::Ignored,
+            ];
+            let pings: Vec<_> = (0..)
+                .zip(&kinds)
+                .map(|(at, (kind, rid))| (all[*kind], *rid, at))
+                .collect();
+            let log = log(&pings);
             let entries = || if grouped { run_entries(&log) } else { ping_entries(&log) };
             let mut shown = Vec::new();
             let mut before = None;

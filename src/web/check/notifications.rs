@@ -62,7 +62,7 @@ pub(super) fn channel_rows(visit: &PageRequest, check: &Check) -> Vec<CheckChann
             })
             .collect()
     });
-    let told = |(channel, status): &(Arc<Channel>, ChannelStatus)| CheckChannelRow {
+    let row = |(channel, status): &(Arc<Channel>, ChannelStatus)| CheckChannelRow {
         uuid: channel.uuid.to_string(),
         name: channel.name.as_str().into(),
         kind: channel.settings.kind().title,
@@ -71,9 +71,9 @@ pub(super) fn channel_rows(visit: &PageRequest, check: &Check) -> Vec<CheckChann
             .filter(|status| !matches!(status, ChannelStatus::Ok | ChannelStatus::Untested))
             .map(ChannelStatus::name),
     };
-    let mut told: Vec<_> = channels.iter().map(told).collect();
-    told.sort_by_key(|channel| !channel.is_assigned);
-    told
+    let mut rows: Vec<_> = channels.iter().map(row).collect();
+    rows.sort_by_key(|channel| !channel.is_assigned);
+    rows
 }
 
 /// Waiting and recent deliveries of the check, newest first.
@@ -119,8 +119,8 @@ fn pending_row(visit: &PageRequest, row: &OutboxRow, is_sending: bool) -> CheckD
             Some(ChannelHealth {
                 disabled: Some((_, reason)),
                 ..
-            }) => ("held back", shown(reason, may_write).to_owned()),
-            _ if is_sending => ("being sent", String::new()),
+            }) => ("held", shown(reason, may_write).to_owned()),
+            _ if is_sending => ("sending", String::new()),
             Some(ChannelHealth {
                 failing: Some((_, reason)),
                 ..
@@ -150,8 +150,8 @@ fn finished_row(visit: &PageRequest, delivery: &DeliveryRecord) -> CheckDelivery
     let (shape, outcome) = match delivery.result {
         DeliveryResult::Delivered => ("up", "delivered"),
         DeliveryResult::Failed => ("down", "not delivered"),
-        DeliveryResult::Superseded => ("paused", "not true any more"),
-        DeliveryResult::Skipped => ("paused", "left out"),
+        DeliveryResult::Superseded => ("paused", "superseded"),
+        DeliveryResult::Skipped => ("paused", "skipped"),
     };
     CheckDeliveryRow {
         channel: visit
@@ -173,7 +173,7 @@ fn channel_title(state: &State, channel: ChannelId) -> String {
             "" => channel.settings.kind().title.to_owned(),
             name => name.to_owned(),
         });
-    name.unwrap_or_else(|| "a deleted integration".into())
+    name.unwrap_or_else(|| "a deleted channel".into())
 }
 
 fn event_text(event: AlertEvent) -> &'static str {

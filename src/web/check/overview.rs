@@ -353,7 +353,7 @@ fn failure_threshold_text(check: &Check) -> String {
     match check.settings.failure_threshold.get() {
         1 => String::new(),
         after => format!(
-            "Told after {} in a row.",
+            "Alerts after {} in a row.",
             format_count(after.into(), "failure")
         ),
     }

@@ -84,7 +84,7 @@ impl ParentNames {
 fn unknown_parent_error(text: &str, error: &OperationError) -> CheckFormError {
     match error {
         OperationError::AmbiguousCheck { .. } => parent_error(&format!(
-            "several checks are called “{text}”; give the UUID of one"
+            "several checks have the name “{text}”; enter the UUID of one"
         )),
         _ => parent_error(&format!("there is no check “{text}” in this project")),
     }

@@ -129,7 +129,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_marks_lie_within(seconds in prop::collection::vec(prop_oneof![0_i64..100, 0_i64..300_000], 2..1000)) {
+        fn all_marks_lie_within_the_plot(
+            seconds in prop::collection::vec(prop_oneof![0_i64..100, 0_i64..300_000], 2..1000),
+        ) {
             let plot = plot_durations(&runs(&seconds)).unwrap();
             prop_assert_eq!(plot.marks.len(), seconds.len());
             for mark in &plot.marks {

@@ -90,7 +90,7 @@ impl SchedulePreview {
                     next: upcoming_runs(&schedule, &zone, UPCOMING_RUNS, yours),
                     surprises: dst_warnings(&schedule, &zone, yours.now),
                     end: first.map_or_else(
-                        || "It has ended: nothing is expected any more.".into(),
+                        || "The schedule has ended: no more pings are expected.".into(),
                         |first| late_text(first, &zone, fields, yours),
                     ),
                 }
@@ -129,9 +129,9 @@ fn late_text(
     let own = TimeFormatter { zone, ..*yours };
     match fields.grace.parse_seconds() {
         Ok(grace) => format!(
-            "Late from {}, down at {}.",
+            "Late from {}, down {}.",
             own.at(first),
-            own.at(first.plus_secs(grace.get()))
+            own.at_phrase(first.plus_secs(grace.get()))
         ),
         Err(_) => format!("Late from {}.", own.at(first)),
     }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_is_shown_on_both_clocks() {
+    fn a_schedule_is_shown_in_both_time_zones() {
         let shown = preview(&[
             ("expects", "cron"),
             ("cron", "30 3 * * *"),
@@ -210,11 +210,11 @@ mod tests {
         assert_eq!(shown.next[0], first);
         assert_eq!(
             shown.surprises,
-            ["Clocks go forward on 28 Mar 2027: the run of 03:30 comes at 04:00."]
+            ["Clocks go forward on 28 Mar 2027: the run at 03:30 is moved to 04:00."]
         );
         assert_eq!(
             shown.end,
-            "Late from tomorrow 03:30, down at tomorrow 03:45."
+            "Late from tomorrow 03:30, down tomorrow at 03:45."
         );
         let same = preview(&[
             ("expects", "oncalendar"),
@@ -228,15 +228,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_its_own_words() {
+    fn each_invalid_schedule_has_its_own_error() {
         for (pairs, words) in [
             (
                 &[("expects", "cron"), ("cron", "")][..],
-                Err("Give an expression."),
+                Err("Enter an expression."),
             ),
             (
                 &[("expects", "cron"), ("cron", "daily"), ("tz", "UTC")],
-                Err("This is no cron expression; choose OnCalendar for it."),
+                Err("This is not a cron expression. Choose OnCalendar."),
             ),
             (
                 &[
@@ -288,7 +288,10 @@ mod tests {
         ]);
         assert_eq!(
             (ended.next, ended.end.as_str()),
-            (vec![], "It has ended: nothing is expected any more.")
+            (
+                vec![],
+                "The schedule has ended: no more pings are expected."
+            )
         );
     }
 }

@@ -87,7 +87,7 @@ impl BulkAction {
             let is_one = Tags::parse(tag).is_ok_and(|tags| tags.iter().count() == 1);
             is_one
                 .then(|| tag.to_owned())
-                .ok_or("Type one tag, without spaces, beside the button.")
+                .ok_or("Enter one tag, without spaces, next to the button.")
         };
         let channel = || {
             let uuid = form.get("channel");
@@ -100,7 +100,7 @@ impl BulkAction {
                 found
                     .next()
                     .map(|channel| channel.id)
-                    .ok_or("Choose an integration beside the button.")
+                    .ok_or("Choose a channel next to the button.")
             })
         };
         Ok(match form.get("action") {
@@ -232,7 +232,7 @@ fn parse_request(visit: PageRequest, form: &FormData) -> Result<BulkRequest, Pag
             visit,
             wanted,
             form,
-            "Choose some checks first, by the boxes before their names.",
+            "Select checks first, with the boxes next to their names.",
         )
         .map(BulkRequest::Respond);
     }
@@ -322,7 +322,7 @@ fn select_checks(
         .collect();
     if ids.len() > MAX_SELECTED {
         return Err(HttpError::BadRequest(
-            "at most 1,000 checks can be named; choose all that match instead".into(),
+            "at most 1,000 checks can be selected; select all that match instead".into(),
         )
         .into());
     }
@@ -387,22 +387,17 @@ pub(super) fn result_banner(query: &Query) -> Option<Banner> {
         return None;
     }
     let mut parts = vec![format!("{} changed", number("changed"))];
-    parts.extend(Some(number("same")).filter(|same| *same > 0).map(|same| {
-        format!(
-            "{same} {} so already",
-            if same == 1 { "was" } else { "were" }
-        )
-    }));
-    parts.extend(Some(number("gone")).filter(|gone| *gone > 0).map(|gone| {
-        format!(
-            "{gone} {} deleted meanwhile",
-            if gone == 1 { "was" } else { "were" }
-        )
-    }));
+    let other_results = [
+        ("same", "unchanged"),
+        ("gone", "already deleted"),
+        ("refused", "not changed because of too many tags"),
+    ];
     parts.extend(
-        Some(number("refused"))
-            .filter(|refused| *refused > 0)
-            .map(|refused| format!("{refused} would have had too many tags")),
+        other_results
+            .map(|(name, words)| (number(name), words))
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, words)| format!("{count} {words}")),
     );
     Some(Banner::info(format!("{}.", parts.join(", "))))
 }

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_leads_to_lists_and_nowhere_else() {
+    fn a_return_url_leads_only_to_lists() {
         let back = |said: &str| ListReturn::parse(said, ListPreferences::default());
         for (said, list) in [
             ("", ""),

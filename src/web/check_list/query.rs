@@ -127,7 +127,7 @@ pub(crate) struct CheckListQuery {
 impl CheckListQuery {
     /// Parses the parameters of a URL. Unknown ones are ignored.
     pub(crate) fn parse(pairs: &[(String, String)], usual: ListPreferences) -> Self {
-        let mut wanted = Self {
+        let mut query = Self {
             statuses: BTreeSet::new(),
             tags: Vec::new(),
             search: String::new(),
@@ -139,26 +139,26 @@ impl CheckListQuery {
         };
         for (name, value) in pairs {
             match name.as_str() {
-                "status" => wanted.statuses.extend(DisplayStatus::parse(value)),
+                "status" => query.statuses.extend(DisplayStatus::parse(value)),
                 "tag"
                     if !value.is_empty()
-                        && wanted.tags.len() < MAX_TAGS
-                        && !wanted.tags.contains(value) =>
+                        && query.tags.len() < MAX_TAGS
+                        && !query.tags.contains(value) =>
                 {
-                    wanted.tags.push(value.clone());
+                    query.tags.push(value.clone());
                 }
-                "q" => wanted.search = value.trim().chars().take(MAX_SEARCH_CHARS).collect(),
-                "alerts" => wanted.without_channels = value == "none",
-                "sort" => wanted.order = SortOrder::parse(value).unwrap_or(usual.order),
+                "q" => query.search = value.trim().chars().take(MAX_SEARCH_CHARS).collect(),
+                "alerts" => query.without_channels = value == "none",
+                "sort" => query.order = SortOrder::parse(value).unwrap_or(usual.order),
                 "rows" => {
-                    wanted.page_size =
+                    query.page_size =
                         ListPreferences::parse_page_size(value).unwrap_or(usual.page_size)
                 }
-                "page" => wanted.page = value.parse().unwrap_or(1).clamp(1, LAST_PAGE),
+                "page" => query.page = value.parse().unwrap_or(1).clamp(1, LAST_PAGE),
                 _ => {}
             }
         }
-        wanted
+        query
     }
 
     /// Parameters for a URL, without default values.
@@ -212,12 +212,12 @@ impl CheckListQuery {
 
     /// Copy with a change, back on the first page.
     pub(super) fn with_change(&self, change: impl FnOnce(&mut Self)) -> Self {
-        let mut wanted = Self {
+        let mut query = Self {
             page: 1,
             ..self.clone()
         };
-        change(&mut wanted);
-        wanted
+        change(&mut query);
+        query
     }
 }
 

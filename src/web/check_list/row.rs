@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_strip_says_in_words_what_it_shows() {
+    fn the_strip_has_a_text_description() {
         let mut outcomes = RecentOutcomes::default();
         assert_eq!(OutcomeStrip::of(outcomes).words, "");
         for outcome in [

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_check_that_is_made_while_all_are_read_is_new_to_pages() {
+    async fn a_check_created_during_the_first_read_is_new_to_pages() {
         let (handle, writer) =
             engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
         let writer = std::thread::spawn(|| writer.run());
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_away_gets_what_came_meanwhile_or_learns_that_it_is_lost() {
+    fn a_reconnected_client_gets_the_missed_frames_or_a_reload() {
         let mut ring = FrameBuffer::default();
         assert_eq!(numbers(&ring, 0), [Some(0), None]);
         (1..=3).for_each(|number| ring.push(frame(number, 1)));
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_take_so_many_bytes() {
+    fn kept_frames_are_limited_in_bytes() {
         let mut ring = FrameBuffer::default();
         for number in 1..=20 {
             ring.push(frame(number, 10));

@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_followed_is_what_is_found_when_all_is_looked_at(
+        fn an_updated_snapshot_equals_a_new_one(
             steps in prop::collection::vec((0_u64..5, 0_u8..7, 0_i64..90_000), 1..60),
         ) {
             let mut checks = HashMap::new();
@@ -165,9 +165,16 @@ mod tests {
                     match what {
                         1 => check.settings = Arc::new(CheckSettings::clone(&settings)),
                         2 => check.state.pause(&settings, now, &mut Vec::new()),
-                        3 => check.state.apply_ping(&settings, PingKind::Start.into(), None, now, &mut Vec::new()),
-                        4 => check.state.apply_ping(&settings, PingKind::Fail.into(), None, now, &mut Vec::new()),
-                        _ => check.state.apply_ping(&settings, PingKind::Success.into(), None, now, &mut Vec::new()),
+                        _ => {
+                            let kind = match what {
+                                3 => PingKind::Start,
+                                4 => PingKind::Fail,
+                                _ => PingKind::Success,
+                            };
+                            check
+                                .state
+                                .apply_ping(&settings, kind.into(), None, now, &mut Vec::new())
+                        }
                     }
                     let news = seen.update(check, now);
                     prop_assert_eq!(news == SnapshotChange::Added, is_new);

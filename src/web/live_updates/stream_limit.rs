@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn so_many_streams_of_a_session_from_an_address_and_in_all() {
+    async fn streams_are_limited_by_session_by_address_and_in_total() {
         let seats = Arc::<StreamLimit>::default();
         let address =
             |number: usize| IpAddr::from([10, 0, (number / 256) as u8, (number % 256) as u8]);

@@ -235,8 +235,9 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_what_a_list_shows() {
-        let (mut check, settings) = (check(), check().settings);
+    fn a_row_contains_the_values_that_a_list_shows() {
+        let settings = check().settings;
+        let mut check = check();
         assert_eq!(row_json(&check, at(0)), r#"[17,"new",null,"","",null,"0"]"#);
         check.state.apply_ping(
             &settings,
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_an_event_with_what_has_changed() {
+    fn a_frame_is_an_event_with_the_changes() {
         let mut draft = FrameDraft::new(at(5));
         assert!(draft.is_empty());
         draft.counts = Some([1, 0, 0, 2, 0, 0]);
@@ -287,7 +288,8 @@ mod tests {
         draft.deleted.extend([CheckId(9), CheckId(2)]);
         let frame = draft.into_frame(0xab, 7);
         let data = concat!(
-            r#"{"now":1795168805,"counts":{"down":1,"late":0,"running":0,"up":2,"new":0,"paused":0},"#,
+            r#"{"now":1795168805,"counts":{"down":1,"late":0,"running":0,"#,
+            r#""up":2,"new":0,"paused":0},"#,
             r#""rows":[[17,"new",null,"","",null,"0"]],"edited":[4],"gone":[9,2]}"#
         );
         assert_eq!(frame.data(), data.as_bytes());
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_with_too_many_rows_says_that_everything_changed() {
+    fn a_frame_with_too_many_rows_reports_that_everything_changed() {
         let mut draft = FrameDraft::new(at(5));
         draft.rows = vec![(CheckId(1), row_json(&check(), at(5))); MAX_ROWS + 1];
         let frame = draft.into_frame(1, 2);
@@ -311,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_read_as_they_are_written() {
+    fn a_written_frame_id_is_parsed_as_the_same_id() {
         for (epoch, number) in [(0, 0), (u32::MAX, u64::MAX), (0x5f0c_21aa, 1042)] {
             assert_eq!(
                 parse_frame_id(&frame_id(epoch, number)),

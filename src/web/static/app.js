@@ -1,4 +1,4 @@
-// What every page gains by script: menus that close, copying, keys, notices that leave the address, times that stay true.
+// Scripts of every page: menus, copying, keyboard shortcuts, messages that leave the URL, current times.
 import { keepTimes } from './time.js';
 
 const root = document.documentElement;
@@ -16,7 +16,7 @@ document.addEventListener('keydown', event => {
   event.stopImmediatePropagation();
 });
 
-// The menu of projects says how their checks are, once it is opened.
+// The menu of projects loads the counts of their checks when it is opened.
 for (const menu of document.querySelectorAll('[data-counts]')) {
   menu.addEventListener('toggle', async () => {
     if (!menu.open) return;
@@ -26,17 +26,17 @@ for (const menu of document.querySelectorAll('[data-counts]')) {
   });
 }
 
-// A notice says what was done. Loading the page again does not say it again.
+// Removes the message of an action from the URL, so that a reload does not repeat it.
 const here = new URL(location);
 if (here.searchParams.has('m')) {
   here.searchParams.delete('m');
   history.replaceState(history.state, '', here);
 }
 
-// The way back to a list leads to the list as it was seen last.
+// Links back to a list keep its last filter, order and page.
 for (const link of document.querySelectorAll('a[data-back]')) link.search = sessionStorage.getItem(link.pathname) ?? link.search;
 
-// Copying. Pages that came by plain HTTP have no clipboard: there the text is selected and the browser asked to copy it.
+// Copies a text. Pages over plain HTTP have no clipboard API: there the text is selected and copied by a command.
 export async function copy(text) {
   if (navigator.clipboard) {
     await navigator.clipboard.writeText(text);
@@ -51,7 +51,7 @@ export async function copy(text) {
   field.remove();
 }
 
-// Says something to whoever does not see the screen, and to whoever does.
+// Shows a short message, which screen readers announce.
 export function say(text) {
   const place = document.getElementById('said');
   if (!place) return;
@@ -70,7 +70,7 @@ document.addEventListener('click', async event => {
   say('Copied.');
 });
 
-// Keys. Each is a link or a function; none counts while somebody types, or in a dialog, which has keys of its own.
+// Keyboard shortcuts: links or functions. They are off in input fields and in dialogs.
 const keys = new Map();
 export const onKey = (key, act) => keys.set(key, act);
 export const typing = target => target.closest('input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]');

@@ -1,5 +1,4 @@
-// The page of a check while it is looked at: its status, its buttons and its log change where they stand. A log that somebody reads stays
-// as it is, and says how much is new.
+// Updates the page of a check in place: status, buttons and log. A log that the user reads is not replaced; a button offers the new pings.
 import { say } from './app.js';
 import { ask, onFrame, picture, seldom } from './live.js';
 import { parsed, swap, undisturbed } from './swap.js';
@@ -43,5 +42,5 @@ const refresh = seldom(async () => {
 }, 1);
 
 onFrame(() => refresh());
-// Its sentences name times as seen from now.
+// The page contains relative times.
 setInterval(() => { if (!document.hidden) refresh(); }, 60000);

@@ -1,4 +1,4 @@
-// Forms: a preview while somebody types, a slider for lengths of time, a proposed slug, and a question before typed words are lost.
+// Forms: a preview during input, a slider for durations, a proposed slug, and a warning before input is lost.
 import { part, swap } from './swap.js';
 
 for (const form of document.querySelectorAll('form[data-edit]')) {
@@ -11,16 +11,16 @@ for (const form of document.querySelectorAll('form[data-edit]')) {
 
   const { preview } = form.dataset;
   if (preview) {
-    let timer, asked = new AbortController();
+    let timer, request = new AbortController();
     form.addEventListener('input', () => {
       clearTimeout(timer);
       timer = setTimeout(async () => {
-        asked.abort();
-        asked = new AbortController();
+        request.abort();
+        request = new AbortController();
         const url = new URL(preview, location);
         url.search = new URLSearchParams(new FormData(form));
         try {
-          const html = await part(url, 'preview', asked.signal);
+          const html = await part(url, 'preview', request.signal);
           if (html !== null) swap(html);
         } catch (error) {
           if (error.name !== 'AbortError') throw error;
@@ -32,19 +32,19 @@ for (const form of document.querySelectorAll('form[data-edit]')) {
 
   for (const length of form.querySelectorAll('[data-length]')) slide(length);
 
-  // A slug follows the name until somebody writes one.
+  // The slug follows the name until the user edits the slug.
   const { name, slug } = form.elements;
   if (slug && name && !slug.value) {
-    let own = false;
-    slug.addEventListener('input', () => { own = slug.value !== ''; });
+    let isEdited = false;
+    slug.addEventListener('input', () => { isEdited = slug.value !== ''; });
     name.addEventListener('input', () => {
-      if (own) return;
+      if (isEdited) return;
       slug.value = name.value.normalize('NFKD').toLowerCase().replace(/[^a-z0-9_\s-]/g, '').trim().replace(/[\s-]+/g, '-');
     });
   }
 }
 
-// A slider beside a number and its unit: 60 steps from a minute to a year, each a quarter longer than the one before.
+// Adds a slider next to a number and its unit: 60 steps from a minute to a year, each a quarter longer than the previous one.
 function slide(length) {
   const [number, unit] = length.querySelectorAll('input, select');
   const secs = { s: 1, min: 60, h: 3600, d: 86400 };
@@ -56,9 +56,9 @@ function slide(length) {
     say();
   };
   range.addEventListener('input', () => {
-    const wanted = 60 * 525600 ** (range.value / 59);
-    unit.value = wanted < 3570 ? 'min' : wanted < 84600 ? 'h' : 'd';
-    number.value = Math.round(wanted / secs[unit.value]);
+    const seconds = 60 * 525600 ** (range.value / 59);
+    unit.value = seconds < 3570 ? 'min' : seconds < 84600 ? 'h' : 'd';
+    number.value = Math.round(seconds / secs[unit.value]);
     say();
   });
   number.addEventListener('input', follow);

@@ -1,21 +1,21 @@
-// The list without loading its page anew: searching, filtering, sorting and paging; moving from row to row by keys.
+// Searches, filters, sorts and pages the list without loading the page again, and moves between rows by keys.
 import { copy, onKey, say } from './app.js';
 import { part, swap, undisturbed } from './swap.js';
 
 const form = document.querySelector('form.search');
 const line = document.getElementById('loading');
-let asked = new AbortController();
+let request = new AbortController();
 
-// It may be a form's answer.
+// The page may be the response to a form.
 history.replaceState(null, '', document.getElementById('list')?.dataset.at);
-// Pages of checks lead back to the list as it was seen last.
-const seen = () => sessionStorage.setItem(location.pathname, location.search);
-seen();
+// Pages of checks lead back to the last view of the list.
+const remember = () => sessionStorage.setItem(location.pathname, location.search);
+remember();
 
-// Shows the list at this URL, and that a slow one is waited for.
-export async function show(url, remember = true) {
-  asked.abort();
-  const mine = asked = new AbortController();
+// Shows the list at this URL, with an indicator if it is slow.
+export async function show(url, keepsUrl = true) {
+  request.abort();
+  const mine = request = new AbortController();
   const slow = setTimeout(() => line?.removeAttribute('hidden'), 150);
   try {
     const html = await part(url, 'list', mine.signal);
@@ -23,19 +23,19 @@ export async function show(url, remember = true) {
     await undisturbed();
     if (mine.signal.aborted) return;
     swap(html);
-    if (remember) history.replaceState(null, '', url);
-    seen();
+    if (keepsUrl) history.replaceState(null, '', url);
+    remember();
     document.dispatchEvent(new Event('list'));
   } catch (error) {
-    // Somebody is on the way to another page.
-    if (error.name !== 'AbortError') say('Not done. Load the page again.');
+    // A newer request has replaced this one.
+    if (error.name !== 'AbortError') say('Failed. Reload the page.');
   } finally {
     clearTimeout(slow);
-    if (mine === asked) line?.setAttribute('hidden', '');
+    if (mine === request) line?.setAttribute('hidden', '');
   }
 }
 
-// Without checks, the first one is waited for.
+// A list without checks waits for the first one.
 document.getElementById('waiting')?.removeAttribute('hidden');
 
 function wanted() {
@@ -70,7 +70,7 @@ document.addEventListener('click', event => {
   const link = event.target.closest('a[data-list]');
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
-  // How it was sorted last, and its number of rows, is kept in the account.
+  // The account keeps the last order and number of rows.
   const { account } = document.getElementById('list').dataset;
   if (account && 'keep' in link.dataset) {
     fetch(account, { method: 'POST', body: new URL(link.href).searchParams, redirect: 'manual', keepalive: true }).catch(() => {});
@@ -78,7 +78,7 @@ document.addEventListener('click', event => {
   show(link.href);
 });
 
-// Keys: rows are gone through by their links.
+// Keys move between the links of the rows.
 const links = () => [...document.querySelectorAll('.row .name a')];
 const row = () => document.activeElement?.closest('.row[data-id]');
 function go(by) {
@@ -92,10 +92,10 @@ export async function pauseOrResume(one) {
   if (!one || !document.querySelector('#list[data-writes]')) return;
   const resumes = one.dataset.status === 'paused';
   const url = new URL(resumes ? '../resume/' : '../pause/', one.querySelector('.name a').href);
-  // What is done leads to the check, and nobody goes there.
+  // The response redirects to the page of the check, which is not loaded.
   const answer = await fetch(url, { method: 'POST', headers: { 'X-Fragment': 'list' }, redirect: 'manual' });
-  say(answer.type !== 'opaqueredirect' ? 'Not done. Load the page again.' : resumes ? 'Resumed.' : 'Paused.');
-  // Where changes are shown as they happen, the row stays where it is.
+  say(answer.type !== 'opaqueredirect' ? 'Failed. Reload the page.' : resumes ? 'Resumed.' : 'Paused.');
+  // With a live stream the row is updated in place.
   if (document.getElementById('live')?.dataset.by !== 'stream') await show(location.href, false);
 }
 export async function copyUrl(one) {
@@ -108,7 +108,7 @@ export async function copyUrl(one) {
 onKey('p', () => pauseOrResume(row()));
 onKey('c', () => copyUrl(row()));
 
-// The menu of a row comes when it is first asked for.
+// Loads the menu of a row on demand.
 document.addEventListener('click', async event => {
   const link = event.target.closest('a[data-more]');
   if (!link || event.ctrlKey || event.metaKey) return;
@@ -116,17 +116,17 @@ document.addEventListener('click', async event => {
   (await import('./menu.js')).toggle(link);
 });
 
-// Choosing rows, with Shift a range.
+// Selects rows; Shift selects a range.
 const boxes = () => [...document.querySelectorAll('.row input[name=check]')];
 let last = null;
 function count() {
   const bar = document.getElementById('bulk');
   if (!bar) return;
-  const [told, all] = [bar.querySelector('[data-chosen]'), bar.querySelector('[name=all]')];
+  const label = bar.querySelector('[data-chosen]'), all = bar.querySelector('[name=all]');
   const number = boxes().filter(box => box.checked).length;
   bar.toggleAttribute('data-any', number > 0 || all.checked);
-  told.hidden = false;
-  told.textContent = all.checked ? 'All selected' : `${number} selected`;
+  label.hidden = false;
+  label.textContent = all.checked ? 'All selected' : `${number} selected`;
   const page = document.querySelector('[data-page]');
   [page.checked, page.indeterminate] = [number > 0 && number === boxes().length, number > 0 && number < boxes().length];
 }

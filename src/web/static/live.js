@@ -1,15 +1,15 @@
-// Tells a page what has changed on the server: by a stream of events while the page is seen, by asking now and then while it is not, or
-// where streams do not come through. What is missed in between is made up for: each event has a name, and the next one begins there.
+// Sends a page the changes on the server: by an event stream while the page is visible, by polling while it is hidden or where streams do
+// not work. Events have ids, so that the next connection brings the missed ones.
 
 const place = document.getElementById('live');
 const listeners = [];
-// Browsers have six connections to a host. So many tabs may keep one for a stream.
+// Maximum number of tabs with a stream. Browsers open six connections to a host.
 const MOST_STREAMS = 4;
 const EVERY = 15, HIDDEN_EVERY = 60, FIRST_EVERY = 3;
 
 let since = place?.dataset.since, source = null, timer, failures = 0, polls = 0, since_when = null, isOver = false;
 
-// Has this called with everything that comes.
+// Registers a function that is called with every frame.
 export function onFrame(listener) {
   listeners.push(listener);
   if (place && listeners.length === 1) {
@@ -19,7 +19,7 @@ export function onFrame(listener) {
 }
 const tell = frame => { for (const listener of listeners) listener(frame); };
 
-// The picture of the tab, which is grey while nobody knows.
+// The icon of the tab, which is grey while disconnected.
 let shown = null;
 const icon = document.querySelector('link[rel=icon]');
 function draw(name) {
@@ -47,17 +47,17 @@ function lost() {
   shown ??= /favicon-(\w+)/.exec(icon.getAttribute('href'))[1];
   draw('off');
   place.dataset.state = 'off';
-  say(`Not connected since ${since_when}, trying again`);
+  say(`Disconnected since ${since_when}, reconnecting`);
 }
 
-// A part of this page as it is now, or nothing.
+// Returns the current version of a part of this page, or null.
 export async function ask(name) {
   const answer = await fetch(location.href, { headers: { 'X-Fragment': name } }).catch(() => null);
   if (answer?.status === 401) over();
   return answer?.ok && !answer.redirected ? answer.text() : null;
 }
 
-// Whoever was signed out keeps what they see and have typed.
+// After the session has ended the page keeps its contents and the input.
 function over() {
   isOver = true;
   end();
@@ -84,7 +84,7 @@ function end() {
 function stream() {
   end();
   const mine = source = new EventSource(url());
-  // Some proxies hold events back.
+  // Some proxies buffer events.
   timer = setTimeout(() => { if (mine.readyState !== EventSource.OPEN) poll(); }, 5000);
   mine.onopen = () => connected('Live');
   mine.addEventListener('checks', event => {
@@ -115,11 +115,11 @@ async function poll() {
   }
   if (isOver || source) return;
   clearTimeout(timer);
-  // After a minute it is worth another try.
+  // Tries a stream again after a minute.
   timer = setTimeout(() => (++polls % 4 || document.hidden ? poll() : begin()), every * 1000);
 }
 
-// Tabs count each other. Pages that came by plain HTTP have no locks. An answer may come late: then this tab gives its stream up again.
+// Tabs count each other, because pages over plain HTTP have no locks. After a late answer this tab closes its stream again.
 const tabs = new BroadcastChannel('overdue streams');
 const own = Math.random();
 let others = 0;
@@ -136,19 +136,19 @@ async function begin() {
   if (others < MOST_STREAMS) stream(); else poll();
 }
 
-let away;
+let hideTimer;
 document.addEventListener('visibilitychange', () => {
   if (!place || !listeners.length || isOver) return;
-  clearTimeout(away);
-  if (document.hidden) away = setTimeout(poll, 10000);
+  clearTimeout(hideTimer);
+  if (document.hidden) hideTimer = setTimeout(poll, 10000);
   else if (!source) begin();
 });
-// A page that is kept for going back holds no connection.
+// A page in the back/forward cache keeps no connection.
 addEventListener('pagehide', () => { if (place) end(); });
 addEventListener('pageshow', event => { if (event.persisted && listeners.length) begin(); });
 
-// Does something soon, but not more often than every so many seconds, and less often if it takes long. With many pages open, not all
-// of them ask at the same time.
+// Limits how often a function runs: at most once in this number of seconds, less often if it takes long. `spread` delays the calls of many
+// open pages by different times.
 export function seldom(act, seconds) {
   let due = null, next = 0;
   return (spread = 0) => {

@@ -1,4 +1,4 @@
-// The menu of a row of the list: one for all of them, beside the row that it is for.
+// The menu of a row of the list. All rows share one menu.
 import { copyUrl, pauseOrResume } from './list.js';
 
 const menu = document.getElementById('row-menu');
@@ -43,7 +43,7 @@ menu.addEventListener('keydown', event => {
   if (event.key === 'Escape') { event.stopPropagation(); close(true); }
 });
 menu.addEventListener('focusout', event => { if (event.relatedTarget && !menu.contains(event.relatedTarget)) close(); });
-// A list that was loaded anew has the same row again, or has it no more.
+// A reloaded list has the row again or no longer has it.
 document.addEventListener('list', () => {
   if (!opener || opener.isConnected) return;
   const again = document.querySelector(`.row[data-id="${rowOf().dataset.id}"] a[data-more]`);

@@ -1,4 +1,4 @@
-// Keeps the list of projects true while it is looked at: counts, order, title and picture.
+// Updates the visible list of projects: counts, order, title and icon.
 import { part, swap, undisturbed } from './swap.js';
 
 const EVERY = 15_000;

@@ -1,5 +1,4 @@
-// The list while it is looked at: rows, counts, title and picture change where they stand. Nothing jumps: what would stand elsewhere by
-// now is put there when somebody asks for it.
+// Updates the list in place: rows, counts, title and icon. Rows keep their places until the user sorts again.
 import { say } from './app.js';
 import { show } from './list.js';
 import { ask, onFrame, picture, seldom } from './live.js';
@@ -12,7 +11,7 @@ const row = id => list()?.querySelector(`.row[data-id="${id}"]`);
 const wanted = name => new URL(location).searchParams.getAll(name);
 const element = (name, text) => Object.assign(document.createElement(name), { textContent: text });
 
-// Rows that stand where they would not stand in a new list.
+// Rows whose place would differ in a new list.
 const moved = new Set();
 const stale = element('p', '');
 stale.className = 'stale';
@@ -30,7 +29,7 @@ document.addEventListener('list', () => {
   offer();
 });
 
-// What is said of changes, in one sentence every five seconds at most.
+// Announces changes, in at most one sentence in five seconds.
 const turned = { 'went down': [], 'came up': [] };
 const speak = seldom(() => {
   const said = Object.entries(turned).filter(([, names]) => names.length)
@@ -60,7 +59,7 @@ function count(counts) {
   picture(counts.down ? 'down' : counts.late ? 'late' : 'up');
 }
 
-// The last outcomes, two bits each, the newest lowest: as the server draws them.
+// Draws the last outcomes like the server does: two bits each, the newest lowest.
 const BARS = [' 11v4', ' 1v14', ' 1.5h2v13h-2z'], KINDS = ['good', 'failed', 'missed'];
 function strip(cell, bits) {
   const paths = ['', '', ''], counts = [0, 0, 0];
@@ -97,7 +96,7 @@ function patch([id, status, last, took, waits, at, bits]) {
   if (/^-?(last|next)$/.test(wanted('sort').at(-1) ?? '')) moved.add(one.dataset.id);
 }
 
-// What came while a list was on its way may be newer than the list.
+// Updates that arrived while a list was loading may be newer than the list.
 const recent = new Map();
 function again() {
   const now = performance.now();
@@ -114,7 +113,7 @@ function gone(id) {
   moved.add(one.dataset.id);
 }
 
-// Puts the cells of a row that was made anew in the place of those that say something else.
+// Replaces the cells of a row that differ from a new version of the row.
 function renew(one, fresh) {
   turn(one, fresh.dataset.status);
   const cells = [...one.children];
@@ -129,7 +128,7 @@ function renew(one, fresh) {
   });
 }
 
-// Rows are new, have other settings, or nobody knows what has changed.
+// Loads the list again: there are new rows, other settings or unknown changes.
 const refresh = seldom(async () => {
   const html = await ask('list');
   if (html === null) return;
@@ -141,7 +140,7 @@ const refresh = seldom(async () => {
     return;
   }
   count(Object.fromEntries([...fresh.querySelectorAll('.tiles a')].map(tile => [tile.dataset.status, Number(tile.querySelector('b').textContent)])));
-  // Where there is one page, a new row stands at its end for now.
+  // If there is only one page, new rows are appended for now.
   const isAll = !list().querySelector('[rel=prev], [rel=next]') && !fresh.querySelector('[rel=prev], [rel=next]');
   const ids = new Set(found.map(one => one.dataset.id));
   for (const one of rows.querySelectorAll('.row[data-id]')) if (!ids.has(one.dataset.id)) moved.add(one.dataset.id);

@@ -1,4 +1,4 @@
-// What the pages of signing in do beside their forms: show a password, tell that Caps Lock is on, say in which zone the browser is.
+// Sign-in pages: show a password, warn about Caps Lock, and submit the time zone of the browser.
 
 for (const button of document.querySelectorAll("[data-shows]")) {
   const input = document.getElementById(button.dataset.shows);

@@ -1,8 +1,8 @@
-// Puts parts of a page that the server has made anew in the place of the old ones. What somebody was doing stays as it was: focus, what is
-// selected in a field, what is ticked, which menus are open, and where the page is scrolled to.
+// Replaces parts of a page with new versions from the server. Keeps the focus, the selection in a field, ticked boxes, open menus and the
+// scroll position.
 const policy = window.trustedTypes?.createPolicy('swap', { createHTML: text => text }) ?? { createHTML: text => text };
 
-// A part of the page at a URL, or nothing when the page has to be loaded as a whole, as after signing out.
+// Returns a part of the page at a URL, or null if the whole page has to be loaded, such as after signing out.
 export async function part(url, name, signal) {
   const answer = await fetch(url, { headers: { 'X-Fragment': name }, signal });
   if (answer.redirected || answer.status === 401) {
@@ -12,7 +12,7 @@ export async function part(url, name, signal) {
   return answer.text();
 }
 
-// What an element is found by after its neighbours were replaced.
+// Data with which an element is found again after its neighbours were replaced.
 function address(element) {
   if (element.id) return `#${CSS.escape(element.id)}`;
   const near = element.closest('[id], [data-id]');
@@ -24,14 +24,14 @@ function address(element) {
 const found = where => typeof where === 'string' ? document.querySelector(where)
   : where && document.querySelector(where.of)?.querySelectorAll(where.name)[where.at];
 
-// What the server has made, as elements.
+// Parses HTML from the server.
 export function parsed(html) {
   const fresh = document.createElement('template');
   fresh.innerHTML = policy.createHTML(html);
   return fresh.content;
 }
 
-// Until no dialog is open. One that closes leads back to the element that it was opened from, which has to be there.
+// Waits until no dialog is open: a dialog that closes moves the focus back to its opener, which has to exist then.
 export const undisturbed = () => new Promise(done => {
   const dialog = document.querySelector('dialog[open]');
   if (dialog) dialog.addEventListener('close', done); else done();

@@ -1,4 +1,4 @@
-// Whether events come through to this browser as they happen: some proxies hold answers back until they are whole.
+// Tests if event streams reach this browser: some proxies buffer responses.
 const place = document.getElementById('events');
 const PATIENCE = 5000;
 
@@ -18,6 +18,6 @@ async function begins() {
 }
 
 if (place) {
-  place.textContent = 'trying…';
+  place.textContent = 'testing…';
   place.textContent = await begins() ? place.dataset.yes : place.dataset.no;
 }

@@ -1,4 +1,4 @@
-// Keeps the words of moments true while the page stays open. The words are those of the server.
+// Updates relative times while the page is open, in the same words as the server.
 const skew = Number(document.documentElement.dataset.now) * 1000 - Date.now() || 0;
 
 export const now = () => Date.now() + skew;
@@ -12,13 +12,13 @@ export function words(at) {
   return far && (away < 0 ? `${far} ago` : `in ${far}`);
 }
 
-// To the second, with its zone, as the server writes it. A browser may not know the zone.
+// Exact time with its zone, as the server formats it. A browser may not know the zone.
 function exact(at, zone) {
   const said = zone => new Date(at).toLocaleString('en-GB', { timeZone: zone, dateStyle: 'medium', timeStyle: 'medium' }).replace('Sept', 'Sep');
   try { return `${said(zone)} (${zone})`; } catch { return `${said('UTC')} (UTC)`; }
 }
 
-// A moment, in seconds since 1970, as the server shows it.
+// Element for a time in seconds since 1970, as the server renders it.
 export function moment(seconds, zone) {
   const time = document.createElement('time'), at = seconds * 1000;
   time.dateTime = `${new Date(at).toISOString().slice(0, 19)}+00:00`;

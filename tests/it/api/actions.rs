@@ -117,7 +117,7 @@ async fn a_paused_check_whose_run_is_overdue_is_down_and_cannot_be_resumed() {
 }
 
 #[tokio::test]
-async fn deletion_answers_with_the_check_as_it_was_and_leaves_nothing() {
+async fn deletion_returns_the_check_and_leaves_nothing() {
     let server = TestServer::start().await;
     let channel = server.channel(&server.main, "ops").await;
     let check = server

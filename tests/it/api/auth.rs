@@ -1,5 +1,4 @@
-//! Keys: where they stand, what they open, in which order things are refused, and how often they
-//! may be used.
+//! Keys: where a request contains them, their permissions, the order of refusals, and rate limits.
 
 use overdue::domain::project::{KeyHash, PingKey};
 use overdue::engine::command::Command;
@@ -13,7 +12,7 @@ const MISSING: &str = "missing api key";
 const WRONG: &str = "wrong api key";
 
 #[tokio::test]
-async fn a_key_stands_in_the_header_or_else_in_the_body_of_a_post() {
+async fn a_key_is_read_from_the_header_or_else_from_the_body_of_a_post() {
     let server = TestServer::start().await;
     let rw = server.main.read_write_key.clone();
     let body = |key: serde_json::Value| json!({ "api_key": key }).to_string();
@@ -48,7 +47,7 @@ async fn a_key_stands_in_the_header_or_else_in_the_body_of_a_post() {
             Some(message) => refused(&answer, 401, message),
             None => assert_eq!(answer.status, 201, "{header:?} {body}"),
         }
-        // A body of a GET is none.
+        // The body of a GET is ignored.
         let answer = server
             .send("GET", "/api/v3/checks/", &headers, body.as_bytes())
             .await;
@@ -64,7 +63,7 @@ async fn a_key_stands_in_the_header_or_else_in_the_body_of_a_post() {
 }
 
 #[tokio::test]
-async fn things_are_refused_in_order() {
+async fn refusals_have_a_fixed_order() {
     let server = TestServer::start().await;
     let other = new_project(&server.handle, "other").await;
     let foreign = server
@@ -124,7 +123,7 @@ async fn things_are_refused_in_order() {
 }
 
 #[tokio::test]
-async fn a_read_only_key_reads_what_is_no_secret() {
+async fn a_read_only_key_reads_everything_but_secrets() {
     let server = TestServer::start().await;
     let check = server.create_check(json!({ "name": "a" })).await;
     let unique = {
@@ -209,7 +208,7 @@ async fn a_read_only_key_reads_what_is_no_secret() {
 }
 
 #[tokio::test]
-async fn a_unique_key_opens_nothing_in_another_project() {
+async fn a_unique_key_gives_no_access_in_another_project() {
     let server = TestServer::start().await;
     let other = new_project(&server.handle, "other").await;
     let check = server.create_check(json!({})).await;
@@ -232,7 +231,7 @@ async fn a_unique_key_opens_nothing_in_another_project() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_opens_nothing() {
+async fn a_revoked_key_gives_no_access() {
     let server = TestServer::start().await;
     let key = server.handle.with_state(|state| {
         state
@@ -253,7 +252,7 @@ async fn a_revoked_key_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_may_be_used_so_often() {
+async fn requests_of_a_key_are_rate_limited() {
     let server = TestServer::start_with(|config| {
         config.api_rate = ApiRate {
             per_minute: 60,
@@ -317,7 +316,7 @@ async fn a_key_may_be_used_so_often() {
 }
 
 #[tokio::test]
-async fn the_first_use_of_a_key_in_an_hour_is_noted_with_its_address() {
+async fn the_first_use_of_a_key_in_an_hour_is_stored_with_its_address() {
     let server = TestServer::start().await;
     let used = |server: &TestServer, key: &str| {
         server.handle.with_state(|state| {
@@ -341,7 +340,7 @@ async fn the_first_use_of_a_key_in_an_hour_is_noted_with_its_address() {
         ),
         (None, None)
     );
-    // The writer notes uses by itself, beside no request.
+    // The writer stores key uses by itself, without a request.
     let noted_from = async |from: &str, at| {
         let headers = [
             ("X-Api-Key", server.main.read_only_key.as_str()),
@@ -379,7 +378,7 @@ async fn the_first_use_of_a_key_in_an_hour_is_noted_with_its_address() {
         .get(&format!("/ping/{}/backup?create=1", server.main.ping_key))
         .await;
     assert_eq!(ping_key_used(&server).as_deref(), Some("127.0.0.1"));
-    // A refused ping leaves nothing behind.
+    // A refused ping stores nothing.
     server.clock.advance_secs(3600);
     server
         .send(

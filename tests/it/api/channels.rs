@@ -11,14 +11,16 @@ async fn channels_are_listed_without_their_settings() {
     let server = TestServer::start().await;
     let other = new_project(&server.handle, "other").await;
     server.channel(&other, "foreign").await;
-    let mut wanted = Vec::new();
+    let mut expected = Vec::new();
     for name in ["Ops", "Ops", "", "Žofie, ☎"] {
-        wanted.push(json!({ "id": server.channel(&server.main, name).await, "name": name, "kind": "email" }));
+        expected.push(json!({
+            "id": server.channel(&server.main, name).await, "name": name, "kind": "email",
+        }));
     }
     let answer = server.api("GET", "/channels/", "").await;
     assert_eq!(
         (answer.status, answer.json()),
-        (200, json!({ "channels": wanted }))
+        (200, json!({ "channels": expected }))
     );
     server.stop().await;
 }

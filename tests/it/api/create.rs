@@ -1,4 +1,4 @@
-//! `POST /checks/`: what is stored, what is answered, and what is refused without a trace.
+//! `POST /checks/`: stored fields, answers, and refusals that change nothing.
 
 use overdue::engine::command::Command;
 use serde_json::json;
@@ -30,23 +30,27 @@ async fn a_check_without_fields_has_the_defaults() {
             .unwrap()
             .to_owned();
         assert!(badge.len() == 36 && badge != uuid);
-        let wanted = json!({
-            "name": "", "slug": "", "tags": "", "desc": "", "grace": 3600, "n_pings": 0, "status": "new", "started": false,
-            "last_ping": null, "next_ping": null, "manual_resume": false, "methods": "", "subject": "", "subject_fail": "",
-            "start_kw": "", "success_kw": "", "failure_kw": "", "filter_subject": false, "filter_body": false,
-            "filter_http_body": false, "filter_default_fail": false, "badge_url": format!("{base}/b/2/{badge}.svg"), "uuid": uuid,
-            "ping_url": format!("{base}/ping/{uuid}"), "update_url": format!("{base}/api/v3/checks/{uuid}"),
-            "pause_url": format!("{base}/api/v3/checks/{uuid}/pause"), "resume_url": format!("{base}/api/v3/checks/{uuid}/resume"),
-            "channels": "", "timeout": 86400,
+        let expected = json!({
+            "name": "", "slug": "", "tags": "", "desc": "", "grace": 3600, "n_pings": 0,
+            "status": "new", "started": false, "last_ping": null, "next_ping": null,
+            "manual_resume": false, "methods": "", "subject": "", "subject_fail": "",
+            "start_kw": "", "success_kw": "", "failure_kw": "", "filter_subject": false,
+            "filter_body": false, "filter_http_body": false, "filter_default_fail": false,
+            "badge_url": format!("{base}/b/2/{badge}.svg"), "uuid": uuid,
+            "ping_url": format!("{base}/ping/{uuid}"),
+            "update_url": format!("{base}/api/v3/checks/{uuid}"),
+            "pause_url": format!("{base}/api/v3/checks/{uuid}/pause"),
+            "resume_url": format!("{base}/api/v3/checks/{uuid}/resume"), "channels": "",
+            "timeout": 86400,
         });
-        assert_eq!(check, wanted);
+        assert_eq!(check, expected);
         let members = check.as_object_mut().unwrap();
         members.remove("subject");
         members.remove("subject_fail");
         assert_eq!(
-            server.now(&wanted).await,
+            server.now(&expected).await,
             check,
-            "what is read later lacks the subjects alone"
+            "a later GET lacks only the subjects"
         );
     }
     server.stop().await;
@@ -56,9 +60,11 @@ async fn a_check_without_fields_has_the_defaults() {
 async fn every_field_is_stored() {
     let server = TestServer::start().await;
     let body = json!({
-        "name": "Žofie's \"backup\"\n\u{1f600}", "slug": "a-b_1", "tags": " t".repeat(64), "desc": "ž".repeat(16_384), "grace": 60,
-        "timeout": 31_536_000, "manual_resume": true, "methods": "POST", "start_kw": "a,b", "success_kw": "c", "failure_kw": "d",
-        "filter_subject": true, "filter_body": true, "filter_http_body": true, "filter_default_fail": true,
+        "name": "Žofie's \"backup\"\n\u{1f600}", "slug": "a-b_1", "tags": " t".repeat(64),
+        "desc": "ž".repeat(16_384), "grace": 60, "timeout": 31_536_000, "manual_resume": true,
+        "methods": "POST", "start_kw": "a,b", "success_kw": "c", "failure_kw": "d",
+        "filter_subject": true, "filter_body": true, "filter_http_body": true,
+        "filter_default_fail": true,
     });
     let check = server.create_check(body.clone()).await;
     let read = server.now(&check).await;
@@ -127,7 +133,7 @@ async fn the_old_names_of_keywords_turn_the_search_of_subjects_on() {
 }
 
 #[tokio::test]
-async fn a_refused_creation_leaves_nothing() {
+async fn a_refused_creation_stores_nothing() {
     let server = TestServer::start().await;
     let before = server.changes();
     for (body, message) in [
@@ -219,7 +225,7 @@ async fn a_refused_creation_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn bodies_are_taken_however_they_come_up_to_a_limit() {
+async fn bodies_of_every_coding_are_accepted_up_to_a_limit() {
     let server = TestServer::start().await;
     let key = &server.main.read_write_key;
     let head = format!(
@@ -258,7 +264,7 @@ async fn bodies_are_taken_however_they_come_up_to_a_limit() {
 }
 
 #[tokio::test]
-async fn a_full_project_takes_no_more() {
+async fn a_full_project_accepts_no_further_checks() {
     let server = TestServer::start().await;
     let limit = |limit| Command::UpdateProject {
         project: server.main.id,
@@ -272,7 +278,7 @@ async fn a_full_project_takes_no_more() {
     }
     for (body, status) in [
         (json!({ "name": "c" }), 403),
-        // The limit comes before channels, and after validation.
+        // The limit is checked before channels and after validation.
         (json!({ "channels": "none" }), 403),
         (json!({ "timeout": 1 }), 400),
         (json!({ "name": "b", "unique": ["name"] }), 200),

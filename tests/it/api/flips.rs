@@ -1,4 +1,4 @@
-//! `/checks/<uuid>/flips/`: what counts as a flip, and the filters.
+//! `/checks/<uuid>/flips/`: which flips are listed, and the filters.
 
 use overdue::domain::ping::PingKind;
 use overdue::engine::command::CommandOutcome;
@@ -8,7 +8,7 @@ use super::{path, refused, text};
 use crate::support::commands::ping;
 use crate::support::server::{START, TestServer};
 
-/// The flips of a check as UNIX times from the start of the test, those that go down negative.
+/// Flips of a check as seconds from the start of the test. Flips to down are negative.
 async fn flips(server: &TestServer, check: &Value, query: &str) -> Vec<i64> {
     let answer = server
         .api("GET", &path(check, &format!("/flips/{query}")), "")
@@ -37,20 +37,24 @@ async fn only_changes_between_up_and_down_are_shown() {
         [0; 0],
         "new to up is none"
     );
-    for (seconds, rest, wanted) in [
+    for (seconds, rest, expected) in [
         (10, "/fail", vec![-10]),
         (10, "/fail", vec![-10]),
         (10, "/log", vec![-10]),
         (0, "/start", vec![-10]),
         (10, "", vec![40, -10]),
         (10, "", vec![40, -10]),
-        // Silence: the deadline is the moment.
+        // No ping: the flip has the time of the deadline.
         (500, "/log", vec![-170, 40, -10]),
         (0, "", vec![550, -170, 40, -10]),
     ] {
         server.clock.advance_secs(seconds);
         server.ping(&check, rest).await;
-        assert_eq!(flips(&server, &check, "").await, wanted, "{seconds} {rest}");
+        assert_eq!(
+            flips(&server, &check, "").await,
+            expected,
+            "{seconds} {rest}"
+        );
     }
     for action in ["/pause", "/resume", "/pause"] {
         server.api("POST", &path(&check, action), "").await;
@@ -79,7 +83,7 @@ async fn filters_compare_the_exact_moment_and_combine() {
         server.ping(&check, rest).await;
     }
     server.clock.set(START.plus_secs(40));
-    for (query, wanted) in [
+    for (query, expected) in [
         (String::new(), vec![-30, 20, -10]),
         ("?seconds=&x=y".to_owned(), vec![-30, 20, -10]),
         (format!("?start={}", start + 10), vec![-30, 20, -10]),
@@ -106,7 +110,7 @@ async fn filters_compare_the_exact_moment_and_combine() {
         (format!("?seconds=5&start={start}"), vec![]),
         (format!("?start={}&end={}", start + 30, start + 20), vec![]),
     ] {
-        assert_eq!(flips(&server, &check, &query).await, wanted, "{query}");
+        assert_eq!(flips(&server, &check, &query).await, expected, "{query}");
     }
     server.stop().await;
 }
@@ -133,7 +137,7 @@ async fn older_versions_wrap_the_array_in_an_object() {
         format!("/checks/{}/flips/", text(&unique, "unique_key")),
     ];
     for path in paths {
-        for (version, wanted) in [
+        for (version, expected) in [
             ("v1", json!({ "flips": flips })),
             ("v2", json!({ "flips": flips })),
             ("v3", flips.clone()),
@@ -148,7 +152,7 @@ async fn older_versions_wrap_the_array_in_an_object() {
                 .await;
             assert_eq!(
                 (answer.status, answer.json()),
-                (200, wanted),
+                (200, expected),
                 "{version} {path}"
             );
         }
@@ -166,7 +170,7 @@ async fn older_versions_wrap_the_array_in_an_object() {
 }
 
 #[tokio::test]
-async fn one_bad_value_is_enough() {
+async fn one_invalid_value_refuses_the_request() {
     let server = TestServer::start().await;
     let check = server.create_check(json!({})).await;
     for value in [
@@ -223,7 +227,7 @@ async fn one_bad_value_is_enough() {
 }
 
 #[tokio::test]
-async fn many_flips_come_in_pieces() {
+async fn many_flips_are_sent_in_chunks() {
     const MANY: usize = 5000;
     let server = TestServer::start().await;
     let check = server.create_check(json!({})).await;

@@ -6,7 +6,7 @@ use super::{path, text};
 use crate::support::server::TestServer;
 
 #[tokio::test]
-async fn a_check_is_shown_as_it_is_at_the_moment() {
+async fn a_check_is_shown_with_its_current_status() {
     let server = TestServer::start().await;
     let check = server
         .create_check(json!({ "timeout": 60, "grace": 120 }))
@@ -49,7 +49,7 @@ async fn a_check_is_shown_as_it_is_at_the_moment() {
 }
 
 #[tokio::test]
-async fn both_kinds_of_key_read_by_unique_key() {
+async fn both_kinds_of_api_key_read_by_unique_key() {
     let server = TestServer::start().await;
     let check = server.create_check(json!({ "name": "a" })).await;
     let read_only = server

@@ -1,4 +1,4 @@
-//! `GET /checks/`: order, filters, and entity tags that hold as long as the list does.
+//! `GET /checks/`: order, filters, and entity tags that stay valid until the list changes.
 
 use overdue::engine::command::Command;
 use proptest::collection::vec;
@@ -33,7 +33,7 @@ async fn checks_come_oldest_first_and_pass_every_filter() {
             .await;
         server.clock.advance_secs(-60);
     }
-    for (query, wanted) in [
+    for (query, expected) in [
         ("", "abcd"),
         ("?", "abcd"),
         ("?unknown=1&slug=&x", "abcd"),
@@ -62,7 +62,7 @@ async fn checks_come_oldest_first_and_pass_every_filter() {
         let answer = server.api("GET", &format!("/checks/{query}"), "").await;
         assert_eq!(
             (answer.status, names(&answer).concat()),
-            (200, wanted.to_owned()),
+            (200, expected.to_owned()),
             "{query}"
         );
     }
@@ -85,7 +85,7 @@ async fn checks_come_oldest_first_and_pass_every_filter() {
 }
 
 #[tokio::test]
-async fn a_list_shows_what_get_shows() {
+async fn a_list_shows_the_same_fields_as_get() {
     let server = TestServer::start().await;
     let check = server
         .create_check(json!({ "name": "a", "success_kw": "ok", "filter_subject": true }))
@@ -102,7 +102,7 @@ async fn a_list_shows_what_get_shows() {
     server.stop().await;
 }
 
-/// Asks with a tag; whether nothing has changed, and the tag of the answer.
+/// Sends a request with a tag. Returns whether nothing has changed, and the tag of the answer.
 async fn poll(server: &TestServer, path: &str, key: &str, tag: &str) -> (bool, String) {
     let answer = server
         .send(
@@ -121,7 +121,7 @@ async fn poll(server: &TestServer, path: &str, key: &str, tag: &str) -> (bool, S
 }
 
 #[tokio::test]
-async fn a_tag_holds_until_something_changes() {
+async fn a_tag_is_valid_until_something_changes() {
     let server = TestServer::start().await;
     let rw = server.main.read_write_key.clone();
     let check = server
@@ -130,33 +130,36 @@ async fn a_tag_holds_until_something_changes() {
     server.ping(&check, "").await;
     let list = "/api/v3/checks/";
     let mut tag = poll(&server, list, &rw, "").await.1;
-    let asked = tag.clone();
+    let sent_tag = tag.clone();
     for tags in [
-        asked.clone(),
-        format!("W/{asked}"),
-        format!("\"x\", {asked}"),
-        format!("{asked},\"y\""),
+        sent_tag.clone(),
+        format!("W/{sent_tag}"),
+        format!("\"x\", {sent_tag}"),
+        format!("{sent_tag},\"y\""),
     ] {
-        assert_eq!(poll(&server, list, &rw, &tags).await, (true, asked.clone()));
+        assert_eq!(
+            poll(&server, list, &rw, &tags).await,
+            (true, sent_tag.clone())
+        );
     }
     for tags in [
         "x",
         "\"\"",
         "\"",
         "W/",
-        &asked[1..],
+        &sent_tag[1..],
         "\"0-0-0-w-0-7fffffffffffffff\"",
     ] {
         assert!(!poll(&server, list, &rw, tags).await.0, "{tags}");
     }
     assert!(
-        !poll(&server, list, &server.main.read_only_key, &asked)
+        !poll(&server, list, &server.main.read_only_key, &sent_tag)
             .await
             .0,
         "another key may see less"
     );
-    // Time alone: grace begins, and ends; the writer takes the check down a moment later; the clock
-    // may also be set back.
+    // Changes by time alone: grace begins and ends, the writer marks the check down a moment later,
+    // and the clock may be set back.
     let steps = [
         (59, true),
         (1, false),
@@ -170,7 +173,7 @@ async fn a_tag_holds_until_something_changes() {
     ];
     for (seconds, unchanged) in steps {
         server.clock.advance_secs(seconds);
-        // Whatever is due is done before the next command.
+        // Everything due is done before the next command.
         server
             .handle
             .call(Command::ExpireChecks(Vec::new()))
@@ -181,7 +184,7 @@ async fn a_tag_holds_until_something_changes() {
         assert_eq!(same, unchanged, "{seconds}");
         tag = next;
     }
-    // Changes of whatever sort.
+    // Changes of every sort.
     let update = path(&check, "");
     for (method, path, body) in [
         ("POST", update.as_str(), r#"{"name": "b"}"#),
@@ -285,7 +288,7 @@ async fn a_tag_belongs_to_its_address_and_key() {
     server.stop().await;
 }
 
-/// Something that may change a list.
+/// An action that may change a list.
 #[derive(Clone, Debug)]
 enum ListChange {
     Wait(i64),
@@ -297,11 +300,18 @@ enum ListChange {
 }
 
 fn step() -> impl Strategy<Value = ListChange> {
+    let pings = vec!["", "", "/start", "/fail", "/log"];
+    let updates = vec![
+        r#"{"timeout": 60}"#,
+        r#"{"grace": 90}"#,
+        r#"{"schedule": "* * * * *"}"#,
+        r#"{"tags": "t"}"#,
+        r#"{"tags": ""}"#,
+    ];
     prop_oneof![
         6 => prop::sample::select(vec![-60, -1, 1, 30, 59, 60, 90]).prop_map(ListChange::Wait),
-        4 => prop::sample::select(vec!["", "", "/start", "/fail", "/log"]).prop_map(ListChange::Ping),
-        2 => prop::sample::select(vec![r#"{"timeout": 60}"#, r#"{"grace": 90}"#, r#"{"schedule": "* * * * *"}"#, r#"{"tags": "t"}"#, r#"{"tags": ""}"#])
-            .prop_map(ListChange::Update),
+        4 => prop::sample::select(pings).prop_map(ListChange::Ping),
+        2 => prop::sample::select(updates).prop_map(ListChange::Update),
         1 => Just(ListChange::Pause),
         1 => Just(ListChange::Resume),
         1 => Just(ListChange::Channel),
@@ -318,7 +328,7 @@ impl ListChange {
             Self::Resume => drop(server.api("POST", &path(check, "/resume"), "").await),
             Self::Channel => drop(server.channel(&server.main, "new").await),
         }
-        // Whatever is due is done before the next command.
+        // Everything due is done before the next command.
         server
             .handle
             .call(Command::ExpireChecks(Vec::new()))
@@ -329,7 +339,7 @@ impl ListChange {
 }
 
 #[test]
-fn nothing_has_changed_when_a_tag_still_holds() {
+fn a_valid_tag_means_that_nothing_has_changed() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = runtime.block_on(TestServer::start());
     let rw = server.main.read_write_key.clone();

@@ -1,4 +1,4 @@
-//! What every address has in common: methods, answers to browsers, forms with and without a slash,
+//! Common rules of all addresses: methods, requests of browsers, paths with and without a slash,
 //! and sub-paths.
 
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! Addresses below `/api/overdue/v1`: who may ask, with which methods; the kinds of channel, and
-//! how a check's downtimes are told.
+//! Addresses below `/api/overdue/v1`: access, methods, the kinds of channel, and the alert settings
+//! of a check.
 
 use overdue::domain::channel::ChannelKind;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::support::server::{TestServer, new_project};
 const EXTENSION_PREFIX: &str = "/api/overdue/v1";
 
 #[tokio::test]
-async fn only_a_read_write_key_of_the_project_opens_anything() {
+async fn only_a_read_write_key_of_the_project_gives_access() {
     let server = TestServer::start().await;
     let other = new_project(&server.handle, "other").await;
     let ours = server.channel(&server.main, "ours").await;
@@ -75,7 +75,7 @@ async fn only_a_read_write_key_of_the_project_opens_anything() {
             .with_state(|state| state.project(other.id).unwrap().channels.len())
             == 1
     );
-    // Without the header the key stands in the body, of PUT as of POST.
+    // Without the header, the key is in the body, for PUT as for POST.
     let body = json!({ "api_key": server.main.read_write_key, "after": 2 }).to_string();
     assert_eq!(
         server
@@ -137,7 +137,7 @@ async fn every_address_says_what_it_takes() {
             );
         }
     }
-    // The addresses of Healthchecks take what they took.
+    // The addresses of Healthchecks accept the same methods as before.
     for path in ["/channels/".to_owned(), format!("/checks/{UNKNOWN}")] {
         assert_eq!(server.api("PUT", &path, "{}").await.status, 405, "{path}");
     }
@@ -163,7 +163,7 @@ async fn every_address_says_what_it_takes() {
 }
 
 #[tokio::test]
-async fn kinds_are_shown_with_what_can_be_set() {
+async fn kinds_are_shown_with_their_settings() {
     let server = TestServer::start().await;
     let answer = server.extension_api("GET", "/kinds", "").await;
     let kinds = answer.json();
@@ -204,13 +204,14 @@ async fn kinds_are_shown_with_what_can_be_set() {
             .clone()
     };
     let token = json!({
-        "key": "token", "form": "secret", "least": 1, "most": 200, "need": "optional", "default": null, "help": "access token (tk_...)",
-        "secret": true, "operators_only": false
+        "key": "token", "form": "secret", "least": 1, "most": 200, "need": "optional",
+        "default": null, "help": "access token (tk_...)", "secret": true, "operators_only": false,
     });
     assert_eq!(field("ntfy", "token"), token);
     let priority = json!({
-        "key": "priority", "form": "number", "least": 0, "most": 5, "need": "default", "default": "3",
-        "help": "1 to 5 for down; 0: do not send", "secret": false, "operators_only": false
+        "key": "priority", "form": "number", "least": 0, "most": 5, "need": "default",
+        "default": "3", "help": "priority for down, 1 to 5; 0: do not send", "secret": false,
+        "operators_only": false,
     });
     assert_eq!(field("ntfy", "priority"), priority);
     assert_eq!(
@@ -236,13 +237,18 @@ async fn kinds_are_shown_with_what_can_be_set() {
 }
 
 #[tokio::test]
-async fn a_check_says_when_it_is_told_and_may_be_set() {
+async fn the_alert_settings_of_a_check_are_shown_and_changed() {
     let server = TestServer::start().await;
     let check = server
         .create_check(json!({ "timeout": 60, "grace": 60 }))
         .await;
     let address = path(&check, "/alerting");
-    let quiet = |after: u8| json!({ "after": after, "parents": [], "telling": "quiet", "until": null, "why": null, "unnotified": "it has no channel" });
+    let quiet = |after: u8| {
+        json!({
+            "after": after, "parents": [], "telling": "quiet", "until": null, "why": null,
+            "unnotified": "it has no channel",
+        })
+    };
     assert_eq!(
         server.extension_api("GET", &address, "").await.json(),
         quiet(1)
@@ -289,10 +295,13 @@ async fn a_check_says_when_it_is_told_and_may_be_set() {
     server.ping(&check, "").await;
     server.ping(&check, "/fail").await;
     let due = server.extension_api("GET", &address, "").await.json();
-    // The next ping is expected a minute from now, and may be a minute late.
+    // The next ping is expected a minute from now and may be a minute late.
     assert_eq!(
         due,
-        json!({ "after": 2, "parents": [], "telling": "due", "until": "2026-11-20T10:02:00+00:00", "why": "failures", "unnotified": "it has no channel" })
+        json!({
+            "after": 2, "parents": [], "telling": "due", "until": "2026-11-20T10:02:00+00:00",
+            "why": "failures", "unnotified": "it has no channel",
+        })
     );
     server.ping(&check, "/fail").await;
     assert_eq!(
@@ -336,12 +345,12 @@ async fn a_check_says_when_it_is_told_and_may_be_set() {
         (
             &check,
             body(&[&json!("x")]),
-            "parents is wrong: a parent is no check of the same project",
+            "parents is wrong: a parent is not a check of the same project",
         ),
         (
             &check,
             body(&[&theirs]),
-            "a parent is no check of the same project",
+            "a parent is not a check of the same project",
         ),
         (
             &check,

@@ -1,4 +1,5 @@
-//! `/api/overdue/v1/channels`: made, shown, changed, removed, tested and enabled, by those who may.
+//! `/api/overdue/v1/channels`: creates, shows, changes, deletes, tests and enables channels, by
+//! permission.
 
 use std::time::Duration;
 
@@ -48,7 +49,7 @@ impl TestServer {
         })
     }
 
-    /// Makes a channel over the API and gives its address.
+    /// Creates a channel over the API. Returns its address.
     async fn create_channel(&self, body: Value) -> String {
         let answer = self
             .extension_api("POST", "/channels", &body.to_string())
@@ -57,7 +58,7 @@ impl TestServer {
         text(&answer.json(), "id").to_owned()
     }
 
-    /// Makes a channel as whoever has the server does.
+    /// Creates a channel as the operator of the server.
     async fn create_operator_channel(&self, kind: &str, pairs: &[(&str, &str)]) -> String {
         let settings =
             ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied())
@@ -76,7 +77,7 @@ impl TestServer {
 }
 
 #[tokio::test]
-async fn what_is_probably_not_meant_is_said_and_done() {
+async fn probable_mistakes_give_a_warning_and_are_stored() {
     let server = TestServer::start().await;
     let settings = json!({ "url": "https://contoso.webhook.office.com/webhookb2/a" });
     let answer = server
@@ -86,12 +87,12 @@ async fn what_is_probably_not_meant_is_said_and_done() {
             &json!({ "kind": "msteamsw", "name": "teams", "settings": settings }).to_string(),
         )
         .await;
-    let made = answer.json();
+    let channel = answer.json();
     assert_eq!(answer.status, 201, "{answer:?}");
-    let warning = "url is that of an old connector of Office 365, which Microsoft switches off; \
-                   make a workflow and give its URL";
-    assert_eq!(made["warnings"], json!([warning]));
-    let address = format!("/channels/{}", text(&made, "id"));
+    let warning = "url is the URL of an old Office 365 connector, which Microsoft is shutting \
+                   down; create a workflow and give its URL";
+    assert_eq!(channel["warnings"], json!([warning]));
+    let address = format!("/channels/{}", text(&channel, "id"));
     let changed = server
         .extension_api(
             "PUT",
@@ -105,7 +106,7 @@ async fn what_is_probably_not_meant_is_said_and_done() {
 }
 
 #[tokio::test]
-async fn a_channel_is_made_shown_changed_and_removed() {
+async fn a_channel_is_created_shown_changed_and_deleted() {
     let server = TestServer::start().await;
     let settings = json!({ "url": "https://ntfy.example", "topic": "a", "token": "tk_1" });
     let answer = server
@@ -115,14 +116,18 @@ async fn a_channel_is_made_shown_changed_and_removed() {
             &json!({ "kind": "ntfy", "name": "Žofie", "settings": settings }).to_string(),
         )
         .await;
-    let made = answer.json();
-    let id = text(&made, "id").to_owned();
+    let channel = answer.json();
+    let id = text(&channel, "id").to_owned();
     let mut shown = json!({
         "id": id, "name": "Žofie", "kind": "ntfy",
-        "settings": { "priority": "3", "priority-up": "3", "token": "***", "topic": "a", "url": "https://ntfy.example" },
-        "warnings": [], "unsubscribed": [], "refused": [], "status": "untested", "last_error": null, "failing_since": null, "last_delivered": null, "waiting": 0, "operator": false
+        "settings": {
+            "priority": "3", "priority-up": "3", "token": "***", "topic": "a",
+            "url": "https://ntfy.example",
+        },
+        "warnings": [], "unsubscribed": [], "refused": [], "status": "untested", "last_error": null,
+        "failing_since": null, "last_delivered": null, "waiting": 0, "operator": false,
     });
-    assert_eq!((answer.status, &made), (201, &shown));
+    assert_eq!((answer.status, &channel), (201, &shown));
     let address = format!("/channels/{id}");
     assert_eq!(
         server.extension_api("GET", &address, "").await.json(),
@@ -144,7 +149,7 @@ async fn a_channel_is_made_shown_changed_and_removed() {
             .await
             .json(),
         shown,
-        "what is not named stays"
+        "fields that are not named stay"
     );
     let answer = server
         .extension_api(
@@ -179,10 +184,14 @@ async fn a_channel_is_made_shown_changed_and_removed() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said_and_changes_nothing() {
+async fn an_invalid_request_gets_an_error_and_changes_nothing() {
     let server = TestServer::start().await;
-    let id =
-        server.create_channel(json!({ "kind": "webhook", "settings": { "down-url": "https://a.example/", "header.key": "secret" } })).await;
+    let id = server
+        .create_channel(json!({
+            "kind": "webhook",
+            "settings": { "down-url": "https://a.example/", "header.key": "secret" },
+        }))
+        .await;
     let address = format!("/channels/{id}");
     let before = server.changes();
     let long = "x".repeat(201);
@@ -191,55 +200,116 @@ async fn what_is_wrong_is_said_and_changes_nothing() {
         ("", format!("{invalid}kind is missing")),
         ("[]", format!("{invalid}value is not an object")),
         ("{", "could not parse request body".into()),
-        (r#"{"kind": "pigeon"}"#, format!("{invalid}kind has unexpected value")),
-        (r#"{"kind": 1}"#, format!("{invalid}kind has unexpected value")),
-        (r#"{"kind": "ntfy", "name": 1}"#, format!("{invalid}name is not a string")),
-        (&json!({ "kind": "ntfy", "name": "x".repeat(101) }).to_string(), "a channel's name has at most 100 characters".into()),
-        (r#"{"kind": "ntfy", "name": "a\nb"}"#, "a channel's name has no control characters".into()),
-        (r#"{"kind": "ntfy", "settings": []}"#, format!("{invalid}settings is not an object")),
-        (r#"{"kind": "ntfy", "settings": null}"#, format!("{invalid}settings is not an object")),
-        (r#"{"kind": "ntfy", "settings": {"topic": 1}}"#, format!("{invalid}settings has a value that is not a string")),
-        (r#"{"kind": "ntfy", "settings": {"topic": "\ud800"}}"#, "could not parse request body".into()),
-        (r#"{"kind": "ntfy", "settings": {"\ud800": ""}}"#, "could not parse request body".into()),
-        (&json!({ "kind": "ntfy", "settings": { &*long: "" } }).to_string(), format!("{invalid}settings has a name that is too long")),
-        (r#"{"kind": "ntfy"}"#, "settings of kind ntfy: topic is missing; give topic=TEXT".into()),
+        (
+            r#"{"kind": "pigeon"}"#,
+            format!("{invalid}kind has unexpected value"),
+        ),
+        (
+            r#"{"kind": 1}"#,
+            format!("{invalid}kind has unexpected value"),
+        ),
+        (
+            r#"{"kind": "ntfy", "name": 1}"#,
+            format!("{invalid}name is not a string"),
+        ),
+        (
+            &json!({ "kind": "ntfy", "name": "x".repeat(101) }).to_string(),
+            "a channel's name has at most 100 characters".into(),
+        ),
+        (
+            r#"{"kind": "ntfy", "name": "a\nb"}"#,
+            "a channel's name has no control characters".into(),
+        ),
+        (
+            r#"{"kind": "ntfy", "settings": []}"#,
+            format!("{invalid}settings is not an object"),
+        ),
+        (
+            r#"{"kind": "ntfy", "settings": null}"#,
+            format!("{invalid}settings is not an object"),
+        ),
+        (
+            r#"{"kind": "ntfy", "settings": {"topic": 1}}"#,
+            format!("{invalid}settings has a value that is not a string"),
+        ),
+        (
+            r#"{"kind": "ntfy", "settings": {"topic": "\ud800"}}"#,
+            "could not parse request body".into(),
+        ),
+        (
+            r#"{"kind": "ntfy", "settings": {"\ud800": ""}}"#,
+            "could not parse request body".into(),
+        ),
+        (
+            &json!({ "kind": "ntfy", "settings": { &*long: "" } }).to_string(),
+            format!("{invalid}settings has a name that is too long"),
+        ),
+        (
+            r#"{"kind": "ntfy"}"#,
+            "settings of kind ntfy: topic is missing; give topic=TEXT".into(),
+        ),
         (
             r#"{"kind": "ntfy", "settings": {"topic": "a\nb"}}"#,
-            "settings of kind ntfy: topic has a control character; leave out line ends and tabs".into(),
+            "settings of kind ntfy: topic has a control character; remove line breaks and tabs"
+                .into(),
         ),
         (
             r#"{"kind": "gotify", "settings": {"url": "file:///etc/passwd", "token": "s3cret"}}"#,
-            "settings of kind gotify: url is not an http:// or https:// URL; give one like https://example.org/hook".into(),
+            "settings of kind gotify: url is not an http:// or https:// URL; give one like \
+             https://example.org/hook"
+                .into(),
         ),
         (
             r#"{"kind": "webhook", "settings": {"down-url": "http://a/", "header.X\r\nY": "z"}}"#,
-            "settings of kind webhook: \"header.X\\r\\nY\" does not name a header; use letters, digits and hyphens".into(),
+            "settings of kind webhook: \"header.X\\r\\nY\" does not name a header; use letters, \
+             digits and hyphens"
+                .into(),
         ),
         (
-            r#"{"kind": "webhook", "settings": {"down-url": "http://a/", "header.Key": "1", "header.key": "2"}}"#,
-            r#"settings of kind webhook: "header.key" is given twice, upper and lower case being the same; give it once"#.into(),
+            concat!(
+                r#"{"kind": "webhook", "settings": {"down-url": "http://a/", "#,
+                r#""header.Key": "1", "header.key": "2"}}"#,
+            ),
+            "settings of kind webhook: \"header.key\" is given twice, since case is ignored; give \
+             it once"
+                .into(),
         ),
         (
             r#"{"kind": "ntfy", "settings": {"topic": "a", "token": "***"}}"#,
-            r#"settings of kind ntfy: "token" is ***, which stands for a stored value, and none is stored; give the value"#.into(),
+            "settings of kind ntfy: \"token\" is ***, which stands for a stored value, but none is \
+             stored; give the value"
+                .into(),
         ),
-        // What only whoever has the server may set.
+        // Settings that only the operator of the server may change.
         (
             r#"{"kind": "shell", "settings": {"down-command": "id"}}"#,
-            "settings of kind shell: only the operator of the server makes such a channel; use overdue channel create".into(),
+            "settings of kind shell: only the operator of the server may create such a channel; \
+             use overdue channel create"
+                .into(),
         ),
         (
             r#"{"kind": "ntfy", "settings": {"topic": "a", "token-file": "/etc/shadow"}}"#,
-            "settings of kind ntfy: token-file is set by the operator of the server alone; leave it out, or use overdue channel set".into(),
+            "settings of kind ntfy: token-file may be set only by the operator of the server; \
+             leave it out, or use overdue channel set"
+                .into(),
         ),
     ] {
-        refused(&server.extension_api("POST", "/channels", body).await, 400, &message);
+        refused(
+            &server.extension_api("POST", "/channels", body).await,
+            400,
+            &message,
+        );
     }
-    let pin = json!({ "settings": { "down-url": "https://a.example/", "tls-pin": format!("sha256:{}", "0".repeat(64)) } }).to_string();
+    let pin = json!({
+        "settings": {
+            "down-url": "https://a.example/", "tls-pin": format!("sha256:{}", "0".repeat(64)),
+        },
+    })
+    .to_string();
     for (body, message) in [
         (
             r#"{"kind": "ntfy"}"#,
-            "the channel is of kind webhook and stays so; make another channel",
+            "the kind of the channel is webhook and cannot be changed; create another channel",
         ),
         (
             r#"{"settings": {}}"#,
@@ -247,16 +317,21 @@ async fn what_is_wrong_is_said_and_changes_nothing() {
         ),
         (
             &*pin,
-            "settings of kind webhook: tls-pin is set by the operator of the server alone; leave \
-             it out, or use overdue channel set",
+            "settings of kind webhook: tls-pin may be set only by the operator of the server; \
+             leave it out, or use overdue channel set",
         ),
         (
             r#"{"settings": {"down-url": "https://b.example/", "header.key": "***"}}"#,
-            r#"settings of kind webhook: down-url names another server, which gets no stored secret; give "header.key" anew, not ***"#,
+            "settings of kind webhook: down-url names another server, which must not receive \
+             stored secrets; give the value of \"header.key\" instead of ***",
         ),
         (
-            r#"{"name": "x", "settings": {"down-url": "https://a.example/", "up-url": "https://b.example/", "header.key": "***"}}"#,
-            r#"settings of kind webhook: up-url names another server, which gets no stored secret; give "header.key" anew, not ***"#,
+            concat!(
+                r#"{"name": "x", "settings": {"down-url": "https://a.example/", "#,
+                r#""up-url": "https://b.example/", "header.key": "***"}}"#,
+            ),
+            "settings of kind webhook: up-url names another server, which must not receive stored \
+             secrets; give the value of \"header.key\" instead of ***",
         ),
     ] {
         refused(
@@ -270,10 +345,14 @@ async fn what_is_wrong_is_said_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_mask_keeps_a_secret_and_a_new_server_needs_it_anew() {
+async fn a_mask_keeps_a_secret_and_another_server_needs_it_again() {
     let server = TestServer::start().await;
-    let id =
-        server.create_channel(json!({ "kind": "webhook", "settings": { "down-url": "https://a.example/x", "header.Key": "first" } })).await;
+    let id = server
+        .create_channel(json!({
+            "kind": "webhook",
+            "settings": { "down-url": "https://a.example/x", "header.Key": "first" },
+        }))
+        .await;
     let address = format!("/channels/{id}");
     let mut shown = server.extension_api("GET", &address, "").await.json()["settings"].clone();
     assert_eq!(shown["header.key"], "***");
@@ -306,7 +385,7 @@ async fn a_mask_keeps_a_secret_and_a_new_server_needs_it_anew() {
 }
 
 #[tokio::test]
-async fn settings_that_the_api_gives_are_no_longer_the_operators() {
+async fn settings_through_the_api_end_operator_privileges() {
     let server = TestServer::start().await;
     let hook = server
         .create_operator_channel(
@@ -323,7 +402,7 @@ async fn settings_that_the_api_gives_are_no_longer_the_operators() {
     for id in [&hook, &file, &shell] {
         let address = format!("/channels/{id}");
         let shown = server.extension_api("GET", &address, "").await.json();
-        // A name is no setting, and settings that stay what they are were not changed.
+        // A name is no setting, and unchanged settings do not count as a change.
         let body = json!({ "name": "new", "kind": shown["kind"], "settings": shown["settings"] })
             .to_string();
         let answer = server.extension_api("PUT", &address, &body).await;
@@ -373,22 +452,22 @@ async fn settings_that_the_api_gives_are_no_longer_the_operators() {
         ),
         (json!(false), false)
     );
-    let given = SettingsUpdate::replace_all(vec![(
+    let update = SettingsUpdate::replace_all(vec![(
         "down-url".to_owned(),
         "http://127.0.0.1/".to_owned(),
     )]);
-    channel::update(&server.handle, server.stored(&hook).id, None, Some(given))
+    channel::update(&server.handle, server.stored(&hook).id, None, Some(update))
         .await
         .unwrap();
     assert!(
         server.stored(&hook).operator,
-        "whoever gave the settings last"
+        "the last one to set the settings"
     );
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_channel_shows_how_it_fares() {
+async fn a_channel_shows_its_status() {
     let server = TestServer::start().await;
     let id = server
         .create_channel(
@@ -483,7 +562,7 @@ async fn a_channel_shows_how_it_fares() {
         ),
         (200, &json!("ok"), &json!(delivered))
     );
-    // Other settings are another channel to whoever sends.
+    // For the notifier, a channel with other settings is a new one.
     server.done(disable()).await;
     let changed = server
         .extension_api(
@@ -521,7 +600,7 @@ async fn a_channel_shows_how_it_fares() {
 }
 
 #[tokio::test]
-async fn a_test_is_answered_when_it_has_come_back() {
+async fn a_test_is_answered_when_its_result_is_known() {
     let server = TestServer::start().await;
     let id = server
         .create_channel(json!({ "kind": "ntfy", "settings": { "topic": "a" } }))
@@ -530,7 +609,7 @@ async fn a_test_is_answered_when_it_has_come_back() {
         .create_channel(json!({ "kind": "group", "settings": { "channels": id } }))
         .await;
     let address = format!("/channels/{id}/test");
-    // As many of the project as may wait already do.
+    // The project already has as many pending tests as it may have.
     let waiting: Vec<_> = (0..8)
         .map(|_| {
             server
@@ -545,7 +624,7 @@ async fn a_test_is_answered_when_it_has_come_back() {
     let ask = async |body: &str| {
         let asked = server.extension_api("POST", &address, body);
         let answered = async {
-            // The bell may have rung for what waited before.
+            // The notifier may have been woken for an earlier message.
             let trial = loop {
                 match server.handle.next_channel_test() {
                     Some(trial) => break trial,
@@ -590,7 +669,7 @@ async fn a_test_is_answered_when_it_has_come_back() {
     refused(
         &answer,
         400,
-        "nothing is sent to a group itself; test the channels in it",
+        "a group itself cannot be tested; test its channels",
     );
     assert_eq!(
         server
@@ -647,7 +726,7 @@ async fn channels_of_the_api_do_not_reach_the_server_itself() {
         text(&answer, "error").contains("a loopback address"),
         "{answer}"
     );
-    // Changing what the operator has made takes its reach away.
+    // A change to an operator's channel takes away its access to internal addresses.
     let body = json!({ "settings": { "down-url": format!("{url}/admin") } }).to_string();
     assert_eq!(
         server
@@ -663,12 +742,12 @@ async fn channels_of_the_api_do_not_reach_the_server_itself() {
             .json()["delivered"],
         false
     );
-    assert_eq!(receiver.seen().len(), 1);
+    assert_eq!(receiver.requests().len(), 1);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn the_api_makes_no_more_channels_than_a_thousand() {
+async fn the_api_creates_at_most_a_thousand_channels() {
     let server = TestServer::start().await;
     let settings =
         ChannelSettings::parse(ChannelKind::from_name("ntfy").unwrap(), [("topic", "a")]).unwrap();

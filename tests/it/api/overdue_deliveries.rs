@@ -1,5 +1,4 @@
-//! `/api/overdue/v1/deliveries`: what has become of what was to be told, page by page, of one's own
-//! project.
+//! `/api/overdue/v1/deliveries`: delivery results of the own project, in pages.
 
 use overdue::domain::ids::ChannelId;
 use overdue::engine::command::{Command, DeliveryReport, SendResult};
@@ -22,7 +21,7 @@ impl TestServer {
         })
     }
 
-    /// Sends all that waits for a channel, with this result.
+    /// Finishes all queued messages of a channel with this result.
     pub(crate) async fn sent(&self, channel: ChannelId, sent: SendResult, status: u16) {
         let rows: Vec<_> = self.handle.with_state(|state| {
             state
@@ -134,9 +133,10 @@ async fn deliveries_are_listed_newest_first_in_pages() {
         ]
     );
     let up = json!({
-        "number": numbers[1], "channel": mail, "check": check_id, "event": "up", "outcome": "failed",
-        "queued": "2026-11-20T10:00:02.000000+00:00", "finished": "2026-11-20T10:00:03.000000+00:00",
-        "attempts": 1, "status": 550, "error": "it answered \"550\"", "told_with": null
+        "number": numbers[1], "channel": mail, "check": check_id, "event": "up",
+        "outcome": "failed", "queued": "2026-11-20T10:00:02.000000+00:00",
+        "finished": "2026-11-20T10:00:03.000000+00:00", "attempts": 1, "status": 550,
+        "error": "it answered \"550\"", "told_with": null,
     });
     assert_eq!(all[1], up);
     assert_eq!(
@@ -189,7 +189,7 @@ async fn deliveries_are_listed_newest_first_in_pages() {
     assert_eq!(theirs["deliveries"].as_array().unwrap().len(), 1);
     assert_eq!(theirs["deliveries"][0]["error"], "it never answered");
 
-    // What is gone is no longer named. What belonged to nothing that is left is nobody's.
+    // Deleted objects have no name. A delivery whose objects are all deleted belongs to no project.
     assert_eq!(
         server
             .extension_api("DELETE", &format!("/channels/{mail}"), "")
@@ -248,11 +248,11 @@ async fn queries_are_read_strictly() {
         ),
         (
             "outcome=",
-            "outcome is none of delivered, failed, superseded, skipped",
+            "outcome must be one of delivered, failed, superseded, skipped",
         ),
         (
             "outcome=Failed",
-            "outcome is none of delivered, failed, superseded, skipped",
+            "outcome must be one of delivered, failed, superseded, skipped",
         ),
     ] {
         refused(

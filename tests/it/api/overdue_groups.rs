@@ -1,5 +1,5 @@
 //! Groups over the API: members are found by name, stored by UUID and shown by name, and a check
-//! that notifies nobody says so.
+//! without a working channel shows that.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::support::server::TestServer;
 
 impl TestServer {
-    /// Creates a channel with this name; its address.
+    /// Creates a channel with this name. Returns its address.
     async fn named(&self, name: &str, kind: &str, settings: Value) -> String {
         let answer = self
             .extension_api(
@@ -93,7 +93,7 @@ async fn members_are_stored_by_uuid_and_shown_by_name() {
             .collect::<Vec<_>>()
     };
     assert_eq!(stored(), [format!("{},{}", uuid_in(&ops), uuid_in(&phone))]);
-    // A new name changes no group, and what is shown can be given back.
+    // Renaming a member does not change the group, and the shown settings can be sent back.
     server
         .extension_api("PUT", &phone, r#"{"name": "pager"}"#)
         .await;
@@ -121,7 +121,7 @@ async fn members_are_stored_by_uuid_and_shown_by_name() {
         (400, true),
         "{nested:?}"
     );
-    // Of two with one name nobody knows which is meant.
+    // A name that two channels share is refused.
     let twin = server.named("pager", "ntfy", json!({ "topic": "c" })).await;
     let refused = server
         .extension_api("PUT", &group, r#"{"settings": {"channels": "pager"}}"#)
@@ -270,7 +270,7 @@ async fn an_alert_that_reaches_no_channel_is_logged_as_skipped() {
             &empty,
             "its channels cannot deliver: the group has no channel",
         ),
-        (&unwilling, "its channels are set to send no such alert"),
+        (&unwilling, "its channels do not send alerts for downtimes"),
     ] {
         server.ping(check, "/fail").await;
         let (alerting, rows) = skipped(check).await;

@@ -28,13 +28,21 @@ async fn the_log_has_every_member_newest_first() {
         .await;
     let answer = server.api("GET", &path(&check, "/pings/"), "").await;
     let body_url = format!("{}/api/v3{}", server.base, path(&check, "/pings/2/body"));
-    let wanted = json!({ "pings": [
-        { "type": "success", "date": "2026-11-20T10:00:01.234567+00:00", "n": 2, "scheme": "http", "remote_addr": "127.0.0.1",
-          "method": "POST", "ua": "curl \"8\"", "rid": rid, "duration": 1.23, "body_url": body_url },
-        { "type": "start", "date": "2026-11-20T10:00:00.000000+00:00", "n": 1, "scheme": "http", "remote_addr": "127.0.0.1",
-          "method": "GET", "ua": "", "rid": rid, "body_url": null },
-    ] });
-    assert_eq!((answer.status, answer.json()), (200, wanted));
+    let expected = json!({
+        "pings": [
+            {
+                "type": "success", "date": "2026-11-20T10:00:01.234567+00:00", "n": 2,
+                "scheme": "http", "remote_addr": "127.0.0.1", "method": "POST", "ua": "curl \"8\"",
+                "rid": rid, "duration": 1.23, "body_url": body_url,
+            },
+            {
+                "type": "start", "date": "2026-11-20T10:00:00.000000+00:00", "n": 1,
+                "scheme": "http", "remote_addr": "127.0.0.1", "method": "GET", "ua": "", "rid": rid,
+                "body_url": null,
+            },
+        ],
+    });
+    assert_eq!((answer.status, answer.json()), (200, expected));
     let older = server
         .keyed(
             &server.main.read_write_key,
@@ -115,7 +123,7 @@ async fn bodies_come_back_as_they_were() {
         let server = &server;
         async move { server.api("GET", &path, "").await }
     };
-    for (n, wanted) in [
+    for (n, expected) in [
         ("2", b"\0\xff\r\n<script>".to_vec()),
         ("4", vec![b'x'; 1000]),
         ("004", vec![b'x'; 1000]),
@@ -125,7 +133,7 @@ async fn bodies_come_back_as_they_were() {
             (answer.status, answer.header("Content-Type")),
             (200, Some("text/plain"))
         );
-        assert_eq!(answer.body, wanted, "{n}");
+        assert_eq!(answer.body, expected, "{n}");
     }
     for n in [
         "0",

@@ -1,4 +1,4 @@
-//! A database that fails: what is not known is not denied, and the probe tells.
+//! A failing database: unknown data is not reported as missing, and the health check fails.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::support::server::TestServer;
 const UNAVAILABLE: &str = "the service cannot do this at the moment, try again later";
 
 #[tokio::test]
-async fn what_cannot_be_written_or_read_is_unavailable_until_the_disk_heals() {
+async fn a_failed_write_or_read_answers_unavailable_until_the_disk_recovers() {
     let disk = Disk::default();
     let server = TestServer::start_on(disk.medium(), |_| {}).await;
     let check = server.create_check(json!({ "name": "kept" })).await;
@@ -31,7 +31,7 @@ async fn what_cannot_be_written_or_read_is_unavailable_until_the_disk_heals() {
         500,
         "the test query of the database failed",
     );
-    // What is in memory is still shown, and requests that are wrong are told so.
+    // Data in memory is still shown, and invalid requests still get their errors.
     assert_eq!(server.now(&check).await["name"], "kept");
     assert_eq!(
         server
@@ -40,7 +40,7 @@ async fn what_cannot_be_written_or_read_is_unavailable_until_the_disk_heals() {
             .status,
         400
     );
-    // The failed database is closed before it is opened again; what lies in it is then not known.
+    // The failed database is closed before it is opened again. Its contents are unknown in between.
     while server.api("GET", &path(&check, "/pings/"), "").await.status == 200 {
         tokio::task::yield_now().await;
     }
@@ -71,7 +71,7 @@ async fn what_cannot_be_written_or_read_is_unavailable_until_the_disk_heals() {
 }
 
 #[tokio::test]
-async fn a_tag_does_not_outlive_the_reading_of_the_file_that_it_counts_from() {
+async fn a_tag_is_invalid_after_the_database_is_reopened() {
     let disk = Disk::default();
     let server = TestServer::start_on(disk.medium(), |_| {}).await;
     let check = server.create_check(json!({ "name": "a" })).await;
@@ -84,7 +84,7 @@ async fn a_tag_does_not_outlive_the_reading_of_the_file_that_it_counts_from() {
     while server.api("GET", "/status/", "").await.status != 200 {
         tokio::task::yield_now().await;
     }
-    // The same number of changes, but not the same ones.
+    // The same number of changes, but different ones.
     for number in 0..10 {
         if server.changes() == version {
             break;

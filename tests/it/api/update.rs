@@ -1,4 +1,4 @@
-//! `POST /checks/<uuid>`: what is named changes, all at once or not at all.
+//! `POST /checks/<uuid>`: only the fields in the request change, all at once or not at all.
 
 use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::text::{Description, Tags};
@@ -9,11 +9,13 @@ use super::{UNKNOWN, path, refused, text};
 use crate::support::server::{TestServer, new_project};
 
 #[tokio::test]
-async fn what_is_not_named_stays() {
+async fn fields_that_are_not_named_stay() {
     let server = TestServer::start().await;
     let check = server
-        .create_check(json!({ "name": "a", "slug": "s", "tags": "t", "desc": "d", "timeout": 60, "grace": 61, "success_kw": "k",
-            "manual_resume": true, "methods": "POST", "filter_body": true }))
+        .create_check(json!({
+            "name": "a", "slug": "s", "tags": "t", "desc": "d", "timeout": 60, "grace": 61,
+            "success_kw": "k", "manual_resume": true, "methods": "POST", "filter_body": true,
+        }))
         .await;
     for body in ["", "{}", r#"{"unknown": 1}"#, r#"{"unique": ["name"]}"#] {
         let answer = server.api("POST", &path(&check, ""), body).await;
@@ -23,7 +25,10 @@ async fn what_is_not_named_stays() {
             "{body}"
         );
     }
-    let clear = json!({ "name": "", "slug": "", "tags": "", "desc": "", "success_kw": "", "manual_resume": false, "methods": "", "filter_body": false });
+    let clear = json!({
+        "name": "", "slug": "", "tags": "", "desc": "", "success_kw": "", "manual_resume": false,
+        "methods": "", "filter_body": false,
+    });
     let answer = server
         .api("POST", &path(&check, ""), &clear.to_string())
         .await
@@ -39,7 +44,7 @@ async fn what_is_not_named_stays() {
 }
 
 #[tokio::test]
-async fn what_is_stored_over_the_limits_stays() {
+async fn stored_values_over_the_limits_stay() {
     let server = TestServer::start().await;
     let tags = "t ".repeat(300);
     let desc = "d".repeat(20_000);
@@ -92,7 +97,7 @@ async fn what_is_stored_over_the_limits_stays() {
 }
 
 #[tokio::test]
-async fn one_bad_field_refuses_all() {
+async fn one_invalid_field_refuses_the_whole_request() {
     let server = TestServer::start().await;
     let check = server.create_check(json!({ "name": "a" })).await;
     let before = server.changes();
@@ -191,7 +196,7 @@ async fn old_names_look_at_both_lists() {
             text(&check, "subject_fail").to_owned(),
         ));
     }
-    let wanted = [
+    let expected = [
         (true, "", "BAD"),
         (false, "", ""),
         (true, "OK", ""),
@@ -199,13 +204,13 @@ async fn old_names_look_at_both_lists() {
     ];
     assert_eq!(
         seen,
-        wanted.map(|(on, ok, bad)| (on, ok.to_owned(), bad.to_owned()))
+        expected.map(|(on, ok, bad)| (on, ok.to_owned(), bad.to_owned()))
     );
     server.stop().await;
 }
 
 #[tokio::test]
-async fn periods_take_effect_at_once_but_never_lift_what_is_down() {
+async fn periods_take_effect_at_once_but_never_end_a_downtime() {
     let server = TestServer::start().await;
     let check = server
         .create_check(json!({ "timeout": 60, "grace": 60 }))

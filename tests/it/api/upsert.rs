@@ -30,12 +30,15 @@ async fn all_listed_fields_have_to_agree() {
             Some(&second),
         ),
         (
-            json!({ "name": "a", "slug": "s", "tags": "x y", "timeout": 60, "grace": 61, "unique": ["name", "slug", "tags", "timeout", "grace"] }),
+            json!({
+                "name": "a", "slug": "s", "tags": "x y", "timeout": 60, "grace": 61,
+                "unique": ["name", "slug", "tags", "timeout", "grace"],
+            }),
             Some(&first),
         ),
         (json!({ "name": "A", "unique": ["name"] }), None),
         (json!({ "tags": "y x", "unique": ["tags"] }), None),
-        // Neither what is not sent nor a default matches.
+        // Neither an absent field nor a default matches.
         (json!({ "name": "a", "unique": ["name", "slug"] }), None),
         (json!({ "unique": ["grace"] }), None),
         (json!({ "name": "a", "unique": [] }), None),
@@ -61,7 +64,7 @@ async fn all_listed_fields_have_to_agree() {
 }
 
 #[tokio::test]
-async fn other_projects_are_not_looked_at() {
+async fn unique_matches_no_checks_of_other_projects() {
     let server = TestServer::start().await;
     let other = new_project(&server.handle, "other").await;
     let body = r#"{"name": "a", "unique": ["name"]}"#;
@@ -83,7 +86,7 @@ async fn other_projects_are_not_looked_at() {
 }
 
 #[tokio::test]
-async fn requests_at_the_same_time_make_one_check() {
+async fn concurrent_requests_create_one_check() {
     let server = std::sync::Arc::new(TestServer::start().await);
     let requests: Vec<_> = (0..20)
         .map(|_| {
@@ -110,7 +113,7 @@ async fn requests_at_the_same_time_make_one_check() {
 }
 
 #[tokio::test]
-async fn what_is_stored_over_the_limits_may_be_sent_again() {
+async fn stored_values_over_the_limits_may_be_sent_again() {
     let server = TestServer::start().await;
     let tags = "t ".repeat(300);
     let desc = "d".repeat(20_000);
@@ -146,7 +149,7 @@ async fn what_is_stored_over_the_limits_may_be_sent_again() {
             json!({ "tags": tags, "desc": desc, "name": "b", "unique": ["tags"] }),
             None,
         ),
-        // Other texts, other checks, none, and without `unique`.
+        // Other values give other checks, or none; and without `unique`.
         (
             json!({ "slug": "s", "desc": format!("{desc}d"), "unique": ["slug"] }),
             long("desc"),
@@ -168,7 +171,7 @@ async fn what_is_stored_over_the_limits_may_be_sent_again() {
             json!({ "slug": "s", "desc": desc, "unique": [] }),
             long("desc"),
         ),
-        // The first field in order is named.
+        // The error names the first field in order.
         (
             json!({ "slug": "s", "desc": desc, "timeout": 1, "unique": ["slug"] }),
             long("desc"),

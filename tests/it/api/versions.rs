@@ -1,4 +1,4 @@
-//! Versions 1 and 2 beside version 3.
+//! Versions 1 and 2 of the API.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! Documents made up at random: what is declared is so, is written as it was declared, and makes
-//! the same elsewhere.
+//! Random configuration documents: applying one gives the declared state, an export gives the same
+//! document, and it creates the same state elsewhere.
 
 use overdue::declare;
 use overdue::domain::channel::ChannelKind;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{ALLOW_ALL, ALLOW_NONE, ConfigTestEngine};
 use crate::support::seeded_rng::SeededRng;
 
-/// Documents of a test run.
+/// Number of documents in a test run.
 const DOCUMENTS: u64 = 60;
 
 const SLUGS: [&str; 6] = ["backup", "router", "a", "b-2", "under_score", "x"];
@@ -134,7 +134,7 @@ fn check(dice: &SeededRng, channels: &Map<String, Value>, before: &[String]) -> 
     ])
 }
 
-/// A channel of some kind, set as its example is.
+/// A channel of a random kind with example settings.
 fn channel(dice: &SeededRng) -> Value {
     let kinds: Vec<_> = ChannelKind::ALL
         .into_iter()
@@ -150,7 +150,7 @@ fn channel(dice: &SeededRng) -> Value {
     fields.into()
 }
 
-/// The channels with one of them a group of some others, if there are others.
+/// Turns one of the channels into a group of some others, if there are others.
 fn with_groups(dice: &SeededRng, mut channels: Map<String, Value>) -> Map<String, Value> {
     let names: Vec<_> = channels.keys().cloned().collect();
     if let [group, members @ ..] = names.as_slice()
@@ -197,7 +197,7 @@ fn project(dice: &SeededRng, number: u64) -> Value {
         before.push((*slug).to_owned());
     }
     for _ in 0..dice.below(3) {
-        // Without a slug, and two of the same.
+        // A check without a slug, and two with the same name.
         let uuid = dice.random().uuid().to_string();
         let mut nameless = check(dice, &channels, &before);
         if dice.chance(50) {
@@ -259,7 +259,7 @@ fn document(dice: &SeededRng, source: Option<&str>) -> Value {
 }
 
 #[test]
-fn what_is_declared_is_written_as_it_was_declared() {
+fn an_export_gives_the_declared_document() {
     for seed in 1..=DOCUMENTS {
         let dice = SeededRng::seeded(seed);
         let site = ConfigTestEngine::new();
@@ -286,12 +286,12 @@ fn what_is_declared_is_written_as_it_was_declared() {
                 "seed {seed}: the same server\n{written}"
             );
             let other = ConfigTestEngine::new();
-            let made = other
+            let applied = other
                 .apply(written, ALLOW_NONE)
                 .unwrap_or_else(|told| panic!("seed {seed}: {told}\n{written}"));
             assert!(
-                made.iter().all(|line| line.starts_with('+')),
-                "seed {seed}: {made:?}"
+                applied.iter().all(|line| line.starts_with('+')),
+                "seed {seed}: {applied:?}"
             );
             assert_eq!(
                 other.export(),
@@ -303,29 +303,29 @@ fn what_is_declared_is_written_as_it_was_declared() {
 }
 
 #[test]
-fn a_document_takes_the_place_of_another() {
+fn a_document_replaces_another() {
     for seed in 1..=DOCUMENTS {
         let dice = SeededRng::seeded(seed);
         let site = ConfigTestEngine::new();
         let first = document(&dice, Some("a"));
         let second = document(&dice, Some("a"));
         site.apply(&first.to_string(), ALLOW_NONE)
-            .unwrap_or_else(|told| panic!("seed {seed}: {told}\n{first}"));
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{first}"));
         let without = site.diff(&second.to_string(), ALLOW_NONE);
-        // A name may be another kind of channel now, which is refused.
+        // A name may now belong to another kind of channel, which is refused.
         let Ok(without) = without else { continue };
         assert!(
             without.iter().all(|line| !line.starts_with('-')),
             "seed {seed}: {without:?}"
         );
-        let told = site
+        let error = site
             .apply(&second.to_string(), ALLOW_ALL)
-            .unwrap_or_else(|told| panic!("seed {seed}: {told}\n{first}\n{second}"));
-        let left = without.iter().filter(|line| line.starts_with('?')).count();
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{first}\n{second}"));
+        let kept_count = without.iter().filter(|line| line.starts_with('?')).count();
         assert_eq!(
-            told.iter().filter(|line| line.starts_with('-')).count(),
-            left,
-            "seed {seed}: {told:?}"
+            error.iter().filter(|line| line.starts_with('-')).count(),
+            kept_count,
+            "seed {seed}: {error:?}"
         );
         assert_eq!(
             site.apply(&second.to_string(), ALLOW_ALL),

@@ -1,4 +1,4 @@
-//! Who owns what: what is changed, adopted, left or deleted, and what stands in the way.
+//! Ownership of declared objects: changed, adopted, left alone or deleted; and the conflicts.
 
 use overdue::domain::declared::ApplyOptions;
 use overdue::domain::status::Status;
@@ -46,7 +46,7 @@ fn is_refused(done: &Result<Vec<String>, String>, part: &str) {
 }
 
 #[test]
-fn what_is_applied_is_so_and_is_applied_once() {
+fn applying_gives_the_declared_state_and_a_second_apply_changes_nothing() {
     let site = ConfigTestEngine::new();
     let added = [
         "+ project Home",
@@ -61,7 +61,7 @@ fn what_is_applied_is_so_and_is_applied_once() {
     assert_eq!(
         site.handle.with_state(|state| state.projects().count()),
         0,
-        "a look changes nothing"
+        "a diff changes nothing"
     );
     is(&site.apply(HOME, ALLOW_NONE), &added);
     is(&site.apply(HOME, ALLOW_NONE), &[]);
@@ -98,7 +98,7 @@ fn what_is_applied_is_so_and_is_applied_once() {
             );
         });
     }
-    // Another value is another key; the old one opens nothing more.
+    // Another value is another key; the old one has no access any more.
     is(
         &site.apply(&changed.replace("012345", "543210"), ALLOW_NONE),
         &["~ key grafana: value (secret) -> (changed)"],
@@ -107,7 +107,7 @@ fn what_is_applied_is_so_and_is_applied_once() {
 }
 
 #[test]
-fn only_what_a_source_made_is_pruned_and_only_if_that_is_said() {
+fn only_objects_of_the_same_source_are_pruned_and_only_on_request() {
     let site = ConfigTestEngine::new();
     site.apply(HOME, ALLOW_NONE).unwrap();
     let other = "version = 1\nsource = \"other\"\n[project.Home.check.theirs]\n";
@@ -115,14 +115,14 @@ fn only_what_a_source_made_is_pruned_and_only_if_that_is_said() {
     let free = "version = 1\n[project.Home.check.free]\n";
     is(&site.apply(free, ALLOW_NONE), &["+ check free"]);
     let empty = "version = 1\nsource = \"homelab\"\n[user.ann]\nowner = true\n";
-    let left = [
+    let kept_lines = [
         "? channel phone",
         "? check backup",
         "? check router",
         "? window patchday",
         "? key grafana",
     ];
-    is(&site.apply(empty, ALLOW_NONE), &left);
+    is(&site.apply(empty, ALLOW_NONE), &kept_lines);
     assert_eq!(site.handle.with_state(|state| state.check_count()), 4);
     is_refused(
         &site.apply(
@@ -132,9 +132,9 @@ fn only_what_a_source_made_is_pruned_and_only_if_that_is_said() {
                 adopt_unmanaged: false,
             },
         ),
-        r#"5 objects that "homelab" owns are no longer declared"#,
+        r#"5 objects of the source "homelab" are no longer declared"#,
     );
-    let gone = left.map(|line| line.replace('?', "-"));
+    let deleted_lines = kept_lines.map(|line| line.replace('?', "-"));
     is(
         &site.apply(
             empty,
@@ -143,7 +143,7 @@ fn only_what_a_source_made_is_pruned_and_only_if_that_is_said() {
                 adopt_unmanaged: false,
             },
         ),
-        &gone.each_ref().map(String::as_str),
+        &deleted_lines.each_ref().map(String::as_str),
     );
     is(&site.apply(empty, ALLOW_ALL), &[]);
     site.handle.with_state(|state| {
@@ -159,7 +159,7 @@ fn only_what_a_source_made_is_pruned_and_only_if_that_is_said() {
 }
 
 #[test]
-fn what_is_nobodys_is_adopted_and_changed_only_if_that_is_said() {
+fn undeclared_objects_are_adopted_and_changed_only_on_request() {
     let site = ConfigTestEngine::new();
     site.apply(
         "version = 1\n[project.Home.check.backup]\n[project.Home.check.same]\n",
@@ -170,7 +170,7 @@ fn what_is_nobodys_is_adopted_and_changed_only_if_that_is_said() {
                 \"15m\"\n[project.Home.check.same]\n";
     is_refused(
         &site.diff(file, ALLOW_NONE),
-        "check backup: it is there already, belongs to nobody and differs in grace; give --adopt \
+        "check backup: it already exists, belongs to no source and differs in grace; use --adopt \
          to change it",
     );
     is(
@@ -189,7 +189,7 @@ fn what_is_nobodys_is_adopted_and_changed_only_if_that_is_said() {
         ),
         "it belongs to the source \"homelab\"",
     );
-    // Who says the same, says nothing against it.
+    // A source that declares the same values causes no conflict.
     is(
         &site.apply("version = 1\n[project.Home.check.same]\n", ALLOW_NONE),
         &[],
@@ -234,12 +234,12 @@ fn checks_keep_their_log_and_url_when_they_are_renamed() {
                  \"00000000-0000-4000-8000-000000000001\"\n";
     is_refused(
         &site.apply(wrong, ALLOW_ALL),
-        &format!("the check of this slug has the UUID {uuid}"),
+        &format!("the check with this slug has the UUID {uuid}"),
     );
 }
 
 #[test]
-fn what_cannot_be_is_told_all_at_once_and_nothing_is_done() {
+fn all_errors_are_reported_together_and_nothing_is_changed() {
     let site = ConfigTestEngine::new();
     let text = r#"version = 1
 source = "a"
@@ -260,15 +260,15 @@ ping-key = "abcdefghijklmnopqrstuv"
 [user.bob]
 projects = { Nowhere = "member" }
 "#;
-    let told = site.apply(text, ALLOW_NONE).unwrap_err();
+    let error = site.apply(text, ALLOW_NONE).unwrap_err();
     for part in [
-        "the project would have 3 checks, and at most 2 are allowed",
+        "the project would have 3 checks, but its check-limit is 2",
         r#"check one: the project has no channel "nobody""#,
         r#"check two: the project has no check "nowhere""#,
         "the check would be a parent of itself",
         r#"user bob: there is no project "Nowhere""#,
     ] {
-        assert!(told.contains(part), "{part:?} is not in:\n{told}");
+        assert!(error.contains(part), "{part:?} is not in:\n{error}");
     }
     assert_eq!(
         (
@@ -280,7 +280,7 @@ projects = { Nowhere = "member" }
 }
 
 #[test]
-fn a_key_is_good_for_one_project() {
+fn a_key_belongs_to_one_project() {
     let site = ConfigTestEngine::new();
     let one = "version = 1\n[project.One]\nping-key = \"abcdefghijklmnopqrstuv\"\n";
     is(&site.apply(one, ALLOW_NONE), &["+ project One", "+ key"]);
@@ -291,7 +291,7 @@ fn a_key_is_good_for_one_project() {
 }
 
 #[test]
-fn the_last_owner_stays_one() {
+fn the_last_owner_keeps_the_role() {
     let site = ConfigTestEngine::new();
     site.apply(
         "version = 1\nsource = \"a\"\n[user.ann]\nowner = true\n[user.bob]\n[project.P]\n",
@@ -303,13 +303,13 @@ fn the_last_owner_stays_one() {
             "version = 1\nsource = \"a\"\n[user.ann]\n[user.bob]\n",
             ALLOW_NONE,
         ),
-        "no owner who may sign in would be left",
+        "no owner with permission to sign in would remain",
     );
     is_refused(
         &site.apply("version = 1\nsource = \"a\"\n[user.bob]\n", ALLOW_ALL),
-        "no owner who may sign in would be left",
+        "no owner with permission to sign in would remain",
     );
-    // One steps down, the other up: in any order of the file.
+    // One user is demoted and another promoted: the order in the file does not matter.
     let swapped = "version = 1\nsource = \"a\"\n[user.ann]\nprojects = { P = \"member\" \
                    }\n[user.bob]\nowner = true\n";
     let lines = site.apply(swapped, ALLOW_NONE).unwrap();
@@ -318,7 +318,7 @@ fn the_last_owner_stays_one() {
 }
 
 #[test]
-fn pausing_is_left_alone_unless_it_is_said() {
+fn the_paused_status_changes_only_if_declared() {
     let site = ConfigTestEngine::new();
     let check = |more: &str| format!("version = 1\n[project.P.check.c]\n{more}");
     let status = || {
@@ -341,7 +341,7 @@ fn pausing_is_left_alone_unless_it_is_said() {
 }
 
 #[test]
-fn a_window_that_is_over_stands_in_the_file_and_nowhere_else() {
+fn a_past_window_is_accepted_in_a_file_and_not_stored() {
     let site = ConfigTestEngine::new();
     let text = "version = 1\n[project.P.window.w]\nfrom = 2020-01-01T00:00:00Z\nfor = \"1h\"\n";
     is(&site.apply(text, ALLOW_NONE), &["+ project P"]);
@@ -359,17 +359,17 @@ fn a_channel_keeps_its_kind() {
                 \"ntfy\"\ntopic = \"t\"\n";
     is_refused(
         &site.apply(text, ALLOW_NONE),
-        "channel phone: it is of kind telegram here",
+        "channel phone: the existing channel is of kind telegram",
     );
 }
 
 #[test]
-fn a_value_that_no_service_has_given_is_refused() {
+fn a_value_that_the_service_never_issues_is_refused() {
     let site = ConfigTestEngine::new();
     let odd = HOME.replace("12345:secret", "nonsense");
     is_refused(
         &site.apply(&odd, ALLOW_NONE),
-        "channel phone: token is not one that @BotFather gave",
+        "channel phone: token is not one that @BotFather issues",
     );
     assert_eq!(site.handle.with_state(|state| state.projects().count()), 0);
     site.apply(HOME, ALLOW_NONE).unwrap();

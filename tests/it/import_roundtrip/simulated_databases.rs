@@ -1,5 +1,5 @@
-//! The property behind all of it: whatever commands, failures and power cuts have made comes along,
-//! and once more is no more.
+//! Round trip of simulated databases: any result of commands, failures and power cuts is imported
+//! completely, and a second import changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use overdue::domain::project::{KeyHash, KeyLabel, KeySecret, KeyUse};
 use overdue::engine::command::{Command, CommandOutcome, NewKey};
 use serde_json::Value;
 
-use super::{answers, assert_same, empty_server_at, exported, import, lines_between};
+use super::{answers, assert_same, empty_server_at, export_lines, import, lines_between};
 use crate::simulation::disk_after;
 use crate::support::server::TestServer;
 
-/// Simulations whose end is moved.
+/// Number of simulations whose final state is exported and imported.
 const SIMULATIONS: u64 = 8;
 
-/// What has been seen, so that the property is no empty one.
+/// Counts what the simulations contained, so that the property is not vacuous.
 #[derive(Default, Debug)]
 struct RoundtripCounts {
     answers: usize,
@@ -22,25 +22,25 @@ struct RoundtripCounts {
 }
 
 #[tokio::test]
-async fn what_a_simulation_leaves_comes_along() {
-    let mut seen = RoundtripCounts::default();
+async fn the_final_state_of_a_simulation_is_imported() {
+    let mut totals = RoundtripCounts::default();
     for seed in 1..=SIMULATIONS {
         println!("seed {seed}");
-        roundtrip(seed, &mut seen).await;
+        roundtrip(seed, &mut totals).await;
     }
-    println!("{seen:?}");
+    println!("{totals:?}");
     for kind in [
         "project", "key", "channel", "window", "check", "flip", "ping", "user",
     ] {
         assert!(
-            seen.kinds.get(kind).is_some_and(|count| *count > 0),
-            "{kind}: {seen:?}"
+            totals.kinds.get(kind).is_some_and(|count| *count > 0),
+            "{kind}: {totals:?}"
         );
     }
-    assert!(seen.answers > 1000, "{seen:?}");
+    assert!(totals.answers > 1000, "{totals:?}");
 }
 
-/// What waits to be told and what was told stays behind.
+/// Removes deliveries, which are not exported.
 fn without_deliveries(mut answers: Vec<(String, u16, String)>) -> Vec<(String, u16, String)> {
     for (path, _, text) in &mut answers {
         if path == "/api/overdue/v1/channels" {
@@ -54,7 +54,7 @@ fn without_deliveries(mut answers: Vec<(String, u16, String)>) -> Vec<(String, u
     answers
 }
 
-async fn roundtrip(seed: u64, seen: &mut RoundtripCounts) {
+async fn roundtrip(seed: u64, totals: &mut RoundtripCounts) {
     let (disk, now) = disk_after(seed);
     let one = TestServer::start_at(disk.medium(), now).await;
     let projects: Vec<_> = one.handle.with_state(|state| {
@@ -83,7 +83,7 @@ async fn roundtrip(seed: u64, seen: &mut RoundtripCounts) {
             else {
                 panic!("no key")
             };
-            // Within the hour nothing more is noted.
+            // Within the hour no further use is stored.
             let used = KeyUse {
                 at: now,
                 from: [127, 0, 0, 1].into(),
@@ -98,8 +98,8 @@ async fn roundtrip(seed: u64, seen: &mut RoundtripCounts) {
     }
     let keys: Vec<_> = keys.iter().map(String::as_str).collect();
     let projects = projects.len();
-    let asked = without_deliveries(answers(&one, &keys).await);
-    let lines = exported(&one.handle, true);
+    let answers_before = without_deliveries(answers(&one, &keys).await);
+    let lines = export_lines(&one.handle, true);
     let other = empty_server_at(now).await;
     for replaced in [0, projects] {
         assert_eq!(
@@ -107,16 +107,19 @@ async fn roundtrip(seed: u64, seen: &mut RoundtripCounts) {
             Ok(replaced),
             "seed {seed}"
         );
-        assert_same(&without_deliveries(answers(&other, &keys).await), &asked);
         assert_same(
-            &lines_between(&exported(&other.handle, true)),
+            &without_deliveries(answers(&other, &keys).await),
+            &answers_before,
+        );
+        assert_same(
+            &lines_between(&export_lines(&other.handle, true)),
             &lines_between(&lines),
         );
     }
-    seen.answers += asked.len();
+    totals.answers += answers_before.len();
     for line in lines_between(&lines) {
         let kind = line.trim_start_matches("{\"").split('"').next().unwrap();
-        *seen.kinds.entry(kind.to_owned()).or_default() += 1;
+        *totals.kinds.entry(kind.to_owned()).or_default() += 1;
     }
     one.stop().await;
     other.stop().await;

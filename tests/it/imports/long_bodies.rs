@@ -1,5 +1,5 @@
-//! Long bodies of what is imported: they are written in pieces ahead of their pings, and leave the
-//! file with them.
+//! Long bodies of an import: they are written in chunks before their pings, and are removed with
+//! them.
 
 use overdue::admin::import::ImportRequest;
 use overdue::admin::{AdminReply, AdminRequest, handle_request};
@@ -12,7 +12,7 @@ use redb::{
 use super::*;
 use crate::support::server::TestServer;
 
-/// Bodies of more than 100 bytes go in pieces of at most 64.
+/// Bodies of more than 100 bytes are split into chunks of at most 64.
 fn in_pieces() -> HousekeepingLimits {
     HousekeepingLimits {
         large_body_bytes: 100,
@@ -21,7 +21,7 @@ fn in_pieces() -> HousekeepingLimits {
     }
 }
 
-/// Pieces in the file of a stopped engine, what refers to uploads, and what nothing refers to.
+/// Rows of a stopped engine: chunks, references to uploads, and uploads without references.
 pub(super) fn chunk_count(disk: &Disk) -> [u64; 3] {
     let database = redb::Builder::new()
         .create_with_backend(disk.clone())
@@ -48,21 +48,21 @@ pub(super) fn chunk_count(disk: &Disk) -> [u64; 3] {
     [pieces, referring, unreferred]
 }
 
-/// A body that differs from place to place.
+/// A body without repetition.
 fn body(len: usize) -> Vec<u8> {
     (0..len)
         .map(|place| (place % 251) as u8 ^ (place / 251) as u8)
         .collect()
 }
 
-/// The source with one long body, handed over by itself.
-fn hand_over(engine: &mut TestEngine, source: &ImportFixture, len: usize) -> u64 {
+/// Uploads the source, and one long body separately.
+fn upload_with_body(engine: &mut TestEngine, source: &ImportFixture, len: usize) -> u64 {
     let first = source.upload(engine);
     let long = NumberedPing {
         body: body(len).into(),
         ..staged_ping(CheckId(first + 3), 6)
     };
-    // It takes the place of the one with this number.
+    // It replaces the ping with this number.
     step(
         engine,
         ImportStep::Log {
@@ -96,11 +96,11 @@ fn finish(engine: &mut TestEngine, source: &ImportFixture, first: u64) {
 }
 
 #[test]
-fn a_long_body_comes_whole_and_goes_with_its_ping() {
+fn a_long_body_is_imported_completely_and_removed_with_its_ping() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), in_pieces());
     let source = ImportFixture::new();
-    let first = hand_over(&mut engine, &source, 1000);
+    let first = upload_with_body(&mut engine, &source, 1000);
     finish(&mut engine, &source, first);
     assert_eq!(
         engine
@@ -122,7 +122,7 @@ fn a_long_body_comes_whole_and_goes_with_its_ping() {
             .unwrap(),
         body(1000)
     );
-    // What takes its place has a body of 6 bytes.
+    // The replacement has a body of 6 bytes.
     source.import(&mut engine, LIVE).unwrap();
     assert_eq!(
         engine
@@ -138,11 +138,11 @@ fn a_long_body_comes_whole_and_goes_with_its_ping() {
 }
 
 #[test]
-fn a_ping_that_is_handed_over_again_leaves_no_pieces() {
+fn a_ping_that_is_uploaded_again_leaves_no_chunks() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), in_pieces());
     let source = ImportFixture::new();
-    let first = hand_over(&mut engine, &source, 1000);
+    let first = upload_with_body(&mut engine, &source, 1000);
     let log = |pings| ImportStep::Log {
         import: ImportId(first),
         pings,
@@ -157,7 +157,7 @@ fn a_ping_that_is_handed_over_again_leaves_no_pieces() {
     drop(engine);
     assert_eq!(chunk_count(&disk), [4, 1, 0]);
     let mut engine = TestEngine::open(disk.medium(), in_pieces());
-    let first = hand_over(&mut engine, &source, 1000);
+    let first = upload_with_body(&mut engine, &source, 1000);
     let log = |pings| ImportStep::Log {
         import: ImportId(first),
         pings,
@@ -171,10 +171,10 @@ fn a_ping_that_is_handed_over_again_leaves_no_pieces() {
 }
 
 #[test]
-fn an_import_that_is_abandoned_or_unknown_leaves_no_pieces() {
+fn an_abandoned_or_unknown_import_leaves_no_chunks() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), in_pieces());
-    let first = hand_over(&mut engine, &ImportFixture::new(), 1000);
+    let first = upload_with_body(&mut engine, &ImportFixture::new(), 1000);
     let import = ImportId(first);
     step(&mut engine, ImportStep::Abandon { import }).unwrap();
     let long = NumberedPing {
@@ -193,7 +193,7 @@ fn an_import_that_is_abandoned_or_unknown_leaves_no_pieces() {
 }
 
 #[test]
-fn the_longest_body_goes_in_commits_of_a_piece() {
+fn the_longest_body_is_written_one_chunk_a_commit() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let source = ImportFixture::new();
     let first = source.upload(&mut engine);
@@ -213,7 +213,7 @@ fn the_longest_body_goes_in_commits_of_a_piece() {
             .try_recv()
             .is_ok_and(|answer| answer.unwrap().is_ok())
     });
-    // Pieces of 1 MiB, less what belongs to them.
+    // Chunks of 1 MiB, including overhead.
     assert_eq!(steps, Some(MAX_BODY_BYTES.div_ceil((1 << 20) - 1024)));
     finish(&mut engine, &source, first);
     assert_eq!(
@@ -227,7 +227,7 @@ fn the_longest_body_goes_in_commits_of_a_piece() {
 }
 
 #[tokio::test]
-async fn a_body_of_which_parts_are_missing_or_too_many_is_refused() {
+async fn a_body_with_missing_or_extra_parts_is_refused() {
     let server = TestServer::start().await;
     let ask = async |request, document| {
         handle_request(&server.handle, AdminRequest::Import(request), document)
@@ -256,7 +256,7 @@ async fn a_body_of_which_parts_are_missing_or_too_many_is_refused() {
         };
         assert_eq!(
             reason,
-            format!("{came} bytes of a body came that has 1000: begin again")
+            format!("received {came} bytes of a body of 1000 bytes: start the import again")
         );
     }
     let AdminReply::Refused(reason) = ask(long(MAX_BODY_BYTES + 1), body(MAX_BODY_BYTES + 1)).await
@@ -264,7 +264,7 @@ async fn a_body_of_which_parts_are_missing_or_too_many_is_refused() {
         panic!("it is too long")
     };
     assert!(
-        reason.contains("more entries of logs came at once"),
+        reason.contains("a step has too many log entries or bytes"),
         "{reason}"
     );
     assert_eq!(

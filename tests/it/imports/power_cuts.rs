@@ -1,9 +1,9 @@
-//! The power goes at every point of imports: what is seen after a start is what was seen before the
-//! last word of one, or after it, never something between; and what an import that was not finished
-//! has left leaves the file.
+//! Power cuts at every point of an import. After a restart, the visible state is the one before or
+//! after the commit of an import, never one between them. Unfinished imports are removed from the
+//! file.
 //!
-//! `OVERDUE_SEED=<seed> cargo test --test it imports::cuts` repeats one story;
-//! `OVERDUE_SIMULATIONS=<count>` asks for more of them.
+//! `OVERDUE_SEED=<seed> cargo test --test it imports::power_cuts` repeats one simulation;
+//! `OVERDUE_SIMULATIONS=<count>` sets their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ const SCENARIO_COUNT: u64 = 25;
 const IMPORTS: u64 = 25;
 const WITNESS: u128 = 7;
 
-/// What can be seen of each project, by the first line, which begins with its UUID.
+/// Visible state of each project, by its first line, which begins with its UUID.
 type VisibleProjects = BTreeMap<String, Vec<String>>;
 
 fn visible_projects(engine: &TestEngine) -> VisibleProjects {
@@ -36,8 +36,8 @@ fn visible_projects(engine: &TestEngine) -> VisibleProjects {
     all
 }
 
-/// What a source looks like once it is imported.
-fn imported_alone(source: &ImportFixture, mode: ImportMode) -> VisibleProjects {
+/// Visible state of a source once it is imported.
+fn visible_after_import(source: &ImportFixture, mode: ImportMode) -> VisibleProjects {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     source.import(&mut engine, mode).unwrap();
     visible_projects(&engine)
@@ -58,15 +58,15 @@ struct PowerCutWorld {
     disk: Disk,
     thresholds: HousekeepingLimits,
     engine: Option<TestEngine>,
-    /// What is to be seen of projects that were imported.
+    /// Expected visible state of imported projects.
     visible: VisibleProjects,
-    /// Pings of the witness that were answered, and whether one more may be there.
+    /// Pings of the witness that were answered, and whether one more may be stored.
     pings: u64,
     in_doubt: bool,
     tally: PowerCutCounts,
 }
 
-/// The power went: nobody knows what has become of the last command.
+/// A power cut: the result of the last command is unknown.
 struct PowerLost;
 
 impl PowerCutWorld {
@@ -74,7 +74,7 @@ impl PowerCutWorld {
         let dice = SeededRng::seeded(seed);
         let disk = Disk::default();
         let slice = dice.pick(&[1, 4, 64]);
-        // Also with bodies that go in pieces.
+        // Also with bodies in chunks.
         let (large, piece) = dice.pick(&[(256 << 10, 1 << 20), (4, 2)]);
         let thresholds = HousekeepingLimits {
             slice_rows: slice,
@@ -104,7 +104,7 @@ impl PowerCutWorld {
         self.engine.as_mut().unwrap()
     }
 
-    /// A source of one of three projects, another one each time.
+    /// A source of one of three projects, different each time.
     fn source(&self) -> ImportFixture {
         let project = u128::from(self.dice.below(3));
         let statuses = [Status::New, Status::Up, Status::Down, Status::Paused];
@@ -126,7 +126,7 @@ impl PowerCutWorld {
         }
     }
 
-    /// Has a step of an import carried out; a ping comes with it, and sometimes the power goes.
+    /// Executes one step of an import together with a ping. The power may fail.
     fn step(&mut self, command: ImportStep) -> Result<CommandOutcome, PowerLost> {
         if self.dice.chance(12) {
             self.disk.lose_power_after(self.dice.below(20) as u32);
@@ -150,7 +150,8 @@ impl PowerCutWorld {
         }
     }
 
-    /// One import; what is to be seen after its last word, if that was said.
+    /// Runs one import. Returns the expected visible state after its commit, if the commit was
+    /// sent.
     fn import(&mut self) -> Result<(), (PowerLost, Option<VisibleProjects>)> {
         let before = |power| (power, None);
         let source = self.source();
@@ -195,12 +196,12 @@ impl PowerCutWorld {
                 self.tally.abandoned += 1;
                 self.step(ImportStep::Abandon { import }).map_err(before)?;
             }
-            // Whoever handed it over has gone.
+            // The client has gone away.
             1 => self.engine().clock.advance_secs(0),
             _ => {
                 let mode = self.dice.pick(&[ImportMode::Trial, LIVE]);
                 let mut after = self.visible.clone();
-                after.extend(imported_alone(&source, mode));
+                after.extend(visible_after_import(&source, mode));
                 let finish = {
                     let expected = source.counts(first);
                     let replace = self.dice.chance(50);
@@ -239,7 +240,7 @@ impl PowerCutWorld {
         found
     }
 
-    /// Stops, loses what was not synced if the power has gone, and starts.
+    /// Stops the engine, drops unsynced writes if the power has failed, and starts it again.
     fn restart(&mut self) {
         self.engine = None;
         self.disk.power_on(&self.dice);
@@ -258,7 +259,7 @@ impl PowerCutWorld {
         (self.pings, self.in_doubt) = (n, false);
     }
 
-    /// Nothing in the logs belongs to a check that nobody sees.
+    /// Checks that nothing in the logs belongs to an invisible check.
     fn expect_nothing_left(&mut self) {
         // Far more steps than there are rows.
         (0..600).for_each(|_| assert_eq!(self.engine().writer.step(false), Ok(true)));
@@ -308,7 +309,7 @@ impl PowerCutWorld {
         assert_eq!(
             left,
             [const { BTreeSet::new() }; 3],
-            "checks of which flips, pings and bodies are left"
+            "deleted checks with remaining flips, pings and bodies"
         );
         drop(store);
         self.engine = Some(TestEngine::open(self.disk.medium(), self.thresholds));
@@ -318,7 +319,7 @@ impl PowerCutWorld {
 fn run_scenario(seed: u64) -> PowerCutCounts {
     let mut world = PowerCutWorld::new(seed);
     for _ in 0..IMPORTS {
-        // Stagings that nobody finishes take the places of others.
+        // Unfinished imports take the slots of others.
         if world
             .engine()
             .handle
@@ -351,7 +352,7 @@ fn run_scenario(seed: u64) -> PowerCutCounts {
 }
 
 #[test]
-fn an_import_is_seen_whole_or_not_at_all_wherever_the_power_goes() {
+fn an_import_is_visible_completely_or_not_at_all_after_any_power_cut() {
     let variable = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
     let seeds = match variable("OVERDUE_SEED") {
         Some(seed) => seed..=seed,
@@ -359,9 +360,9 @@ fn an_import_is_seen_whole_or_not_at_all_wherever_the_power_goes() {
     };
     let mut total = PowerCutCounts::default();
     for seed in seeds.clone() {
-        let told = std::panic::catch_unwind(|| run_scenario(seed));
-        let tally = told.unwrap_or_else(|_| {
-            panic!("seed {seed}: OVERDUE_SEED={seed} cargo test --test it imports::cuts")
+        let result = std::panic::catch_unwind(|| run_scenario(seed));
+        let tally = result.unwrap_or_else(|_| {
+            panic!("seed {seed}: OVERDUE_SEED={seed} cargo test --test it imports::power_cuts")
         });
         total.cuts += tally.cuts;
         total.cut_at_the_end += tally.cut_at_the_end;

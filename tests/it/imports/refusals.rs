@@ -1,5 +1,5 @@
-//! What stands in the way of an import: what is taken, what was touched, what makes no sense. Each
-//! refusal leaves everything as it was.
+//! Reasons to refuse an import: identifiers in use, local changes, invalid content. A refusal
+//! changes nothing.
 
 use overdue::clock::ManualClock;
 use overdue::domain::parents::Parents;
@@ -12,7 +12,7 @@ use crate::support::commands::{create_check, create_project};
 use crate::support::engine;
 
 #[test]
-fn what_something_else_here_has_is_refused_with_both_sides() {
+fn an_identifier_in_use_is_refused_and_both_objects_are_named() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     ImportFixture::new().import(&mut engine, LIVE).unwrap();
@@ -38,42 +38,45 @@ fn what_something_else_here_has_is_refused_with_both_sides() {
                 name: "Taken",
                 ..other.clone()
             },
-            r#"there is a project "Taken" here already"#,
+            r#"a project "Taken" with another UUID exists"#,
         ),
         (
             ImportFixture {
                 key: 1,
                 ..other.clone()
             },
-            r#"the key abcd… of the project "Other" is a key of the project "Homelab" here"#,
+            r#"the key abcd… of the project "Other" is already a key of the project "Homelab""#,
         ),
         (
             ImportFixture {
                 channel: 900,
                 ..other.clone()
             },
-            r#"the channel "hook" of the project "Other" has a UUID that the channel "hook" of the project "Homelab" has here"#,
+            "the channel \"hook\" of the project \"Other\" has the UUID of the existing channel \
+             \"hook\" of the project \"Homelab\"",
         ),
         (
             ImportFixture {
                 checks: vec![imported_check(21, Status::Up)],
                 ..other.clone()
             },
-            r#"the check "check 21" of the project "Other" has a UUID that the check "check 21" of the project "Homelab""#,
+            "the check \"check 21\" of the project \"Other\" has the UUID of the existing check \
+             \"check 21\" of the project \"Homelab\"",
         ),
         (
             ImportFixture {
                 checks: vec![imported_check(41, Status::Up)],
                 ..other.clone()
             },
-            r#"of the project "default" has here"#,
+            r#"of the project "default""#,
         ),
         (
             ImportFixture {
                 checks: vec![with_badge(21 + (1 << 64))],
                 ..other.clone()
             },
-            r#"the check "check 32" of the project "Other" has a UUID that the check "check 21""#,
+            "the check \"check 32\" of the project \"Other\" has the UUID of the existing check \
+             \"check 21\"",
         ),
         (
             ImportFixture {
@@ -95,7 +98,7 @@ fn what_something_else_here_has_is_refused_with_both_sides() {
             .with_state(|state| state.imports.iter().next().unwrap().0);
         step(&mut engine, ImportStep::Abandon { import: first }).unwrap();
     }
-    // No more than ten are told.
+    // At most ten conflicts are listed.
     let many = ImportFixture {
         checks: vec![imported_check(21, Status::Up); 30],
         pings: 0,
@@ -110,7 +113,7 @@ fn what_something_else_here_has_is_refused_with_both_sides() {
 }
 
 #[test]
-fn a_project_that_was_made_here_is_not_replaced() {
+fn a_project_that_was_created_here_is_not_replaced() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let uuid = engine
@@ -122,14 +125,18 @@ fn a_project_that_was_made_here_is_not_replaced() {
     }
     .import(&mut engine, LIVE);
     assert!(
-        matches!(&refused, Err(ImportStepError::Conflicts(sentences)) if sentences[0].contains("which was made here")),
+        matches!(
+            &refused,
+            Err(ImportStepError::Conflicts(sentences))
+                if sentences[0].contains("which was not imported")
+        ),
         "{refused:?}"
     );
 }
 
 #[test]
-fn what_was_pinged_or_changed_here_is_replaced_only_if_that_is_said() {
-    // With the pings that each is.
+fn locally_pinged_or_changed_objects_are_replaced_only_on_request() {
+    // Each with its number of pings.
     type LocalChange = fn(&mut TestEngine);
     let touches: [(LocalChange, u64); 8] = [
         (
@@ -189,7 +196,7 @@ fn what_was_pinged_or_changed_here_is_replaced_only_if_that_is_said() {
         (
             |engine| {
                 engine.execute(ping(21, PingKind::Success, ""));
-                // Also when it was long ago.
+                // The age of the change does not matter.
                 engine.clock.advance_secs(40 * 86_400);
                 idle(engine);
             },
@@ -218,7 +225,7 @@ fn what_was_pinged_or_changed_here_is_replaced_only_if_that_is_said() {
         assert_eq!(refused, touched, "{number}");
         assert_eq!(visible_state(&engine), before, "{number}");
         drop(engine);
-        // A start does not forget it.
+        // The change is remembered after a restart.
         let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
         let first = source.upload(&mut engine);
         assert_eq!(
@@ -257,7 +264,7 @@ fn what_was_pinged_or_changed_here_is_replaced_only_if_that_is_said() {
 }
 
 #[test]
-fn time_alone_touches_nothing() {
+fn passing_time_alone_counts_as_no_change() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let source = ImportFixture::new();
     source.import(&mut engine, LIVE).unwrap();
@@ -268,7 +275,7 @@ fn time_alone_touches_nothing() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn an_invalid_import_is_refused() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let source = ImportFixture::new();
     let before = visible_state(&engine);
@@ -280,7 +287,7 @@ fn what_makes_no_sense_is_refused() {
     };
     wrong(
         step(&mut engine, ImportStep::Begin { ids: 0, checks: 0 }),
-        "there is nothing in it",
+        "it contains no objects",
     );
     assert_eq!(
         step(
@@ -304,7 +311,7 @@ fn what_makes_no_sense_is_refused() {
             &mut engine,
             log(vec![staged_ping(CheckId(first + 5), 1)], Vec::new()),
         ),
-        "of another import",
+        "to another import",
     );
     wrong(
         step(
@@ -316,7 +323,10 @@ fn what_makes_no_sense_is_refused() {
     let many = (1..258)
         .map(|n| staged_ping(CheckId(first + 3), n))
         .collect();
-    wrong(step(&mut engine, log(many, Vec::new())), "more entries");
+    wrong(
+        step(&mut engine, log(many, Vec::new())),
+        "too many log entries",
+    );
     let long = |bytes: usize, n| NumberedPing {
         body: vec![0; bytes].into(),
         ..staged_ping(CheckId(first + 3), n)
@@ -326,14 +336,14 @@ fn what_makes_no_sense_is_refused() {
             &mut engine,
             log(vec![long(MAX_BODY_BYTES + 1, 1)], Vec::new()),
         ),
-        "more entries",
+        "too many log entries",
     );
     wrong(
         step(
             &mut engine,
             log(vec![long(1 << 20, 1), long(1, 2)], Vec::new()),
         ),
-        "more entries",
+        "too many log entries",
     );
     wrong(
         step(
@@ -345,7 +355,7 @@ fn what_makes_no_sense_is_refused() {
         ),
         "a number of another import",
     );
-    // Nothing of what was refused is counted.
+    // A refused import is not counted.
     assert_eq!(
         engine
             .handle
@@ -364,7 +374,7 @@ fn what_makes_no_sense_is_refused() {
     };
     wrong(
         step(&mut engine, finish(source.counts(first))),
-        "not all of it has arrived",
+        "some of its items are missing",
     );
     let mut counts = ImportItemCounts::default();
     let mut hand_over = |engine: &mut TestEngine, objects: Vec<ImportItem>| {
@@ -372,14 +382,14 @@ fn what_makes_no_sense_is_refused() {
         step(engine, ImportStep::Objects { import, objects }).unwrap();
         counts
     };
-    let things = source.objects(first);
-    let without_project = hand_over(&mut engine, things[1..].to_vec());
+    let items = source.objects(first);
+    let without_project = hand_over(&mut engine, items[1..].to_vec());
     wrong(
         step(&mut engine, finish(without_project)),
-        "of a project that was not handed over",
+        "to a project that the import does not contain",
     );
-    let twice = hand_over(&mut engine, vec![things[0].clone(), things[1].clone()]);
-    wrong(step(&mut engine, finish(twice)), "handed over twice");
+    let twice = hand_over(&mut engine, vec![items[0].clone(), items[1].clone()]);
+    wrong(step(&mut engine, finish(twice)), "an object occurs twice");
     step(&mut engine, ImportStep::Abandon { import }).unwrap();
     for (change, part) in [
         (
@@ -388,7 +398,7 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             |check| check.state.n_pings = 6,
-            "has a ping with a higher number than it has pings",
+            "has a ping whose number exceeds its number of pings",
         ),
         (
             |check| check.state.last_ping = Some(Timestamp::from_secs(NOW + 60)),
@@ -400,10 +410,10 @@ fn what_makes_no_sense_is_refused() {
         let refused = source.import(&mut engine, LIVE).unwrap_err();
         assert!(refused.to_string().contains(part), "{refused:?}");
         assert_eq!(visible_state(&engine), before);
-        let left = engine
+        let remaining = engine
             .handle
             .with_state(|state| state.imports.iter().next().unwrap().0);
-        step(&mut engine, ImportStep::Abandon { import: left }).unwrap();
+        step(&mut engine, ImportStep::Abandon { import: remaining }).unwrap();
     }
     assert_eq!(
         step(&mut engine, ImportStep::Abandon { import }),
@@ -412,7 +422,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn so_many_imports_are_under_way_and_no_more() {
+fn the_number_of_open_imports_is_limited() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let first: Vec<_> = (0..4).map(|_| begin(&mut engine, 2)).collect();
     assert_eq!(first, [1, 3, 5, 7]);
@@ -431,8 +441,8 @@ fn so_many_imports_are_under_way_and_no_more() {
 }
 
 #[test]
-fn a_server_takes_so_many_checks_at_once_and_a_command_without_one_takes_more() {
-    let most = MAX_ONLINE_IMPORT_CHECKS;
+fn a_server_limits_the_checks_of_an_import_and_a_command_without_one_takes_more() {
+    let limit = MAX_ONLINE_IMPORT_CHECKS;
     let checks = |first: u64| {
         let check = |number: u64| {
             let check = Box::new(imported_check(u128::from(number), Status::New));
@@ -443,7 +453,7 @@ fn a_server_takes_so_many_checks_at_once_and_a_command_without_one_takes_more() 
                 check,
             }
         };
-        (0..=most).map(check).collect::<Vec<_>>()
+        (0..=limit).map(check).collect::<Vec<_>>()
     };
     for takes_pings in [true, false] {
         let clock = ManualClock::at(Timestamp::from_secs(NOW));
@@ -459,24 +469,25 @@ fn a_server_takes_so_many_checks_at_once_and_a_command_without_one_takes_more() 
         let begun = step(
             &mut engine,
             ImportStep::Begin {
-                ids: most + 1,
-                checks: most + 1,
+                ids: limit + 1,
+                checks: limit + 1,
             },
         );
         assert_eq!(begun.is_ok(), !takes_pings, "{begun:?}");
         if let Err(refusal) = begun {
-            assert_eq!(refusal, ImportStepError::TooManyChecks(most + 1));
-            let advice = "stop it and import again, or take some projects at a time with --project";
+            assert_eq!(refusal, ImportStepError::TooManyChecks(limit + 1));
+            let advice = "stop the server and import again, or import some projects at a time with \
+                          --project";
             assert_eq!(
                 refusal.to_string(),
                 format!(
-                    "there are 50001 checks, and a server that runs takes at most 50000 at once: \
-                     {advice}"
+                    "the import has 50001 checks, and a running server accepts at most 50000 at \
+                     once: {advice}"
                 )
             );
         }
-        // Whoever said that there are fewer is refused when they come.
-        let first = begin(&mut engine, most + 1);
+        // An import that announced fewer checks than it uploads is refused during the upload.
+        let first = begin(&mut engine, limit + 1);
         let import = ImportId(first);
         let mut objects = checks(first);
         let last = objects.pop().unwrap();
@@ -488,11 +499,11 @@ fn a_server_takes_so_many_checks_at_once_and_a_command_without_one_takes_more() 
                 objects: vec![last],
             },
         );
-        let wanted = if takes_pings {
-            Err(ImportStepError::TooManyChecks(most + 1))
+        let expected = if takes_pings {
+            Err(ImportStepError::TooManyChecks(limit + 1))
         } else {
             Ok(CommandOutcome::Completed)
         };
-        assert_eq!(one_more, wanted);
+        assert_eq!(one_more, expected);
     }
 }

@@ -1,4 +1,4 @@
-//! A trial tells nobody; what is live tells what it should, and raises no false alarm at the
+//! A trial sends no alerts. A live import sends the alerts that are due, and no false alarm at the
 //! switch.
 
 use overdue::clock::ManualClock;
@@ -36,13 +36,13 @@ fn release(engine: &mut TestEngine) -> Result<CommandOutcome, ImportStepError> {
 }
 
 #[test]
-fn a_trial_tells_nobody_until_it_is_released() {
+fn a_trial_sends_no_alerts_until_it_is_released() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     ImportFixture::new()
         .import(&mut engine, ImportMode::Trial)
         .unwrap();
-    // It was down and told: that it is up again is told to nobody.
+    // It was down and alerted: its recovery notifies no channel.
     engine.execute(ping(22, PingKind::Success, ""));
     engine.execute(ping(22, PingKind::Fail, ""));
     advance(&mut engine, 3 * 86_400);
@@ -92,7 +92,7 @@ fn a_trial_tells_nobody_until_it_is_released() {
 }
 
 #[test]
-fn what_was_told_where_it_came_from_is_not_told_again() {
+fn alerts_that_the_old_server_sent_are_not_repeated() {
     for mode in [ImportMode::Trial, LIVE] {
         let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
         ImportFixture::new().import(&mut engine, mode).unwrap();
@@ -107,11 +107,11 @@ fn what_was_told_where_it_came_from_is_not_told_again() {
 }
 
 #[test]
-fn what_is_live_tells_a_failure_at_once_and_silence_after_another_chance() {
+fn a_live_import_alerts_failures_at_once_and_missed_pings_after_extra_time() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let mut source = ImportFixture::new();
-    // Expected within the time between the last thing in the source and now, or before it; and one
-    // with time left.
+    // Checks that were due between the last entry of the source and now, or before it; and one that
+    // is not due yet.
     let silent = |uuid, ago: i64| {
         let mut check = imported_check(uuid, Status::Up);
         check.state.last_ping = Some(Timestamp::from_secs(NOW - ago));
@@ -142,7 +142,7 @@ fn what_is_live_tells_a_failure_at_once_and_silence_after_another_chance() {
         );
     }
     assert_eq!(notifications(&engine), []);
-    // One reports here: its ping had only been lost at the switch.
+    // One check reports here: its ping was lost at the switch.
     engine.execute(ping(21, PingKind::Success, ""));
     engine.execute(ping(23, PingKind::Fail, ""));
     assert_eq!(notifications(&engine), [(23, AlertEvent::Down)]);
@@ -151,13 +151,13 @@ fn what_is_live_tells_a_failure_at_once_and_silence_after_another_chance() {
         notifications(&engine),
         [(23, AlertEvent::Down), (22, AlertEvent::Down)]
     );
-    // The next silence is told at once.
+    // The next missed ping alerts at once.
     advance(&mut engine, 86_400 + 3600);
     assert_eq!(notifications(&engine).last(), Some(&(21, AlertEvent::Down)));
 }
 
 #[test]
-fn what_the_old_server_had_not_told_yet_is_told() {
+fn alerts_that_the_old_server_had_not_sent_are_sent() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let mut source = ImportFixture::new();
     source.checks[1].state.notification = NotificationState::Pending {
@@ -177,7 +177,7 @@ fn a_trial_becomes_live_by_another_import() {
     assert_eq!(source.import(&mut engine, LIVE), Ok(1));
     engine.execute(ping(21, PingKind::Fail, ""));
     assert_eq!(notifications(&engine), [(21, AlertEvent::Down)]);
-    // And the other way round: what waits is not sent any more.
+    // And the other way round: queued alerts are no longer sent.
     let first = source.upload(&mut engine);
     source
         .finish(&mut engine, first, ImportMode::Trial, true)
@@ -187,7 +187,7 @@ fn a_trial_becomes_live_by_another_import() {
 }
 
 #[test]
-fn a_recovery_that_was_not_told_where_it_came_from_is_told_once() {
+fn a_recovery_that_the_old_server_had_not_sent_is_sent_once() {
     let mut source = ImportFixture::new();
     let state = &mut source.checks[0].state;
     assert_eq!(state.status, Status::Up);
@@ -209,7 +209,7 @@ fn a_recovery_that_was_not_told_where_it_came_from_is_told_once() {
 }
 
 #[test]
-fn the_log_is_told_of_trials_once_a_day() {
+fn trials_are_logged_once_a_day() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     let lines = |engine: &mut TestEngine, hours: i64| {
@@ -221,14 +221,14 @@ fn the_log_is_told_of_trials_once_a_day() {
     ImportFixture::new()
         .import(&mut engine, ImportMode::Trial)
         .unwrap();
-    let told = lines(&mut engine, 1);
-    let line = r#"1 project is on trial and nobody is told of failures there, until `overdue project release`: "Homelab""#;
-    assert!(told.len() == 1 && told[0].ends_with(line), "{told:?}");
+    let logged = lines(&mut engine, 1);
+    let line = "1 project is on trial: no alerts are sent for failures there until `overdue \
+                project release`: \"Homelab\"";
+    assert!(logged.len() == 1 && logged[0].ends_with(line), "{logged:?}");
     assert_eq!(lines(&mut engine, 23), <[&str; 0]>::default());
     assert_eq!(lines(&mut engine, 24).len(), 1);
     drop(engine);
-    // A server that starts says it at once, and a command that has the database to itself never
-    // does.
+    // A server logs it at startup. A command that opens the database without a server never does.
     let open = |takes_pings| {
         let clock = ManualClock::at(Timestamp::from_secs(NOW + 10 * 86_400));
         let set = |config: &mut overdue::engine::EngineConfig| config.accepts_pings = takes_pings;
@@ -247,15 +247,15 @@ fn the_log_is_told_of_trials_once_a_day() {
         engine::log_lines_with("on trial", || idle(&mut engine)).len(),
         1
     );
-    let told = engine::log_lines_with("from now on", || drop(release(&mut engine).unwrap()));
+    let logged = engine::log_lines_with("from now on", || drop(release(&mut engine).unwrap()));
     assert!(
-        told.len() == 1
-            && told[0].ends_with(r#"1 imported project tells of failures from now on: "Homelab""#),
-        "{told:?}"
+        logged.len() == 1
+            && logged[0].ends_with(r#"1 imported project sends alerts from now on: "Homelab""#),
+        "{logged:?}"
     );
-    let told = engine::log_lines_with("from now on", || {
+    let logged = engine::log_lines_with("from now on", || {
         assert_eq!(ImportFixture::new().import(&mut engine, LIVE), Ok(1))
     });
-    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(logged.len(), 1, "{logged:?}");
     assert_eq!(lines(&mut engine, 26), <[&str; 0]>::default());
 }

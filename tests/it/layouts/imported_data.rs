@@ -1,5 +1,5 @@
-//! What files of layout 11 on have beside the rest: projects of another server, one on trial, and
-//! an import that was under way; and things that files declare.
+//! Additional contents of files of layout 11 and later: imported projects, one of them on trial, an
+//! unfinished import, and declared objects.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -28,20 +28,20 @@ use super::{LAYOUTS, LayoutServer, get};
 use crate::config::{ALLOW_ALL, parse_document};
 use crate::support::engine::TestEngine;
 
-/// The layouts whose files have it.
+/// Layouts whose files have these contents.
 pub(super) const LAYOUTS_WITH_IMPORTS: [&str; 2] = ["11", "12"];
 
 const SECRET: &str = "s3cret-of-the-old-server";
-/// A key as its old server knew it too, one that it knew by a digest and that was used here, and
-/// one that was not.
+/// Keys: one imported together with its plain text, one imported as a digest and used since, and
+/// one imported as a digest and unused.
 const KEYS: [&str; 3] = [
     "moved-key-aaaaaaaaaaaaaaaaaaaaaa",
     "hcw_bbbbbbbbbbbbbbbbbbbbbbbbbbbb",
     "hcr_cccccccccccccccccccccccccccc",
 ];
-/// Badge keys of the projects that were moved.
+/// Badge keys of the imported projects.
 const BADGE_KEYS: [&str; 2] = ["bk-1", "bk-2"];
-/// Pings of the import that was under way.
+/// Number of pings of the unfinished import.
 const STAGED_PINGS: u64 = 5;
 const AT: &str = "2026-11-20T09:58:00.123Z";
 
@@ -81,35 +81,59 @@ fn digest(key: &str) -> String {
     )
 }
 
-/// A dump of a server with projects from this number on, by name and keys, each with one check and
-/// pings of it.
+/// Dump of a server with projects numbered from `first`, by name and keys, each with one check and
+/// its pings.
 fn dump(first: u32, projects: &[(&str, &str, &str)]) -> String {
-    let user = json!({ "password": "!", "is_superuser": true, "username": "eve", "email": "eve@example.org", "is_active": true,
-        "date_joined": AT });
+    let user = json!({
+        "password": "!", "is_superuser": true, "username": "eve", "email": "eve@example.org",
+        "is_active": true, "date_joined": AT,
+    });
     let mut rows = vec![json!({ "model": "auth.user", "pk": 1, "fields": user })];
     for (pk, (name, key, read_only)) in (first..).zip(projects) {
         let badge_key = BADGE_KEYS.get(pk as usize - 1).copied().unwrap_or("bk-3");
-        rows.push(json!({ "model": "accounts.project", "pk": pk, "fields": { "name": name, "owner": 1, "badge_key": badge_key,
-            "code": format!("00000000-0000-4000-8000-{pk:012}"), "api_key": key, "api_key_readonly": read_only,
-            "ping_key": format!("moved-{pk}"), "show_slugs": false } }));
-        rows.push(json!({ "model": "api.check", "pk": pk, "fields": { "name": "Moved here", "slug": "moved", "tags": "x", "desc": "ž",
-            "code": format!("00000000-0000-4000-9000-{pk:012}"), "project": pk, "created": AT, "kind": "simple", "timeout": "1 00:00:00",
-            "grace": "01:00:00", "schedule": "", "tz": "UTC", "filter_subject": false, "filter_body": false, "filter_http_body": false,
-            "filter_default_fail": false, "start_kw": "", "success_kw": "", "failure_kw": "", "methods": "", "manual_resume": false,
-            "badge_key": format!("00000000-0000-4000-a000-{pk:012}"), "n_pings": STAGED_PINGS, "last_ping": AT, "last_start": null,
-            "last_start_rid": null, "last_duration": null, "status": "up" } }));
+        rows.push(json!({
+            "model": "accounts.project", "pk": pk,
+            "fields": {
+                "name": name, "owner": 1, "badge_key": badge_key,
+                "code": format!("00000000-0000-4000-8000-{pk:012}"), "api_key": key,
+                "api_key_readonly": read_only, "ping_key": format!("moved-{pk}"),
+                "show_slugs": false,
+            },
+        }));
+        rows.push(json!({
+            "model": "api.check", "pk": pk,
+            "fields": {
+                "name": "Moved here", "slug": "moved", "tags": "x", "desc": "ž",
+                "code": format!("00000000-0000-4000-9000-{pk:012}"), "project": pk, "created": AT,
+                "kind": "simple", "timeout": "1 00:00:00", "grace": "01:00:00", "schedule": "",
+                "tz": "UTC", "filter_subject": false, "filter_body": false,
+                "filter_http_body": false, "filter_default_fail": false, "start_kw": "",
+                "success_kw": "", "failure_kw": "", "methods": "", "manual_resume": false,
+                "badge_key": format!("00000000-0000-4000-a000-{pk:012}"), "n_pings": STAGED_PINGS,
+                "last_ping": AT, "last_start": null, "last_start_rid": null, "last_duration": null,
+                "status": "up",
+            },
+        }));
         for n in 1..=STAGED_PINGS {
-            rows.push(json!({ "model": "api.ping", "pk": u64::from(pk) * 100 + n, "fields": { "n": n, "owner": pk, "created": AT,
-                "kind": "", "scheme": "http", "remote_addr": "192.0.2.9", "method": "POST", "ua": "curl", "body_raw": "Ym9keQ==",
-                "object_size": null, "exitstatus": 0, "rid": null } }));
+            rows.push(json!({
+                "model": "api.ping", "pk": u64::from(pk) * 100 + n,
+                "fields": {
+                    "n": n, "owner": pk, "created": AT, "kind": "", "scheme": "http",
+                    "remote_addr": "192.0.2.9", "method": "POST", "ua": "curl",
+                    "body_raw": "Ym9keQ==", "object_size": null, "exitstatus": 0, "rid": null,
+                },
+            }));
         }
-        let flip = json!({ "owner": pk, "created": AT, "processed": AT, "old_status": "down", "new_status": "up", "reason": "" });
+        let flip = json!({
+            "owner": pk, "created": AT, "processed": AT, "old_status": "down", "new_status": "up",
+            "reason": "",
+        });
         rows.push(json!({ "model": "api.flip", "pk": pk, "fields": flip }));
     }
     Value::Array(rows).to_string()
 }
 
-/// Hands a dump over, and shows it unless it is to stay under way.
+/// Uploads a dump, and commits it unless it is to stay unfinished.
 async fn upload(site: &LayoutServer, dump: &str, end: Option<ImportMode>) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), dump).unwrap();
@@ -152,17 +176,17 @@ async fn upload(site: &LayoutServer, dump: &str, end: Option<ImportMode>) {
     reading.read_logs(&mut |_| {}, take).unwrap();
     let (imported, _) = reading.finish();
     let secrets = imported.secrets.clone();
-    let things = numbering::number_items(imported, import.0, &Random::seeded(1));
+    let items = numbering::number_items(imported, import.0, &Random::seeded(1));
     let mut expected = ImportItemCounts {
         pings: pings.len() as u64,
         flips: flips.len() as u64,
         ..ImportItemCounts::default()
     };
-    things.iter().for_each(|thing| expected.count(thing));
+    items.iter().for_each(|thing| expected.count(thing));
     import::add_log_entries(&site.handle, import, pings, flips)
         .await
         .unwrap();
-    import::add_items(&site.handle, import, things)
+    import::add_items(&site.handle, import, items)
         .await
         .unwrap();
     if let Some(mode) = end {
@@ -182,8 +206,8 @@ async fn upload(site: &LayoutServer, dump: &str, end: Option<ImportMode>) {
     }
 }
 
-/// Declares things, moves two projects in, one of them on trial, uses a hashed key, and leaves an
-/// import under way.
+/// Declares objects, imports two projects, one of them on trial, uses a key with a digest, and
+/// leaves an import unfinished.
 pub(super) async fn fill(site: &LayoutServer) {
     declare::apply_config(&site.handle, parse_document(DECLARED), ALLOW_ALL)
         .await
@@ -211,19 +235,19 @@ pub(super) async fn fill(site: &LayoutServer) {
     site.settle().await;
 }
 
-/// What is asked of it.
+/// Requests to these contents.
 pub(super) fn request_paths() -> Vec<(String, String)> {
-    let mut asked = Vec::new();
+    let mut requests = Vec::new();
     for (pk, keys) in [(1, &KEYS[1..]), (2, &KEYS[..1])] {
         let check = format!("00000000-0000-4000-9000-{pk:012}");
         for key in keys {
             for path in ["checks/", "channels/", "badges/"] {
-                asked.push(((*key).into(), format!("/api/v3/{path}")));
+                requests.push(((*key).into(), format!("/api/v3/{path}")));
             }
-            asked.push(((*key).into(), format!("/api/v3/checks/{check}/flips/")));
+            requests.push(((*key).into(), format!("/api/v3/checks/{check}/flips/")));
         }
-        asked.push((keys[0].into(), format!("/api/v3/checks/{check}/pings/")));
-        asked.push((
+        requests.push((keys[0].into(), format!("/api/v3/checks/{check}/pings/")));
+        requests.push((
             keys[0].into(),
             format!("/api/v3/checks/{check}/pings/1/body"),
         ));
@@ -233,22 +257,23 @@ pub(super) fn request_paths() -> Vec<(String, String)> {
         for (tag, end) in [(None, ""), (Some("x"), "/x")] {
             let mac = LegacyBadgeKey::for_project(badge_key, &secret).sign_tag(tag);
             let signature = &URL_SAFE_NO_PAD.encode(mac)[..8];
-            asked.push((
+            requests.push((
                 String::new(),
                 format!("/badge/{badge_key}/{signature}{end}.svg"),
             ));
         }
     }
-    asked
+    requests
 }
 
-/// What no answer shows.
+/// Checks the state that no answer shows.
 pub(super) fn expect(state: &State) {
-    let held = state
+    let notification = state
         .projects()
         .filter(|project_state| project_state.project.is_on_trial());
     assert_eq!(
-        held.map(|held| held.project.name.as_str().to_owned())
+        notification
+            .map(|notification| notification.project.name.as_str().to_owned())
             .collect::<Vec<_>>(),
         ["On trial"]
     );
@@ -279,8 +304,7 @@ pub(super) fn expect(state: &State) {
     );
 }
 
-/// Kept pings of checks that nobody sees, and whether there may be some of an import that was not
-/// finished.
+/// Number of kept pings of invisible checks, and whether an unfinished import may have left some.
 fn leftover_pings(directory: &Path, seen: &BTreeSet<CheckId>) -> (u64, bool) {
     let marked = Store::open(&Medium::Directory(directory.into()))
         .unwrap()
@@ -305,7 +329,7 @@ fn leftover_pings(directory: &Path, seen: &BTreeSet<CheckId>) -> (u64, bool) {
 }
 
 #[test]
-fn what_an_import_left_in_a_file_goes() {
+fn leftovers_of_an_import_are_removed_from_the_file() {
     for layout in LAYOUTS_WITH_IMPORTS {
         let directory = tempfile::tempdir().unwrap();
         std::fs::copy(

@@ -1,10 +1,10 @@
-//! Commands of channels, run by a real shell: what the names of strangers do to them.
+//! Commands of channels, run by a real shell with untrusted names.
 
 use overdue::domain::text::Tags;
 
 use super::*;
 
-/// A site that runs commands, with a channel that runs this one in a directory of its own.
+/// A site that runs commands, with a channel that runs this command in its own directory.
 async fn site(directory: &tempfile::TempDir, command: &str) -> NotifierFixture {
     let site = NotifierFixture::start_on(
         Medium::memory(),
@@ -34,7 +34,7 @@ async fn check(site: &NotifierFixture, name: &str, tags: &str) {
 }
 
 #[tokio::test]
-async fn no_name_runs_a_command_however_the_variable_is_quoted() {
+async fn no_name_runs_a_command_with_any_quoting_of_the_variable() {
     let directory = tempfile::tempdir().unwrap();
     let command = r#"{
         printf '%s|' $NAME; echo
@@ -64,7 +64,7 @@ async fn no_name_runs_a_command_however_the_variable_is_quoted() {
         .split(' ')
         .map(|word| format!("{word}|"))
         .collect::<String>();
-    let wanted = [
+    let expected = [
         &words,
         name,
         "$NAME",
@@ -76,12 +76,12 @@ async fn no_name_runs_a_command_however_the_variable_is_quoted() {
         "$(id > pwned)",
         "2027-01-15T08:00:00+00:00",
     ];
-    assert_eq!(lines, wanted);
+    assert_eq!(lines, expected);
     site.stop().await;
 }
 
 #[tokio::test]
-async fn what_no_environment_can_hold_breaks_no_command() {
+async fn values_that_an_environment_cannot_hold_break_no_command() {
     let directory = tempfile::tempdir().unwrap();
     let site = site(
         &directory,

@@ -1,5 +1,4 @@
-//! What lasts: a day with a receiver that is dead and a check that flaps, and ten minutes in which
-//! the server was away.
+//! Long runs: a day with a dead receiver and a flapping check, and ten minutes without the server.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +24,7 @@ async fn a_day_with_a_dead_receiver_and_a_flapping_check_leaves_no_heap_behind()
     site.create_check(7, "Flapping").await;
     let flips = DAY / MINUTE;
     let quarter = DAY / MINUTE / 4;
-    let mut asked = 0;
+    let mut attempts = 0;
     let mut sizes = Vec::new();
     for flip in 1..=flips {
         site.ping(
@@ -40,18 +39,18 @@ async fn a_day_with_a_dead_receiver_and_a_flapping_check_leaves_no_heap_behind()
         .await;
         site.clock.advance_secs(MINUTE);
         let waiting = site.handle.with_state(|state| state.outbox.len());
-        // Eight for each channel, and what is being sent.
+        // Eight for each channel, and the one that is being sent.
         assert!(waiting <= 2 * 9, "{waiting} wait after {flip} flips");
         if flip % 120 == 0 {
-            // However long it has been dead, both channels ask again within two hours: the longest
-            // pause is one.
-            asked = dead.wait_for(asked + 2).await.len();
+            // After any time, both channels retry within two hours, since the longest pause is one
+            // hour.
+            attempts = dead.wait_for(attempts + 2).await.len();
         }
         if flip % quarter == 0 {
             sizes.push(disk.len());
         }
     }
-    println!("{asked} requests; the file after each quarter of the day: {sizes:?}");
+    println!("{attempts} requests; the file after each quarter of the day: {sizes:?}");
     for channel in [hook, phone].map(|id| site.channel_now(id)) {
         assert!(
             channel.health.failing.is_some() && channel.health.disabled.is_none(),
@@ -59,15 +58,15 @@ async fn a_day_with_a_dead_receiver_and_a_flapping_check_leaves_no_heap_behind()
             channel.health
         );
     }
-    // Nine in the first hour or so, and then one in each.
-    assert!(asked <= 2 * 45, "{asked} requests in a day");
-    // What a flip leaves: its row, the ping's, and those of its deliveries.
-    let most = u64::try_from(flips / 2).unwrap() * 1000;
-    assert!(sizes[3] - sizes[1] <= most, "{sizes:?}");
+    // Nine in the first hour or so, and then one each hour.
+    assert!(attempts <= 2 * 45, "{attempts} requests in a day");
+    // Rows of a flip: its own, the ping's and its deliveries'.
+    let max_bytes = u64::try_from(flips / 2).unwrap() * 1000;
+    assert!(sizes[3] - sizes[1] <= max_bytes, "{sizes:?}");
     site.stop().await;
 }
 
-/// Pings to checks of these numbers, all at once.
+/// Pings checks with these numbers, all at once.
 async fn ping_all(site: &NotifierFixture, uuids: impl IntoIterator<Item = u128>) {
     let submitted: Vec<_> = uuids
         .into_iter()
@@ -85,8 +84,7 @@ async fn ping_all(site: &NotifierFixture, uuids: impl IntoIterator<Item = u128>)
     }
 }
 
-/// A job: how often it reports, and when it does so for the last time before the server is stopped
-/// (seconds before that).
+/// A job: its period, and the time of its last report in seconds before the server is stopped.
 #[derive(Clone, Copy)]
 struct SimulatedJob {
     uuid: u128,
@@ -95,10 +93,11 @@ struct SimulatedJob {
 }
 
 #[tokio::test]
-async fn ten_minutes_without_a_server_are_one_message_about_those_that_did_not_report_again() {
+async fn ten_minutes_without_a_server_are_one_message_about_the_missing_checks() {
     const AWAY: i64 = 10 * MINUTE;
     const PACER: u128 = 5000;
-    // A thousand checks, of a minute to a day; the last pings of each period are spread over it.
+    // A thousand checks with periods from a minute to a day. The last pings of each period are
+    // spread over it.
     let jobs: Vec<_> = (0..1000)
         .map(|number| {
             let periods = [1, 2, 3, 5, 8, 13, 60, 120, 360, 720, 1440];
@@ -117,7 +116,7 @@ async fn ten_minutes_without_a_server_are_one_message_about_those_that_did_not_r
         .await;
     site.create_channel("ntfy", &[("url", &phone.url("")), ("topic", "home")])
         .await;
-    // A check that tells nobody.
+    // A check without channels.
     let edit = CheckEdit {
         timeout: Seconds::parse(30 * DAY).ok(),
         ..CheckEdit::default()
@@ -151,13 +150,12 @@ async fn ten_minutes_without_a_server_are_one_message_about_those_that_did_not_r
             .checks()
             .all(|check| check.state.status == overdue::domain::status::Status::Up)
     }));
-    // It ends without a word; the last it wrote was at that moment.
+    // The server ends without a clean stop; its last write was at that moment.
     disk = disk.copy();
     drop(site);
 
     let site = NotifierFixture::start_on(disk.medium(), START.plus_secs(DAY + AWAY), |_| ());
-    // Everybody goes on as ever. Whoever reports so seldom that it is not expected again soon has
-    // not reported since.
+    // All jobs continue as before. A job with a long period has not reported since.
     let mut missing: BTreeSet<_> = jobs
         .iter()
         .filter(|job| job.period - job.last < AWAY && job.period > 15 * MINUTE)
@@ -170,16 +168,16 @@ async fn ten_minutes_without_a_server_are_one_message_about_those_that_did_not_r
         };
         ping_all(&site, jobs.iter().filter(is_now).map(|job| job.uuid)).await;
         site.clock.advance_secs(15);
-        // What is due by then is carried out before the clock goes on.
+        // Everything due by then is done before the clock advances.
         ping_all(&site, [PACER]).await;
         ping_all(&site, [PACER]).await;
     }
     site.wait_until(|| site.handle.with_state(|state| state.outbox.is_empty()))
         .await;
-    let seen = phone.seen();
-    let messages: Vec<serde_json::Value> = seen
+    let requests = phone.requests();
+    let messages: Vec<serde_json::Value> = requests
         .iter()
-        .map(|seen| serde_json::from_str(seen.text()).unwrap())
+        .map(|request| serde_json::from_str(request.text()).unwrap())
         .collect();
     let titles: Vec<_> = messages
         .iter()
@@ -193,10 +191,10 @@ async fn ten_minutes_without_a_server_are_one_message_about_those_that_did_not_r
         )]
     );
     let deliveries = site.deliveries(missing.len()).await;
-    let told = deliveries
+    let finished = deliveries
         .iter()
         .filter(|delivery| delivery.result == DeliveryResult::Delivered);
-    for delivery in told {
+    for delivery in finished {
         let name = site.handle.with_state(|state| {
             state
                 .check(delivery.check)
@@ -206,7 +204,7 @@ async fn ten_minutes_without_a_server_are_one_message_about_those_that_did_not_r
                 .as_str()
                 .to_owned()
         });
-        assert!(missing.remove(&name), "{name} was told");
+        assert!(missing.remove(&name), "an alert was sent for {name}");
     }
     assert_eq!(missing, BTreeSet::new());
     site.stop().await;

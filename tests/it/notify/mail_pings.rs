@@ -1,4 +1,4 @@
-//! Pings by mail: what an alert shows of them.
+//! Pings by mail in alerts.
 
 use base64::Engine as _;
 use overdue::domain::project::{KeyAccess, KeyLabel};
@@ -7,7 +7,7 @@ use overdue::manage;
 use super::*;
 
 #[tokio::test]
-async fn of_a_mail_an_alert_shows_subject_and_text_and_never_the_address_that_pings() {
+async fn an_alert_shows_subject_and_text_of_a_mail_and_never_its_ping_address() {
     let site = NotifierFixture::start().await;
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let (_, key) = manage::key::create(&site.handle, MAIN, KeyAccess::Ping, KeyLabel::default())
@@ -42,8 +42,8 @@ async fn of_a_mail_an_alert_shows_subject_and_text_and_never_the_address_that_pi
         mail,
     )]))
     .await;
-    let seen = receiver.wait_for(1).await;
-    let message = seen[0].text();
+    let requests = receiver.wait_for(1).await;
+    let message = requests[0].text();
     assert!(
         message.contains("Backup failed")
             && message.contains("disk full")

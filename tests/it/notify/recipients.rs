@@ -1,5 +1,5 @@
-//! Mails to several recipients: one for each, and one who is refused or unsubscribes changes
-//! nothing for the others.
+//! Mails to several recipients: each gets a mail, and a recipient who is refused or unsubscribes
+//! does not affect the others.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -46,7 +46,7 @@ async fn site_with_relay(address: SocketAddr) -> NotifierFixture {
     site
 }
 
-/// The values of a header in the mails that were taken, by recipient, in order.
+/// Values of a header in the accepted mails, by recipient, in order.
 fn headers(server: &RecordingMailServer, name: &str) -> BTreeMap<String, Vec<String>> {
     let mut to = String::new();
     let mut found = BTreeMap::<_, Vec<_>>::new();
@@ -67,7 +67,7 @@ fn headers(server: &RecordingMailServer, name: &str) -> BTreeMap<String, Vec<Str
 }
 
 #[tokio::test]
-async fn a_recipient_that_is_refused_for_a_while_is_tried_again_alone() {
+async fn a_temporarily_refused_recipient_is_retried_alone() {
     let (site, server) = site(&[
         ("RCPT TO:<bob", "450 greylisted, come back later", 1),
         ("RCPT TO:<eve", "550 no such user", usize::MAX),
@@ -77,7 +77,7 @@ async fn a_recipient_that_is_refused_for_a_while_is_tried_again_alone() {
     site.create_check(7, "backup").await;
     site.ping(7, PingKind::Fail, "").await;
     site.wait_until(|| server.count("RCPT TO:<eve") == 1).await;
-    // The other one goes on meanwhile.
+    // The other mail continues meanwhile.
     site.wait_until(|| server.count("DATA") == 1).await;
     let row = || {
         site.handle.with_state(|state| {
@@ -102,12 +102,12 @@ async fn a_recipient_that_is_refused_for_a_while_is_tried_again_alone() {
     );
     let tries = ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}")));
     assert_eq!((tries, server.count("DATA")), ([1, 2, 1], 2));
-    // Each has a mail, a thread and a link of its own.
-    let to = headers(&server, "To:");
+    // Each recipient has a mail, a thread and a link of its own.
+    let recipients = headers(&server, "To:");
     let ids = headers(&server, "Message-ID:");
     let links = headers(&server, "List-Unsubscribe:");
     for name in ["ann@example.org", "bob@example.org"] {
-        assert_eq!(to[name], [format!("<{name}>")]);
+        assert_eq!(recipients[name], [format!("<{name}>")]);
         assert_eq!(
             links[name],
             [format!("<https://overdue.test/unsubscribe/{name}>")]
@@ -222,10 +222,10 @@ async fn a_test_names_each_recipient_that_was_refused() {
         (delivery.result, &*delivery.reason),
         (DeliveryResult::Delivered, refused)
     );
-    // Only what is refused for good is kept.
+    // Only permanent refusals are stored.
     let health = site.channel_now(channel).health.clone();
     assert_eq!(
-        (health.proof, refused_of(&site, channel)),
+        (health.proof, refused_recipients(&site, channel)),
         (DeliveryProof::Delivered, vec!["eve@example.org".to_owned()])
     );
     site.execute(Command::Unsubscribe {
@@ -250,8 +250,8 @@ async fn a_test_names_each_recipient_that_was_refused() {
     );
 }
 
-/// The recipients that are refused.
-fn refused_of(site: &NotifierFixture, channel: ChannelId) -> Vec<String> {
+/// Recipients that are refused.
+fn refused_recipients(site: &NotifierFixture, channel: ChannelId) -> Vec<String> {
     site.channel_now(channel)
         .health
         .refused
@@ -261,7 +261,7 @@ fn refused_of(site: &NotifierFixture, channel: ChannelId) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_recipient_that_is_refused_is_shown_told_after_an_hour_and_not_sent_the_end() {
+async fn a_refused_recipient_is_shown_reported_after_an_hour_and_not_sent_the_end() {
     let (site, server) = site(&[("RCPT TO:<eve", "550 no such user", 1)]).await;
     let phone = Receiver::start([ResponseAction::status(200)]).await;
     let channel = site.create_channel("email", &[("to", TO)]).await;
@@ -279,14 +279,14 @@ async fn a_recipient_that_is_refused_is_shown_told_after_an_hour_and_not_sent_th
     site.create_check(7, "backup").await;
     let tries = || ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}")));
     site.ping(7, PingKind::Fail, "").await;
-    site.wait_until(|| refused_of(&site, channel) == ["eve@example.org"])
+    site.wait_until(|| refused_recipients(&site, channel) == ["eve@example.org"])
         .await;
     let shown = site
         .handle
         .with_state(|state| ChannelStatus::compute(state, state.channel(channel).unwrap(), None));
     assert_eq!(shown, ChannelStatus::Ok);
     assert_eq!(tries(), [1, 1, 1]);
-    // The first message says that it comes after an hour, not earlier.
+    // The first notice is sent after an hour, not earlier.
     site.clock.advance_secs(16);
     site.clock.advance_secs(3601);
     let message: serde_json::Value =
@@ -296,13 +296,13 @@ async fn a_recipient_that_is_refused_is_shown_told_after_an_hour_and_not_sent_th
         "The channel email does not reach all of its recipients"
     );
     let text = "The last mail to eve@example.org was refused; the first refusal was 1 hour ago. \
-                The last reason: the mail server said 550.";
-    // Notices repeat no text of a receiver.
+                Last error: the mail server said 550.";
+    // Notices contain no text of a receiver.
     assert!(
         message["message"].as_str().unwrap().contains(text),
         "{message}"
     );
-    // She was not told that it was down, so she is not told that it is up.
+    // She was not notified of the downtime, so she is not notified of its end.
     let mails_to_all = || {
         let is_mail = |delivery: &DeliveryRecord| delivery.channel == channel;
         site.handle
@@ -314,11 +314,11 @@ async fn a_recipient_that_is_refused_is_shown_told_after_an_hour_and_not_sent_th
     site.wait_until(|| mails_to_all() == 2).await;
     assert_eq!(tries(), [2, 2, 1]);
     phone.wait_for(2).await;
-    assert_eq!(refused_of(&site, channel), ["eve@example.org"]);
-    // The next downtime is tried, and its end is sent to all who took it.
+    assert_eq!(refused_recipients(&site, channel), ["eve@example.org"]);
+    // The next downtime is tried, and its end is sent to every recipient that took it.
     site.clock.advance_secs(60);
     site.ping(7, PingKind::Fail, "").await;
-    site.wait_until(|| refused_of(&site, channel).is_empty())
+    site.wait_until(|| refused_recipients(&site, channel).is_empty())
         .await;
     assert_eq!(tries(), [3, 3, 2]);
     site.clock.advance_secs(60);
@@ -328,7 +328,7 @@ async fn a_recipient_that_is_refused_is_shown_told_after_an_hour_and_not_sent_th
 }
 
 #[tokio::test]
-async fn a_retry_for_one_recipient_leaves_what_later_mails_showed_of_the_others() {
+async fn a_retry_for_one_recipient_keeps_later_results_of_the_others() {
     for is_refused_first in [true, false] {
         let (site, server) = site(&[("RCPT TO:<bob", "452 full", 2)]).await;
         let channel = site.create_channel("email", &[("to", TO)]).await;
@@ -350,12 +350,12 @@ async fn a_retry_for_one_recipient_leaves_what_later_mails_showed_of_the_others(
         };
         site.wait_until(|| row() == Some((1, None))).await;
         assert_eq!(
-            refused_of(&site, channel).len(),
+            refused_recipients(&site, channel).len(),
             usize::from(is_refused_first)
         );
         site.clock.advance_secs(10);
         site.wait_until(|| row() == Some((2, None))).await;
-        // Another mail shows the opposite before bob is tried once more.
+        // Another mail shows the opposite before the retry for bob.
         if !is_refused_first {
             server.reply_once("RCPT TO:<eve", "550 mailbox full");
         }
@@ -366,12 +366,12 @@ async fn a_retry_for_one_recipient_leaves_what_later_mails_showed_of_the_others(
         } else {
             vec!["eve@example.org".to_owned()]
         };
-        assert_eq!(refused_of(&site, channel), now_refused);
+        assert_eq!(refused_recipients(&site, channel), now_refused);
         site.clock.advance_secs(60);
         site.deliveries(2).await;
         let tries = ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}")));
         assert_eq!(
-            (tries, refused_of(&site, channel)),
+            (tries, refused_recipients(&site, channel)),
             ([2, 4, 2], now_refused)
         );
     }
@@ -384,7 +384,7 @@ async fn the_only_recipient_left_is_no_longer_refused_once_it_takes_a_mail() {
     site.create_check(7, "backup").await;
     site.ping(7, PingKind::Fail, "").await;
     site.deliveries(1).await;
-    assert_eq!(refused_of(&site, channel), ["eve@example.org"]);
+    assert_eq!(refused_recipients(&site, channel), ["eve@example.org"]);
     for name in ["ann", "bob"] {
         site.execute(Command::Unsubscribe {
             channel,
@@ -398,7 +398,7 @@ async fn the_only_recipient_left_is_no_longer_refused_once_it_takes_a_mail() {
         site.deliveries(2).await.remove(1).result,
         DeliveryResult::Delivered
     );
-    assert_eq!(refused_of(&site, channel), Vec::<String>::new());
+    assert_eq!(refused_recipients(&site, channel), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -409,16 +409,16 @@ async fn a_notice_that_a_recipient_takes_shows_that_it_is_no_longer_refused() {
         .await;
     site.create_check(7, "backup").await;
     site.ping(7, PingKind::Fail, "").await;
-    site.wait_until(|| refused_of(&site, channel) == ["eve@example.org"])
+    site.wait_until(|| refused_recipients(&site, channel) == ["eve@example.org"])
         .await;
     site.clock.advance_secs(3617);
-    site.wait_until(|| refused_of(&site, channel).is_empty())
+    site.wait_until(|| refused_recipients(&site, channel).is_empty())
         .await;
     assert_eq!(server.count("RCPT TO:<eve"), 2);
 }
 
 #[tokio::test]
-async fn a_test_shows_nothing_of_recipients_that_are_gone_when_it_ends() {
+async fn a_test_stores_no_result_of_recipients_that_were_removed_meanwhile() {
     for is_unsubscribed in [true, false] {
         let replies = vec![("RCPT TO:<eve", "550 no such user", usize::MAX)];
         let server = RecordingMailServer::start(MailScript {
@@ -430,7 +430,7 @@ async fn a_test_shows_nothing_of_recipients_that_are_gone_when_it_ends() {
         let site = site_with_relay(relay.local_addr().unwrap()).await;
         let channel = site.create_channel("email", &[("to", TO)]).await;
         let test = site.handle.request_channel_test(channel, false).unwrap();
-        // The test is under way while eve goes.
+        // Eve leaves while the test is in progress.
         let (mut client, _) = relay.accept().await.unwrap();
         let address = server.address;
         site.execute(if is_unsubscribed {
@@ -463,7 +463,7 @@ async fn a_test_shows_nothing_of_recipients_that_are_gone_when_it_ends() {
             missed.starts_with("delivered to 2 of 3; not taken for eve@example.org"),
             "{missed}"
         );
-        assert_eq!(refused_of(&site, channel), Vec::<String>::new());
+        assert_eq!(refused_recipients(&site, channel), Vec::<String>::new());
     }
 }
 
@@ -482,17 +482,17 @@ async fn a_recipient_that_is_refused_after_the_alert_is_sent_its_end() {
     site.ping(8, PingKind::Fail, "").await;
     site.deliveries(2).await;
     assert_eq!(
-        (refused_of(&site, channel), tries()),
+        (refused_recipients(&site, channel), tries()),
         (vec!["eve@example.org".to_owned()], 2)
     );
     site.clock.advance_secs(60);
     site.ping(7, PingKind::Success, "").await;
     site.deliveries(3).await;
-    assert_eq!((refused_of(&site, channel), tries()), (vec![], 3));
+    assert_eq!((refused_recipients(&site, channel), tries()), (vec![], 3));
 }
 
 #[tokio::test]
-async fn whoever_has_unsubscribed_gets_nothing_and_the_others_go_on() {
+async fn an_unsubscribed_recipient_gets_nothing_and_the_others_still_do() {
     let (site, server) = site(&[]).await;
     let channel = site.create_channel("email", &[("to", TO)]).await;
     let unsubscribe = async |name: &str| {
@@ -510,7 +510,7 @@ async fn whoever_has_unsubscribed_gets_nothing_and_the_others_go_on() {
         ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}"))),
         [0, 1, 1]
     );
-    // The list is given anew: whoever has unsubscribed stays so.
+    // The list is set again: unsubscribed recipients stay unsubscribed.
     let given = SettingsUpdate::merge(vec![("to".into(), format!("{TO},kim@example.org"))]);
     site.execute(Command::UpdateChannel {
         channel,
@@ -540,7 +540,7 @@ async fn whoever_has_unsubscribed_gets_nothing_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn a_start_knows_which_recipients_have_taken_a_mail() {
+async fn a_restart_remembers_the_recipients_that_took_a_mail() {
     let replies = [
         ("RCPT TO:<bob", "450 greylisted, come back later", 1),
         ("RCPT TO:<eve", "550 no such user", usize::MAX),

@@ -1,12 +1,12 @@
-//! What is told besides flips: what is still down, trouble of our own, and that the server lives;
-//! and what a stop leaves.
+//! Messages other than flips: reminders, alerts about the service itself and heartbeats; and the
+//! state after a stop.
 
 use overdue::backup::{BackupSchedule, BackupScheduler};
 
 use super::*;
 
 #[tokio::test]
-async fn what_is_still_down_is_said_again_to_whoever_wants_it() {
+async fn reminders_are_sent_to_channels_that_request_them() {
     let site = NotifierFixture::start().await;
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     site.create_channel(
@@ -24,14 +24,14 @@ async fn what_is_still_down_is_said_again_to_whoever_wants_it() {
     }
     site.ping(7, PingKind::Fail, "").await;
     receiver.wait_for(1).await;
-    // The first look found it down, and counts from there.
+    // The first round found the check down and counts from there.
     site.clock.advance_secs(16);
     for (round, secs) in [(2, 3600), (3, 3600)] {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        assert_eq!(receiver.seen().len(), round - 1);
+        assert_eq!(receiver.requests().len(), round - 1);
         site.clock.advance_secs(secs);
-        let seen = receiver.wait_for(round).await;
-        let message: serde_json::Value = serde_json::from_str(seen[round - 1].text()).unwrap();
+        let requests = receiver.wait_for(round).await;
+        let message: serde_json::Value = serde_json::from_str(requests[round - 1].text()).unwrap();
         let title = message["title"].as_str().unwrap();
         assert!(
             title.contains("still down") && !message.to_string().contains("db-dump"),
@@ -39,17 +39,17 @@ async fn what_is_still_down_is_said_again_to_whoever_wants_it() {
         );
         site.deliveries(round).await;
     }
-    // Twice was asked for. When it is up, nobody is reminded.
+    // Two reminders were requested. A check that is up sends none.
     site.clock.advance_secs(3601);
     site.ping(7, PingKind::Success, "").await;
     receiver.wait_for(4).await;
     site.clock.advance_secs(7300);
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(receiver.seen().len(), 4);
+    assert_eq!(receiver.requests().len(), 4);
 }
 
 #[tokio::test]
-async fn a_start_knows_how_often_it_was_reminded_of_what_is_down() {
+async fn a_restart_keeps_the_number_of_reminders() {
     let mut disk = Disk::default();
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let began = Timestamp::from_secs(1_800_000_000);
@@ -72,8 +72,7 @@ async fn a_start_knows_how_often_it_was_reminded_of_what_is_down() {
     site.deliveries(1).await;
     disk = disk.copy();
     drop(site);
-    // It starts anew half an hour before the next reminder, which comes an hour after the one
-    // before.
+    // It restarts half an hour before the next reminder, which comes an hour after the one before.
     for (round, after) in [(2, 3601), (3, 2 * 3601), (3, 3 * 3601)] {
         let site = NotifierFixture::start_on(disk.medium(), began.plus_secs(after - 1800), |_| ());
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -81,7 +80,7 @@ async fn a_start_knows_how_often_it_was_reminded_of_what_is_down() {
         receiver.wait_for(round).await;
         site.deliveries(round).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
-        assert_eq!(receiver.seen().len(), round);
+        assert_eq!(receiver.requests().len(), round);
         disk = disk.copy();
         drop(site);
     }
@@ -101,9 +100,9 @@ async fn a_heartbeat_is_sent_as_long_as_pings_are_taken() {
         |_| (),
         Some(heartbeat),
     );
-    let seen = receiver.wait_for(3).await;
+    let requests = receiver.wait_for(3).await;
     assert_eq!(
-        (seen[0].method.as_str(), seen[0].target.as_str()),
+        (requests[0].method.as_str(), requests[0].target.as_str()),
         ("GET", "/ping/watch")
     );
     disk.fail_after(DiskOperation::Write, 0);
@@ -112,17 +111,17 @@ async fn a_heartbeat_is_sent_as_long_as_pings_are_taken() {
         .call(create_project(&Random::seeded(2), "Home", 100))
         .await;
     assert!(failed.is_err());
-    // One may be under way.
+    // One heartbeat may be in progress.
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let count = receiver.seen().len();
+    let count = receiver.requests().len();
     tokio::time::sleep(Duration::from_millis(150)).await;
-    assert_eq!(receiver.seen().len(), count);
+    assert_eq!(receiver.requests().len(), count);
     disk.heal();
     receiver.wait_for(count + 2).await;
 }
 
 #[tokio::test]
-async fn trouble_of_channels_and_of_the_database_is_told_to_whoever_wants_it() {
+async fn self_alerts_about_channels_and_the_database_are_sent_to_channels_that_request_them() {
     let disk = Disk::default();
     let site =
         NotifierFixture::start_on(disk.medium(), Timestamp::from_secs(1_800_000_000), |_| ());
@@ -154,13 +153,13 @@ async fn trouble_of_channels_and_of_the_database_is_told_to_whoever_wants_it() {
         let message: serde_json::Value = serde_json::from_str(seen.text()).unwrap();
         message["title"].as_str().unwrap().to_owned()
     };
-    let told = phone.wait_for(1).await;
-    assert_eq!(title(&told[0]), "The channel webhook does not work");
-    // Readers of the other channel need not be those who may see what this one answers.
+    let requests = phone.wait_for(1).await;
+    assert_eq!(title(&requests[0]), "The channel webhook does not work");
+    // Readers of the other channel may lack the permission to see what this receiver answers.
     assert!(
-        told[0].text().contains("the answer was 500") && !told[0].text().contains("SECRET"),
+        requests[0].text().contains("the answer was 500") && !requests[0].text().contains("SECRET"),
         "{}",
-        told[0].text()
+        requests[0].text()
     );
     // Once, until it is over.
     for _ in 0..5 {
@@ -174,23 +173,26 @@ async fn trouble_of_channels_and_of_the_database_is_told_to_whoever_wants_it() {
             .await
             .is_err()
     );
-    // One look finds it, one finds that it has lasted.
+    // One round finds the problem, and one finds that it has lasted.
     for secs in [16, 61] {
         site.clock.advance_secs(secs);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(title(&phone.wait_for(2).await[1]), "overdue takes no pings");
+    assert_eq!(
+        title(&phone.wait_for(2).await[1]),
+        "overdue accepts no pings"
+    );
     disk.heal();
     site.wait_until(|| site.handle.is_writable()).await;
     site.clock.advance_secs(16);
     assert_eq!(
         title(&phone.wait_for(3).await[2]),
-        "overdue takes pings again"
+        "overdue accepts pings again"
     );
 }
 
 #[tokio::test]
-async fn backups_that_fail_are_told_until_one_is_made() {
+async fn failing_backups_alert_until_one_succeeds() {
     let disk = Disk::default();
     let site =
         NotifierFixture::start_on(disk.medium(), Timestamp::from_secs(1_800_000_000), |_| ());
@@ -221,13 +223,13 @@ async fn backups_that_fail_are_told_until_one_is_made() {
     let message = |seen: &crate::support::receiver::ReceivedRequest| {
         serde_json::from_str::<serde_json::Value>(seen.text()).unwrap()
     };
-    let told = message(&phone.wait_for(1).await[0]);
+    let text = message(&phone.wait_for(1).await[0]);
     assert!(
-        told["title"] == "overdue makes no backups"
-            && told["message"].as_str().unwrap().contains("No such file"),
-        "{told}"
+        text["title"] == "overdue cannot make backups"
+            && text["message"].as_str().unwrap().contains("No such file"),
+        "{text}"
     );
-    // It is known that this one was taken before long time passes.
+    // The result of this delivery is stored before long time passes.
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_millis(50)).await;
         site.clock.advance_secs(16);
@@ -246,7 +248,7 @@ async fn backups_that_fail_are_told_until_one_is_made() {
 }
 
 #[tokio::test]
-async fn a_stop_lets_go_of_what_is_under_way_and_does_not_count_as_a_crash() {
+async fn a_stop_abandons_messages_in_progress_and_does_not_count_as_a_crash() {
     let disk = Disk::default();
     let silent = Receiver::start([ResponseAction::Silence]).await;
     let site =
@@ -289,7 +291,7 @@ async fn a_stop_lets_go_of_what_is_under_way_and_does_not_count_as_a_crash() {
 }
 
 #[tokio::test]
-async fn pings_are_written_while_reminders_look_at_what_is_down() {
+async fn pings_are_written_while_reminders_iterate_over_down_checks() {
     const DOWN: u128 = 300;
     let site = NotifierFixture::start().await;
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
@@ -307,7 +309,7 @@ async fn pings_are_written_while_reminders_look_at_what_is_down() {
         site.ping(uuid, PingKind::Fail, "").await;
     }
     site.create_check(DOWN + 1, "works").await;
-    // Each of these looks walks through all that is down, while the writer publishes.
+    // Each round iterates over all checks that are down, while the writer publishes.
     for round in 0..40 {
         site.clock.advance_secs(16);
         let pings = async {
@@ -323,7 +325,7 @@ async fn pings_are_written_while_reminders_look_at_what_is_down() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_back_silences_neither_reminders_nor_notices() {
+async fn a_clock_that_is_set_back_stops_neither_reminders_nor_self_alerts() {
     let site = NotifierFixture::start().await;
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let broken = Receiver::start([ResponseAction::status(503)]).await;
@@ -342,7 +344,7 @@ async fn a_clock_that_is_set_back_silences_neither_reminders_nor_notices() {
     site.ping(7, PingKind::Fail, "").await;
     receiver.wait_for(1).await;
     site.wait_for_failure(hook).await;
-    // The first look finds it down and the channel failing.
+    // The first round finds the check down and the channel failing.
     site.clock.advance_secs(16);
     tokio::time::sleep(Duration::from_millis(100)).await;
     site.clock
@@ -368,7 +370,7 @@ async fn a_clock_that_is_set_back_silences_neither_reminders_nor_notices() {
 }
 
 #[tokio::test]
-async fn a_digest_of_which_a_part_began_before_a_crash_is_no_repeat() {
+async fn a_digest_with_a_part_that_began_before_a_crash_is_not_marked_as_a_repeat() {
     const CHECKS: u128 = 300;
     let began = Timestamp::from_secs(1_800_000_000);
     for is_whole in [false, true] {
@@ -377,7 +379,7 @@ async fn a_digest_of_which_a_part_began_before_a_crash_is_no_repeat() {
         let clock = ManualClock::at(began);
         let (handle, writer) = open(disk.medium(), &clock, |_| ()).unwrap();
         std::thread::spawn(|| writer.run());
-        // Nobody sends.
+        // No notifier runs.
         let site = NotifierFixture {
             handle,
             clock,
@@ -405,13 +407,17 @@ async fn a_digest_of_which_a_part_began_before_a_crash_is_no_repeat() {
         let copy = disk.copy();
         drop(site);
         let site = NotifierFixture::start_on(copy.medium(), began.plus_secs(10), |_| ());
-        let seen = phone.wait_for(1).await;
-        assert!(seen[0].text().contains("300 checks"), "{}", seen[0].text());
+        let requests = phone.wait_for(1).await;
+        assert!(
+            requests[0].text().contains("300 checks"),
+            "{}",
+            requests[0].text()
+        );
         assert_eq!(
-            seen[0].text().contains("may be a repeat"),
+            requests[0].text().contains("may be a repeat"),
             is_whole,
             "{}",
-            seen[0].text()
+            requests[0].text()
         );
         site.deliveries(rows.len()).await;
         site.stop().await;
@@ -419,7 +425,7 @@ async fn a_digest_of_which_a_part_began_before_a_crash_is_no_repeat() {
 }
 
 #[tokio::test]
-async fn the_rows_of_a_digest_say_which_of_them_begins_last() {
+async fn the_rows_of_a_digest_name_the_one_that_begins_last() {
     let site = NotifierFixture::start().await;
     let phone = Receiver::start([ResponseAction::Silence]).await;
     site.create_channel("ntfy", &[("url", &phone.url("")), ("topic", "home")])
@@ -454,7 +460,7 @@ async fn the_rows_of_a_digest_say_which_of_them_begins_last() {
 }
 
 #[tokio::test]
-async fn a_channel_that_has_sent_enough_for_a_day_says_so_once() {
+async fn a_channel_that_reaches_its_daily_limit_reports_it_once() {
     let site = NotifierFixture::start().await;
     let phone = Receiver::start([ResponseAction::status(200)]).await;
     let twilio = Receiver::start([ResponseAction::status(201)]).await;
@@ -496,13 +502,15 @@ async fn a_channel_that_has_sent_enough_for_a_day_says_so_once() {
         .unwrap();
     assert_eq!(
         error.as_deref(),
-        Some("as much was sent within a day as most-a-day allows")
+        Some("the daily limit most-a-day is reached")
     );
     site.create_check(7, "a").await;
     site.ping(7, PingKind::Fail, "").await;
-    assert!(site.wait_for_failure(sms).await.starts_with(
-        "as much was sent within a day as most-a-day allows; what waits is sent when"
-    ));
+    assert!(
+        site.wait_for_failure(sms)
+            .await
+            .starts_with("as much was sent within a day")
+    );
     site.clock.advance_secs(3601);
     let message: serde_json::Value =
         serde_json::from_str(phone.wait_for(1).await[0].text()).unwrap();
@@ -510,7 +518,7 @@ async fn a_channel_that_has_sent_enough_for_a_day_says_so_once() {
         message["title"]
             .as_str()
             .unwrap()
-            .ends_with("sends no more today"),
+            .ends_with("has reached its daily limit"),
         "{message}"
     );
     assert!(
@@ -524,5 +532,5 @@ async fn a_channel_that_has_sent_enough_for_a_day_says_so_once() {
         site.clock.advance_secs(16);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!((phone.seen().len(), twilio.seen().len()), (1, 1));
+    assert_eq!((phone.requests().len(), twilio.requests().len()), (1, 1));
 }

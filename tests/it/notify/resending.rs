@@ -1,5 +1,5 @@
-//! Alertmanager forgets what it is not sent again every minute; and no project keeps another from
-//! sending.
+//! Resending to Alertmanager, which resolves alerts that are not repeated; and fairness between
+//! projects.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ async fn alertmanager(
     site.create_channel("alertmanager", &pairs).await
 }
 
-/// The names of the checks in a request, and whether each still fires by the clock of the site.
+/// Names of the checks in a request, and whether each still fires at the current time.
 fn fires(
     site: &NotifierFixture,
     seen: &crate::support::receiver::ReceivedRequest,
@@ -63,14 +63,14 @@ async fn alerts_are_sent_again_with_the_secret_of_the_file_and_a_refusal_is_show
     site.deliveries(1).await;
     for round in 2..=4 {
         site.clock.advance_secs(61);
-        let seen = receiver.wait_for(round).await;
+        let requests = receiver.wait_for(round).await;
         assert_eq!(
-            seen[round - 1].header("authorization"),
+            requests[round - 1].header("authorization"),
             Some("Bearer sesame"),
             "{round}"
         );
         assert_eq!(
-            fires(&site, &seen[round - 1]),
+            fires(&site, &requests[round - 1]),
             [("Nightly backup".to_owned(), true)]
         );
         match round {
@@ -82,23 +82,23 @@ async fn alerts_are_sent_again_with_the_secret_of_the_file_and_a_refusal_is_show
         }
     }
     assert_eq!(
-        unwanted.seen().len(),
+        unwanted.requests().len(),
         0,
-        "a channel that wants no alerts of downtimes"
+        "a channel without alerts for downtimes"
     );
-    // A secret that cannot be read is a failure as well.
+    // A secret that cannot be read counts as a failure too.
     drop(secret);
     site.clock.advance_secs(61);
     assert!(site.wait_for_failure(id).await.contains("token"));
-    assert_eq!(receiver.seen().len(), 4);
+    assert_eq!(receiver.requests().len(), 4);
 }
 
 #[tokio::test]
 #[allow(
     clippy::disallowed_methods,
-    reason = "it measures that one request waits for another"
+    reason = "one request must wait for another"
 )]
-async fn a_check_that_is_up_fires_no_more() {
+async fn a_check_that_is_up_no_longer_fires() {
     const DOWN: u128 = 501;
     let slow = ResponseAction::Answer(Reply {
         status: 200,
@@ -115,30 +115,30 @@ async fn a_check_that_is_up_fires_no_more() {
     receiver.wait_for(DOWN as usize).await;
     site.wait_until(|| site.handle.with_state(|state| state.outbox.is_empty()))
         .await;
-    // The last check is in the second request. It comes up while the first is under way.
+    // The last check is in the second request. It comes up while the first is in progress.
     receiver.act(slow);
     site.clock.advance_secs(61);
     receiver.wait_for(DOWN as usize + 1).await;
-    let began = Instant::now();
+    let started = Instant::now();
     site.ping(DOWN, PingKind::Success, "").await;
-    let seen = receiver.wait_for(DOWN as usize + 2).await;
+    let requests = receiver.wait_for(DOWN as usize + 2).await;
     assert!(
-        began.elapsed() > Duration::from_millis(800),
-        "it might have overtaken the request before"
+        started.elapsed() > Duration::from_millis(800),
+        "it might have overtaken the previous request"
     );
     let last = format!("job-{DOWN}");
-    assert_eq!(fires(&site, &seen[DOWN as usize]).len(), 500);
+    assert_eq!(fires(&site, &requests[DOWN as usize]).len(), 500);
     assert_eq!(
-        fires(&site, &seen[DOWN as usize + 1]),
+        fires(&site, &requests[DOWN as usize + 1]),
         [(last.clone(), false)]
     );
     site.wait_until(|| site.handle.with_state(|state| state.outbox.is_empty()))
         .await;
-    // The next rounds know nothing of it.
+    // The next rounds do not include it.
     site.clock.advance_secs(61);
-    let seen = receiver.wait_for(DOWN as usize + 3).await;
+    let requests = receiver.wait_for(DOWN as usize + 3).await;
     assert!(
-        fires(&site, &seen[DOWN as usize + 2])
+        fires(&site, &requests[DOWN as usize + 2])
             .iter()
             .all(|(name, fires)| *fires && *name != last)
     );
@@ -168,17 +168,20 @@ async fn a_new_alert_does_not_wait_for_a_whole_round() {
     receiver.wait_for(down + 1).await;
     site.create_check(DOWN + 1, "new").await;
     site.ping(DOWN + 1, PingKind::Fail, "").await;
-    let seen = receiver.wait_for(down + 4).await;
-    let sizes: Vec<_> = seen[down..]
+    let requests = receiver.wait_for(down + 4).await;
+    let sizes: Vec<_> = requests[down..]
         .iter()
-        .map(|seen| fires(&site, seen).len())
+        .map(|request| fires(&site, request).len())
         .collect();
     assert_eq!(sizes, [500, 1, 500, 1]);
-    assert_eq!(fires(&site, &seen[down + 1]), [("new".to_owned(), true)]);
+    assert_eq!(
+        fires(&site, &requests[down + 1]),
+        [("new".to_owned(), true)]
+    );
 }
 
 #[tokio::test]
-async fn a_round_that_is_taken_hides_no_alert_that_is_refused() {
+async fn an_accepted_round_does_not_hide_a_refused_alert() {
     let site = NotifierFixture::start().await;
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let id = alertmanager(&site, &receiver, &[]).await;
@@ -200,8 +203,11 @@ async fn a_round_that_is_taken_hides_no_alert_that_is_refused() {
     receiver.act(ResponseAction::status(200));
     for round in 3..5 {
         site.clock.advance_secs(61);
-        let seen = receiver.wait_for(round).await;
-        assert_eq!(fires(&site, &seen[round - 1]), [("old".to_owned(), true)]);
+        let requests = receiver.wait_for(round).await;
+        assert_eq!(
+            fires(&site, &requests[round - 1]),
+            [("old".to_owned(), true)]
+        );
     }
     // The first of the two rounds has ended.
     assert_eq!(failing(), before);
@@ -210,7 +216,7 @@ async fn a_round_that_is_taken_hides_no_alert_that_is_refused() {
 }
 
 #[tokio::test]
-async fn channels_that_never_answer_leave_half_of_the_places_to_other_projects() {
+async fn channels_that_never_answer_leave_half_of_the_slots_to_other_projects() {
     let site = NotifierFixture::start().await;
     let other = Receiver::start([ResponseAction::status(200)]).await;
     let mut silent = Vec::new();
@@ -261,11 +267,11 @@ async fn channels_that_never_answer_leave_half_of_the_places_to_other_projects()
     .await;
     site.create_check(7, "Nightly backup").await;
     site.ping(7, PingKind::Fail, "").await;
-    // They hold all that one project may hold.
+    // They use all slots of one project.
     let under_way = || {
         silent
             .iter()
-            .map(|receiver| receiver.seen().len())
+            .map(|receiver| receiver.requests().len())
             .sum::<usize>()
     };
     site.wait_until(|| under_way() >= 32).await;
@@ -277,7 +283,7 @@ async fn channels_that_never_answer_leave_half_of_the_places_to_other_projects()
         .expect("the alert of the other project arrives");
 }
 
-/// The labels of the alerts in a request, each with whether it fires.
+/// Labels of the alerts in a request, each with whether it fires.
 fn labels(
     site: &NotifierFixture,
     seen: &crate::support::receiver::ReceivedRequest,
@@ -291,7 +297,7 @@ fn labels(
 }
 
 #[tokio::test]
-async fn an_alert_ends_with_the_labels_with_which_it_fired() {
+async fn an_alert_ends_with_the_labels_that_it_fired_with() {
     for (is_renamed, end) in [
         (false, "delete"),
         (true, "delete"),
@@ -337,8 +343,12 @@ async fn an_alert_ends_with_the_labels_with_which_it_fired() {
             ))
             .await;
             site.clock.advance_secs(61);
-            let again = labels(&site, &receiver.wait_for(2).await[1]);
-            assert_eq!(again, [(first.clone(), true)], "it is still the same alert");
+            let resent = labels(&site, &receiver.wait_for(2).await[1]);
+            assert_eq!(
+                resent,
+                [(first.clone(), true)],
+                "it is still the same alert"
+            );
         }
         match end {
             "delete" => _ = site.execute(Command::DeleteCheck(id)).await,
@@ -356,7 +366,7 @@ async fn an_alert_ends_with_the_labels_with_which_it_fired() {
         assert_eq!(ended, [(first, false)], "{is_renamed} {end}");
         site.deliveries(2).await;
         if end == "up" {
-            // The next one is told by its new names.
+            // The next alert has the new names.
             site.ping(7, PingKind::Fail, "").await;
             let next = labels(&site, &receiver.wait_for(4).await[3]);
             assert!(

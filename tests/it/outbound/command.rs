@@ -1,4 +1,4 @@
-//! Commands: what they are given, how they end, and that nothing of them stays.
+//! Commands: environment, input, exit, and cleanup of processes.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn run(command: ShellCommand) -> ShellCommandResult {
 }
 
 #[tokio::test]
-async fn commands_are_off_at_first() {
+async fn commands_are_disabled_by_default() {
     let error = outbound(config())
         .run_command(shell("echo secret"))
         .await
@@ -43,7 +43,7 @@ async fn commands_are_off_at_first() {
         (error.stage, words(&error).as_str()),
         (
             SendStage::Setup,
-            "commands are not run; start with --allow-shell"
+            "commands are not allowed; start with --allow-shell"
         )
     );
 }
@@ -64,9 +64,9 @@ async fn a_command_without_proc_fails_with_the_reason() {
     );
 }
 
-/// The shell would take the real user, which is root.
+/// The shell would use the real user, which is root.
 #[tokio::test]
-async fn no_command_is_run_while_root_acts_as_another_user() {
+async fn no_command_runs_while_root_acts_as_another_user() {
     let directory = tempfile::tempdir().unwrap();
     if std::os::unix::fs::chown(directory.path(), Some(65534), Some(65534)).is_err() {
         return;
@@ -84,7 +84,7 @@ async fn no_command_is_run_while_root_acts_as_another_user() {
 }
 
 #[tokio::test]
-async fn a_command_is_given_its_environment_and_its_input() {
+async fn a_command_gets_its_environment_and_input() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");
     let mut command = shell(format!(
@@ -109,7 +109,7 @@ async fn a_command_is_given_its_environment_and_its_input() {
     let mut lines = out.lines();
     assert_eq!(lines.next(), Some("{\"event\":\"down\"}"));
     let names: Vec<_> = lines.next().unwrap().split_terminator('=').collect();
-    // The shell adds the last three itself.
+    // The shell itself adds the last three.
     let known = [
         "PATH",
         "HOME",
@@ -128,7 +128,7 @@ async fn a_command_is_given_its_environment_and_its_input() {
 }
 
 #[tokio::test]
-async fn ends_are_told() {
+async fn exit_statuses_are_reported() {
     for (command, how, stderr) in [
         ("exit 75", ProcessExit::Exited(75), ""),
         (
@@ -142,7 +142,7 @@ async fn ends_are_told() {
             ProcessExit::Exited(0),
             &"0".repeat(200),
         ),
-        // It reads no input, and more is given than a pipe holds.
+        // The command reads no input, and the input is longer than a pipe holds.
         ("exec 0<&-; exit 4", ProcessExit::Exited(4), ""),
     ] {
         let mut command = shell(command);
@@ -172,21 +172,21 @@ async fn ends_are_told() {
     );
 }
 
-/// Waits until a process is gone, but for a zombie that nobody has waited for.
-async fn gone(pid: &str) {
+/// Waits until a process is gone. A zombie counts as gone.
+async fn wait_until_gone(pid: &str) {
     let stat = format!("/proc/{}/stat", pid.trim());
-    let gone = async {
+    let is_gone = async {
         while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(Duration::from_secs(10), gone)
+    timeout(Duration::from_secs(10), is_gone)
         .await
         .unwrap_or_else(|_| panic!("{pid} still runs"));
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_killed_with_all_that_it_started() {
+async fn a_command_over_its_time_limit_is_killed_with_its_children() {
     let directory = tempfile::tempdir().unwrap();
     let pids = directory.path().join("pids");
     let mut command = shell(format!(
@@ -205,15 +205,15 @@ async fn what_takes_too_long_is_killed_with_all_that_it_started() {
     let pids = std::fs::read_to_string(pids).unwrap();
     assert_eq!(pids.lines().count(), 2);
     for pid in pids.lines() {
-        gone(pid).await;
+        wait_until_gone(pid).await;
     }
 }
 
 #[tokio::test]
-async fn nobody_waits_for_what_a_command_leaves_behind() {
+async fn processes_that_a_command_leaves_behind_are_not_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let pid = directory.path().join("pid");
-    // It holds standard error open.
+    // It keeps standard error open.
     let end = run(shell(format!(
         "sleep 3 & echo $! > {}; echo left >&2",
         pid.display()
@@ -234,7 +234,7 @@ async fn nobody_waits_for_what_a_command_leaves_behind() {
 }
 
 #[tokio::test]
-async fn a_command_that_nobody_waits_for_is_killed() {
+async fn an_abandoned_command_is_killed() {
     let directory = tempfile::tempdir().unwrap();
     let pid = directory.path().join("pid");
     let outbound = allowed();
@@ -250,14 +250,14 @@ async fn a_command_that_nobody_waits_for_is_killed() {
     };
     timeout(Duration::from_secs(10), written).await.unwrap();
     job.abort();
-    gone(&std::fs::read_to_string(&pid).unwrap()).await;
+    wait_until_gone(&std::fs::read_to_string(&pid).unwrap()).await;
 }
 
 #[tokio::test]
-async fn so_many_commands_run_at_once() {
+async fn the_number_of_running_commands_is_limited() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().display().to_string();
-    // Each waits for a fifth, for a while, and says whether it came.
+    // Each waits for a fifth for a while, and reports whether it came.
     let command = format!(
         "touch {path}/$$; for i in 1 2 3 4 5; do [ $(ls {path} | wc -l) -gt 4 ] && exit 9; sleep \
          0.05; done; rm {path}/$$"

@@ -1,4 +1,4 @@
-//! Requests and answers, connections, redirects, and what goes wrong with them.
+//! Requests and responses, connections, redirects, and their failures.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{config, outbound, post, send, with_clock, words};
 use crate::support::receiver::{Receiver, Reply, ResponseAction};
 
 #[tokio::test]
-async fn a_request_arrives_as_it_was_meant() {
+async fn a_request_arrives_complete_and_unchanged() {
     let receiver = Receiver::start([ResponseAction::Answer(Reply {
         status: 202,
         body: b"fine".to_vec(),
@@ -38,7 +38,7 @@ async fn a_request_arrives_as_it_was_meant() {
         ),
         (202, Some("a b"), &b"fine"[..], true)
     );
-    let seen = &receiver.seen()[0];
+    let seen = &receiver.requests()[0];
     assert_eq!(
         (seen.method.as_str(), seen.target.as_str(), seen.text()),
         ("POST", "/a%20b?c=d", "hello")
@@ -63,14 +63,14 @@ async fn a_request_arrives_as_it_was_meant() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_body_says_so_where_one_is_usual() {
+async fn a_request_without_a_body_has_a_length_if_its_method_usually_has_one() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let outbound = outbound(config());
     for (method, length) in [("GET", None), ("POST", Some("0")), ("PUT", Some("0"))] {
         let mut request = post(&receiver.url("/"), "");
         request.method = method.into();
         outbound.send_http(request, Trust::Operator).await.unwrap();
-        let seen = receiver.seen().pop().unwrap();
+        let seen = receiver.requests().pop().unwrap();
         assert_eq!(
             (seen.method.as_str(), seen.header("content-length")),
             (method, length)
@@ -79,7 +79,7 @@ async fn a_request_without_a_body_says_so_where_one_is_usual() {
 }
 
 #[tokio::test]
-async fn what_makes_no_request_is_not_tried() {
+async fn an_invalid_request_is_not_sent() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let outbound = outbound(config());
     for (method, name, value) in [
@@ -103,7 +103,7 @@ async fn what_makes_no_request_is_not_tried() {
             words(&error)
         );
     }
-    assert!(receiver.seen().is_empty());
+    assert!(receiver.requests().is_empty());
 }
 
 #[tokio::test]
@@ -112,10 +112,10 @@ async fn a_connection_is_kept_for_a_while() {
     let (outbound, clock) = with_clock(config());
     for expected in [0, 0, 0] {
         send(&outbound, &receiver.url("/")).await.unwrap();
-        assert_eq!(receiver.seen().pop().unwrap().connection, expected);
+        assert_eq!(receiver.requests().pop().unwrap().connection, expected);
     }
-    // Channels made through the API do not ride on a connection of the operator's, which the guard
-    // never judged for them.
+    // Channels created through the API do not reuse a connection of an operator's channel, because
+    // its address was not checked for them.
     let error = outbound
         .send_http(post(&receiver.url("/"), ""), Trust::Api)
         .await
@@ -123,22 +123,22 @@ async fn a_connection_is_kept_for_a_while() {
     assert_eq!(error.stage, SendStage::Refused);
     clock.advance_secs(21);
     send(&outbound, &receiver.url("/")).await.unwrap();
-    assert_eq!(receiver.seen().pop().unwrap().connection, 1);
+    assert_eq!(receiver.requests().pop().unwrap().connection, 1);
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_was_closed_meanwhile_is_made_anew() {
+async fn a_kept_connection_that_was_closed_is_replaced() {
     let close = ResponseAction::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let receiver = Receiver::start([close]).await;
     let outbound = outbound(config());
     for count in 0..20 {
         send(&outbound, &receiver.url("/")).await.unwrap();
-        assert_eq!(receiver.seen().len(), count + 1);
+        assert_eq!(receiver.requests().len(), count + 1);
     }
 }
 
 #[tokio::test]
-async fn without_an_answer_it_is_doubtful_once_it_had_gone_out() {
+async fn a_sent_request_without_an_answer_has_an_unknown_result() {
     let receiver = Receiver::start([
         ResponseAction::Reset,
         ResponseAction::Silence,
@@ -150,7 +150,7 @@ async fn without_an_answer_it_is_doubtful_once_it_had_gone_out() {
     let expected = [
         (
             SendStage::Exchange,
-            "127.0.0.1 closed the connection without an answer",
+            "127.0.0.1 closed the connection without a response",
         ),
         (
             SendStage::Timeout,
@@ -158,11 +158,11 @@ async fn without_an_answer_it_is_doubtful_once_it_had_gone_out() {
         ),
         (
             SendStage::Exchange,
-            "127.0.0.1 answered with something that is not HTTP",
+            "127.0.0.1 sent a response that is not HTTP",
         ),
         (
             SendStage::Exchange,
-            "127.0.0.1 closed the connection without an answer",
+            "127.0.0.1 closed the connection without a response",
         ),
     ];
     for (body, (stage, text)) in ["a", "", "b", "c"].into_iter().zip(expected) {
@@ -186,13 +186,13 @@ async fn without_an_answer_it_is_doubtful_once_it_had_gone_out() {
         (
             SendStage::Connect,
             false,
-            "cannot connect to 127.0.0.1:1: nothing listens there"
+            "cannot connect to 127.0.0.1:1: connection refused"
         )
     );
 }
 
 #[tokio::test]
-async fn the_status_counts_however_the_body_ends() {
+async fn the_status_counts_even_if_the_body_breaks_off() {
     let base = Reply {
         status: 200,
         body: vec![b'y'; 10],
@@ -274,7 +274,7 @@ async fn redirects_are_followed_within_an_origin_with_everything() {
                 .status,
             204
         );
-        let seen = receiver.seen().pop().unwrap();
+        let seen = receiver.requests().pop().unwrap();
         assert_eq!(
             (seen.method.as_str(), seen.target.as_str(), seen.text()),
             (method, "/next?x", body),
@@ -288,7 +288,7 @@ async fn redirects_are_followed_within_an_origin_with_everything() {
 }
 
 #[tokio::test]
-async fn another_origin_is_told_no_secret() {
+async fn another_origin_gets_no_secret() {
     let other = Receiver::start([ResponseAction::status(200)]).await;
     let receiver = Receiver::start([ResponseAction::redirect(307, &other.url("/there"))]).await;
     let mut request = post(&receiver.url_at("ann:secret@127.0.0.1", "/"), "hello");
@@ -309,10 +309,10 @@ async fn another_origin_is_told_no_secret() {
         .await
         .unwrap();
     assert_eq!(
-        receiver.seen()[0].header("authorization"),
+        receiver.requests()[0].header("authorization"),
         Some("Basic YW5uOnNlY3JldA==")
     );
-    let seen = &other.seen()[0];
+    let seen = &other.requests()[0];
     let mut names: Vec<_> = seen.headers.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(
@@ -330,7 +330,7 @@ async fn another_origin_is_told_no_secret() {
 }
 
 #[tokio::test]
-async fn another_origin_has_not_the_trust_of_the_operator() {
+async fn another_origin_does_not_have_the_trust_of_the_operator() {
     let hidden = Receiver::start([ResponseAction::status(200)]).await;
     let within = Receiver::start([
         ResponseAction::redirect(307, "/next"),
@@ -344,7 +344,7 @@ async fn another_origin_has_not_the_trust_of_the_operator() {
             .status,
         204
     );
-    // Back at the first origin it is still the word of the other one.
+    // A redirect back to the first origin still comes from the other one.
     let receiver = Receiver::start([ResponseAction::redirect(307, &hidden.url("/there"))]).await;
     let error = send(&outbound(config()), &receiver.url("/"))
         .await
@@ -354,19 +354,19 @@ async fn another_origin_has_not_the_trust_of_the_operator() {
         words(&error).starts_with("127.0.0.1 is a loopback address"),
         "{error}"
     );
-    assert!(hidden.seen().is_empty());
+    assert!(hidden.requests().is_empty());
 }
 
 #[tokio::test]
-async fn redirects_end_somewhere() {
+async fn the_number_of_redirects_is_limited() {
     let receiver = Receiver::start([ResponseAction::redirect(302, "/again")]).await;
     let outbound = outbound(config());
     assert_eq!(
         send(&outbound, &receiver.url("/")).await.unwrap().status,
         302
     );
-    assert_eq!(receiver.seen().len(), 4);
-    // Kinds with hosts of their own follow none.
+    assert_eq!(receiver.requests().len(), 4);
+    // Kinds with fixed hosts follow no redirects.
     let mut request = post(&receiver.url("/"), "x");
     request.redirects = RedirectPolicy::None;
     assert_eq!(
@@ -377,12 +377,12 @@ async fn redirects_end_somewhere() {
             .status,
         302
     );
-    assert_eq!(receiver.seen().len(), 5);
+    assert_eq!(receiver.requests().len(), 5);
 }
 
 #[tokio::test]
-async fn each_hop_is_judged() {
-    // The API's channels reach this receiver, and nothing else on loopback.
+async fn the_address_of_each_hop_is_checked() {
+    // Channels of the API reach this receiver and nothing else on loopback.
     let hidden = Receiver::start([ResponseAction::status(200)]).await;
     let location = format!("http://127.0.0.2:{}/", hidden.address.port());
     let receiver = Receiver::start([ResponseAction::redirect(302, &location)]).await;
@@ -395,14 +395,14 @@ async fn each_hop_is_judged() {
     assert_eq!(error.stage, SendStage::Refused);
     assert_eq!(
         words(&error),
-        "127.0.0.2 is a loopback address: a channel made through the API reaches it if the server \
-         is started with --outbound-allow 127.0.0.2"
+        "127.0.0.2 is a loopback address: to let channels created through the API reach it, start \
+         the server with --outbound-allow 127.0.0.2"
     );
-    assert!(hidden.seen().is_empty());
+    assert!(hidden.requests().is_empty());
 }
 
 #[tokio::test]
-async fn so_much_is_sent_to_one_place_at_once_and_others_are_not_held_up() {
+async fn requests_to_one_address_are_limited_and_do_not_delay_others() {
     let slow = Receiver::start([ResponseAction::Silence]).await;
     let quick = Receiver::start([ResponseAction::status(200)]).await;
     let outbound = outbound(OutboundConfig {
@@ -418,15 +418,15 @@ async fn so_much_is_sent_to_one_place_at_once_and_others_are_not_held_up() {
         .collect();
     slow.wait_for(3).await;
     send(&outbound, &quick.url("/")).await.unwrap();
-    assert_eq!(slow.seen().len(), 3);
-    // Whoever does not wait any more makes room.
+    assert_eq!(slow.requests().len(), 3);
+    // A request that is abandoned frees its slot.
     jobs[0].abort();
     slow.wait_for(4).await;
     jobs.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test]
-async fn long_bodies_arrive_whole() {
+async fn long_bodies_arrive_complete() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let mut request = post(&receiver.url("/"), "");
     request.body = Bytes::from(vec![b'z'; 1_000_000]);
@@ -434,5 +434,5 @@ async fn long_bodies_arrive_whole() {
         .send_http(request, Trust::Operator)
         .await
         .unwrap();
-    assert_eq!(receiver.seen()[0].body.len(), 1_000_000);
+    assert_eq!(receiver.requests()[0].body.len(), 1_000_000);
 }

@@ -64,7 +64,7 @@ async fn a_mail_arrives_and_its_connection_is_kept() {
         })
     );
     send(&outbound).await.unwrap();
-    let seen = server.received_lines();
+    let lines = server.received_lines();
     let expected = [
         "(connection)",
         "EHLO [127.0.0.1]",
@@ -72,10 +72,10 @@ async fn a_mail_arrives_and_its_connection_is_kept() {
         "RCPT TO:<ann@example.org>",
         "DATA",
     ];
-    assert_eq!(seen[..5], expected);
-    // A line that is a dot ends nothing, and what follows is no command.
-    let body = seen.iter().position(|line| line == "It is down.").unwrap();
-    assert_eq!(seen[body + 1..body + 3], ["..", "QUIT"]);
+    assert_eq!(lines[..5], expected);
+    // A line with a single dot does not end the message, and the text after it is no command.
+    let body = lines.iter().position(|line| line == "It is down.").unwrap();
+    assert_eq!(lines[body + 1..body + 3], ["..", "QUIT"]);
     assert_eq!(
         (
             server.count("(connection)"),
@@ -90,7 +90,7 @@ async fn a_mail_arrives_and_its_connection_is_kept() {
 }
 
 #[tokio::test]
-async fn so_many_messages_go_over_one_connection() {
+async fn the_number_of_messages_on_a_connection_is_limited() {
     let server = RecordingMailServer::start(MailScript::default()).await;
     let outbound = outbound(plain(&server));
     for _ in 0..101 {
@@ -103,10 +103,10 @@ async fn so_many_messages_go_over_one_connection() {
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_is_gone_is_made_anew() {
-    for gone in ["", "421 too long idle"] {
+async fn a_kept_mail_connection_that_is_gone_is_replaced() {
+    for reply in ["", "421 too long idle"] {
         let script = MailScript {
-            replies: vec![("MAIL", "250 fine", 1), ("MAIL", gone, 1)],
+            replies: vec![("MAIL", "250 fine", 1), ("MAIL", reply, 1)],
             ..MailScript::default()
         };
         let server = RecordingMailServer::start(script).await;
@@ -118,7 +118,7 @@ async fn a_kept_connection_that_is_gone_is_made_anew() {
 }
 
 #[tokio::test]
-async fn replies_are_told_with_their_step() {
+async fn errors_contain_the_reply_and_its_step() {
     for (start, reply, step, code) in [
         ("(greeting)", "554 go away", MailStep::Greeting, 554),
         ("EHLO", "502 what?", MailStep::Greeting, 502),
@@ -144,7 +144,7 @@ async fn replies_are_told_with_their_step() {
 }
 
 #[tokio::test]
-async fn one_refused_recipient_does_not_cost_the_others_their_mail() {
+async fn a_refused_recipient_does_not_affect_the_others() {
     let server =
         RecordingMailServer::start(replies(&[("RCPT TO:<bob@", "550 no such user")])).await;
     let mut mail = mail();
@@ -163,7 +163,7 @@ async fn one_refused_recipient_does_not_cost_the_others_their_mail() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_doubtful_only_after_the_message() {
+async fn a_broken_connection_has_an_unknown_result_only_after_the_message() {
     for (start, doubtful) in [
         ("EHLO", false),
         ("RCPT", false),
@@ -186,8 +186,8 @@ async fn a_connection_that_breaks_is_doubtful_only_after_the_message() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_silent_is_not_waited_for() {
-    // Its replies are not finished.
+async fn a_silent_mail_server_times_out() {
+    // The replies are incomplete.
     let server = RecordingMailServer::start(replies(&[("(greeting)", "220-wait")])).await;
     let mut mail = mail();
     mail.timeout = Duration::from_millis(300);
@@ -201,8 +201,8 @@ async fn a_server_that_is_silent_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn the_wrong_beginning_of_tls_is_told_with_its_cure() {
-    // One that begins without TLS, and is asked for it at once.
+async fn the_error_for_the_wrong_tls_mode_names_the_right_one() {
+    // A server without TLS at the beginning receives a TLS handshake.
     let plain = RecordingMailServer::start(MailScript::default()).await;
     let error = send(&outbound(relay(
         &format!("smtps://{}", plain.address),
@@ -214,10 +214,10 @@ async fn the_wrong_beginning_of_tls_is_told_with_its_cure() {
         panic!("{error:?}")
     };
     assert!(
-        words(&error).contains("give smtp:// in place of smtps://"),
+        words(&error).contains("use smtp:// instead of smtps://"),
         "{error}"
     );
-    // One that waits for TLS, and hears nothing.
+    // A server that expects TLS receives none.
     let waiting = crate::support::receiver::Receiver::start_tls(
         [crate::support::receiver::ResponseAction::Silence],
         Authority::new().issue("127.0.0.1").acceptor,
@@ -232,7 +232,7 @@ async fn the_wrong_beginning_of_tls_is_told_with_its_cure() {
         panic!("no error of sending")
     };
     assert!(
-        words(&error).contains("give smtps:// in place of smtp://"),
+        words(&error).contains("use smtps:// instead of smtp://"),
         "{error}"
     );
 }
@@ -252,7 +252,7 @@ async fn without_a_server_there_is_no_mail() {
 }
 
 #[tokio::test]
-async fn tls_is_demanded_and_passwords_are_told_within_it() {
+async fn tls_is_required_and_passwords_are_sent_only_over_it() {
     let authority = Authority::new();
     let directory = tempfile::tempdir().unwrap();
     let password = directory.path().join("password");
@@ -266,7 +266,7 @@ async fn tls_is_demanded_and_passwords_are_told_within_it() {
         })
     };
 
-    // STARTTLS. What is offered in the clear counts for nothing.
+    // STARTTLS. Extensions that are offered without encryption do not count.
     let script = MailScript {
         offers: vec!["STARTTLS", "AUTH CRAM-MD5"],
         offers_after_tls: vec!["AUTH CRAM-MD5 PLAIN"],
@@ -280,14 +280,14 @@ async fn tls_is_demanded_and_passwords_are_told_within_it() {
     )))
     .await
     .unwrap();
-    let seen = server.received_lines();
+    let lines = server.received_lines();
     assert_eq!(
-        seen[1..4],
+        lines[1..4],
         ["EHLO [127.0.0.1]", "STARTTLS", "EHLO [127.0.0.1]"]
     );
-    assert_eq!(seen[4], "AUTH PLAIN AG1lAHBhIHNz");
+    assert_eq!(lines[4], "AUTH PLAIN AG1lAHBhIHNz");
 
-    // TLS from the beginning, and LOGIN where PLAIN is not offered.
+    // TLS from the beginning, and LOGIN if PLAIN is not offered.
     let server = start(MailScript {
         offers: vec!["AUTH CRAM-MD5 LOGIN"],
         tls: acceptor(),
@@ -306,7 +306,7 @@ async fn tls_is_demanded_and_passwords_are_told_within_it() {
         ["AUTH LOGIN", "bWU=", "cGEgc3M="]
     );
 
-    // A server without STARTTLS is told nothing.
+    // A server without STARTTLS gets no message.
     let server = start(MailScript {
         offers: vec!["AUTH PLAIN"],
         ..MailScript::default()
@@ -327,7 +327,7 @@ async fn tls_is_demanded_and_passwords_are_told_within_it() {
     );
     assert_eq!((server.count("AUTH"), server.count("MAIL")), (0, 0));
 
-    // Nor is one whose certificate is another's.
+    // Neither does a server with the certificate of another.
     let server = start(MailScript {
         offers: vec!["STARTTLS"],
         tls: Some(Authority::new().issue("localhost").acceptor),

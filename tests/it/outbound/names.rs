@@ -1,4 +1,4 @@
-//! Names: what servers say of them, and whether what they say may be reached.
+//! Name resolution: the answers of servers, and whether the addresses may be used.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::support::name_server::{DnsReply, NameServer, addresses, ips};
 use crate::support::receiver::{Receiver, ResponseAction};
 
 #[tokio::test]
-async fn a_name_is_found_whatever_way_the_server_says_it() {
+async fn every_form_of_dns_answer_is_resolved() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let server = NameServer::start(|name, before| match name {
         "plain.test" | "box.home.test" => addresses(&["127.0.0.1"]),
-        // Nothing listens on the first: the others are tried.
+        // Nothing listens on the first address: the others are tried.
         "many.test" => addresses(&["::1", "127.0.0.9", "127.0.0.1"]),
         "alias.test" => DnsReply::Alias("target.test", ips(&["127.0.0.1"])),
         "long.test" => DnsReply::TcpOnly(ips(&["127.0.0.1"])),
@@ -52,7 +52,7 @@ async fn a_name_is_found_whatever_way_the_server_says_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_silent_is_passed_over() {
+async fn a_silent_name_server_is_skipped() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let silent = NameServer::start(|_, _| DnsReply::NoReply).await;
     let server = NameServer::start(|_, _| addresses(&["127.0.0.1"])).await;
@@ -77,9 +77,9 @@ async fn a_server_that_is_silent_is_passed_over() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn an_address_that_does_not_answer_holds_the_next_one_up_for_a_moment_only() {
+async fn an_address_that_does_not_answer_delays_the_next_one_only_briefly() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
-    // Whoever connects while the queue of a listener is full gets no answer at all.
+    // While the queue of a listener is full, further connections get no answer.
     let socket = TcpSocket::new_v4().unwrap();
     socket
         .bind(([127, 0, 0, 2], receiver.address.port()).into())
@@ -107,7 +107,7 @@ async fn an_address_that_does_not_answer_holds_the_next_one_up_for_a_moment_only
 }
 
 #[tokio::test]
-async fn an_answer_is_believed_for_its_time_and_serves_longer_when_no_server_answers() {
+async fn a_dns_answer_is_cached_for_its_ttl_and_longer_if_no_server_answers() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let server = NameServer::start(|name, before| match (name, before) {
         ("short.test", _) => DnsReply::Addresses(ips(&["127.0.0.1"]), 0),
@@ -120,8 +120,8 @@ async fn an_answer_is_believed_for_its_time_and_serves_longer_when_no_server_ans
         names: server.sources("options attempts:1\n"),
         ..config()
     });
-    // Name, after how many seconds, how often the server has been asked in all.
-    for (name, after, asked) in [
+    // Name, seconds to wait, total number of queries to the server.
+    for (name, after, queries) in [
         ("short.test", 0, 1),
         ("short.test", 4, 1),
         ("short.test", 2, 2),
@@ -134,12 +134,12 @@ async fn an_answer_is_believed_for_its_time_and_serves_longer_when_no_server_ans
         ("lost.test", 3590, 3),
     ] {
         clock.advance_secs(after);
-        // A kept connection would need no name.
+        // A kept connection would need no lookup.
         let other = Receiver::start([ResponseAction::status(200)]).await;
         send(&outbound, &other.url_at(name, "/"))
             .await
             .unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(server.query_count(name), asked, "{name} after {after}");
+        assert_eq!(server.query_count(name), queries, "{name} after {after}");
     }
     clock.advance_secs(20);
     let error = send(&outbound, &receiver.url_at("lost.test", "/"))
@@ -149,15 +149,15 @@ async fn an_answer_is_believed_for_its_time_and_serves_longer_when_no_server_ans
         (error.stage, words(&error).as_str()),
         (
             SendStage::Resolve,
-            "no name server answers that is asked for lost.test"
+            "no name server answered the query for lost.test"
         )
     );
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_address_is_judged_by_the_one_that_is_connected_to() {
-    // 127.0.0.8 stands for a public address. Nothing listens there: that the first request fails to
-    // connect shows that it was permitted.
+async fn the_check_of_an_address_applies_to_the_one_that_is_connected_to() {
+    // 127.0.0.8 acts as a public address. Nothing listens there: the failed connection of the first
+    // request shows that it was permitted.
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let server = NameServer::start(|name, before| match (name, before) {
         ("rebind.test", 0) => DnsReply::Addresses(ips(&["127.0.0.8"]), 0),
@@ -201,7 +201,7 @@ async fn a_name_that_changes_its_address_is_judged_by_the_one_that_is_connected_
             "{host}: {error}"
         );
     }
-    assert!(receiver.seen().is_empty());
+    assert!(receiver.requests().is_empty());
     assert_eq!(
         words(
             &outbound
@@ -209,10 +209,10 @@ async fn a_name_that_changes_its_address_is_judged_by_the_one_that_is_connected_
                 .await
                 .unwrap_err()
         ),
-        "127.0.0.1, the address of alias.test, is a loopback address: a channel made through the \
-         API reaches it if the server is started with --outbound-allow 127.0.0.1"
+        "127.0.0.1, the address of alias.test, is a loopback address: to let channels created \
+         through the API reach it, start the server with --outbound-allow 127.0.0.1"
     );
-    // The same names serve the operator.
+    // The same names work for channels of the operator.
     outbound
         .send_http(request("rebind.test"), Trust::Operator)
         .await
@@ -220,7 +220,7 @@ async fn a_name_that_changes_its_address_is_judged_by_the_one_that_is_connected_
 }
 
 #[tokio::test]
-async fn what_servers_do_not_know_the_system_may() {
+async fn names_unknown_to_servers_are_resolved_by_the_system() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let server = NameServer::start(|_, _| DnsReply::NoSuchName).await;
     let sources = server.sources("");
@@ -245,7 +245,7 @@ async fn what_servers_do_not_know_the_system_may() {
 }
 
 #[tokio::test]
-async fn a_file_of_names_that_changes_counts_at_once() {
+async fn a_changed_hosts_file_counts_at_once() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let server = NameServer::start(|_, _| DnsReply::NoSuchName).await;
     let sources = server.sources("");
@@ -260,7 +260,7 @@ async fn a_file_of_names_that_changes_counts_at_once() {
     let other = NameServer::start(|_, _| DnsReply::Addresses(ips(&["127.0.0.1"]), 0)).await;
     std::fs::write(&resolv_conf, format!("nameserver {}\n", other.address)).unwrap();
     send(&outbound, &url).await.unwrap();
-    // A name in the file wins over every server.
+    // A name in the file takes precedence over every server.
     std::fs::write(&hosts, "127.0.0.9 box.test\n").unwrap();
     clock.advance_secs(21);
     assert_eq!(

@@ -11,7 +11,7 @@ use super::{config, outbound, post, send, words};
 use crate::support::certificates::Authority;
 use crate::support::receiver::{Receiver, ResponseAction};
 
-/// A proxy that leads to one place, whatever it is asked for. It speaks CONNECT or SOCKS5.
+/// A proxy that forwards everything to one address. It speaks CONNECT or SOCKS5.
 async fn proxy(to: SocketAddr, refuses: bool) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -57,8 +57,8 @@ async fn proxy(to: SocketAddr, refuses: bool) -> (SocketAddr, Arc<Mutex<Vec<Stri
                         .await
                         .unwrap();
                 }
-                let mut there = TcpStream::connect(to).await.unwrap();
-                let _ = copy_bidirectional(&mut stream, &mut there).await;
+                let mut target = TcpStream::connect(to).await.unwrap();
+                let _ = copy_bidirectional(&mut stream, &mut target).await;
             });
         }
     });
@@ -82,13 +82,13 @@ async fn https_goes_through_a_tunnel() {
         request
     };
     let (address, seen) = proxy(receiver.address, false).await;
-    // Names are the proxy's to look up.
+    // The proxy resolves names.
     let answer = outbound(through(&format!("http://ann:pass@{address}")))
         .send_http(request(), Trust::Api)
         .await
         .unwrap();
     assert_eq!(
-        (answer.status, receiver.seen()[0].target.as_str()),
+        (answer.status, receiver.requests()[0].target.as_str()),
         (200, "/secret")
     );
     assert_eq!(
@@ -148,13 +148,13 @@ async fn https_goes_through_a_tunnel() {
         );
         assert_eq!(
             words(&error),
-            format!("the proxy {address} gives no connection to h.test:443: {why}")
+            format!("the proxy {address} did not connect to h.test:443: {why}")
         );
     }
 }
 
 #[tokio::test]
-async fn http_is_passed_on_by_its_whole_url() {
+async fn http_is_forwarded_by_its_full_url() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let outbound = outbound(through(&format!("http://ann:pass@{}", receiver.address)));
     assert_eq!(
@@ -164,19 +164,19 @@ async fn http_is_passed_on_by_its_whole_url() {
             .status,
         200
     );
-    let seen = &receiver.seen()[0];
+    let request = &receiver.requests()[0];
     assert_eq!(
-        (seen.target.as_str(), seen.header("host")),
+        (request.target.as_str(), request.header("host")),
         ("http://h.test:81/path?x", Some("h.test:81"))
     );
     assert_eq!(
-        seen.header("proxy-authorization"),
+        request.header("proxy-authorization"),
         Some("Basic YW5uOnBhc3M=")
     );
 }
 
 #[tokio::test]
-async fn an_address_is_judged_before_the_proxy_is_asked() {
+async fn an_address_is_checked_before_the_proxy_is_used() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let outbound = outbound(through(&format!("http://{}", receiver.address)));
     for url in [
@@ -198,14 +198,14 @@ async fn an_address_is_judged_before_the_proxy_is_asked() {
             SendStage::Refused
         );
     }
-    assert!(receiver.seen().is_empty());
+    assert!(receiver.requests().is_empty());
     for url in ["http://127.0.0.1/", "http://localhost/", "http://127.1/"] {
         send(&outbound, url).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_gone_is_told_by_name() {
+async fn an_unreachable_proxy_is_named_in_the_error() {
     let error = send(
         &outbound(through("http://ann:secret@127.0.0.1:1")),
         "https://h.test/",
@@ -216,7 +216,7 @@ async fn a_proxy_that_is_gone_is_told_by_name() {
         (error.stage, words(&error).as_str()),
         (
             SendStage::Proxy,
-            "the proxy cannot be reached: cannot connect to 127.0.0.1:1: nothing listens there"
+            "the proxy cannot be reached: cannot connect to 127.0.0.1:1: connection refused"
         )
     );
 }

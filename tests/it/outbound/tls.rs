@@ -1,4 +1,4 @@
-//! Whom TLS trusts.
+//! Trust in TLS certificates.
 
 use overdue::outbound::{CertificatePin, Outbound, OutboundConfig, SendStage, Trust};
 
@@ -11,7 +11,7 @@ async fn show(shown: &ServerCertificate) -> Receiver {
 }
 
 #[tokio::test]
-async fn an_authority_of_ones_own_is_trusted_for_the_names_it_signed() {
+async fn a_private_authority_is_trusted_for_the_names_it_signed() {
     let authority = Authority::new();
     let directory = tempfile::tempdir().unwrap();
     let outbound = outbound(OutboundConfig {
@@ -40,20 +40,21 @@ async fn an_authority_of_ones_own_is_trusted_for_the_names_it_signed() {
             (error.stage, error.may_have_arrived),
             (SendStage::Tls, false)
         );
-        assert!(receiver.seen().is_empty());
+        assert!(receiver.requests().is_empty());
         words(&error)
     };
     let other = show(&authority.issue("example.org")).await;
     assert_eq!(
         refused(&other, "localhost").await,
-        "the certificate of localhost is made out for another name: give a URL with that name, or \
-         its fingerprint to the channel as tls-pin"
+        "the certificate of localhost is for another name: use a URL with a name of the \
+         certificate, or set its fingerprint as tls-pin of the channel"
     );
     let unnamed = show(&authority.issue_without_names("localhost")).await;
     assert_eq!(
         refused(&unnamed, "localhost").await,
-        "the certificate of localhost has no subjectAltName, and the name in its subject does not \
-         count: give the server one that has it, or its fingerprint to the channel as tls-pin"
+        "the certificate of localhost has no subjectAltName, and the name in its subject is \
+         ignored: install a certificate with a subjectAltName, or set its fingerprint as tls-pin \
+         of the channel"
     );
     let expired = show(&authority.issue_expired("localhost")).await;
     assert_eq!(
@@ -61,15 +62,13 @@ async fn an_authority_of_ones_own_is_trusted_for_the_names_it_signed() {
         "the certificate of localhost has expired"
     );
     let stranger = show(&Authority::new().issue("localhost")).await;
-    assert!(
-        refused(&stranger, "localhost").await.starts_with(
-            "the certificate of localhost is signed by nobody who is trusted: --ca-file"
-        )
-    );
+    assert!(refused(&stranger, "localhost").await.starts_with(
+        "the certificate of localhost is not signed by a trusted authority: give the"
+    ));
 }
 
 #[tokio::test]
-async fn a_pinned_certificate_is_trusted_whatever_is_wrong_with_it_and_no_other() {
+async fn only_a_pinned_certificate_is_trusted_despite_any_fault() {
     let shown = Authority::new().issue_expired("example.org");
     let receiver = show(&shown).await;
     let outbound = outbound(config());
@@ -86,28 +85,28 @@ async fn a_pinned_certificate_is_trusted_whatever_is_wrong_with_it_and_no_other(
         (error.stage, words(&error).as_str()),
         (
             SendStage::Tls,
-            "the certificate of 127.0.0.1 is not the one that tls-pin names"
+            "the certificate of 127.0.0.1 does not match tls-pin"
         )
     );
-    // The connection that is kept was trusted for its pin alone.
+    // The kept connection was trusted only for its pin.
     assert_eq!(
         send(&outbound, &receiver.url("/")).await.unwrap_err().stage,
         SendStage::Tls
     );
-    assert_eq!(receiver.seen().len(), 1);
+    assert_eq!(receiver.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn a_certificate_that_signs_itself_is_taken_if_it_is_named_or_pinned() {
-    let (itself, shown) = Authority::of_itself("localhost");
+async fn a_self_signed_certificate_is_trusted_if_named_or_pinned() {
+    let (itself, shown) = Authority::self_signed("localhost");
     let directory = tempfile::tempdir().unwrap();
     let receiver = show(&shown).await;
     let url = receiver.url_at("localhost", "/");
     let error = send(&outbound(config()), &url).await.unwrap_err();
-    let cure = "the certificate of localhost signs itself and is not known: give it to --ca-file";
+    let cure = "the certificate of localhost is self-signed and not trusted: give it as --ca-file";
     assert!(
         error.is_permanent
-            && words(&error) == format!("{cure}, or its fingerprint to the channel as tls-pin"),
+            && words(&error) == format!("{cure}, or set its fingerprint as tls-pin of the channel"),
         "{error}"
     );
     // Commands have no channels.
@@ -136,11 +135,12 @@ async fn a_certificate_that_signs_itself_is_taken_if_it_is_named_or_pinned() {
         ..config()
     });
     assert_eq!(send(&with_file, &url).await.unwrap().status, 200);
-    // It is good for its own names alone.
+    // It is valid only for its own names.
     let error = send(&with_file, &receiver.url("/")).await.unwrap_err();
     assert!(
         words(&error).starts_with(
-            "the certificate of 127.0.0.1 is made out for another name: give a URL with that name"
+            "the certificate of 127.0.0.1 is for another name: use a URL with a name of the \
+             certificate"
         ),
         "{error}"
     );
@@ -152,7 +152,7 @@ async fn roots_are_read_again_but_not_often() {
     let new = Authority::new();
     let directory = tempfile::tempdir().unwrap();
     roots_that_change(&old, &new, &directory).await;
-    // It was made anew, and kept its name.
+    // It was created again with the same name.
     let old = Authority::named("home");
     let new = Authority::named("home");
     let directory = tempfile::tempdir().unwrap();
@@ -181,7 +181,7 @@ async fn roots_that_change(old: &Authority, new: &Authority, directory: &tempfil
 }
 
 #[tokio::test]
-async fn https_is_not_left_for_http() {
+async fn https_is_not_redirected_to_http() {
     let authority = Authority::new();
     let shown = authority.issue("127.0.0.1");
     let plain = Receiver::start([ResponseAction::status(200)]).await;
@@ -200,11 +200,11 @@ async fn https_is_not_left_for_http() {
             .status,
         302
     );
-    assert!(plain.seen().is_empty());
+    assert!(plain.requests().is_empty());
 }
 
 #[test]
-fn a_file_of_authorities_that_cannot_be_read_is_told_at_start() {
+fn an_unreadable_ca_file_is_reported_at_startup() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("empty.pem");
     std::fs::write(&path, "nothing").unwrap();

@@ -1,4 +1,4 @@
-//! Channels that join or leave the audience of a check while it is down.
+//! Channels that are added to a check, or removed from it, while the check is down.
 
 use overdue::domain::declared::{
     ApplyOptions, DeclaredChannel, DeclaredCheck, DeclaredConfig, DeclaredProject, ObjectName,
@@ -18,7 +18,7 @@ fn assign(engine: &mut TestEngine, channel: ChannelId, check: CheckId, assigned:
 }
 
 fn set(engine: &mut TestEngine, channel: ChannelId, pairs: &[(&str, &str)]) {
-    let given = SettingsUpdate::replace_all(
+    let update = SettingsUpdate::replace_all(
         pairs
             .iter()
             .map(|(key, value)| ((*key).into(), (*value).into()))
@@ -27,7 +27,7 @@ fn set(engine: &mut TestEngine, channel: ChannelId, pairs: &[(&str, &str)]) {
     engine.execute(Command::UpdateChannel {
         channel,
         name: None,
-        settings: Some(given),
+        settings: Some(update),
         maker: SettingsAuthor::Operator,
     });
 }
@@ -40,7 +40,7 @@ fn waiting_events(engine: &TestEngine) -> Vec<(ChannelId, AlertEvent)> {
 }
 
 #[test]
-fn who_was_not_notified_of_a_downtime_is_not_notified_of_its_end() {
+fn a_channel_that_missed_the_downtime_is_not_notified_of_its_end() {
     for restarts in [false, true] {
         let disk = Disk::default();
         let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
@@ -77,7 +77,7 @@ fn who_was_not_notified_of_a_downtime_is_not_notified_of_its_end() {
         engine.execute(ping(7, PingKind::Success, ""));
         let ups = [(first, AlertEvent::Up), (moved, AlertEvent::Up)];
         assert_eq!(waiting_events(&engine)[2..], ups, "restarts: {restarts}");
-        // The next downtime is told to all of them.
+        // All of them are notified of the next downtime.
         engine.execute(ping(7, PingKind::Fail, ""));
         let all = [first, disabled, moved, late, every].map(|channel| (channel, AlertEvent::Down));
         assert_eq!(waiting_events(&engine)[4..], all);
@@ -87,7 +87,7 @@ fn who_was_not_notified_of_a_downtime_is_not_notified_of_its_end() {
 }
 
 #[test]
-fn incidents_end_when_their_channel_hears_of_every_check_or_belongs_to_a_group_no_longer() {
+fn incidents_end_when_their_channel_leaves_a_group_or_no_longer_covers_every_check() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let every = channel(&mut engine, 1, "pd", &[PAGER, &[("every", "on")]].concat());
@@ -115,10 +115,14 @@ fn incidents_end_when_their_channel_hears_of_every_check_or_belongs_to_a_group_n
         [every, member].map(|channel| (channel, AlertEvent::Closed))
     );
     engine.execute(ping(7, PingKind::Success, ""));
-    assert_eq!(waiting_events(&engine).len(), 4, "nobody hears of it now");
+    assert_eq!(
+        waiting_events(&engine).len(),
+        4,
+        "no further alert is queued"
+    );
 }
 
-/// A check that is assigned to no channel.
+/// Creates a check without channels.
 fn unassigned(engine: &mut TestEngine, uuid: u128) -> CheckId {
     match engine.execute(create_check(MAIN, uuid, CheckEdit::default())) {
         CommandOutcome::CheckCreated(check) => check.id,
@@ -126,7 +130,7 @@ fn unassigned(engine: &mut TestEngine, uuid: u128) -> CheckId {
     }
 }
 
-/// Stops the engine without a word, and starts it again if it `restarts`.
+/// Stops the engine without a clean stop, and restarts it if `restarts`.
 fn restart(engine: TestEngine, disk: &Disk, restarts: bool) -> TestEngine {
     if !restarts {
         return engine;
@@ -155,7 +159,8 @@ fn a_channel_that_keeps_incidents_is_notified_of_the_end_although_it_joined_late
         let all = numbers(&engine);
         begin(&mut engine, all.clone());
         report(&mut engine, first, all, SendResult::Delivered);
-        // The same service with the same key: what the first one has opened, the second one closes.
+        // Both channels use the same service and key, so the second closes the incident that the
+        // first has opened.
         engine.execute(Command::DeleteChannel(first));
         let second = channel(&mut engine, 2, "pd", PAGER);
         assign(&mut engine, second, id, true);
@@ -187,7 +192,7 @@ fn a_channel_that_keeps_incidents_is_notified_of_the_end_although_it_joined_late
 }
 
 #[test]
-fn an_alertmanager_that_joins_late_begins_to_fire_and_the_log_does_not_deny_it() {
+fn an_alertmanager_that_joins_late_begins_to_fire_and_the_log_agrees() {
     for restarts in [false, true] {
         let disk = Disk::default();
         let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
@@ -239,7 +244,7 @@ fn a_channel_that_joins_again_after_its_incident_was_closed_is_notified_again() 
     }
 }
 
-/// A document with one channel of kind `pd`, and one check that it is assigned to.
+/// A document with one channel of kind `pd` and one check that uses it.
 fn document(engine: &TestEngine, every: bool, assigned: bool) -> Command {
     let channel = Uuid::from_u128(1);
     let check = Uuid::from_u128(7);
@@ -485,7 +490,7 @@ fn an_incident_is_closed_once_although_its_beginning_is_still_being_sent() {
 }
 
 #[test]
-fn the_end_of_an_incident_whose_check_is_deleted_is_sent_by_nobody_after_a_start() {
+fn the_end_of_an_incident_of_a_deleted_check_is_not_sent_after_a_restart() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
@@ -515,6 +520,6 @@ fn the_end_of_an_incident_whose_check_is_deleted_is_sent_by_nobody_after_a_start
     assert_eq!(
         waiting_events(&engine),
         [],
-        "what nobody sends goes with its channel"
+        "an unsent message is removed with its channel"
     );
 }

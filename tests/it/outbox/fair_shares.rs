@@ -1,12 +1,12 @@
-//! Alerts in great numbers: no batch has all of them, and others do not wait for all of them.
+//! Large numbers of alerts: no batch contains all of them, and other commands do not wait for all
+//! of them.
 
 use super::*;
 
 const CHANNELS: usize = 5;
 const CHECKS: u128 = 20;
 
-/// An engine whose batches take about ten rows of alerts, with some channels that hear of every
-/// check.
+/// An engine whose batches take about ten alert rows, with some channels that every check notifies.
 fn engine() -> TestEngine {
     let mut engine = TestEngine::open(
         Medium::memory(),
@@ -23,7 +23,7 @@ fn engine() -> TestEngine {
 }
 
 #[test]
-fn deadlines_that_pass_together_are_told_a_batch_at_a_time() {
+fn deadlines_that_pass_together_alert_in_batches() {
     let mut engine = engine();
     for uuid in 0..CHECKS {
         check(&mut engine, 100 + uuid);
@@ -95,19 +95,19 @@ fn a_project_whose_alerts_fill_a_batch_waits_for_the_next_one_and_others_do_not(
             .all(|answer| answer.try_recv() == Ok(Ok(Ok(CommandOutcome::Pinged)))),
         "each is answered"
     );
-    // In the order in which they came.
-    let told: Vec<_> = waiting(&engine)
+    // In the order of their deadlines.
+    let alerted: Vec<_> = waiting(&engine)
         .into_iter()
         .map(|(_, check, _)| check)
         .collect();
     assert!(
-        told.len() == CHANNELS * ids.len() && told.is_sorted(),
-        "{told:?}"
+        alerted.len() == CHANNELS * ids.len() && alerted.is_sorted(),
+        "{alerted:?}"
     );
 }
 
 #[test]
-fn a_batch_of_refusals_keeps_no_reader_waiting() {
+fn a_batch_of_refusals_does_not_block_readers() {
     let mut engine = engine();
     let id = check(&mut engine, 7);
     let handle = engine.handle.clone();
@@ -144,7 +144,7 @@ fn a_ping_notices_no_more_children_than_a_batch_has_rows_for() {
         });
     }
     engine.batch((0..CHECKS).map(|uuid| ping(100 + uuid, PingKind::Success, "")));
-    // Sooner than the deadline is noticed by itself.
+    // Earlier than the engine notices the deadline by itself.
     let deadline = engine.handle.now().plus_secs(120);
     engine.clock.set(deadline.plus_micros(3000));
     engine.execute(ping(7, PingKind::Fail, ""));
@@ -155,8 +155,8 @@ fn a_ping_notices_no_more_children_than_a_batch_has_rows_for() {
     );
     engine.clock.advance_secs(1);
     assert_eq!(engine.writer.step(false), Ok(true));
-    // The others have hidden behind their parent, which is down now.
-    let told: std::collections::BTreeSet<_> = waiting(&engine)
+    // The others are held behind their parent, which is down now.
+    let alerted: std::collections::BTreeSet<_> = waiting(&engine)
         .into_iter()
         .map(|(_, check, _)| check)
         .collect();
@@ -170,7 +170,7 @@ fn a_ping_notices_no_more_children_than_a_batch_has_rows_for() {
         )
     });
     assert_eq!(
-        (told.len() + hidden.count(), told.contains(&parent)),
+        (alerted.len() + hidden.count(), alerted.contains(&parent)),
         (CHECKS as usize + 1, true)
     );
 }

@@ -1,5 +1,5 @@
-//! Every way down, with everything that can hold the telling of it back: what is told, what it
-//! waits for, and whether its end is told.
+//! Every cause of a downtime with every reason for holding its alert: whether the alert is sent or
+//! held, for which reason, and whether the end is sent.
 
 use overdue::domain::maintenance_window::WindowTimesInput;
 use overdue::domain::parents::Parents;
@@ -8,32 +8,32 @@ use overdue::engine::command::NewWindow;
 
 use super::*;
 
-/// How a check goes down.
+/// Cause of a downtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DowntimeCause {
-    /// It was up, and its ping is missing.
+    /// The check was up, and its ping is missing.
     Late,
-    /// It was up, new or paused, and reports a failure.
+    /// The check was up, new or paused, and reports a failure.
     FailsUp,
     FailsNew,
     FailsPaused,
-    /// It was up, and a run that it reported did not end.
+    /// The check was up, and a run did not end in time.
     Overrun,
-    /// It was up, and by other settings its ping is missing.
+    /// The check was up, and by its new settings a ping is missing.
     Edited,
 }
 
-/// What may hold it back.
+/// Conditions that may hold the alert.
 #[derive(Clone, Copy, Debug)]
 struct HoldCase {
     way: DowntimeCause,
-    /// It has to fail so often in a row.
+    /// Failure threshold of the check.
     after: u64,
     /// A maintenance window is open.
     window: bool,
-    /// It depends on a check that is up (`Some(false)`), or down, which was told.
+    /// The check depends on a parent that is up (`Some(false)`), or down and alerted.
     parent: Option<bool>,
-    /// No pings could be taken for a while.
+    /// Pings could not be received for a while.
     away: bool,
 }
 
@@ -63,7 +63,7 @@ impl HoldCase {
         )
     }
 
-    /// What it waits for; the rules in their order.
+    /// Returns the expected reason, by the precedence of the rules.
     fn expected_hold_reason(self, parent: CheckId) -> Option<HoldReason> {
         let is_silent = self.is_silent();
         if self.away && is_silent {
@@ -79,8 +79,7 @@ impl HoldCase {
         }
     }
 
-    /// Makes the check go down. The time without pings is too long to be none, and a ping is
-    /// expected in it.
+    /// Takes the check down. The outage is long enough to count, and a ping is expected during it.
     fn go_down(self, engine: &mut TestEngine, id: CheckId) {
         let pause = |engine: &mut TestEngine| {
             if self.away {
@@ -130,7 +129,7 @@ impl HoldCase {
 }
 
 #[test]
-fn whatever_takes_a_check_down_is_told_unless_something_holds_it_back() {
+fn every_cause_of_a_downtime_alerts_unless_the_alert_is_held() {
     for case in HoldCase::all() {
         let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
         engine.create_project(100);
@@ -182,20 +181,21 @@ fn whatever_takes_a_check_down_is_told_unless_something_holds_it_back() {
             (Status::Down, case.expected_hold_reason(parent)),
             "{case:?}"
         );
-        let told = |engine: &TestEngine| waiting(engine)[before..].to_vec();
+        let alerts = |engine: &TestEngine| waiting(engine)[before..].to_vec();
         let mut expected = if held.is_none() {
             vec![(hook, id, AlertEvent::Down)]
         } else {
             Vec::new()
         };
-        assert_eq!(told(&engine), expected, "{case:?}");
-        // Its end is told to those who know that it was down, and the log says why nobody does.
+        assert_eq!(alerts(&engine), expected, "{case:?}");
+        // The end is sent to the channels that were notified of the downtime. If there are none,
+        // the log has the reason.
         engine.execute(ping(7, PingKind::Success, ""));
         if held.is_none() {
             expected.push((hook, id, AlertEvent::Up));
         }
         assert_eq!(
-            (told(&engine), engine.read_check(id).state.notification),
+            (alerts(&engine), engine.read_check(id).state.notification),
             (expected, NotificationState::NotNeeded),
             "{case:?}"
         );

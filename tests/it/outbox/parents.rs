@@ -1,5 +1,5 @@
-//! Behind a check that is down and told, those that depend on it are told only if they report a
-//! failure, or stay down when it is up again.
+//! A check behind a parent that is down and was alerted sends an alert only if it reports a
+//! failure, or stays down after the parent is up.
 
 use overdue::domain::parents::{Parents, ParentsError};
 use overdue::engine::command::CommandError;
@@ -8,7 +8,7 @@ use super::*;
 
 const PERIOD: i64 = 60;
 
-/// A check that is expected every minute, with `grace`, and depends on others.
+/// Creates a check with a period of one minute, `grace` and parents.
 fn dependent(engine: &mut TestEngine, uuid: u128, grace: i64, parents: &[CheckId]) -> CheckId {
     let [timeout, grace] = [PERIOD, grace].map(|secs| Some(Seconds::parse(secs).unwrap()));
     let edit = CheckEdit {
@@ -48,8 +48,8 @@ fn advance(engine: &mut TestEngine, secs: i64) {
     }
 }
 
-/// Moves the clock from one second before a deadline to just after it, where the wheel has not
-/// reached the tick of the deadline.
+/// Moves the clock from one second before a deadline to just after it, in a tick that the wheel has
+/// not reached.
 fn between_ticks(engine: &mut TestEngine) {
     engine.clock.set(engine.handle.now().plus_micros(1_000_001));
 }
@@ -68,7 +68,7 @@ fn hold_reason(engine: &TestEngine, id: CheckId) -> Option<HoldReason> {
     }
 }
 
-/// A router, a host behind it and a job on that; all are up.
+/// A router, a host behind it and a job behind the host. All are up.
 fn dependency_chain() -> (TestEngine, ChannelId, [CheckId; 3]) {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
@@ -83,7 +83,7 @@ fn dependency_chain() -> (TestEngine, ChannelId, [CheckId; 3]) {
 }
 
 #[test]
-fn behind_a_parent_that_is_down_and_told_nothing_is_told() {
+fn a_child_of_a_parent_that_is_down_and_alerted_sends_no_alert() {
     let (mut engine, _, [router, host, job]) = dependency_chain();
     advance(&mut engine, 500);
     assert_eq!(waiting_events(&engine), [(router, AlertEvent::Down)]);
@@ -94,10 +94,11 @@ fn behind_a_parent_that_is_down_and_told_nothing_is_told() {
             Some(HoldReason::ParentDown(host))
         )
     );
-    // It stays so, however long it takes.
+    // It stays so, no matter how long it takes.
     advance(&mut engine, 3 * HoldReason::RECHECK_SECS);
     assert_eq!(waiting_events(&engine), [(router, AlertEvent::Down)]);
-    // Whoever is up soon after the parent was never told; whoever is not is told after its grace.
+    // A child that is up soon after its parent sends no alert. Any other child alerts after its
+    // grace.
     engine.execute(ping(7, PingKind::Success, ""));
     assert_eq!(
         (hold_reason(&engine, host), hold_reason(&engine, job)),
@@ -120,7 +121,7 @@ fn behind_a_parent_that_is_down_and_told_nothing_is_told() {
             (job, AlertEvent::Down)
         ]
     );
-    let quiet = "it was up again soon after a parent".to_owned();
+    let quiet = "it was up again while it waited for a parent".to_owned();
     assert_eq!(
         outcomes(&engine),
         [(AlertEvent::Down, DeliveryResult::Skipped, quiet)]
@@ -128,7 +129,7 @@ fn behind_a_parent_that_is_down_and_told_nothing_is_told() {
 }
 
 #[test]
-fn a_failure_that_is_reported_is_told_behind_every_parent() {
+fn a_reported_failure_alerts_despite_its_parents() {
     let (mut engine, _, [router, host, _]) = dependency_chain();
     advance(&mut engine, 300);
     engine.execute(ping(8, PingKind::Fail, ""));
@@ -139,7 +140,7 @@ fn a_failure_that_is_reported_is_told_behind_every_parent() {
 }
 
 #[test]
-fn a_parent_with_the_longer_period_is_waited_for_once() {
+fn a_child_waits_once_for_a_parent_with_a_longer_period() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
@@ -161,7 +162,7 @@ fn a_parent_with_the_longer_period_is_waited_for_once() {
             Some(HoldReason::ParentDown(router))
         )
     );
-    // This time the parent turns out to be there.
+    // This time the parent comes up in time.
     for uuid in [7, 8] {
         engine.execute(ping(uuid, PingKind::Success, ""));
     }
@@ -182,7 +183,7 @@ fn a_parent_with_the_longer_period_is_waited_for_once() {
 }
 
 #[test]
-fn nothing_hides_behind_a_parent_of_which_nobody_hears() {
+fn a_parent_without_channels_holds_no_alerts() {
     for change in 0..6 {
         let (mut engine, hook, [router, host, _]) = dependency_chain();
         advance(&mut engine, 300);
@@ -237,7 +238,7 @@ fn nothing_hides_behind_a_parent_of_which_nobody_hears() {
 }
 
 #[test]
-fn parents_are_of_the_same_project_and_make_no_circle() {
+fn parents_belong_to_the_same_project_and_form_no_cycle() {
     let (mut engine, _, [router, host, job]) = dependency_chain();
     let other = dependent(&mut engine, 10, 60, &[]);
     let refused = |error| Err(CommandError::InvalidParents(error));
@@ -262,7 +263,7 @@ fn parents_are_of_the_same_project_and_make_no_circle() {
         Parents::new([1; 20].map(CheckId).to_vec()).unwrap().ids(),
         [CheckId(1)]
     );
-    // A chain of 32 levels is the longest.
+    // A chain has at most 32 levels.
     let mut below = job;
     for level in 3..Parents::MAX_LEVELS {
         below = dependent(&mut engine, 100 + level as u128, 60, &[below]);
@@ -276,7 +277,7 @@ fn parents_are_of_the_same_project_and_make_no_circle() {
         depend(&mut engine, beyond, &[last]).map(drop),
         refused(ParentsError::TooDeep)
     );
-    // Those that are gone are forgotten.
+    // Deleted checks are removed from the list.
     engine.execute(Command::DeleteCheck(router));
     let CommandOutcome::Check(changed) = engine.execute(Command::PauseCheck(host)) else {
         panic!()
@@ -285,7 +286,7 @@ fn parents_are_of_the_same_project_and_make_no_circle() {
 }
 
 #[test]
-fn who_hides_behind_whom_is_found_again_by_a_start() {
+fn a_restart_keeps_alerts_held_by_their_parents() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
@@ -311,7 +312,7 @@ fn who_hides_behind_whom_is_found_again_by_a_start() {
 }
 
 #[test]
-fn a_parent_that_went_down_first_hides_its_children_whichever_is_looked_at_first() {
+fn a_parent_that_went_down_first_holds_its_children_in_any_order_of_examination() {
     let (mut engine, _, [router, host, _]) = dependency_chain();
     let grace = CheckEdit {
         grace: Some(Seconds::parse(60).unwrap()),
@@ -323,8 +324,7 @@ fn a_parent_that_went_down_first_hides_its_children_whichever_is_looked_at_first
         engine.clock.set(now.plus_micros(micros));
         engine.execute(ping(uuid, PingKind::Success, ""));
     }
-    // Both deadlines have passed, and the tick in which the engine notices that by itself has not
-    // begun.
+    // Both deadlines have passed, but the tick in which the engine notices that has not begun.
     engine.clock.set(now.plus_micros(3000).plus_secs(120));
     engine.execute(Command::ExpireChecks(vec![host, router]));
     assert_eq!(
@@ -428,7 +428,7 @@ fn a_held_alert_that_gets_a_parent_first_applies_the_deadline_of_that_parent() {
 }
 
 #[test]
-fn each_parent_is_looked_at_once_however_many_paths_lead_to_it() {
+fn each_parent_is_visited_once_regardless_of_the_number_of_paths() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(1000);
     channel(&mut engine, 1, "webhook", HOOK);
@@ -457,7 +457,7 @@ fn each_parent_is_looked_at_once_however_many_paths_lead_to_it() {
 }
 
 #[test]
-fn a_ping_of_the_parent_comes_after_what_fell_due_of_its_children() {
+fn the_deadlines_of_children_are_applied_before_a_ping_of_their_parent() {
     let notices = [false, true].map(|is_noticed_first| {
         let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
         engine.create_project(100);
@@ -489,7 +489,7 @@ fn a_ping_of_the_parent_comes_after_what_fell_due_of_its_children() {
 }
 
 #[test]
-fn nothing_hides_behind_a_parent_whose_alert_has_ended_the_server_too_often() {
+fn a_parent_whose_alert_was_parked_after_crashes_holds_no_alerts() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);

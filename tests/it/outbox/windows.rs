@@ -1,4 +1,4 @@
-//! What goes down while a maintenance window is open for it is told when that closes, if it is
+//! A check that goes down in an open maintenance window alerts when the window closes, if it is
 //! still down.
 
 use overdue::domain::ids::WindowId;
@@ -8,7 +8,7 @@ use overdue::engine::command::{CommandError, NewWindow};
 
 use super::*;
 
-/// A window from now on.
+/// Creates a window that begins now.
 pub(super) fn window(engine: &mut TestEngine, minutes: u64, tags: &str) -> WindowId {
     let now = engine.handle.now();
     let times = WindowTimesInput {
@@ -67,7 +67,7 @@ fn is_held(engine: &TestEngine, id: CheckId) -> bool {
 }
 
 #[test]
-fn what_goes_down_in_a_window_is_told_when_it_closes() {
+fn a_downtime_in_a_window_alerts_when_the_window_closes() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
@@ -84,7 +84,7 @@ fn what_goes_down_in_a_window_is_told_when_it_closes() {
         waiting_events(&engine),
         [(early, AlertEvent::Down), (other, AlertEvent::Down)]
     );
-    // That it is up again is told, whatever is open.
+    // A recovery is sent even in an open window.
     engine.execute(ping(7, PingKind::Success, ""));
     engine.execute(ping(10, PingKind::Success, ""));
     advance(&mut engine, 40 * 60 - 1);
@@ -110,7 +110,7 @@ fn what_goes_down_in_a_window_is_told_when_it_closes() {
 }
 
 #[test]
-fn a_window_that_is_removed_holds_nothing_back_any_more() {
+fn a_deleted_window_holds_no_alerts() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
@@ -129,7 +129,7 @@ fn a_window_that_is_removed_holds_nothing_back_any_more() {
 }
 
 #[test]
-fn a_check_that_leaves_a_window_by_its_tags_is_told() {
+fn a_check_that_leaves_a_window_by_its_tags_alerts() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
@@ -143,7 +143,7 @@ fn a_check_that_leaves_a_window_by_its_tags_is_told() {
 }
 
 #[test]
-fn windows_are_found_again_by_a_start_and_go_with_their_project() {
+fn windows_survive_a_restart_and_are_deleted_with_their_project() {
     let disk = Disk::default();
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
@@ -160,11 +160,14 @@ fn windows_are_found_again_by_a_start_and_go_with_their_project() {
                 .map(|project_state| project_state.windows.clone())
         })
     };
-    let kept = windows(&engine);
+    let remaining = windows(&engine);
     drop(engine);
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.clock.set(now);
-    assert_eq!((engine.read_check(id), windows(&engine)), (before, kept));
+    assert_eq!(
+        (engine.read_check(id), windows(&engine)),
+        (before, remaining)
+    );
     engine.execute(Command::DeleteProject(MAIN));
     drop(engine);
     let engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
@@ -172,7 +175,7 @@ fn windows_are_found_again_by_a_start_and_go_with_their_project() {
 }
 
 #[test]
-fn a_project_has_so_many_windows_and_forgets_those_that_are_long_over() {
+fn the_windows_of_a_project_are_limited_and_old_ones_are_removed() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let count = |engine: &TestEngine| {
@@ -225,7 +228,7 @@ fn a_ping_that_finds_its_deadline_passed_in_a_window_notifies_nobody() {
     });
     engine.execute(ping(6, PingKind::Fail, ""));
     engine.batch([7, 8].map(|uuid| ping(uuid, PingKind::Success, "")));
-    // Sooner than the deadline is noticed by itself.
+    // Earlier than the engine notices the deadline by itself.
     let deadline = engine.handle.now().plus_secs(120);
     engine.clock.set(deadline.plus_micros(3000));
     engine.batch([7, 8].map(|uuid| ping(uuid, PingKind::Success, "")));
@@ -233,13 +236,13 @@ fn a_ping_that_finds_its_deadline_passed_in_a_window_notifies_nobody() {
     let skipped = |reason: &str| (AlertEvent::Down, DeliveryResult::Skipped, reason.to_owned());
     let reasons = [
         "it was up again within a maintenance window",
-        "it was down while a parent was, and up again before that",
+        "it was up again before its parent, which was down too",
     ];
     assert_eq!(outcomes(&engine), reasons.map(skipped));
 }
 
 #[test]
-fn what_a_removed_window_held_back_is_told_a_batch_at_a_time() {
+fn the_alerts_of_a_deleted_window_are_sent_in_batches() {
     const CHECKS: u128 = 40;
     for restarts in [false, true] {
         let disk = Disk::default();

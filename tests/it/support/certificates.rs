@@ -1,4 +1,4 @@
-//! A certificate authority of the test's own, and what it signs.
+//! A certificate authority for tests, and its certificates.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
 
-/// Puts a file in the place of another at once, as whoever renews certificates does.
+/// Replaces a file atomically, as renewal of certificates does.
 pub fn put(path: &Path, text: &str) -> PathBuf {
     let new = path.with_extension("new");
     std::fs::write(&new, text).unwrap();
@@ -27,7 +27,7 @@ pub struct Authority {
     pem: String,
 }
 
-/// A certificate that a server shows.
+/// A certificate of a server, with its key.
 pub struct ServerCertificate {
     pub acceptor: TlsAcceptor,
     /// Its SHA-256.
@@ -35,7 +35,7 @@ pub struct ServerCertificate {
 }
 
 impl Authority {
-    /// An authority of a name that no other has.
+    /// Creates an authority with a unique name.
     pub fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         Self::named(&format!(
@@ -56,9 +56,9 @@ impl Authority {
         }
     }
 
-    /// A certificate like those of `openssl req -x509`, which signs itself and says that it is an
-    /// authority.
-    pub fn of_itself(name: &str) -> (Self, ServerCertificate) {
+    /// Creates a self-signed certificate that is marked as an authority, like one by `openssl req
+    /// -x509`.
+    pub fn self_signed(name: &str) -> (Self, ServerCertificate) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -73,15 +73,15 @@ impl Authority {
         )
     }
 
-    /// A file for `--ca-file`.
+    /// Writes a file for `--ca-file`.
     pub fn file(&self, directory: &tempfile::TempDir) -> PathBuf {
         let path = directory.path().join("ca.pem");
         std::fs::write(&path, &self.pem).unwrap();
         path
     }
 
-    /// Files with a certificate for a name or an address and its private key, in place of those
-    /// that are there.
+    /// Writes files with a certificate for a name or an address and its private key, replacing
+    /// existing ones.
     pub fn write(&self, name: &str, directory: &Path) -> [PathBuf; 2] {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(vec![name.to_owned()])
@@ -95,7 +95,7 @@ impl Authority {
         .map(|(file, text)| put(&directory.join(file), &text))
     }
 
-    /// A client that trusts this authority alone.
+    /// Creates a client that trusts only this authority.
     pub fn client(&self, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots
@@ -107,7 +107,7 @@ impl Authority {
         config.with_root_certificates(roots).with_no_client_auth()
     }
 
-    /// One as old appliances have it: its name stands in its subject alone.
+    /// Issues a certificate as old appliances have it, with its name only in the subject.
     pub fn issue_without_names(&self, common_name: &str) -> ServerCertificate {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params
@@ -116,12 +116,12 @@ impl Authority {
         self.sign(&params)
     }
 
-    /// A certificate for a name or an address.
+    /// Issues a certificate for a name or an address.
     pub fn issue(&self, name: &str) -> ServerCertificate {
         self.sign(&CertificateParams::new(vec![name.to_owned()]).unwrap())
     }
 
-    /// One that was good until 2020.
+    /// Issues a certificate that expired in 2020.
     pub fn issue_expired(&self, name: &str) -> ServerCertificate {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         (params.not_before, params.not_after) =

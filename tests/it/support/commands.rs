@@ -1,4 +1,4 @@
-//! Commands as tests submit them, where what they hold beside the essential does not matter.
+//! Commands for tests, with defaults for the fields that do not matter.
 
 use bytes::Bytes;
 use overdue::domain::check_edit::CheckEdit;
@@ -12,7 +12,7 @@ use overdue::engine::command::{
 use overdue::random::Random;
 use uuid::Uuid;
 
-/// Makes a project without a check limit.
+/// Creates a project without a check limit.
 pub(crate) fn create_project(random: &Random, name: &str, ping_log_limit: u32) -> Command {
     Command::CreateProject(Box::new(NewProject {
         uuid: random.uuid(),
@@ -23,7 +23,7 @@ pub(crate) fn create_project(random: &Random, name: &str, ping_log_limit: u32) -
     }))
 }
 
-/// Makes a check whose UUID is this number.
+/// Creates a check with this number as its UUID.
 pub(crate) fn create_check(project: ProjectId, uuid: u128, edit: CheckEdit) -> Command {
     let names = CheckUuids {
         uuid: Uuid::from_u128(uuid),
@@ -37,7 +37,7 @@ pub(crate) fn create_check(project: ProjectId, uuid: u128, edit: CheckEdit) -> C
     }))
 }
 
-/// A ping by POST to the check whose UUID is this number.
+/// A ping by POST to the check with this number as its UUID.
 pub(crate) fn ping(uuid: u128, kind: PingKind, body: impl Into<Bytes>) -> Command {
     let origin = PingOrigin {
         scheme: PingScheme::Http,
@@ -56,7 +56,7 @@ pub(crate) fn ping(uuid: u128, kind: PingKind, body: impl Into<Bytes>) -> Comman
     }))
 }
 
-/// What a mail to the check whose UUID is this number asks for.
+/// Request that a mail to the check with this number as its UUID makes.
 pub(crate) fn email_ping(
     uuid: u128,
     subject: &str,

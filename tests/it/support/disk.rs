@@ -1,8 +1,8 @@
-//! A disk that loses power, fails on demand and fills up, for tests of what survives.
+//! A disk that loses power, fails on demand and fills up, for tests of durability.
 //!
-//! It keeps apart what reads see and what is there after a power cut: the state at the last sync,
-//! with any subset of the later writes, each of them whole, torn between sectors, or not there at
-//! all.
+//! It keeps the visible state apart from the state after a power cut. The latter is the state at
+//! the last sync with any subset of the later writes, each of them complete, torn between sectors
+//! or missing.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use overdue::store::Medium;
 
 use super::seeded_rng::SeededRng;
 
-/// Bytes that a power cut leaves whole.
+/// Number of bytes that a power cut leaves whole.
 const SECTOR: usize = 512;
 
-/// What a database asks of a disk.
+/// An operation of a database on the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DiskOperation {
     Read,
@@ -27,53 +27,53 @@ impl DiskOperation {
     pub(crate) const ALL: [Self; 4] = [Self::Read, Self::Write, Self::SetLen, Self::Sync];
 }
 
-/// What a disk makes of a sync.
+/// Effect of a sync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum SyncMode {
     #[default]
     Durable,
-    /// Nothing: what a power cut leaves is any of all that was ever written.
+    /// No effect: any subset of all writes may survive a power cut.
     Ignored,
-    /// What was to be done at the sync before: a power cut leaves a whole database that has
-    /// forgotten the end.
+    /// Syncs take effect one sync late: a power cut leaves a consistent database without its latest
+    /// writes.
     Delayed,
 }
 
-/// Two handles of a disk are one disk.
+/// A disk. Clones share its contents.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk(
     Arc<Mutex<DiskState>>,
     Arc<Mutex<Option<std::sync::mpsc::Receiver<()>>>>,
 );
 
-/// Syncs hang as long as this is there.
+/// Syncs hang until this is dropped.
 pub(crate) struct HangingSyncs {
     _hold: std::sync::mpsc::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 struct DiskState {
-    /// What is there after a power cut in any case.
+    /// Bytes that survive a power cut in any case.
     durable: Vec<u8>,
-    /// What reads see.
+    /// Bytes that reads return.
     visible: Vec<u8>,
-    /// What happened since the last sync, in order.
+    /// Writes since the last sync, in order.
     unsynced: Vec<UnsyncedWrite>,
     syncs: SyncMode,
-    /// How many syncs there were.
+    /// Number of syncs.
     synced: u64,
-    /// Bytes that were read.
+    /// Number of bytes read.
     read: u64,
-    /// What `Syncs::Delayed` has not made durable yet.
+    /// Writes that `SyncMode::Delayed` has not made durable yet.
     delayed: Vec<UnsyncedWrite>,
     fault: Option<DiskFault>,
-    /// Bytes that fit.
+    /// Maximum number of bytes.
     capacity: Option<u64>,
-    /// Reads that touch these bytes fail.
+    /// Byte ranges whose reads fail.
     unreadable: Vec<std::ops::Range<usize>>,
-    /// Reads that met them.
+    /// Number of reads that failed because of them.
     failed_reads: u64,
-    /// Bytes that were ever written.
+    /// Total number of bytes written.
     written: u64,
 }
 
@@ -85,11 +85,11 @@ enum UnsyncedWrite {
 
 #[derive(Debug)]
 enum DiskFault {
-    /// Operations of this kind fail after so many that do not.
+    /// Operations of this kind fail after a number of successful ones.
     FailsAfter(DiskOperation, u32),
-    /// The power goes after so many writes, changes of length and syncs.
+    /// The power fails after a number of writes, changes of length and syncs.
     PowerLossAfter(u32),
-    /// Nothing works.
+    /// Every operation fails.
     PoweredOff,
 }
 
@@ -104,7 +104,7 @@ impl UnsyncedWrite {
         }
     }
 
-    /// What a power cut makes of it.
+    /// Returns the parts that survive a power cut.
     fn torn(&self, dice: &SeededRng) -> Vec<Self> {
         match self {
             Self::SetLen(len) => vec![Self::SetLen(*len)],
@@ -119,10 +119,10 @@ impl UnsyncedWrite {
 }
 
 impl Disk {
-    /// A disk that may say that it has synced when it has not.
+    /// Creates a disk that may report syncs that it has not done.
     pub(crate) fn with_sync_mode(syncs: SyncMode) -> Self {
         let disk = Self::default();
-        disk.locked().syncs = syncs;
+        disk.lock_state().syncs = syncs;
         disk
     }
 
@@ -130,45 +130,45 @@ impl Disk {
         Medium::Backend(Arc::new(self.clone()))
     }
 
-    /// Lets operations of a kind fail after so many more that succeed.
+    /// Makes operations of a kind fail after `after` successful ones.
     pub(crate) fn fail_after(&self, operation: DiskOperation, after: u32) {
-        self.locked().fault = Some(DiskFault::FailsAfter(operation, after));
+        self.lock_state().fault = Some(DiskFault::FailsAfter(operation, after));
     }
 
-    /// Lets the power go after so many more operations that change something.
+    /// Cuts the power after `after` more changes.
     pub(crate) fn lose_power_after(&self, after: u32) {
-        self.locked().fault = Some(DiskFault::PowerLossAfter(after));
+        self.lock_state().fault = Some(DiskFault::PowerLossAfter(after));
     }
 
-    /// Sets how many bytes fit.
+    /// Sets the maximum number of bytes.
     pub(crate) fn set_capacity(&self, capacity: Option<u64>) {
-        self.locked().capacity = capacity;
+        self.lock_state().capacity = capacity;
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.locked().visible.len() as u64
+        self.lock_state().visible.len() as u64
     }
 
-    /// How many bytes were read.
+    /// Returns the number of bytes read.
     pub(crate) fn read_bytes(&self) -> u64 {
-        self.locked().read
+        self.lock_state().read
     }
 
-    /// How often it was synced.
+    /// Returns the number of syncs.
     pub(crate) fn sync_count(&self) -> u64 {
-        self.locked().synced
+        self.lock_state().synced
     }
 
-    /// Everything on it.
+    /// Returns the contents.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.locked().visible.clone()
+        self.lock_state().visible.clone()
     }
 
-    /// Another disk with what this one holds now.
+    /// Returns another disk with the current contents.
     pub(crate) fn copy(&self) -> Self {
         let copy = Self::default();
         let bytes = self.bytes();
-        *copy.locked() = DiskState {
+        *copy.lock_state() = DiskState {
             durable: bytes.clone(),
             visible: bytes,
             ..DiskState::default()
@@ -176,30 +176,29 @@ impl Disk {
         copy
     }
 
-    /// Lets reads of these bytes fail until they are healed, or read as they were again if there
-    /// are none.
+    /// Makes reads of these bytes fail. An empty list makes them succeed again.
     pub(crate) fn make_unreadable(&self, bad: Vec<std::ops::Range<usize>>) {
-        self.locked().unreadable = bad;
+        self.lock_state().unreadable = bad;
     }
 
-    /// Reads that met what was spoiled.
+    /// Returns the number of reads that hit unreadable bytes.
     pub(crate) fn failed_reads(&self) -> u64 {
-        self.locked().failed_reads
+        self.lock_state().failed_reads
     }
 
-    /// Bytes that were ever written.
+    /// Total number of bytes written.
     pub(crate) fn written_bytes(&self) -> u64 {
-        self.locked().written
+        self.lock_state().written
     }
 
-    /// Turns bits over, as a disk does that does not notice.
+    /// Inverts bits silently.
     pub(crate) fn flip_bits(&self, bytes: std::ops::Range<usize>) {
-        self.locked().visible[bytes]
+        self.lock_state().visible[bytes]
             .iter_mut()
             .for_each(|byte| *byte ^= 0xff);
     }
 
-    /// Lets every sync hang until [`HangingSyncs`] is dropped.
+    /// Makes every sync hang until [`HangingSyncs`] is dropped.
     pub(crate) fn hang_syncs(&self) -> HangingSyncs {
         let (hold, held) = std::sync::mpsc::channel();
         self.1
@@ -209,27 +208,27 @@ impl Disk {
         HangingSyncs { _hold: hold }
     }
 
-    /// Has other bytes on it from now on.
+    /// Replaces the contents.
     pub(crate) fn replace_bytes(&self, bytes: Vec<u8>) {
-        let platter = &mut *self.locked();
+        let platter = &mut *self.lock_state();
         platter.unsynced.clear();
         platter.durable.clone_from(&bytes);
         platter.visible = bytes;
     }
 
-    /// Ends all trouble.
+    /// Ends all faults.
     pub(crate) fn heal(&self) {
-        self.locked().fault = None;
+        self.lock_state().fault = None;
     }
 
-    /// From now on nothing works; whoever has the disk open can let go of it without another write.
+    /// Makes every operation fail from now on. The owner can close the disk without another write.
     pub(crate) fn power_off(&self) {
-        self.locked().fault = Some(DiskFault::PoweredOff);
+        self.lock_state().fault = Some(DiskFault::PoweredOff);
     }
 
-    /// Takes away of what was not synced whatever the dice say, and gives the power back.
+    /// Drops a random subset of the unsynced writes, and restores the power.
     pub(crate) fn power_on(&self, dice: &SeededRng) {
-        let platter = &mut *self.locked();
+        let platter = &mut *self.lock_state();
         let share = || dice.pick(&[0, 100, dice.below(101)]);
         let (whole, torn) = if platter.syncs == SyncMode::Delayed {
             (0, 0)
@@ -250,13 +249,13 @@ impl Disk {
         platter.fault = None;
     }
 
-    fn locked(&self) -> MutexGuard<'_, DiskState> {
+    fn lock_state(&self) -> MutexGuard<'_, DiskState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl DiskState {
-    /// Counts an operation; the error that it meets.
+    /// Counts an operation. Returns an error if it fails.
     fn check_fault(&mut self, operation: DiskOperation) -> io::Result<()> {
         let failure = |what: &str| Err(io::Error::other(what));
         match &mut self.fault {
@@ -289,13 +288,13 @@ impl DiskState {
 
 impl redb::StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
-        let mut platter = self.locked();
+        let mut platter = self.lock_state();
         platter.check_fault(DiskOperation::Read)?;
         Ok(platter.visible.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let mut platter = self.locked();
+        let mut platter = self.lock_state();
         platter.check_fault(DiskOperation::Read)?;
         let from = offset as usize;
         if platter
@@ -316,7 +315,7 @@ impl redb::StorageBackend for Disk {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut platter = self.locked();
+        let mut platter = self.lock_state();
         platter.check_fault(DiskOperation::SetLen)?;
         if platter.capacity.is_some_and(|capacity| len > capacity) {
             return Err(io::ErrorKind::StorageFull.into());
@@ -328,13 +327,13 @@ impl redb::StorageBackend for Disk {
     fn sync_data(&self) -> io::Result<()> {
         let held = self.1.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(held) = held {
-            // It ends when the other end is gone.
+            // Returns when the other end is dropped.
             let _ = held.recv();
         }
-        let platter = &mut *self.locked();
+        let platter = &mut *self.lock_state();
         if let Err(error) = platter.check_fault(DiskOperation::Sync) {
-            // What the system could not write it takes for written: reads see it, no later sync
-            // writes it (fsyncgate).
+            // The system treats a failed write as done: reads see it, and no later sync writes it
+            // (fsyncgate).
             if matches!(platter.fault, Some(DiskFault::FailsAfter(..))) {
                 platter.unsynced.clear();
             }
@@ -354,10 +353,10 @@ impl redb::StorageBackend for Disk {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut platter = self.locked();
+        let mut platter = self.lock_state();
         platter.written += data.len() as u64;
-        // A write that fails may have been done all the same, and so may the one at which the power
-        // goes.
+        // A failed write may have been done all the same, and so may the write during which the
+        // power fails.
         if !matches!(platter.fault, Some(DiskFault::PoweredOff)) {
             platter.record(UnsyncedWrite::Write(offset as usize, data.to_vec()));
         }

@@ -1,5 +1,4 @@
-//! The one way in which these tests open an engine, and an engine without doors that is stepped by
-//! hand.
+//! Opens engines for tests, among them an engine without listeners that is stepped by hand.
 
 use std::sync::Arc;
 
@@ -17,8 +16,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::commands;
 
-/// Opens an engine whose clock moves only when told and whose randomness follows from a seed;
-/// `change` sets what else a test needs.
+/// Opens an engine with a manual clock and seeded randomness. `change` sets the other options.
 pub(crate) fn open(
     medium: Medium,
     clock: &Arc<ManualClock>,
@@ -35,7 +33,7 @@ pub(crate) fn open(
     engine::open(config)
 }
 
-/// An engine whose writer makes a step when the test says so.
+/// An engine whose writer runs a step when the test calls it.
 pub(crate) struct TestEngine {
     pub(crate) handle: Handle,
     pub(crate) writer: Writer,
@@ -54,8 +52,8 @@ impl TestEngine {
         }
     }
 
-    /// Submits commands together, lets the writer make one step, or as many as it takes to write
-    /// large ones, and returns the answers.
+    /// Submits commands together, runs one writer step, or as many as large commands need, and
+    /// returns the answers.
     pub(crate) fn batch(
         &mut self,
         commands: impl IntoIterator<Item = Command>,
@@ -77,7 +75,7 @@ impl TestEngine {
         replies.into_iter().map(answer).collect()
     }
 
-    /// Has a command carried out.
+    /// Executes a command.
     pub(crate) fn execute(&mut self, command: Command) -> CommandOutcome {
         self.batch([command])
             .remove(0)
@@ -85,13 +83,13 @@ impl TestEngine {
             .expect("nothing is wrong with the command")
     }
 
-    /// Makes a project, which in a new database has the number 1.
+    /// Creates a project. In a new database it has the number 1.
     pub(crate) fn create_project(&mut self, ping_log_limit: u32) {
         let command = commands::create_project(self.handle.random(), "default", ping_log_limit);
         self.execute(command);
     }
 
-    /// Makes a check of project 1.
+    /// Creates a check in project 1.
     pub(crate) fn create_check(&mut self, uuid: u128) -> CheckId {
         match self.execute(create_check_command(uuid)) {
             CommandOutcome::CheckCreated(check) => check.id,
@@ -99,19 +97,19 @@ impl TestEngine {
         }
     }
 
-    /// The check as doors see it.
+    /// Returns the check as listeners see it.
     pub(crate) fn read_check(&self, id: CheckId) -> Check {
         self.handle
             .with_state(|state| state.check(id).expect("the check").clone())
     }
 }
 
-/// Makes a check of project 1 whose UUID is this number.
+/// Command that creates a check in project 1 with this number as its UUID.
 pub(crate) fn create_check_command(uuid: u128) -> Command {
     commands::create_check(ProjectId(1), uuid, CheckEdit::default())
 }
 
-/// The lines with this word in them that are logged meanwhile, in this thread.
+/// Returns the lines with this word that this thread logs meanwhile.
 pub(crate) fn log_lines_with(word: &str, of: impl FnOnce()) -> Vec<String> {
     let log = tempfile::NamedTempFile::new().unwrap();
     let subscriber = tracing_subscriber::fmt()

@@ -1,4 +1,4 @@
-//! An SMTP server that records what it is sent and replies as a script says.
+//! An SMTP server that records its input and replies by a script.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -7,21 +7,21 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// How the server differs from one that takes everything and offers nothing.
+/// Differences from a server that accepts everything and offers nothing.
 #[derive(Clone, Default)]
 pub struct MailScript {
-    /// What EHLO offers, before and after TLS.
+    /// Extensions that EHLO offers, before and after TLS.
     pub offers: Vec<&'static str>,
     pub offers_after_tls: Vec<&'static str>,
     pub tls: Option<TlsAcceptor>,
     /// TLS from the beginning.
     pub implicit: bool,
-    /// Replies to lines that begin like this, in place of the usual ones, so many times. An empty
-    /// reply ends the connection.
+    /// Replies to lines with this beginning, in place of the usual ones, each with a count. An
+    /// empty reply closes the connection.
     pub replies: Vec<(&'static str, &'static str, usize)>,
 }
 
-/// The server. It ends with the test's runtime.
+/// The server. It ends with the runtime of the test.
 pub struct RecordingMailServer {
     pub address: SocketAddr,
     play: Arc<ScriptedSession>,
@@ -63,12 +63,12 @@ impl RecordingMailServer {
         server
     }
 
-    /// All lines that came, those of messages too, and `(connection)` for each connection.
+    /// All received lines, also of messages, and `(connection)` for each connection.
     pub fn received_lines(&self) -> Vec<String> {
         self.play.received.lock().unwrap().clone()
     }
 
-    /// Adds a reply to the next line that begins like this.
+    /// Sets a reply to the next line with this beginning.
     pub fn reply_once(&self, start: &'static str, reply: &'static str) {
         self.play
             .script
@@ -105,7 +105,7 @@ impl ScriptedSession {
         Some(())
     }
 
-    /// The words of the script to such a line, if it still has any.
+    /// Returns the scripted reply to a line, if there is one left.
     fn scripted_reply(&self, line: &str) -> Option<&'static str> {
         let mut script = self.script.lock().unwrap();
         let reply = script
@@ -116,7 +116,7 @@ impl ScriptedSession {
         Some(reply.1)
     }
 
-    /// Serves a connection to its end, or to STARTTLS: then the connection is returned.
+    /// Serves a connection to its end, or to STARTTLS, in which case it returns the connection.
     async fn serve_session<T: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: T,

@@ -1,4 +1,4 @@
-//! A name server that answers as a script says, by UDP and TCP on one port.
+//! A name server that answers by a script, over UDP and TCP on one port.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -8,18 +8,18 @@ use overdue::outbound::NameSources;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UdpSocket};
 
-/// What it says of a name.
+/// Reply for a name.
 #[derive(Clone, Debug)]
 pub enum DnsReply {
-    /// These addresses, for so many seconds.
+    /// Addresses, and their time to live in seconds.
     Addresses(Vec<IpAddr>, u32),
-    /// The name stands for another, which has these addresses.
+    /// The name is an alias of another, which has these addresses.
     Alias(&'static str, Vec<IpAddr>),
-    /// The same by TCP alone: UDP says that it did not fit.
+    /// Addresses over TCP only: UDP answers are truncated.
     TcpOnly(Vec<IpAddr>),
-    /// There is no such name.
+    /// The name does not exist.
     NoSuchName,
-    /// A code of trouble, such as 2 for SERVFAIL.
+    /// An error code, such as 2 for SERVFAIL.
     ErrorCode(u8),
     NoReply,
 }
@@ -32,7 +32,7 @@ pub fn ips(texts: &[&str]) -> Vec<IpAddr> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-/// The server. It ends with the test's runtime.
+/// The server. It ends with the runtime of the test.
 pub struct NameServer {
     pub address: SocketAddr,
     queries: Arc<Mutex<Vec<(String, bool)>>>,
@@ -40,8 +40,8 @@ pub struct NameServer {
 }
 
 impl NameServer {
-    /// `says` is asked about each name, in lower case, and with how often it has been asked about
-    /// before, by either protocol.
+    /// Starts a server. `says` gets each queried name in lower case, and the number of earlier
+    /// queries for it over both protocols.
     pub async fn start(says: impl Fn(&str, usize) -> DnsReply + Send + Sync + 'static) -> Self {
         let (udp, tcp) = loop {
             let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -58,7 +58,7 @@ impl NameServer {
         let answer = Arc::new(move |query: &[u8], tcp: bool| {
             let (name, kind) = parse_question(query);
             let mut asked = asked.lock().unwrap();
-            // A name is asked about for both kinds of address: that is once.
+            // A client queries both address families, which counts once.
             let before = asked
                 .iter()
                 .filter(|(own, is_v4)| *own == name && *is_v4 == (kind == 1))
@@ -72,7 +72,7 @@ impl NameServer {
             loop {
                 let (length, from) = udp.recv_from(&mut buffer).await.unwrap();
                 if let Some(answer) = answer(&buffer[..length], false) {
-                    // Somebody else's words come first, and count for nothing.
+                    // A forged answer comes first and is ignored.
                     let mut forged = answer.clone();
                     forged[1] ^= 1;
                     udp.send_to(&forged, from).await.unwrap();
@@ -96,8 +96,7 @@ impl NameServer {
         server
     }
 
-    /// Sources that name this server, behind others that may be named first, and a hosts file that
-    /// is empty.
+    /// Sources with this server after the ones in `resolv_conf`, and with an empty hosts file.
     pub fn sources(&self, resolv_conf: &str) -> NameSources {
         let path = |name: &str| -> PathBuf { self.directory.path().join(name) };
         std::fs::write(path("hosts"), "").unwrap();
@@ -113,7 +112,7 @@ impl NameServer {
         }
     }
 
-    /// How often the name was asked about, for its IPv4 addresses.
+    /// Number of IPv4 queries for the name.
     pub fn query_count(&self, name: &str) -> usize {
         self.queries
             .lock()
@@ -124,7 +123,7 @@ impl NameServer {
     }
 }
 
-/// The name and the kind that a query asks for.
+/// Parses the name and the type of a query.
 fn parse_question(query: &[u8]) -> (String, u16) {
     let mut labels = Vec::new();
     let mut at = 12;
@@ -139,7 +138,7 @@ fn parse_question(query: &[u8]) -> (String, u16) {
     )
 }
 
-/// An answer as bytes (RFC 1035).
+/// Encodes an answer (RFC 1035).
 fn encode_answer(query: &[u8], kind: u16, says: &DnsReply, tcp: bool) -> Option<Vec<u8>> {
     let (records, code, cut) = match says {
         DnsReply::Addresses(addresses, ttl) => (

@@ -1,5 +1,5 @@
-//! An HTTP server that records what it is sent and answers as a script says, also in ways that no
-//! server should.
+//! An HTTP server that records requests and answers by a script, also in ways that no server
+//! should.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -11,23 +11,23 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-/// How long a test waits for what must come.
+/// Maximum time that a test waits for an event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A request as it came.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct ReceivedRequest {
     pub method: String,
-    /// What stood in the request line behind the method.
+    /// Target of the request line.
     pub target: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// The number of its connection, from 0.
+    /// Number of its connection, from 0.
     pub connection: usize,
 }
 
 impl ReceivedRequest {
-    /// A header; its name is given in lower case.
+    /// Returns a header. `name` is in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -40,15 +40,15 @@ impl ReceivedRequest {
     }
 }
 
-/// What is done with a request that has come whole.
+/// Reaction to a complete request.
 #[derive(Clone, Debug)]
 pub enum ResponseAction {
     Answer(Reply),
-    /// These bytes, whatever they are, and the end of the connection.
+    /// Sends these bytes unchanged and closes the connection.
     Raw(&'static [u8]),
-    /// The end of the connection, without a word.
+    /// Closes the connection without an answer.
     Reset,
-    /// Nothing, until whoever asks goes away.
+    /// Sends nothing until the client closes the connection.
     Silence,
 }
 
@@ -58,10 +58,10 @@ pub struct Reply {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
-    /// How long it waits before the head and before the body.
+    /// Delay before the head and before the body.
     pub wait: Duration,
     pub wait_for_body: Duration,
-    /// The body goes on for ever.
+    /// The body never ends.
     pub endless: bool,
 }
 
@@ -82,7 +82,7 @@ impl ResponseAction {
     }
 }
 
-/// The server. It ends with the test's runtime.
+/// The server. It ends with the runtime of the test.
 pub struct Receiver {
     pub address: SocketAddr,
     scheme: &'static str,
@@ -91,12 +91,12 @@ pub struct Receiver {
     acts: Arc<Mutex<Vec<ResponseAction>>>,
 }
 
-/// What is done with each request.
+/// Chooses the reaction to a request.
 type Route = dyn Fn(&ReceivedRequest) -> ResponseAction + Send + Sync;
 
 struct Script {
     acts: Arc<Mutex<Vec<ResponseAction>>>,
-    /// Decides in place of the acts.
+    /// Replaces the list of actions.
     route: Option<Box<Route>>,
     tls: Option<TlsAcceptor>,
     seen: Arc<Mutex<Vec<ReceivedRequest>>>,
@@ -104,13 +104,14 @@ struct Script {
 }
 
 impl Receiver {
-    /// Answers the first request by the first act and so on; the last one is for all that follow.
+    /// Answers the first request with the first action and so on. The last action is for all
+    /// further requests.
     pub async fn start(acts: impl Into<Vec<ResponseAction>>) -> Self {
         Self::begin(acts.into(), None, None).await
     }
 
-    /// Answers each request as the function says.
-    pub async fn answering(
+    /// Answers each request by a function.
+    pub async fn start_with_route(
         route: impl Fn(&ReceivedRequest) -> ResponseAction + Send + Sync + 'static,
     ) -> Self {
         Self::begin(Vec::new(), Some(Box::new(route)), None).await
@@ -162,34 +163,34 @@ impl Receiver {
         format!("{}://{}{path}", self.scheme, self.address)
     }
 
-    /// The same with another host in place of the address.
+    /// Returns the URL with another host in place of the address.
     pub fn url_at(&self, host: &str, path: &str) -> String {
         format!("{}://{host}:{}{path}", self.scheme, self.address.port())
     }
 
-    /// Does this with all requests that follow.
+    /// Sets the action for all further requests.
     pub fn act(&self, act: ResponseAction) {
         *self.acts.lock().unwrap() = vec![act];
     }
 
-    pub fn seen(&self) -> Vec<ReceivedRequest> {
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Waits until so many requests have come, and returns all.
+    /// Waits for `count` requests and returns all.
     pub async fn wait_for(&self, count: usize) -> Vec<ReceivedRequest> {
         let all = async {
             loop {
                 let arrived = self.arrived.notified();
-                if self.seen().len() >= count {
-                    return self.seen();
+                if self.requests().len() >= count {
+                    return self.requests();
                 }
                 arrived.await;
             }
         };
         timeout(PATIENCE, all)
             .await
-            .unwrap_or_else(|_| panic!("{count} requests were expected: {:?}", self.seen()))
+            .unwrap_or_else(|_| panic!("{count} requests were expected: {:?}", self.requests()))
     }
 }
 
@@ -261,7 +262,7 @@ async fn read(stream: &mut (impl AsyncRead + Unpin), connection: usize) -> Optio
             return None;
         }
     };
-    // Latin-1, as headers are.
+    // Headers are Latin-1.
     let text: String = bytes[..head].iter().map(|byte| char::from(*byte)).collect();
     let mut lines = text.lines();
     let mut words = lines.next()?.split(' ').map(str::to_owned);
@@ -271,20 +272,20 @@ async fn read(stream: &mut (impl AsyncRead + Unpin), connection: usize) -> Optio
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .collect();
-    let mut seen = ReceivedRequest {
+    let mut request = ReceivedRequest {
         method,
         target,
         headers,
         body: bytes.split_off(head),
         connection,
     };
-    let length = seen
+    let length = request
         .header("content-length")
         .map_or(0, |length| length.parse().unwrap());
-    while seen.body.len() < length {
-        if stream.read_buf(&mut seen.body).await.ok()? == 0 {
+    while request.body.len() < length {
+        if stream.read_buf(&mut request.body).await.ok()? == 0 {
             return None;
         }
     }
-    Some(seen)
+    Some(request)
 }

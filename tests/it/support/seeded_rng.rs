@@ -1,4 +1,4 @@
-//! Dice: whatever a test leaves to chance follows from one seed.
+//! Random numbers of a test, all derived from one seed.
 
 use overdue::random::Random;
 
@@ -10,12 +10,12 @@ impl SeededRng {
         Self(Random::seeded(seed))
     }
 
-    /// A number below `bound`; the dice know no zero bound.
+    /// Returns a number below `bound`, which is not zero.
     pub(crate) fn below(&self, bound: u64) -> u64 {
         u64::from_le_bytes(self.0.bytes()) % bound
     }
 
-    /// Yes in so many cases of a hundred.
+    /// True in `percent` of cases.
     pub(crate) fn chance(&self, percent: u64) -> bool {
         self.below(100) < percent
     }
@@ -24,12 +24,12 @@ impl SeededRng {
         of[self.below(of.len() as u64) as usize]
     }
 
-    /// The value in so many cases of a hundred.
+    /// Returns the value in `percent` of cases.
     pub(crate) fn optional<T>(&self, percent: u64, value: impl FnOnce(&Self) -> T) -> Option<T> {
         self.chance(percent).then(|| value(self))
     }
 
-    /// The source of names for what is created.
+    /// Source of UUIDs and secrets for created objects.
     pub(crate) fn random(&self) -> &Random {
         &self.0
     }

@@ -1,5 +1,4 @@
-//! A real server on port 0 whose database lies in memory and whose clock moves only when told, and
-//! a client for it.
+//! A real server on port 0 with a database in memory and a manual clock, and a client for it.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,7 +20,7 @@ use tokio::sync::watch;
 use super::commands::create_project;
 use super::engine::open;
 
-/// 2026-11-20T10:00:00Z: what the clock shows at first.
+/// 2026-11-20T10:00:00Z, the initial time of the clock.
 pub const START: Timestamp = Timestamp::from_secs(1_795_168_800);
 
 /// A project with its keys.
@@ -43,7 +42,7 @@ pub struct TestServer {
     writer: Option<JoinHandle<engine::WriterExit>>,
 }
 
-/// An answer, its body as bytes.
+/// A response. The body is bytes.
 #[derive(Debug)]
 pub struct TestResponse {
     pub status: u16,
@@ -69,27 +68,27 @@ impl TestResponse {
 }
 
 impl TestServer {
-    /// A server with one project, without limits.
+    /// Starts a server with one project, without limits.
     pub async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
 
-    /// The same with a changed configuration of the door.
+    /// Starts a server with a changed configuration.
     pub async fn start_with(change: impl FnOnce(&mut http::HttpConfig)) -> Self {
         Self::start_on(Medium::memory(), change).await
     }
 
-    /// The same on a given medium.
+    /// Starts a server on a given medium.
     pub async fn start_on(medium: Medium, change: impl FnOnce(&mut http::HttpConfig)) -> Self {
         Self::start_engine(medium, 1000, change).await
     }
 
-    /// A server that stores so many bytes of a ping's body.
+    /// Starts a server that stores at most `ping_body_limit` bytes of a ping's body.
     pub async fn start_storing(ping_body_limit: usize) -> Self {
         Self::start_engine(Medium::memory(), ping_body_limit, |_| {}).await
     }
 
-    /// A server that speaks TLS, agreed on by this.
+    /// Starts a server that accepts TLS only.
     pub async fn start_encrypted(
         tls: http::HttpTls,
         change: impl FnOnce(&mut http::HttpConfig),
@@ -104,7 +103,7 @@ impl TestServer {
         .await
     }
 
-    /// A server whose clock shows this at first.
+    /// Starts a server whose clock begins at `now`.
     pub async fn start_at(medium: Medium, now: Timestamp) -> Self {
         Self::start_listening(medium, now, 1_000_000, None, |_| {}).await
     }
@@ -177,13 +176,13 @@ impl TestServer {
         self.raw(&[head.as_bytes(), body].concat()).await
     }
 
-    /// Sends bytes as they are and reads one answer up to the end of the connection.
+    /// Sends bytes unchanged and reads one answer up to the end of the connection.
     pub async fn raw(&self, bytes: &[u8]) -> TestResponse {
         let mut stream = self.connect().await;
         // The server may have answered and closed before it has read everything.
         let _ = stream.write_all(bytes).await;
         let answer = read_response(stream).await;
-        // What hyper answers to what is no request has no content.
+        // hyper answers an invalid request without a body.
         let sniffed = answer.header("X-Content-Type-Options") != Some("nosniff");
         assert!(
             !sniffed || answer.body.is_empty() && matches!(answer.status, 400 | 431),
@@ -201,7 +200,8 @@ impl TestServer {
         self.send("GET", path, &[], b"").await
     }
 
-    /// A request to the API with the main project's read-write key; `body` is JSON text, or empty.
+    /// Sends a request to the API with the main project's read-write key; `body` is JSON text, or
+    /// empty.
     pub async fn api(&self, method: &str, path: &str, body: &str) -> TestResponse {
         self.send(
             method,
@@ -212,7 +212,7 @@ impl TestServer {
         .await
     }
 
-    /// The same for an address below `/api/overdue/v1`.
+    /// Sends a request to an address below `/api/overdue/v1`.
     pub async fn extension_api(&self, method: &str, path: &str, body: &str) -> TestResponse {
         self.send(
             method,
@@ -223,7 +223,7 @@ impl TestServer {
         .await
     }
 
-    /// Answers every test of a channel with this, in place of one who sends.
+    /// Answers every channel test with this result, in place of the notifier.
     pub fn answer_tests(&self, tried: ChannelTestResult) {
         let handle = self.handle.clone();
         tokio::spawn(async move {
@@ -236,14 +236,14 @@ impl TestServer {
         });
     }
 
-    /// Makes a check and returns it as the API shows it.
+    /// Creates a check and returns it as the API shows it.
     pub async fn create_check(&self, body: serde_json::Value) -> serde_json::Value {
         let answer = self.api("POST", "/checks/", &body.to_string()).await;
         assert_eq!(answer.status, 201, "{answer:?}");
         answer.json()
     }
 
-    /// Stops the server in order.
+    /// Stops the server cleanly.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         (&mut self.door).await.unwrap();
@@ -259,18 +259,18 @@ impl TestServer {
 }
 
 impl Drop for TestServer {
-    /// A test that fails leaves no writer behind.
+    /// A failed test leaves no writer behind.
     fn drop(&mut self) {
         self.handle.close();
     }
 }
 
-/// Threads for what takes long.
+/// Threads for slow work.
 pub fn blocking_threads() -> Arc<BlockingThreads> {
     Arc::new(BlockingThreads::start(2).unwrap())
 }
 
-/// A door without a limit for requests, which believes whatever proxy there is.
+/// HTTP configuration without a request limit, which trusts every proxy.
 pub fn http_config(base_url: &str) -> http::HttpConfig {
     let trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
     let api_rate = http::ApiRate::UNLIMITED;
@@ -288,7 +288,7 @@ pub fn http_config(base_url: &str) -> http::HttpConfig {
     }
 }
 
-/// Makes a project with one key of each access.
+/// Creates a project with one key of each access.
 pub async fn new_project(handle: &Handle, name: &str) -> TestProject {
     let random = handle.random();
     let CommandOutcome::Project(project) = handle
@@ -366,7 +366,7 @@ fn parse_response(answer: &[u8]) -> TestResponse {
     answer
 }
 
-/// The content of chunks, which must all be there.
+/// Decodes a chunked body, which must be complete.
 fn decode_chunks(mut chunks: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();
     loop {

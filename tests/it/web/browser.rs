@@ -1,5 +1,4 @@
-//! A browser, as far as pages notice: it keeps its cookie and says where its forms come from. And
-//! the people who use it.
+//! A browser as pages see it, with a cookie and the headers of its forms; and users.
 
 use std::sync::LazyLock;
 
@@ -10,14 +9,14 @@ use overdue::web::AuthMode;
 
 use crate::support::server::{TestResponse, TestServer};
 
-/// The password of everybody.
+/// Password of every user.
 pub(super) const PASSWORD: &str = "correct horse";
 
-/// A browser of a server: it keeps its cookie and says what browsers say.
+/// A browser of a server. It keeps its cookie and sends the headers of browsers.
 pub(super) struct Browser<'a> {
     server: &'a TestServer,
     pub(super) cookie: Option<String>,
-    /// The mark of a browser in which somebody has signed in before.
+    /// Cookie of a browser in which a user has signed in before.
     pub(super) mark: Option<String>,
     pub(super) headers: Vec<(String, String)>,
 }
@@ -96,21 +95,21 @@ impl<'a> Browser<'a> {
     }
 }
 
-/// The browser of somebody who has just signed in.
+/// A browser whose user has just signed in.
 pub(super) async fn signed_in<'a>(server: &'a TestServer, name: &str) -> Browser<'a> {
     let mut browser = Browser::new(server);
     assert_eq!(browser.sign_in(name, PASSWORD).await.status, 303);
     browser
 }
 
-/// A server that asks for passwords.
+/// A server that requires passwords.
 pub(super) async fn server() -> TestServer {
     TestServer::start_with(|config| config.web.auth = AuthMode::Password).await
 }
 
-/// Somebody who has the password of everybody.
+/// Creates a user with the common password.
 pub(super) async fn make(server: &TestServer, name: &str, grant: Grant) -> Box<User> {
-    // Hashed once: each takes a while.
+    // Hashed once, because each hash takes a while.
     static HASH: LazyLock<PasswordHash> = LazyLock::new(|| {
         let password = Password::parse(PASSWORD, &UserName::parse("somebody").unwrap()).unwrap();
         password::hash(&password, [7; password::SALT_LENGTH]).unwrap()
@@ -125,7 +124,7 @@ pub(super) async fn make(server: &TestServer, name: &str, grant: Grant) -> Box<U
     .unwrap()
 }
 
-/// An owner with the password of everybody.
+/// Creates an owner with the common password.
 pub(super) async fn owner(server: &TestServer, name: &str) -> Box<User> {
     make(server, name, Grant::Owner).await
 }

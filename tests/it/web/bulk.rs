@@ -1,4 +1,4 @@
-//! What is done to many checks of a list at once.
+//! Bulk actions on the list of checks.
 
 use serde_json::json;
 
@@ -16,7 +16,12 @@ impl ListFixture {
     async fn of(count: usize) -> Self {
         let server = TestServer::start().await;
         for number in 0..count {
-            server.create_check(json!({ "name": format!("job {number}"), "tags": if number % 2 == 0 { "even" } else { "odd" } })).await;
+            server
+                .create_check(json!({
+                    "name": format!("job {number}"),
+                    "tags": if number % 2 == 0 { "even" } else { "odd" },
+                }))
+                .await;
         }
         let project = project_uuid(&server);
         let ids = server.handle.with_state(|state| {
@@ -50,7 +55,7 @@ impl ListFixture {
         .await
     }
 
-    /// What the list says after that.
+    /// Returns the message that the list shows afterwards.
     async fn flash_message(&self, answer: &TestResponse) -> String {
         assert_eq!(answer.status, 303, "{answer:?}");
         let list = browse(&self.server, "GET", answer.header("Location").unwrap(), &[]).await;
@@ -66,7 +71,7 @@ impl ListFixture {
 }
 
 #[tokio::test]
-async fn many_are_changed_by_one_press_of_a_button() {
+async fn one_button_changes_many_checks() {
     let list = ListFixture::of(12).await;
     let count = |checks: &[serde_json::Value], field: &str, value: &str| {
         checks
@@ -87,7 +92,7 @@ async fn many_are_changed_by_one_press_of_a_button() {
     assert!(
         list.flash_message(&list.act("pause", 8..12, &[]).await)
             .await
-            .contains("1 changed, 3 were so already.")
+            .contains("1 changed, 3 unchanged.")
     );
     assert!(
         list.flash_message(&list.act("resume", 0..12, &[]).await)
@@ -97,7 +102,7 @@ async fn many_are_changed_by_one_press_of_a_button() {
     assert!(
         list.flash_message(&list.act("resume", 0..1, &[]).await)
             .await
-            .contains("0 changed, 1 was so already.")
+            .contains("0 changed, 1 unchanged.")
     );
     assert!(
         list.flash_message(&list.act("add-tag", 0..3, &[("new_tag", "nas")]).await)
@@ -108,7 +113,7 @@ async fn many_are_changed_by_one_press_of_a_button() {
     assert!(
         list.flash_message(&list.act("remove-tag", 0..12, &[("new_tag", "nas")]).await)
             .await
-            .contains("3 changed, 9 were so already.")
+            .contains("3 changed, 9 unchanged.")
     );
     assert_eq!(
         (
@@ -124,7 +129,7 @@ async fn many_are_changed_by_one_press_of_a_button() {
             .contains("5 changed.")
     );
     assert_eq!(count(&list.checks().await, "channels", &channel), 5);
-    // All that match, and the filter stays.
+    // All checks that match are changed, and the filter stays.
     let filtered = list
         .act("pause", 0..0, &[("all", "1"), ("tag", "odd")])
         .await;
@@ -139,7 +144,7 @@ async fn many_are_changed_by_one_press_of_a_button() {
 }
 
 #[tokio::test]
-async fn where_something_is_missing_the_list_keeps_what_was_ticked_and_typed() {
+async fn an_incomplete_form_keeps_the_selection_and_the_input() {
     let list = ListFixture::of(6).await;
     let channel = channel(&list.server).await;
     let cases = [
@@ -147,17 +152,17 @@ async fn where_something_is_missing_the_list_keeps_what_was_ticked_and_typed() {
         (
             "add-tag",
             &[("new_tag", "two words"), ("channel", &channel)],
-            "Type one tag",
+            "Enter one tag",
         ),
-        ("assign", &[("channel", "none")], "Choose an integration"),
+        ("assign", &[("channel", "none")], "Choose a channel"),
     ];
-    for (action, more, said) in cases {
+    for (action, more, expected) in cases {
         let answer = list
             .act(action, 1..3, &[more, &[("tag", "odd")]].concat())
             .await;
         assert_eq!(answer.status, 422, "{action}: {answer:?}");
         let page = answer.text();
-        assert!(visible_text(page).contains(said), "{action}: {page}");
+        assert!(visible_text(page).contains(expected), "{action}: {page}");
         let ticked = |nth: usize| {
             page.contains(&format!(r#"value="{}" form="bulk" checked"#, list.ids[nth]))
         };
@@ -192,7 +197,7 @@ async fn where_something_is_missing_the_list_keeps_what_was_ticked_and_typed() {
     assert_eq!(
         (
             none.status,
-            visible_text(none.text()).contains("Choose some checks first")
+            visible_text(none.text()).contains("Select checks first")
         ),
         (422, true),
         "{none:?}"
@@ -212,15 +217,15 @@ async fn where_something_is_missing_the_list_keeps_what_was_ticked_and_typed() {
 }
 
 #[tokio::test]
-async fn many_are_deleted_only_if_their_number_is_typed() {
+async fn bulk_deletion_requires_entering_the_number_of_checks() {
     let list = ListFixture::of(4).await;
-    let asked = list.act("delete", 0..3, &[]).await;
-    assert_eq!(asked.status, 200, "{asked:?}");
+    let confirmation = list.act("delete", 0..3, &[]).await;
+    assert_eq!(confirmation.status, 200, "{confirmation:?}");
     assert!(
-        visible_text(asked.text()).contains("Delete 3 checks?")
-            && asked.text().contains("<bdi>job 2</bdi>"),
+        visible_text(confirmation.text()).contains("Delete 3 checks?")
+            && confirmation.text().contains("<bdi>job 2</bdi>"),
         "{}",
-        asked.text()
+        confirmation.text()
     );
     assert_eq!(
         list.act("delete", 0..3, &[("confirm", "delete 4")])
@@ -235,7 +240,7 @@ async fn many_are_deleted_only_if_their_number_is_typed() {
     assert!(
         list.flash_message(&list.act("pause", 0..4, &[]).await)
             .await
-            .contains("1 changed, 3 were deleted meanwhile.")
+            .contains("1 changed, 3 already deleted.")
     );
     list.server.stop().await;
 }
@@ -265,7 +270,7 @@ async fn checks_of_another_project_are_left_alone() {
     assert!(
         list.flash_message(&answer)
             .await
-            .contains("0 changed, 1 was deleted meanwhile.")
+            .contains("0 changed, 1 already deleted.")
     );
     let after = list
         .server

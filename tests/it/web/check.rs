@@ -1,5 +1,4 @@
-//! The pages of a check: what they say as time passes, what their forms do, and what they make of
-//! what strangers send.
+//! The pages of a check: status over time, forms, and text from untrusted sources.
 
 use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::ids::UniqueKey;
@@ -12,7 +11,7 @@ use super::{browse, channel, post, project_uuid, visible_text};
 use crate::support::commands::create_check;
 use crate::support::server::{TestResponse, TestServer};
 
-/// A check of the server with some of what its pages are.
+/// A check of the server that has some of everything that its pages show.
 struct CheckPageFixture {
     server: TestServer,
     uuid: String,
@@ -32,8 +31,8 @@ impl CheckPageFixture {
         format!("/checks/{}/{rest}", self.uuid)
     }
 
-    /// A page below the check, as text.
-    async fn see(&self, rest: &str) -> String {
+    /// Returns a page below the check as text.
+    async fn page_text(&self, rest: &str) -> String {
         let answer = browse(&self.server, "GET", &self.path(rest), &[]).await;
         assert_eq!(answer.status, 200, "{rest}: {answer:?}");
         answer.text().to_owned()
@@ -78,20 +77,23 @@ fn hidden(html: &str, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_page_says_what_happens_as_it_happens() {
-    let page =
-        CheckPageFixture::with(json!({ "name": "Nightly backup", "schedule": "30 3 * * *", "tz": "Europe/Riga", "grace": 900 })).await;
+async fn the_page_shows_the_status_over_time() {
+    let page = CheckPageFixture::with(json!({
+        "name": "Nightly backup", "schedule": "30 3 * * *", "tz": "Europe/Riga", "grace": 900,
+    }))
+    .await;
     assert!(
-        visible_text(&page.see("details/").await)
+        visible_text(&page.page_text("details/").await)
             .contains("New. Waiting for the first ping. Until then nothing can be overdue.")
     );
     page.ping("/start", b"").await;
     page.at("2026-11-20T10:10:00Z");
     assert!(
-        visible_text(&page.see("details/").await).contains("A run began at 12:00:00 (10 min ago).")
+        visible_text(&page.page_text("details/").await)
+            .contains("A run began at 12:00:00 (10 min ago).")
     );
     page.ping("", b"").await;
-    let up = visible_text(&page.see("details/").await);
+    let up = visible_text(&page.page_text("details/").await);
     assert!(
         up.contains("Up. Last ping just now, next expected tomorrow 03:30 (in 15 h)."),
         "{up}"
@@ -105,11 +107,11 @@ async fn the_page_says_what_happens_as_it_happens() {
         "{up}"
     );
     assert!(
-        up.contains("Clocks go forward on 28 Mar 2027: the run of 03:30 comes at 04:00."),
+        up.contains("Clocks go forward on 28 Mar 2027: the run at 03:30 is moved to 04:00."),
         "{up}"
     );
     page.at("2026-11-21T01:36:00Z");
-    let late = visible_text(&page.see("details/").await);
+    let late = visible_text(&page.page_text("details/").await);
     assert!(
         late.contains(
             "Late. It was expected at 03:30. Unless it reports, it goes down at 03:45 (in 9 min)."
@@ -117,7 +119,7 @@ async fn the_page_says_what_happens_as_it_happens() {
         "{late}"
     );
     page.at("2026-11-21T02:00:00Z");
-    let down = page.see("details/").await;
+    let down = page.page_text("details/").await;
     assert!(down.contains("favicon-down.svg"));
     let down = visible_text(&down);
     assert!(
@@ -132,7 +134,7 @@ async fn the_page_says_what_happens_as_it_happens() {
         "{down}"
     );
     page.ping("/3", b"").await;
-    let failed = visible_text(&page.see("details/").await);
+    let failed = visible_text(&page.page_text("details/").await);
     assert!(failed.contains("exit 3"), "{failed}");
     page.server.stop().await;
 }
@@ -143,7 +145,7 @@ async fn buttons_do_what_they_say() {
         json!({ "name": "job", "slug": "job", "schedule": "0 0 * * *", "tags": "a b" }),
     )
     .await;
-    let here = page.path("details/");
+    let page_path = page.path("details/");
     for (button, fields, notice, status) in [
         ("pause/", &[][..], "paused", "paused"),
         ("resume/", &[], "resumed", "new"),
@@ -154,13 +156,13 @@ async fn buttons_do_what_they_say() {
         let answer = page.send(button, fields).await;
         assert_eq!(
             (answer.status, answer.header("Location")),
-            (303, Some(format!("{here}?m={notice}").as_str())),
+            (303, Some(format!("{page_path}?m={notice}").as_str())),
             "{button} {answer:?}"
         );
         assert_eq!(page.api().await["status"], status, "{button}");
     }
     assert_eq!(page.api().await["tz"], "Asia/Tokyo");
-    assert!(visible_text(&page.see("log/").await).contains("overdue dashboard"));
+    assert!(visible_text(&page.page_text("log/").await).contains("overdue dashboard"));
     for (button, fields, status) in [
         ("resume/", &[][..], 409),
         ("ping/", &[("kind", "log")], 400),
@@ -190,13 +192,13 @@ async fn buttons_do_what_they_say() {
         assert_eq!(copy[field], value);
     }
     assert!(
-        visible_text(&page.see("remove/").await)
-            .contains("Delete this check? job goes with its log, 2 pings so far.")
+        visible_text(&page.page_text("remove/").await)
+            .contains("Delete this check? job is deleted with its log (2 pings so far).")
     );
     assert_eq!(
         page.api().await["status"],
         "down",
-        "the page that asks removes nothing"
+        "the confirmation page deletes nothing"
     );
     let list = format!("/projects/{}/checks/?m=deleted", project_uuid(&page.server));
     assert_eq!(
@@ -207,7 +209,7 @@ async fn buttons_do_what_they_say() {
     page.server.stop().await;
 }
 
-/// The fields of a form that nothing is wrong with.
+/// Form fields that are all valid.
 const GOOD: [(&str, &str); 11] = [
     ("name", "Nightly <backup>"),
     ("slug", "nightly"),
@@ -234,9 +236,9 @@ async fn checks_are_added_and_edited_by_forms() {
         form.text().contains("name=\"tz\"") && visible_text(form.text()).contains("every day"),
         "{form:?}"
     );
-    let made = post(&server, &add, &GOOD).await;
-    assert_eq!(made.status, 303, "{made:?}");
-    let uuid = made
+    let answer = post(&server, &add, &GOOD).await;
+    assert_eq!(answer.status, 303, "{answer:?}");
+    let uuid = answer
         .header("Location")
         .unwrap()
         .split('/')
@@ -244,7 +246,7 @@ async fn checks_are_added_and_edited_by_forms() {
         .unwrap()
         .to_owned();
     let page = CheckPageFixture { server, uuid };
-    let shown = page.see("details/?m=made").await;
+    let shown = page.page_text("details/?m=made").await;
     assert!(
         shown.contains(
             r#"<a href="https://example.org/" rel="noopener noreferrer">https://example.org/</a>"#
@@ -254,9 +256,9 @@ async fn checks_are_added_and_edited_by_forms() {
     assert!(
         !shown.contains("<script>")
             && visible_text(&shown).contains("Check added.")
-            && visible_text(&shown).contains("Told after 2 failures in a row.")
+            && visible_text(&shown).contains("Alerts after 2 failures in a row.")
     );
-    let form = page.see("edit/").await;
+    let form = page.page_text("edit/").await;
     let was = hidden(&form, "was");
     for (name, value) in [
         ("slug", "nightly"),
@@ -267,7 +269,7 @@ async fn checks_are_added_and_edited_by_forms() {
     ] {
         assert_eq!(hidden(&form, name), value);
     }
-    // What is wrong is told beside its field, and what was typed stays.
+    // An error is shown beside its field, and the input is kept.
     let mut wrong = GOOD.to_vec();
     wrong.extend([
         ("was", was.as_str()),
@@ -279,7 +281,7 @@ async fn checks_are_added_and_edited_by_forms() {
     assert_eq!(refused.status, 422, "{refused:?}");
     let text = visible_text(refused.text());
     assert!(
-        text.contains("2 fields are not right.")
+        text.contains("2 fields have errors.")
             && text.contains("Only a to z, 0 to 9, hyphens and underscores."),
         "{text}"
     );
@@ -288,7 +290,7 @@ async fn checks_are_added_and_edited_by_forms() {
             && refused.text().contains("value=\"61 3 * * *\"")
     );
     assert_eq!(page.api().await["name"], "Nightly <backup>");
-    // A preview saves nothing.
+    // A preview stores nothing.
     let preview: Vec<_> = GOOD
         .into_iter()
         .chain([
@@ -313,12 +315,12 @@ async fn checks_are_added_and_edited_by_forms() {
         (&check["schedule"], &check["grace"], &check["manual_resume"]),
         (&json!("0 5 * * *"), &json!(900), &json!(true))
     );
-    // The form is outdated by now: both are shown, and the next try saves.
-    let typed: Vec<_> = GOOD
+    // The form is outdated: both values are shown, and the next submit stores the input.
+    let fields: Vec<_> = GOOD
         .into_iter()
         .chain([("was", was.as_str()), ("cron", "0 6 * * *")])
         .collect();
-    let outdated = page.send("edit/", &typed).await;
+    let outdated = page.send("edit/", &fields).await;
     assert_eq!(outdated.status, 409, "{outdated:?}");
     assert!(
         visible_text(outdated.text()).contains("Expected 0 5 * * * 0 6 * * *"),
@@ -326,20 +328,20 @@ async fn checks_are_added_and_edited_by_forms() {
         visible_text(outdated.text())
     );
     let was = hidden(outdated.text(), "was");
-    let again: Vec<_> = GOOD
+    let fields_again: Vec<_> = GOOD
         .into_iter()
         .chain([("was", was.as_str()), ("cron", "0 6 * * *")])
         .collect();
-    assert_eq!(page.send("edit/", &again).await.status, 303);
+    assert_eq!(page.send("edit/", &fields_again).await.status, 303);
     assert_eq!(page.api().await["schedule"], "0 6 * * *");
     page.server.stop().await;
 }
 
 #[tokio::test]
-async fn who_is_told_is_chosen_by_boxes() {
+async fn the_channels_of_a_check_are_chosen_by_checkboxes() {
     let page = CheckPageFixture::with(json!({})).await;
     let channel = channel(&page.server).await;
-    assert!(visible_text(&page.see("details/").await).contains("hook &#60;1&#62; Webhook"));
+    assert!(visible_text(&page.page_text("details/").await).contains("hook &#60;1&#62; Webhook"));
     assert_eq!(
         page.send("channels/", &[("channel", &channel)])
             .await
@@ -359,7 +361,7 @@ async fn who_is_told_is_chosen_by_boxes() {
 }
 
 #[tokio::test]
-async fn the_log_is_read_in_parts_by_kind_and_by_run() {
+async fn the_log_is_shown_in_pages_by_kind_and_by_run() {
     let page = CheckPageFixture::with(json!({})).await;
     for _ in 0..50 {
         page.ping("/start", b"").await;
@@ -367,28 +369,30 @@ async fn the_log_is_read_in_parts_by_kind_and_by_run() {
         page.server.clock.advance_secs(60);
         page.ping("", b"").await;
     }
-    // The project keeps 100.
-    let log = page.see("log/").await;
+    // The project keeps 100 pings.
+    let log = page.page_text("log/").await;
     assert!(
-        visible_text(&log).contains("The last 100 of 150 pings are here."),
+        visible_text(&log).contains("The last 100 of 150 pings are stored."),
         "{}",
         visible_text(&log)
     );
     assert_eq!(log.matches("id=\"ping-").count(), 100);
-    let runs = page.see("log/?group=run").await;
+    let runs = page.page_text("log/?group=run").await;
     assert_eq!(runs.matches(", 1 minute, 1 note").count(), 33);
-    let starts = page.see("log/?kind=start&kind=flip").await;
+    let starts = page.page_text("log/?kind=start&kind=flip").await;
     assert_eq!(starts.matches("id=\"ping-").count(), 33);
+    assert!(visible_text(&page.page_text("log/?kind=fail").await).contains("No matching entries."));
     assert!(
-        visible_text(&page.see("log/?kind=fail").await).contains("Nothing of this is in the log.")
+        page.page_text("log/?before=60")
+            .await
+            .contains("id=\"ping-59\"")
     );
-    assert!(page.see("log/?before=60").await.contains("id=\"ping-59\""));
-    assert!(visible_text(&page.see("details/").await).contains("median 1 minute"));
+    assert!(visible_text(&page.page_text("details/").await).contains("median 1 minute"));
     page.server.stop().await;
 }
 
 #[tokio::test]
-async fn what_strangers_send_is_shown_as_text() {
+async fn untrusted_content_is_shown_as_text() {
     let page =
         CheckPageFixture::with(json!({ "name": "\u{202e}<img src=x onerror=alert(1)>" })).await;
     let body = "\u{1b}[31mred\u{1b}[0m <script>alert(1)</script>\r\n\u{202e}x\0".to_owned()
@@ -405,12 +409,12 @@ async fn what_strangers_send_is_shown_as_text() {
         .await;
     assert_eq!(sent.status, 200);
     for rest in ["details/", "log/", "pings/1/", "edit/", "remove/"] {
-        let html = page.see(rest).await;
+        let html = page.page_text(rest).await;
         for bad in ["<script>", "<img", "<svg/", "\u{202e}x", "\u{1b}", "\0"] {
             assert!(!html.contains(bad), "{rest} has {bad:?}");
         }
     }
-    let ping = page.see("pings/1/").await;
+    let ping = page.page_text("pings/1/").await;
     assert!(
         ping.contains("red &#60;script&#62;alert(1)&#60;/script&#62;\n[U+202E]x␀yyy"),
         "{ping}"
@@ -418,7 +422,7 @@ async fn what_strangers_send_is_shown_as_text() {
     assert!(
         ping.contains("?escapes=1")
             && page
-                .see("pings/1/?escapes=1")
+                .page_text("pings/1/?escapes=1")
                 .await
                 .contains("␛[31mred␛[0m")
     );
@@ -436,25 +440,25 @@ async fn what_strangers_send_is_shown_as_text() {
         file.header("Content-Security-Policy"),
         Some("sandbox; default-src 'none'")
     );
-    for gone in [
+    for unknown in [
         "pings/0/",
         "pings/2/",
         "pings/99999999999999999999/",
         "pings/2/body/",
     ] {
         assert_eq!(
-            browse(&page.server, "GET", &page.path(gone), &[])
+            browse(&page.server, "GET", &page.path(unknown), &[])
                 .await
                 .status,
             404,
-            "{gone}"
+            "{unknown}"
         );
     }
     page.server.stop().await;
 }
 
 #[tokio::test]
-async fn addresses_of_bookmarks_and_messages_lead_to_the_page() {
+async fn urls_in_bookmarks_and_messages_lead_to_the_page() {
     let page = CheckPageFixture::with(json!({})).await;
     for (old, new) in [
         ("name/", "edit/"),
@@ -482,7 +486,7 @@ async fn addresses_of_bookmarks_and_messages_lead_to_the_page() {
 }
 
 #[tokio::test]
-async fn a_check_depends_on_those_that_its_form_names() {
+async fn the_form_sets_the_parents_of_a_check() {
     let page = CheckPageFixture::with(json!({ "name": "router", "slug": "router" })).await;
     let mut uuids = vec![page.uuid.clone()];
     for name in ["<b>switch</b>", "twin", "twin", "job"] {
@@ -497,7 +501,7 @@ async fn a_check_depends_on_those_that_its_form_names() {
         uuid: uuids.pop().unwrap(),
         server: page.server,
     };
-    let form = job.see("edit/").await;
+    let form = job.page_text("edit/").await;
     assert!(
         form.contains(r#"<option value="&#60;b&#62;switch&#60;/b&#62;">"#)
             && form.contains(&format!("<option value=\"{}\">", uuids[2]))
@@ -516,7 +520,7 @@ async fn a_check_depends_on_those_that_its_form_names() {
             ("tz", "UTC"),
             ("after", "1"),
         ];
-        let was = hidden(&job.see("edit/").await, "was");
+        let was = hidden(&job.page_text("edit/").await, "was");
         fields.push(("was", &was));
         fields.extend(parents.iter().map(|parent| ("parent", *parent)));
         job.send("edit/", &fields).await
@@ -539,7 +543,7 @@ async fn a_check_depends_on_those_that_its_form_names() {
         ),
         (
             &["twin"],
-            "Several checks are called “twin”; give the UUID of one.",
+            "Several checks have the name “twin”; enter the UUID of one.",
         ),
         (&["job"], "The check would be a parent of itself."),
     ] {
@@ -562,13 +566,13 @@ async fn a_check_depends_on_those_that_its_form_names() {
         303
     );
     assert_eq!(parents(), 3);
-    let shown = visible_text(&job.see("details/").await);
+    let shown = visible_text(&job.page_text("details/").await);
     assert!(
         shown.contains("Depends on router , &#60;b&#62;switch&#60;/b&#62; , twin ."),
         "{shown}"
     );
-    // Saving the form as it comes changes nothing.
-    let form = job.see("edit/").await;
+    // Submitting the form unchanged changes nothing.
+    let form = job.page_text("edit/").await;
     let typed: Vec<_> = form
         .split("name=\"parent\" value=\"")
         .skip(1)
@@ -580,26 +584,29 @@ async fn a_check_depends_on_those_that_its_form_names() {
     );
     assert_eq!(send(&["router"]).await.status, 303);
     assert_eq!((parents(), send(&[]).await.status, parents()), (1, 303, 0));
-    // A new one, too.
+    // The same holds for a new check.
     let add = format!("/projects/{}/checks/add/", project_uuid(&job.server));
     let fields: Vec<_> = GOOD
         .into_iter()
         .filter(|(name, _)| *name != "slug")
         .chain([("parent", "router")])
         .collect();
-    let made = post(&job.server, &add, &fields).await;
-    let made = browse(&job.server, "GET", made.header("Location").unwrap(), &[]).await;
+    let created = post(&job.server, &add, &fields).await;
+    let created = browse(&job.server, "GET", created.header("Location").unwrap(), &[]).await;
     assert!(
-        visible_text(made.text()).contains("Depends on router ."),
-        "{made:?}"
+        visible_text(created.text()).contains("Depends on router ."),
+        "{created:?}"
     );
     job.server.stop().await;
 }
 
 #[tokio::test]
-async fn what_was_told_last_stands_beside_who_is_told() {
+async fn the_last_delivery_is_shown_beside_its_channel() {
     let page = CheckPageFixture::with(json!({ "name": "job" })).await;
-    let hook = json!({ "kind": "webhook", "name": "hook <1>", "settings": { "down-url": "http://127.0.0.1:1/", "up-url": "http://127.0.0.1:1/" } });
+    let hook = json!({
+        "kind": "webhook", "name": "hook <1>",
+        "settings": { "down-url": "http://127.0.0.1:1/", "up-url": "http://127.0.0.1:1/" },
+    });
     let channel = page
         .server
         .extension_api("POST", "/channels", &hook.to_string())
@@ -616,7 +623,7 @@ async fn what_was_told_last_stands_beside_who_is_told() {
         .as_str()
         .unwrap()
         .to_owned();
-    assert!(!page.see("details/").await.contains("Told last"));
+    assert!(!page.page_text("details/").await.contains("Recent alerts"));
     page.ping("/fail", b"").await;
     assert_eq!(
         page.server.get(&format!("/ping/{other}/fail")).await.status,
@@ -642,8 +649,8 @@ async fn what_was_told_last_stands_beside_who_is_told() {
     });
     assert_eq!(rows.len(), 2);
     assert!(
-        visible_text(&page.see("details/").await)
-            .contains("Told last waiting hook &#60;1&#62; went down just now")
+        visible_text(&page.page_text("details/").await)
+            .contains("Recent alerts waiting hook &#60;1&#62; went down just now")
     );
     handle
         .call(Command::BeginDeliveries(rows.clone(), None))
@@ -666,11 +673,11 @@ async fn what_was_told_last_stands_beside_who_is_told() {
         .await
         .unwrap()
         .unwrap();
-    let html = page.see("details/").await;
+    let html = page.page_text("details/").await;
     let shown = visible_text(&html);
     assert!(
         shown.contains(
-            "Told last not delivered hook &#60;1&#62; went down just now it answered \
+            "Recent alerts not delivered hook &#60;1&#62; went down just now it answered \
              &#60;b&#62;500"
         ),
         "{shown}"
@@ -687,9 +694,9 @@ async fn what_was_told_last_stands_beside_who_is_told() {
         1,
         "of this check alone: {listed}"
     );
-    // A channel that took that the check is down, and not that it is up again: both are listed, and
-    // what waits before them.
-    for (ping, sent, told) in [
+    // A channel took the alert about the downtime, but not the one about its end. Both are listed,
+    // after the pending alerts.
+    for (ping, sent, expected) in [
         ("", None, None),
         (
             "/fail",
@@ -704,9 +711,9 @@ async fn what_was_told_last_stands_beside_who_is_told() {
     ] {
         page.ping(ping, b"").await;
         let Some(sent) = sent else { continue };
-        let shown = visible_text(&page.see("details/").await);
+        let shown = visible_text(&page.page_text("details/").await);
         assert!(
-            shown.contains("Told last waiting hook &#60;1&#62; "),
+            shown.contains("Recent alerts waiting hook &#60;1&#62; "),
             "{shown}"
         );
         let rows: Vec<_> = handle.with_state(|state| {
@@ -721,9 +728,9 @@ async fn what_was_told_last_stands_beside_who_is_told() {
             .await
             .unwrap()
             .unwrap();
-        let shown = visible_text(&page.see("details/").await);
+        let shown = visible_text(&page.page_text("details/").await);
         assert!(
-            shown.contains("Told last being sent hook &#60;1&#62; "),
+            shown.contains("Recent alerts sending hook &#60;1&#62; "),
             "{shown}"
         );
         let report = DeliveryReport {
@@ -740,14 +747,17 @@ async fn what_was_told_last_stands_beside_who_is_told() {
             .await
             .unwrap()
             .unwrap();
-        let shown = visible_text(&page.see("details/").await);
-        assert!(told.is_some_and(|told| shown.contains(told)), "{shown}");
+        let shown = visible_text(&page.page_text("details/").await);
+        assert!(
+            expected.is_some_and(|expected| shown.contains(expected)),
+            "{shown}"
+        );
     }
     page.server.stop().await;
 }
 
 #[tokio::test]
-async fn words_are_tried_on_the_last_pings_while_they_are_typed() {
+async fn keywords_are_previewed_on_the_last_pings() {
     let page = CheckPageFixture::with(json!({ "name": "job" })).await;
     for body in [&b"all OK"[..], b"OK so far", b"FAILED: disk", b"nothing"] {
         page.ping("", body).await;
@@ -763,28 +773,28 @@ async fn words_are_tried_on_the_last_pings_while_they_are_typed() {
             answer.text().split("id=\"matches\"").nth(1).unwrap()
         ))
     };
-    for (fields, wanted) in [
+    for (fields, expected) in [
         ("", ""),
         (
             "success_kw=OK",
-            "These words are searched for in nothing: tick below what is to be searched.",
+            "These keywords have no effect: select below which texts to search.",
         ),
         (
             "success_kw=OK&failure_kw=FAILED&filter_http_body=1",
-            "Of the last 4 pings that they are searched for in: 2 success, 1 failure, 1 ignored.",
+            "Result for the last 4 pings that are searched: 2 success, 1 failure, 1 ignored.",
         ),
         (
             "start_kw=far&filter_http_body=1&default_fail=1",
-            "Of the last 4 pings that they are searched for in: 3 failure, 1 start.",
+            "Result for the last 4 pings that are searched: 3 failure, 1 start.",
         ),
         (
             "success_kw=OK&filter_subject=1",
-            "No ping has come yet on which these words could be tried.",
+            "No ping has arrived yet to try these keywords on.",
         ),
     ] {
-        assert_eq!(said(fields).await, wanted, "{fields}");
+        assert_eq!(said(fields).await, expected, "{fields}");
     }
-    // Without script, too.
+    // The page works without scripts too.
     page.server
         .api(
             "POST",
@@ -793,14 +803,14 @@ async fn words_are_tried_on_the_last_pings_while_they_are_typed() {
         )
         .await;
     assert!(
-        visible_text(&page.see("edit/").await)
-            .contains("Of the last 4 pings that they are searched for in: 2 success, 2 ignored.")
+        visible_text(&page.page_text("edit/").await)
+            .contains("Result for the last 4 pings that are searched: 2 success, 2 ignored.")
     );
     page.server.stop().await;
 }
 
 #[tokio::test]
-async fn of_a_long_body_a_page_shows_the_beginning_and_the_file_has_all() {
+async fn a_page_shows_the_beginning_of_a_long_body_and_the_download_has_all_of_it() {
     let server = TestServer::start_storing(2 << 20).await;
     let uuid = server.create_check(json!({ "name": "long" })).await["uuid"]
         .as_str()
@@ -809,15 +819,15 @@ async fn of_a_long_body_a_page_shows_the_beginning_and_the_file_has_all() {
     let page = CheckPageFixture { server, uuid };
     let long = "\u{ad}".repeat(600_000);
     page.ping("", long.as_bytes()).await;
-    let html = page.see("pings/1/").await;
+    let html = page.page_text("pings/1/").await;
     assert!(
         html.contains("?all=1\">Show the first 1.0 MB</a>"),
         "{html}"
     );
-    // Two bytes each, and eight when they are written out.
-    let html = page.see("pings/1/?all=1&escapes=1").await;
+    // Each character has two bytes, and eight when it is escaped.
+    let html = page.page_text("pings/1/?all=1&escapes=1").await;
     assert_eq!(html.matches("[U+00AD]").count(), 1 << 19);
-    assert!(!html.contains(">Show ") && html.contains("The download has all of it."));
+    assert!(!html.contains(">Show ") && html.contains("The download is complete."));
     assert_eq!(
         browse(&page.server, "GET", &page.path("pings/1/body/"), &[])
             .await
@@ -825,14 +835,18 @@ async fn of_a_long_body_a_page_shows_the_beginning_and_the_file_has_all() {
         long.as_bytes()
     );
     page.ping("", "x".repeat(30_000).as_bytes()).await;
-    assert!(page.see("pings/2/").await.contains("?all=1\">Show all</a>"));
-    let html = page.see("pings/2/?all=1").await;
-    assert!(!html.contains(">Show ") && !html.contains("The download has all"));
+    assert!(
+        page.page_text("pings/2/")
+            .await
+            .contains("?all=1\">Show all</a>")
+    );
+    let html = page.page_text("pings/2/?all=1").await;
+    assert!(!html.contains(">Show ") && !html.contains("The download is complete"));
     page.server.stop().await;
 }
 
 #[tokio::test]
-async fn a_slug_that_no_url_can_hold_is_not_shown_in_one() {
+async fn a_slug_that_is_invalid_in_a_url_is_not_shown_in_one() {
     let server = TestServer::start().await;
     let long = "x".repeat(120);
     for (number, slug, is_shown) in [

@@ -1,4 +1,4 @@
-//! What asks for one's own password once more.
+//! Actions that ask for the user's own password again.
 
 use overdue::domain::user::one_time_link::LinkPurpose;
 use overdue::domain::user::second_factor::{SecondFactor, TotpSecret};
@@ -39,7 +39,7 @@ async fn with_second_factor(server: &TestServer, name: &str) {
 }
 
 #[tokio::test]
-async fn what_would_give_an_account_away_asks_for_ones_own_password() {
+async fn sensitive_changes_require_the_users_own_password() {
     let server = server().await;
     let ann = owner(&server, "ann").await;
     let bob = make(
@@ -66,7 +66,7 @@ async fn what_would_give_an_account_away_asks_for_ones_own_password() {
         (&other, &save_owner),
         ("/users/", &invite_owner),
     ];
-    // The password was typed a while ago.
+    // The password was entered a while ago.
     server.clock.advance_secs(901);
     for (path, fields) in grave {
         assert!(
@@ -82,7 +82,7 @@ async fn what_would_give_an_account_away_asks_for_ones_own_password() {
             let refused = browser.send("POST", path, &fields).await;
             assert!(
                 refused.status == 422
-                    && visible_text(refused.text()).contains("type your own password"),
+                    && visible_text(refused.text()).contains("enter your own password"),
                 "{fields:?}: {refused:?}"
             );
         }
@@ -93,7 +93,7 @@ async fn what_would_give_an_account_away_asks_for_ones_own_password() {
             && !bob().grant.is_owner()
             && user::find(&server.handle, "carol").is_err()
     );
-    // What is not grave is done without.
+    // Minor changes need no confirmation.
     for fields in [
         &[("do", "save"), ("name", "bob"), ("role", "projects")][..],
         &[("do", "sign-out")],
@@ -132,7 +132,7 @@ async fn what_would_give_an_account_away_asks_for_ones_own_password() {
                 .grant
                 .is_owner()
     );
-    // An owner who is let in again is one more owner.
+    // Enabling an owner adds an owner.
     assert_eq!(
         browser
             .send("POST", &other, &[("do", "disable")])
@@ -152,15 +152,14 @@ async fn what_would_give_an_account_away_asks_for_ones_own_password() {
         );
         assert_eq!(bob().disabled, status == 422);
     }
-    // For oneself there is the page of the account, with the password or without.
+    // Users change their own settings on the account page, with or without a password.
     with_second_factor(&server, "ann").await;
     for does in ["link", "reset-totp"] {
         let refused = browser
             .send("POST", &own, &[("do", does), ("password", PASSWORD)])
             .await;
         assert!(
-            refused.status == 422
-                && visible_text(refused.text()).contains("are changed on the page of your account"),
+            refused.status == 422 && visible_text(refused.text()).contains("on your account page"),
             "{does}: {refused:?}"
         );
         assert!(!refused.text().contains("/reset/"));

@@ -1,4 +1,4 @@
-//! The pages of integrations.
+//! Channel pages.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn channels(server: &TestServer) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_channel_is_made_of_the_fields_of_its_kind() {
+async fn a_channel_form_has_the_fields_of_its_kind() {
     let server = TestServer::start().await;
     for tags in ["nas", "nas prod", ""] {
         server.create_check(json!({ "tags": tags })).await;
@@ -89,7 +89,7 @@ async fn a_channel_is_made_of_the_fields_of_its_kind() {
 }
 
 #[tokio::test]
-async fn secrets_are_kept_shown_to_nobody_and_sent_to_no_other_server() {
+async fn secrets_are_kept_never_shown_and_sent_to_no_other_server() {
     let server = TestServer::start().await;
     let uuid = channel(&server).await;
     let edit = format!("/integrations/{uuid}/edit/");
@@ -135,7 +135,7 @@ async fn secrets_are_kept_shown_to_nobody_and_sent_to_no_other_server() {
 }
 
 #[tokio::test]
-async fn a_test_says_word_for_word_what_has_come_of_it() {
+async fn a_test_shows_its_result_verbatim() {
     let server = TestServer::start().await;
     let uuid = channel(&server).await;
     server.answer_tests(ChannelTestResult {
@@ -156,7 +156,7 @@ async fn a_test_says_word_for_word_what_has_come_of_it() {
 }
 
 #[tokio::test]
-async fn a_test_of_a_group_says_what_has_come_of_each_channel() {
+async fn a_test_of_a_group_shows_the_result_of_each_channel() {
     let server = TestServer::start().await;
     channel(&server).await;
     let list = format!("/projects/{}/integrations/", project_uuid(&server));
@@ -165,8 +165,8 @@ async fn a_test_of_a_group_says_what_has_come_of_each_channel() {
         ("channels", "hook <1>"),
         ("checks", "all"),
     ];
-    let made = post(&server, &format!("{list}add/group/"), &fields).await;
-    assert_eq!(made.status, 303, "{made:?}");
+    let answer = post(&server, &format!("{list}add/group/"), &fields).await;
+    assert_eq!(answer.status, 303, "{answer:?}");
     let all = channels(&server).await;
     let group = all
         .iter()
@@ -207,7 +207,7 @@ async fn a_test_of_a_group_says_what_has_come_of_each_channel() {
     assert!(
         tested
             .text()
-            .contains("hook &#60;1&#62;: Not tested: it was disabled by the operator."),
+            .contains("hook &#60;1&#62;: Not tested: the operator has disabled it."),
         "{tested:?}"
     );
     manage::channel::delete(&server.handle, member)
@@ -217,7 +217,7 @@ async fn a_test_of_a_group_says_what_has_come_of_each_channel() {
     assert_eq!(tested.status, 400, "{tested:?}");
     let shown = visible_text(tested.text());
     assert!(
-        shown.contains("No test was sent: the group has no channel. Edit it and give it some."),
+        shown.contains("No test was sent: the group has no channel. Edit it and add channels."),
         "{shown}"
     );
     server.stop().await;
@@ -225,7 +225,7 @@ async fn a_test_of_a_group_says_what_has_come_of_each_channel() {
 
 #[tokio::test]
 async fn the_form_says_that_nothing_can_be_delivered_without_a_mail_server() {
-    let warned = "Note: nothing can be delivered: no mail server is set (--mail-server).";
+    let warned = "Note: the channel cannot deliver: no mail server is set (--mail-server).";
     for mail in [true, false] {
         let server = TestServer::start().await;
         server.handle.set_transports(Transports {
@@ -291,7 +291,7 @@ async fn a_recipient_that_is_refused_is_shown() {
         .unwrap();
     let shown = visible_text(browse(&server, "GET", &list, &[]).await.text());
     assert!(
-        shown.contains("Not taken for eve@example.org: 550: no such user"),
+        shown.contains("Refused for eve@example.org: 550: no such user"),
         "{shown}"
     );
     let shown = server
@@ -313,7 +313,7 @@ async fn a_recipient_that_is_refused_is_shown() {
 }
 
 #[tokio::test]
-async fn checks_are_assigned_and_the_channel_removed() {
+async fn checks_are_assigned_and_the_channel_is_deleted() {
     let server = TestServer::start().await;
     let one = server.create_check(json!({ "tags": "nas" })).await;
     let _ = server.create_check(json!({})).await;
@@ -353,7 +353,7 @@ async fn checks_are_assigned_and_the_channel_removed() {
             .await
             .text()
         )
-        .contains("Delete this integration?")
+        .contains("Delete this channel?")
     );
     assert_eq!(channels(&server).await.len(), 1);
     assert_eq!(
@@ -368,17 +368,17 @@ async fn checks_are_assigned_and_the_channel_removed() {
 }
 
 #[tokio::test]
-async fn what_is_probably_not_meant_is_noted_on_the_pages() {
+async fn pages_warn_of_probable_mistakes() {
     let server = TestServer::start().await;
     let list = format!("/projects/{}/integrations/", project_uuid(&server));
     let url = "https://contoso.webhook.office.com/webhookb2/a";
-    let made = post(
+    let answer = post(
         &server,
         &format!("{list}add/msteamsw/"),
         &[("name", "teams"), ("url", url), ("checks", "all")],
     )
     .await;
-    assert_eq!(made.status, 303, "{made:?}");
+    assert_eq!(answer.status, 303, "{answer:?}");
     let id = channels(&server).await[0]["id"]
         .as_str()
         .unwrap()
@@ -387,7 +387,7 @@ async fn what_is_probably_not_meant_is_noted_on_the_pages() {
         let page = browse(&server, "GET", &page, &[]).await;
         assert!(
             visible_text(page.text())
-                .contains("Note: url is that of an old connector of Office 365"),
+                .contains("Note: url is the URL of an old Office 365 connector"),
             "{page:?}"
         );
     }
@@ -395,7 +395,7 @@ async fn what_is_probably_not_meant_is_noted_on_the_pages() {
 }
 
 #[tokio::test]
-async fn pages_of_what_a_file_declares_say_so() {
+async fn pages_of_declared_objects_name_their_source() {
     let server = TestServer::start().await;
     let here = || {
         server
@@ -438,7 +438,7 @@ async fn pages_of_what_a_file_declares_say_so() {
             assert_eq!(page.status, 200, "{path}");
             assert_eq!(
                 visible_text(page.text())
-                    .contains("Declared in homelab ; the next apply sets it back."),
+                    .contains("Declared in homelab . The next overdue apply overwrites"),
                 says,
                 "{path}: {page:?}"
             );

@@ -1,11 +1,11 @@
-//! The list of checks: what it shows of which checks, and how its links lead on.
+//! The list of checks: its rows, its filters, and its links.
 
 use serde_json::json;
 
 use super::{browse, project_uuid};
 use crate::support::server::TestServer;
 
-/// The names in the rows of a list, in order.
+/// Names in the rows of a list, in order.
 fn names(page: &str) -> Vec<String> {
     let rows = page.split("class=\"name\"").skip(1);
     rows.map(|row| {
@@ -84,9 +84,9 @@ async fn the_most_urgent_come_first_and_tiles_count_them() {
     assert!(
         list(&server, "?q=nothing")
             .await
-            .contains("Nothing matches.")
+            .contains("No checks match.")
     );
-    // An hour later what was up is late, then down.
+    // An hour later, a check that was up is late, then down.
     server.clock.advance_secs(3601);
     assert!(
         list(&server, "?q=up")
@@ -107,7 +107,7 @@ async fn long_lists_have_pages_and_scripts_get_rows_alone() {
         first.contains("1–100 of 101") && first.contains("?rows=100&#38;page=2"),
         "{first}"
     );
-    // Beyond the last page there is the last page.
+    // A page number beyond the end shows the last page.
     for page in [2, 3] {
         assert_eq!(
             names(&list(&server, &format!("?rows=100&page={page}")).await),
@@ -125,7 +125,7 @@ async fn long_lists_have_pages_and_scripts_get_rows_alone() {
 }
 
 #[tokio::test]
-async fn who_has_no_check_is_shown_how_to_make_one() {
+async fn an_empty_list_shows_how_to_create_a_check() {
     let server = TestServer::start().await;
     let page = list(&server, "").await;
     let url = page
@@ -139,7 +139,7 @@ async fn who_has_no_check_is_shown_how_to_make_one() {
 }
 
 #[tokio::test]
-async fn it_says_that_nobody_is_told() {
+async fn the_list_warns_of_checks_without_channels() {
     let server = TestServer::start().await;
     server.create_check(json!({ "name": "one" })).await;
     assert!(list(&server, "").await.contains("No alerts are sent."));
@@ -156,7 +156,7 @@ async fn it_says_that_nobody_is_told() {
         .await;
     let page = list(&server, "").await;
     assert!(
-        page.contains("1 check tells nobody when down.") && page.contains("alerts=none"),
+        page.contains("1 check notifies no channel.") && page.contains("alerts=none"),
         "{page}"
     );
     assert_eq!(names(&list(&server, "?alerts=none").await), ["one"]);

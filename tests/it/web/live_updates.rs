@@ -1,4 +1,4 @@
-//! Pages that change before one's eyes: the events behind them, over the wire.
+//! Live updates of pages: the events behind them.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use super::browser::{self, Browser, PASSWORD};
 use super::{browse, project_uuid};
 use crate::support::server::TestServer;
 
-/// What takes longer never comes.
+/// Maximum time to wait for an event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A stream of events that is open.
+/// An open stream of events.
 struct OpenEventStream {
     stream: TcpStream,
     text: String,
@@ -45,8 +45,8 @@ impl OpenEventStream {
         }
     }
 
-    /// One that has begun.
-    async fn begun(server: &TestServer, path: &str, headers: &[(&str, &str)]) -> Self {
+    /// Opens a stream whose head has been read.
+    async fn start(server: &TestServer, path: &str, headers: &[(&str, &str)]) -> Self {
         let mut events = Self::open(server, path, headers).await;
         events.until("retry: 3000").await;
         events
@@ -57,40 +57,44 @@ impl OpenEventStream {
         let read = timeout(PATIENCE, self.stream.read(&mut bytes))
             .await
             .unwrap_or_else(|_| panic!("nothing more: {}", self.text));
-        // Whatever ends the connection ends the stream.
+        // Any end of the connection ends the stream.
         let read = read.unwrap_or(0);
         self.text.push_str(&String::from_utf8_lossy(&bytes[..read]));
         read
     }
 
-    /// Reads until this has come.
-    async fn until(&mut self, wanted: &str) {
-        // What keeps the connection open comes again and again.
-        let came = timeout(PATIENCE, async {
-            while !self.text.contains(wanted) {
+    /// Reads until the stream contains `wanted`.
+    async fn until(&mut self, expected: &str) {
+        // Keep-alive comments arrive repeatedly.
+        let arrival = timeout(PATIENCE, async {
+            while !self.text.contains(expected) {
                 assert!(
                     self.read().await > 0,
-                    "it ended before {wanted}: {}",
+                    "it ended before {expected}: {}",
                     self.text
                 );
             }
         });
-        assert!(came.await.is_ok(), "{wanted} does not come: {}", self.text);
+        assert!(
+            arrival.await.is_ok(),
+            "{expected} does not come: {}",
+            self.text
+        );
     }
 
-    /// The data of the first event in which this stands.
-    async fn event(&mut self, wanted: &str) -> Value {
-        self.until(wanted).await;
+    /// Returns the data of the first event that contains `wanted`.
+    async fn event(&mut self, expected: &str) -> Value {
+        self.until(expected).await;
         self.until("\n\n").await;
         let event = self
             .text
             .split("\n\n")
-            .find(|event| event.contains(wanted))
+            .find(|event| event.contains(expected))
             .unwrap();
         serde_json::from_str(event.split("data: ").nth(1).unwrap()).unwrap()
     }
 
-    /// The name of the last event.
+    /// Returns the ID of the last event.
     fn last_id(&self) -> String {
         self.text
             .rsplit("id: ")
@@ -102,13 +106,13 @@ impl OpenEventStream {
             .to_owned()
     }
 
-    async fn ended(&mut self) {
+    async fn wait_for_end(&mut self) {
         let ended = timeout(PATIENCE, async { while self.read().await > 0 {} });
         assert!(ended.await.is_ok(), "it does not end: {}", self.text);
     }
 }
 
-/// Where the events of the main project come from, after the list was made.
+/// Returns the URL of the main project's events, taken from a new list page.
 async fn events_path(server: &TestServer) -> String {
     events_path_on(
         browse(
@@ -138,8 +142,8 @@ fn events_path_on(page: &str) -> String {
     format!("{events}{mark}since={since}")
 }
 
-/// Waits until those who look have been told of what was answered: they are told after whoever
-/// asked, and before the next command.
+/// Waits until subscribers have received the answered change: the engine notifies them after the
+/// client and before the next command.
 async fn wait_for_broadcast(server: &TestServer) {
     server
         .handle
@@ -149,7 +153,7 @@ async fn wait_for_broadcast(server: &TestServer) {
         .unwrap();
 }
 
-/// Makes a check; its number and UUID.
+/// Creates a check. Returns its number and UUID.
 async fn check(server: &TestServer, name: &str) -> (u64, String) {
     let uuid = server.create_check(json!({ "name": name })).await["uuid"]
         .as_str()
@@ -170,10 +174,10 @@ async fn ping(server: &TestServer, uuid: &str) {
 }
 
 #[tokio::test]
-async fn what_changes_reaches_whoever_looks_at_once() {
+async fn changes_reach_open_pages_at_once() {
     let server = TestServer::start().await;
     let (id, uuid) = check(&server, "one").await;
-    let mut events = OpenEventStream::begun(&server, &events_path(&server).await, &[]).await;
+    let mut events = OpenEventStream::start(&server, &events_path(&server).await, &[]).await;
     for (name, value) in [
         ("content-type", "text/event-stream"),
         ("x-accel-buffering", "no"),
@@ -185,8 +189,8 @@ async fn what_changes_reaches_whoever_looks_at_once() {
             events.text
         );
     }
-    // The first frame is made when all checks have been read. Of what changed until then it has the
-    // numbers alone.
+    // The first frame is made after all checks have been read. For changes until then it has only
+    // the counts.
     assert_eq!(server.get(&format!("/ping/{uuid}/log")).await.status, 200);
     events.event("event: checks").await;
     events.text.clear();
@@ -198,11 +202,12 @@ async fn what_changes_reaches_whoever_looks_at_once() {
                 == json!({ "down": 0, "late": 0, "running": 0, "up": 1, "new": 0, "paused": 0 }),
         "{up}"
     );
-    // By time alone, a second later than the moment, since deadlines are looked at in ticks.
+    // Passing time alone changes the page, one second after the deadline, since deadlines are
+    // checked in ticks.
     server.clock.advance_secs(86_401);
     assert_eq!(events.event("\"late\":1").await["rows"][0][0], id);
     server.clock.advance_secs(3600);
-    // It is down as soon as it is; that it missed a ping is written a moment later.
+    // The check shows as down at once; the missed ping is written a moment later.
     events.until("\"down\":1").await;
     events.until("\"7\"]").await;
     let (other, _) = check(&server, "two").await;
@@ -219,34 +224,34 @@ async fn what_changes_reaches_whoever_looks_at_once() {
 }
 
 #[tokio::test]
-async fn what_was_missed_comes_with_the_next_connection() {
+async fn missed_changes_are_sent_at_the_next_connection() {
     let server = TestServer::start().await;
     let [(one, first), (two, second)] = [check(&server, "one").await, check(&server, "two").await];
-    // Between the page and its first event.
+    // The change happens between the page and its first event.
     let path = events_path(&server).await;
     ping(&server, &first).await;
-    let mut events = OpenEventStream::begun(&server, &path, &[]).await;
+    let mut events = OpenEventStream::start(&server, &path, &[]).await;
     events.until(&format!("\"edited\":[{one}]")).await;
     events.until("\n\n").await;
     let last = events.last_id();
     drop(events);
     ping(&server, &second).await;
-    let mut events = OpenEventStream::begun(&server, &path, &[("Last-Event-ID", &last)]).await;
+    let mut events = OpenEventStream::start(&server, &path, &[("Last-Event-ID", &last)]).await;
     events.until(&format!("[{two},\"up\"")).await;
-    // What was sent before the server was started anew is not known to this one.
+    // Event IDs from before a restart are unknown to the new server.
     let mut events =
-        OpenEventStream::begun(&server, &path, &[("Last-Event-ID", "00000000.5")]).await;
+        OpenEventStream::start(&server, &path, &[("Last-Event-ID", "00000000.5")]).await;
     events.until("\"whole\":true").await;
     server.stop().await;
 }
 
 #[tokio::test]
-async fn the_page_of_a_check_is_told_of_that_check_alone() {
+async fn the_page_of_a_check_gets_the_changes_of_that_check_only() {
     let server = TestServer::start().await;
     let [(_, first), (_, second)] = [check(&server, "one").await, check(&server, "two").await];
     let page = browse(&server, "GET", &format!("/checks/{first}/details/"), &[]).await;
     let path = events_path_on(page.text());
-    let mut events = OpenEventStream::begun(&server, &path, &[]).await;
+    let mut events = OpenEventStream::start(&server, &path, &[]).await;
     ping(&server, &second).await;
     ping(&server, &first).await;
     events.until("data: {}").await;
@@ -256,7 +261,7 @@ async fn the_page_of_a_check_is_told_of_that_check_alone() {
         "{}",
         events.text
     );
-    // What it shows then.
+    // The content that the page loads then.
     let part = browse(
         &server,
         "GET",
@@ -281,7 +286,7 @@ async fn the_page_of_a_check_is_told_of_that_check_alone() {
 }
 
 #[tokio::test]
-async fn who_takes_no_stream_asks_now_and_then() {
+async fn a_browser_without_a_stream_polls() {
     let server = TestServer::start().await;
     let (id, uuid) = check(&server, "one").await;
     let path = events_path(&server).await;
@@ -300,7 +305,7 @@ async fn who_takes_no_stream_asks_now_and_then() {
     ping(&server, &uuid).await;
     let mut since = first["id"].as_str().unwrap().to_owned();
     let mut found = Value::Null;
-    // The answer does not wait for long for what has just happened.
+    // The answer hardly waits for a change that has just happened.
     while found.is_null() {
         let next = ask(&since).await;
         since = next["id"].as_str().unwrap().to_owned();
@@ -337,7 +342,7 @@ async fn a_stream_ends_with_the_session_and_with_the_membership() {
     }
     let mut streams = Vec::new();
     for cookie in &cookies[..3] {
-        streams.push(OpenEventStream::begun(&server, &path, &[("Cookie", cookie)]).await);
+        streams.push(OpenEventStream::start(&server, &path, &[("Cookie", cookie)]).await);
     }
     assert_eq!(
         browse(
@@ -350,26 +355,29 @@ async fn a_stream_ends_with_the_session_and_with_the_membership() {
         .status,
         404
     );
-    let nobody = browse(
+    let refused = browse(
         &server,
         "GET",
         &path,
         &[("Accept", "text/event-stream"), ("X-Fragment", "events")],
     )
     .await;
-    assert_eq!(nobody.status, 401);
-    // A browser that connects again is told by an event.
-    let nobody = browse(&server, "GET", &path, &[("Accept", "text/event-stream")]).await;
+    assert_eq!(refused.status, 401);
+    // A browser that reconnects receives an event.
+    let refused = browse(&server, "GET", &path, &[("Accept", "text/event-stream")]).await;
     assert_eq!(
-        (nobody.status, nobody.header("Content-Type")),
+        (refused.status, refused.header("Content-Type")),
         (200, Some("text/event-stream"))
     );
-    assert!(nobody.text().contains("event: over\ndata: "), "{nobody:?}");
+    assert!(
+        refused.text().contains("event: over\ndata: "),
+        "{refused:?}"
+    );
 
     let mut ann = Browser::new(&server);
     ann.cookie = Some(cookies[0].clone());
     assert_eq!(ann.send("POST", "/logout/", &[]).await.status, 303);
-    streams.remove(0).ended().await;
+    streams.remove(0).wait_for_end().await;
     let bob = user::find(&server.handle, "bob").unwrap().id;
     let changes = UserChanges {
         grant: Some(Grant::Projects(ProjectMemberships::default())),
@@ -378,8 +386,8 @@ async fn a_stream_ends_with_the_session_and_with_the_membership() {
     user::update(&server.handle, bob, changes, None)
         .await
         .unwrap();
-    streams.remove(0).ended().await;
-    // The third goes on.
+    streams.remove(0).wait_for_end().await;
+    // The third stream continues.
     let (_, uuid) = check(&server, "one").await;
     ping(&server, &uuid).await;
     streams[0].until("\"up\":1").await;
@@ -387,7 +395,7 @@ async fn a_stream_ends_with_the_session_and_with_the_membership() {
 }
 
 #[tokio::test]
-async fn a_session_has_so_many_streams() {
+async fn the_number_of_streams_of_a_session_is_limited() {
     let server = browser::server().await;
     browser::owner(&server, "ann").await;
     let mut browser = Browser::new(&server);
@@ -396,17 +404,17 @@ async fn a_session_has_so_many_streams() {
     let cookie = browser.cookie.unwrap();
     let mut streams = Vec::new();
     for _ in 0..20 {
-        streams.push(OpenEventStream::begun(&server, &path, &[("Cookie", &cookie)]).await);
+        streams.push(OpenEventStream::start(&server, &path, &[("Cookie", &cookie)]).await);
     }
-    // One more takes the place of the oldest.
-    streams.push(OpenEventStream::begun(&server, &path, &[("Cookie", &cookie)]).await);
-    streams.remove(0).ended().await;
+    // A further stream replaces the oldest.
+    streams.push(OpenEventStream::start(&server, &path, &[("Cookie", &cookie)]).await);
+    streams.remove(0).wait_for_end().await;
     let (_, uuid) = check(&server, "one").await;
     ping(&server, &uuid).await;
     for stream in [0, 19] {
         streams[stream].until("\"up\":1").await;
     }
-    // Whoever asks now and then is answered.
+    // A client that polls gets an answer.
     let asked = browse(
         &server,
         "GET",
@@ -419,26 +427,26 @@ async fn a_session_has_so_many_streams() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_streams_however_much_they_have_to_say() {
+async fn a_stop_ends_streams_with_unsent_data_too() {
     let server = TestServer::start_with(|config| config.web.auth = AuthMode::None).await;
-    let mut events = OpenEventStream::begun(&server, &events_path(&server).await, &[]).await;
+    let mut events = OpenEventStream::start(&server, &events_path(&server).await, &[]).await;
     check(&server, "one").await;
     events.until("\"new\":1").await;
     server.stop().await;
-    events.ended().await;
+    events.wait_for_end().await;
 }
 
 #[tokio::test]
-async fn a_stream_outlives_the_time_for_a_header() {
+async fn a_stream_outlives_the_header_timeout() {
     let server = TestServer::start().await;
     let (_, uuid) = check(&server, "one").await;
-    let mut events = OpenEventStream::begun(&server, &events_path(&server).await, &[]).await;
+    let mut events = OpenEventStream::start(&server, &events_path(&server).await, &[]).await;
     tokio::time::pause();
     for _ in 0..10 {
         tokio::time::advance(Duration::from_secs(13)).await;
     }
     tokio::time::resume();
-    // Meanwhile it gave signs of life.
+    // Keep-alives arrived meanwhile.
     events.until("\n:\n\n").await;
     ping(&server, &uuid).await;
     events.until("\"up\":1").await;

@@ -1,4 +1,4 @@
-//! Pings by mail: what people see of them who may ping, and those who may only read.
+//! Pings by mail on pages, for users with and without write permission.
 
 use overdue::domain::project::{KeyAccess, KeyLabel};
 use overdue::domain::user::{Grant, Membership, ProjectMemberships};
@@ -11,7 +11,7 @@ use super::browser::{self, make, signed_in};
 use crate::support::commands::email_ping;
 
 #[tokio::test]
-async fn people_who_may_only_read_see_no_address_that_pings() {
+async fn read_only_users_see_no_ping_address() {
     let server = browser::server().await;
     let of_project =
         |membership| Grant::Projects(ProjectMemberships::new([(server.main.id, membership)]));

@@ -1,4 +1,4 @@
-//! What a visit costs: bytes and requests, counted from what the page says that it loads.
+//! Cost of a visit: bytes and requests of the files that a page names.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ async fn zipped(server: &TestServer, path: &str) -> TestResponse {
     answer
 }
 
-/// The URLs of the files that a page loads.
+/// URLs of the files that a page loads.
 fn files(page: &str) -> Vec<&str> {
     let urls = page
         .split(['"'])
@@ -26,7 +26,11 @@ fn files(page: &str) -> Vec<&str> {
 async fn a_first_visit_is_small_and_a_second_smaller() {
     let server = TestServer::start().await;
     for number in 0..50 {
-        let check = server.create_check(json!({ "name": format!("Nightly backup {number}"), "tags": "nas prod", "timeout": 3600 })).await;
+        let check = server
+            .create_check(json!({
+                "name": format!("Nightly backup {number}"), "tags": "nas prod", "timeout": 3600,
+            }))
+            .await;
         let url = check["ping_url"]
             .as_str()
             .unwrap()
@@ -51,14 +55,14 @@ async fn a_first_visit_is_small_and_a_second_smaller() {
         }
     }
     let first = second + styles + scripts + others;
-    let said =
+    let sizes =
         format!("page {second}, styles {styles}, scripts {scripts}, pictures {others}: {files:?}");
-    // Rows that change where they stand take a thousand bytes more than was meant for scripts; the
-    // whole visit has room for them.
-    assert!(styles <= 7 << 10 && scripts <= 9 << 10, "{said}");
-    assert!(first <= 35 << 10 && second <= 8 << 10, "{said}");
-    assert!(files.len() < 9, "{said}");
-    // Every module that another imports is named by the page, so that all come at once.
+    // Rows that change in place take a thousand bytes more than the budget for scripts. The budget
+    // of the whole visit has room for them.
+    assert!(styles <= 7 << 10 && scripts <= 9 << 10, "{sizes}");
+    assert!(first <= 35 << 10 && second <= 8 << 10, "{sizes}");
+    assert!(files.len() < 9, "{sizes}");
+    // A page names every module that another imports, so that all load at once.
     for url in files.iter().filter(|url| url.ends_with(".js")) {
         let module = browse(&server, "GET", url, &[]).await;
         for import in module
@@ -77,7 +81,7 @@ async fn a_first_visit_is_small_and_a_second_smaller() {
 }
 
 #[tokio::test]
-async fn all_that_pages_load_is_small() {
+async fn files_that_pages_load_are_small() {
     let server = TestServer::start().await;
     let page = browse(
         &server,

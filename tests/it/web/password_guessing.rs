@@ -1,4 +1,4 @@
-//! Guessing passwords and codes: it has to wait, and keeps nobody else out.
+//! Guessing passwords and codes: the attacker has to wait, and other users are not affected.
 
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ use super::sign_in::futures;
 use super::visible_text;
 use crate::support::server::TestServer;
 
-/// A browser behind this address.
+/// A browser at this address.
 fn from<'a>(server: &'a TestServer, address: &str) -> Browser<'a> {
     let mut browser = Browser::new(server);
     browser
@@ -26,17 +26,17 @@ fn from<'a>(server: &'a TestServer, address: &str) -> Browser<'a> {
 const SHARED: &str = "192.0.2.1";
 
 #[tokio::test]
-async fn wrong_passwords_for_other_names_keep_nobody_out() {
+async fn wrong_passwords_for_other_names_lock_no_user_out() {
     let server = server().await;
     for name in ["ann", "bob", "cara"] {
         owner(&server, name).await;
     }
     let mut session = from(&server, SHARED);
     assert_eq!(session.sign_in("bob", PASSWORD).await.status, 303);
-    // Ann signed in elsewhere, and out again.
-    let mut known = from(&server, "198.51.100.7");
-    let entered = known.sign_in("ann", PASSWORD).await;
-    let marks = entered.headers.iter().filter(|(name, value)| {
+    // Ann has signed in from this browser before, and out again.
+    let mut browser = from(&server, "198.51.100.7");
+    let answer = browser.sign_in("ann", PASSWORD).await;
+    let marks = answer.headers.iter().filter(|(name, value)| {
         name.eq_ignore_ascii_case("set-cookie") && value.starts_with("overdue-known=")
     });
     let attributes: Vec<_> = marks
@@ -46,9 +46,9 @@ async fn wrong_passwords_for_other_names_keep_nobody_out() {
         attributes,
         [" Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax"]
     );
-    known.send("POST", "/logout/", &[]).await;
-    assert!(known.cookie.is_none() && known.mark.is_some());
-    known.headers = vec![("X-Forwarded-For".into(), SHARED.into())];
+    browser.send("POST", "/logout/", &[]).await;
+    assert!(browser.cookie.is_none() && browser.mark.is_some());
+    browser.headers = vec![("X-Forwarded-For".into(), SHARED.into())];
     server.clock.advance_secs(901);
 
     let mut guesser = from(&server, SHARED);
@@ -62,7 +62,7 @@ async fn wrong_passwords_for_other_names_keep_nobody_out() {
     for name in names {
         assert_eq!(guesser.sign_in(name, PASSWORD).await.status, 429, "{name}");
     }
-    // The question of a session, the browser that is known, and a user whom nobody attacks.
+    // The confirmation in a session, the recognised browser, and a user who is not attacked.
     for (password, status) in [("wrong one!", 422), (PASSWORD, 200)] {
         assert_eq!(
             session
@@ -73,22 +73,21 @@ async fn wrong_passwords_for_other_names_keep_nobody_out() {
             "{password}"
         );
     }
-    assert_eq!(known.sign_in("ann", PASSWORD).await.status, 303);
+    assert_eq!(browser.sign_in("ann", PASSWORD).await.status, 303);
     assert_eq!(
         from(&server, SHARED).sign_in("cara", PASSWORD).await.status,
         303
     );
-    // The mark of one user is none of another, nor is one that somebody makes up.
-    known.cookie = None;
-    assert_eq!(known.sign_in("bob", PASSWORD).await.status, 429);
-    known.mark = Some(format!("overdue-known={}", "a".repeat(59)));
-    assert_eq!(known.sign_in("ann", PASSWORD).await.status, 429);
+    // The cookie of a recognised browser does not work for another user, and cannot be forged.
+    browser.cookie = None;
+    assert_eq!(browser.sign_in("bob", PASSWORD).await.status, 429);
+    browser.mark = Some(format!("overdue-known={}", "a".repeat(59)));
+    assert_eq!(browser.sign_in("ann", PASSWORD).await.status, 429);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_browser_is_recognised_until_the_password_or_the_second_factor_changes_or_all_sessions_end()
- {
+async fn a_browser_is_recognised_until_a_new_password_or_factor_or_the_end_of_all_sessions() {
     let server = server().await;
     let ann = owner(&server, "ann").await;
     let set = |changes| user::update(&server.handle, ann.id, changes, None);
@@ -97,8 +96,7 @@ async fn a_browser_is_recognised_until_the_password_or_the_second_factor_changes
             .handle
             .with_state(|state| state.users.get(ann.id).unwrap().password.clone())
     };
-    // A stranger has used up what is tried by her name, so that only a browser that is recognised
-    // gets in.
+    // An attacker has used up the attempts for her name, so only a recognised browser can sign in.
     let is_known = async |browser: &mut Browser<'_>| {
         browser.cookie = None;
         for number in 0..100 {
@@ -154,8 +152,8 @@ async fn a_browser_is_recognised_until_the_password_or_the_second_factor_changes
             .unwrap();
         assert!(!is_known(&mut browser).await, "{which:?}");
     }
-    // Whoever changes the password, or ends the other sessions, stays known there, and nowhere
-    // else.
+    // A browser that changes the password or ends the other sessions stays recognised. Other
+    // browsers do not.
     let mut other = from(&server, "198.51.100.8");
     for (path, fields) in [
         (
@@ -181,7 +179,7 @@ async fn a_browser_is_recognised_until_the_password_or_the_second_factor_changes
     server.stop().await;
 }
 
-/// Gives somebody a second factor; its secret and a code for a lost app.
+/// Gives a user a second factor. Returns its secret and a recovery code.
 async fn with_second_factor(server: &TestServer, user: &User) -> (TotpSecret, LinkCode) {
     let secret = TotpSecret::new([7; TotpSecret::LENGTH]);
     let code = LinkCode::from_random([9; LinkCode::LENGTH]);
@@ -204,7 +202,7 @@ async fn with_second_factor(server: &TestServer, user: &User) -> (TotpSecret, Li
     (secret, code)
 }
 
-/// Types the password and then this code.
+/// Enters the password and then this code.
 async fn enter(browser: &mut Browser<'_>, code: &str) -> u16 {
     let page = browser.sign_in("ann", PASSWORD).await;
     assert_eq!(page.status, 200, "{page:?}");
@@ -220,13 +218,13 @@ async fn enter(browser: &mut Browser<'_>, code: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn ten_wrong_codes_wait_for_an_hour_and_are_told_of() {
+async fn ten_wrong_codes_block_for_an_hour_and_are_reported() {
     let server = server().await;
     let ann = owner(&server, "ann").await;
-    let mut known = from(&server, "198.51.100.7");
+    let mut recognised = from(&server, "198.51.100.7");
     let (secret, recovery) = with_second_factor(&server, &ann).await;
     let now = || secret.code_at(server.handle.now()).unwrap();
-    assert_eq!(enter(&mut known, &now()).await, 303);
+    assert_eq!(enter(&mut recognised, &now()).await, 303);
     server.clock.advance_secs(30);
     for number in 0..10 {
         assert_eq!(
@@ -235,22 +233,22 @@ async fn ten_wrong_codes_wait_for_an_hour_and_are_told_of() {
             "{number}"
         );
     }
-    // The right code is refused from anywhere, and lets in the browser that is known.
+    // The right code is refused from everywhere except the recognised browser.
     server.clock.advance_secs(3599);
     assert_eq!(enter(&mut from(&server, "192.0.2.20"), &now()).await, 429);
-    known.cookie = None;
-    assert_eq!(enter(&mut known, &now()).await, 303);
+    recognised.cookie = None;
+    assert_eq!(enter(&mut recognised, &now()).await, 303);
     let list = format!("/projects/{}/checks/", super::project_uuid(&server));
-    let told = known.get(&list).await;
+    let page = recognised.get(&list).await;
     assert!(
-        visible_text(told.text()).contains("10 wrong codes of your second factor since"),
-        "{told:?}"
+        visible_text(page.text()).contains("10 wrong codes of your second factor since"),
+        "{page:?}"
     );
     assert!(
-        !known.get(&list).await.text().contains("wrong codes"),
-        "it is told once"
+        !recognised.get(&list).await.text().contains("wrong codes"),
+        "it is reported once"
     );
-    // A code for a lost app is no guess, so it counts at any time.
+    // A recovery code is no guess, so it works at any time.
     for number in 0..10 {
         assert_eq!(
             enter(&mut from(&server, &format!("192.0.2.{number}")), "nonsense").await,
@@ -267,18 +265,18 @@ async fn ten_wrong_codes_wait_for_an_hour_and_are_told_of() {
 }
 
 #[tokio::test]
-async fn a_second_factor_ends_the_sessions_from_before() {
+async fn a_second_factor_ends_earlier_sessions() {
     let server = server().await;
     let ann = owner(&server, "ann").await;
-    let mut own = from(&server, SHARED);
+    let mut shared_browser = from(&server, SHARED);
     let mut other = from(&server, SHARED);
-    for browser in [&mut own, &mut other] {
+    for browser in [&mut shared_browser, &mut other] {
         assert_eq!(browser.sign_in("ann", PASSWORD).await.status, 303);
     }
-    let page = own.get("/account/totp/").await;
+    let page = shared_browser.get("/account/totp/").await;
     let secret = TotpSecret::parse(&hidden(&page, "secret")).unwrap();
     let code = secret.code_at(server.handle.now()).unwrap();
-    let on = own
+    let on = shared_browser
         .send(
             "POST",
             "/account/totp/",
@@ -296,34 +294,35 @@ async fn a_second_factor_ends_the_sessions_from_before() {
     );
     assert_eq!(
         (
-            own.get("/account/").await.status,
+            shared_browser.get("/account/").await.status,
             other.get("/account/").await.status
         ),
         (200, 303)
     );
-    // Other codes for a lost app end none.
+    // New recovery codes end no session.
     let sessions = || {
         server
             .handle
             .with_state(|state| state.users.sessions_of(ann.id, server.handle.now()).count())
     };
-    own.send(
-        "POST",
-        "/account/totp/",
-        &[("do", "codes"), ("password", PASSWORD)],
-    )
-    .await;
+    shared_browser
+        .send(
+            "POST",
+            "/account/totp/",
+            &[("do", "codes"), ("password", PASSWORD)],
+        )
+        .await;
     assert_eq!(sessions(), 1);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn one_address_for_everybody_is_told_to_owners() {
+async fn owners_are_warned_if_all_clients_share_an_address() {
     let server = server().await;
     for name in ["ann", "bob"] {
         owner(&server, name).await;
     }
-    let says = "The sessions of all people come from 172.17.0.1";
+    let says = "The sessions of all users come from 172.17.0.1";
     let mut ann = from(&server, "172.17.0.1");
     ann.sign_in("ann", PASSWORD).await;
     assert!(
@@ -342,7 +341,7 @@ async fn one_address_for_everybody_is_told_to_owners() {
 }
 
 #[tokio::test]
-async fn pages_for_strangers_hold_up_nobody_who_has_signed_in() {
+async fn public_pages_do_not_delay_signed_in_users() {
     let server = server().await;
     owner(&server, "ann").await;
     let mut browser = from(&server, SHARED);

@@ -1,5 +1,5 @@
-//! What somebody has typed or chosen is not lost: the list that they came from, a form of a session
-//! that is over, fields beside a wrong one.
+//! Input is preserved: the list that a page was opened from, a form of an expired session, fields
+//! beside an invalid one.
 
 use overdue::domain::user::{Grant, Membership, ProjectMemberships};
 use overdue::manage::user;
@@ -10,7 +10,7 @@ use super::{browse, post, project_uuid, visible_text};
 use crate::support::server::TestServer;
 
 #[tokio::test]
-async fn whatever_is_done_with_a_check_leads_back_to_the_list_as_it_was() {
+async fn every_action_on_a_check_returns_to_the_same_list() {
     let server = TestServer::start().await;
     let uuid = server
         .create_check(json!({ "name": "one", "tags": "nas" }))
@@ -31,7 +31,7 @@ async fn whatever_is_done_with_a_check_leads_back_to_the_list_as_it_was() {
         plain
             .text()
             .contains(&format!("<a href=\"/checks/{uuid}/details/\"")),
-        "nothing goes along of a list as it is"
+        "an unfiltered list adds no parameter"
     );
 
     let page = browse(&server, "GET", &check, &[]).await;
@@ -54,7 +54,7 @@ async fn whatever_is_done_with_a_check_leads_back_to_the_list_as_it_was() {
             "{page}: {shown:?}"
         );
     }
-    // What is no query of a list leads nowhere.
+    // An invalid list query leads to the plain list.
     let strange = browse(
         &server,
         "GET",
@@ -75,7 +75,7 @@ async fn whatever_is_done_with_a_check_leads_back_to_the_list_as_it_was() {
 }
 
 #[tokio::test]
-async fn the_page_before_is_shown_of_a_list_that_has_become_shorter() {
+async fn a_shortened_list_shows_its_last_page() {
     let server = TestServer::start().await;
     for number in 0..3 {
         server
@@ -94,26 +94,26 @@ async fn the_page_before_is_shown_of_a_list_that_has_become_shorter() {
 }
 
 #[tokio::test]
-async fn a_form_of_a_session_that_is_over_waits_until_somebody_has_signed_in_again() {
+async fn a_form_of_an_expired_session_is_kept_until_the_user_signs_in_again() {
     let server = browser::server().await;
     owner(&server, "ann").await;
     let mut browser = signed_in(&server, "ann").await;
     browser.cookie = None;
     let add = format!("/projects/{}/checks/add/", project_uuid(&server));
-    let typed = [
+    let fields = [
         ("name", "<b>one</b>"),
         ("desc", "first\r\nsecond"),
         ("password", PASSWORD),
         ("new", PASSWORD),
     ];
-    let kept = browser.send("POST", &add, &typed).await;
+    let answer = browser.send("POST", &add, &fields).await;
     assert!(
-        kept.status == 401
-            && kept
+        answer.status == 401
+            && answer
                 .header("Cache-Control")
                 .unwrap()
                 .starts_with("no-store"),
-        "{kept:?}"
+        "{answer:?}"
     );
     for part in [
         r#"name="name" value="&#60;b&#62;one&#60;/b&#62;""#,
@@ -121,11 +121,11 @@ async fn a_form_of_a_session_that_is_over_waits_until_somebody_has_signed_in_aga
         &format!("action=\"{add}\""),
         "href=\"/login/\" target=\"_blank\"",
     ] {
-        assert!(kept.text().contains(part), "{part}: {}", kept.text());
+        assert!(answer.text().contains(part), "{part}: {}", answer.text());
     }
-    assert!(!kept.text().contains(PASSWORD));
+    assert!(!answer.text().contains(PASSWORD));
     assert_eq!(server.handle.with_state(|state| state.check_count()), 0);
-    // From elsewhere it is refused before anything of it is read.
+    // A form from another origin is refused before any of it is read.
     let elsewhere = browse(&server, "POST", &add, &[("Sec-Fetch-Site", "cross-site")]).await;
     assert_eq!(elsewhere.status, 403);
     assert_eq!(
@@ -139,7 +139,7 @@ async fn a_form_of_a_session_that_is_over_waits_until_somebody_has_signed_in_aga
 }
 
 #[tokio::test]
-async fn a_name_that_is_taken_is_told_beside_it_and_the_rest_stays_as_it_was_typed() {
+async fn an_error_is_shown_beside_a_taken_name_and_the_other_input_is_kept() {
     let server = browser::server().await;
     owner(&server, "ann").await;
     make(
@@ -149,7 +149,7 @@ async fn a_name_that_is_taken_is_told_beside_it_and_the_rest_stays_as_it_was_typ
     )
     .await;
     let mut ann = signed_in(&server, "ann").await;
-    let taken = "there is a user of that name already";
+    let taken = "a user of that name already exists";
     let account = [
         ("zone", "Europe/Ryga"),
         ("theme", "dark"),
@@ -167,17 +167,17 @@ async fn a_name_that_is_taken_is_told_beside_it_and_the_rest_stays_as_it_was_typ
         assert!(refused.text().contains(part), "{part}: {}", refused.text());
     }
     assert!(!refused.text().contains("name=\"shortcuts\" checked"));
-    // A user, with what they are to be allowed.
+    // A user, with permissions.
     let bob = user::find(&server.handle, "bob").unwrap();
     let project = project_uuid(&server);
     let path = format!("/users/{}/", bob.uuid);
-    let typed = [
+    let fields = [
         ("do", "save"),
         ("name", "ANN"),
         ("role", "projects"),
         (project.as_str(), "member"),
     ];
-    let refused = ann.send("POST", &path, &typed).await;
+    let refused = ann.send("POST", &path, &fields).await;
     assert!(
         refused.status == 422
             && refused.text().contains(taken)
@@ -196,7 +196,7 @@ async fn a_name_that_is_taken_is_told_beside_it_and_the_rest_stays_as_it_was_typ
             .membership_in(server.main.id),
         None::<Membership>
     );
-    // An integration, with its checks.
+    // A channel, with its checks.
     let add = format!("/projects/{project}/integrations/add/ntfy/");
     let refused = ann
         .send(
@@ -220,7 +220,7 @@ async fn a_name_that_is_taken_is_told_beside_it_and_the_rest_stays_as_it_was_typ
     ] {
         assert!(refused.text().contains(part), "{part}: {}", refused.text());
     }
-    // A label that is too long, in the form that it was typed into.
+    // A label that is too long is kept in its form.
     let keys = format!("/projects/{project}/settings/keys/");
     let long = "x".repeat(101);
     let refused = ann
@@ -245,7 +245,7 @@ async fn a_name_that_is_taken_is_told_beside_it_and_the_rest_stays_as_it_was_typ
 }
 
 #[tokio::test]
-async fn a_project_is_exported_by_whoever_may_change_it_without_secrets() {
+async fn users_who_may_change_a_project_export_it_without_secrets() {
     let server = browser::server().await;
     let of_project =
         |membership| Grant::Projects(ProjectMemberships::new([(server.main.id, membership)]));

@@ -1,5 +1,4 @@
-//! Names are identities: who changes them, and how a proxy's word for somebody is compared with
-//! them.
+//! Names as identities: renaming, and the comparison of a proxy's header with names.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use super::browser::{Browser, make, owner, server, signed_in};
 use super::visible_text;
 use crate::support::server::TestServer;
 
-/// A server that believes what a proxy says in `Remote-User`.
+/// A server that trusts a proxy's `Remote-User` header.
 async fn behind_a_proxy(new_users: Option<Membership>) -> TestServer {
     TestServer::start_with(|config| {
         config.web.auth = AuthMode::Password;
@@ -24,7 +23,7 @@ async fn behind_a_proxy(new_users: Option<Membership>) -> TestServer {
     .await
 }
 
-/// A browser whose requests the proxy passes on with these headers.
+/// A browser whose requests pass a proxy that adds these headers.
 fn proxied_browser<'a>(server: &'a TestServer, headers: &[(&str, &str)]) -> Browser<'a> {
     let mut browser = Browser::new(server);
     browser.headers = headers
@@ -41,7 +40,7 @@ fn names(server: &TestServer) -> Vec<String> {
         .collect()
 }
 
-/// Collects what this thread logs until it is dropped.
+/// Collects the log of this thread until it is dropped.
 struct CapturedLog {
     file: tempfile::NamedTempFile,
     _guard: tracing::subscriber::DefaultGuard,
@@ -74,7 +73,7 @@ impl CapturedLog {
 }
 
 #[tokio::test]
-async fn nobody_renames_themselves_out_of_what_an_owner_allows_them() {
+async fn users_cannot_rename_themselves_beyond_their_permissions() {
     let server = behind_a_proxy(Some(Membership::Member)).await;
     owner(&server, "ann").await;
     let bob = make(
@@ -88,7 +87,7 @@ async fn nobody_renames_themselves_out_of_what_an_owner_allows_them() {
     assert!(
         !account.text().contains("name=\"name\"")
             && visible_text(account.text())
-                .contains("Name bob Owners of this server change names.")
+                .contains("Name bob Only owners of this server can change names.")
     );
     let saved = browser
         .send("POST", "/account/", &[("name", "bob-old"), ("zone", "UTC")])
@@ -103,7 +102,7 @@ async fn nobody_renames_themselves_out_of_what_an_owner_allows_them() {
             .get("/")
             .await
             .text()
-            .contains("You see no project yet")
+            .contains("You have no access to a project yet")
     );
     assert_eq!(names(&server), ["ann", "bob"]);
     assert_eq!(user::find(&server.handle, "bob").unwrap().grant, bob.grant);
@@ -111,7 +110,7 @@ async fn nobody_renames_themselves_out_of_what_an_owner_allows_them() {
 }
 
 #[tokio::test]
-async fn owners_rename_and_the_log_says_so() {
+async fn owners_rename_users_and_the_log_records_it() {
     let server = server().await;
     let ann = owner(&server, "ann").await;
     make(
@@ -148,7 +147,7 @@ async fn owners_rename_and_the_log_says_so() {
             && text.contains("changed a user"),
         "{text}"
     );
-    // As the command line does it.
+    // As the command line does.
     let changes = UserChanges {
         name: Some(UserName::parse("robert").unwrap()),
         ..UserChanges::default()
@@ -179,7 +178,7 @@ async fn owners_rename_and_the_log_says_so() {
 }
 
 #[tokio::test]
-async fn no_user_is_made_of_a_name_that_looks_like_another() {
+async fn no_user_is_created_with_a_name_that_looks_like_another() {
     let server = behind_a_proxy(Some(Membership::Member)).await;
     owner(&server, "ann").await;
     for name in ["sam", "scope", "bill"] {
@@ -191,10 +190,10 @@ async fn no_user_is_made_of_a_name_that_looks_like_another() {
         .await;
     }
     for (said, reason) in [
-        ("ann\u{200b}", "it holds the character U+200B"),
-        ("\u{202e}nna", "it holds the character U+202E"),
-        ("bob\u{e000}", "it holds the character U+E000"),
-        ("bob\u{378}", "it holds the character U+0378"),
+        ("ann\u{200b}", "it contains the character U+200B"),
+        ("\u{202e}nna", "it contains the character U+202E"),
+        ("bob\u{e000}", "it contains the character U+E000"),
+        ("bob\u{378}", "it contains the character U+0378"),
         ("z\u{30c}ofie", "NFC"),
         ("\u{430}nn", "it mixes letters of several scripts"),
         ("biII", "it looks like the name of another user"),
@@ -210,7 +209,7 @@ async fn no_user_is_made_of_a_name_that_looks_like_another() {
         );
     }
     assert_eq!(names(&server), ["ann", "sam", "scope", "bill"]);
-    // What an owner has made counts as it is spelt.
+    // A user that an owner has created is matched by its exact spelling.
     make(
         &server,
         "sarn",
@@ -239,20 +238,20 @@ async fn no_user_is_made_of_a_name_that_looks_like_another() {
 }
 
 #[tokio::test]
-async fn what_a_proxy_says_is_a_name_byte_for_byte() {
+async fn the_header_of_a_proxy_is_compared_byte_for_byte() {
     for new_users in [None, Some(Membership::Member)] {
         let server = behind_a_proxy(new_users).await;
         owner(&server, "ann").await;
-        for said in ["ANN", "Ann", "ａnn", "ⓐnn", "ann\u{a0}", "\u{3000}ann"] {
-            let refused = proxied_browser(&server, &[("Remote-User", said)])
+        for name in ["ANN", "Ann", "ａnn", "ⓐnn", "ann\u{a0}", "\u{3000}ann"] {
+            let refused = proxied_browser(&server, &[("Remote-User", name)])
                 .get("/users/")
                 .await;
             assert!(
-                refused.status == 403 && refused.text().contains("Nobody here is called"),
-                "{said:?}: {refused:?}"
+                refused.status == 403 && refused.text().contains("has no access"),
+                "{name:?}: {refused:?}"
             );
         }
-        // White space that belongs to no name is none that a new user could have.
+        // No new user can have a name that differs only in white space.
         let spaced = proxied_browser(&server, &[("Remote-User", "carol\u{a0}")])
             .get("/")
             .await;
@@ -272,7 +271,7 @@ async fn what_a_proxy_says_is_a_name_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_proxy_counts_under_a_known_host_alone() {
+async fn a_proxy_counts_only_under_a_known_host() {
     let server = behind_a_proxy(Some(Membership::Member)).await;
     owner(&server, "ann").await;
     for (host, forwarded, status) in [
@@ -293,7 +292,7 @@ async fn a_proxy_counts_under_a_known_host_alone() {
         let answer = proxied_browser(&server, &headers).get("/users/").await;
         assert_eq!(answer.status, status, "{headers:?}: {answer:?}");
         assert!(
-            status == 200 || visible_text(answer.text()).contains("You came by"),
+            status == 200 || visible_text(answer.text()).contains("You used"),
             "{answer:?}"
         );
     }
@@ -301,7 +300,7 @@ async fn a_proxy_counts_under_a_known_host_alone() {
 }
 
 #[tokio::test]
-async fn a_name_in_the_form_of_a_uuid_hides_nobody() {
+async fn a_name_in_the_form_of_a_uuid_hides_no_user() {
     let server = server().await;
     let ann = owner(&server, "ann").await;
     let shadow = owner(&server, &ann.uuid.to_string()).await;

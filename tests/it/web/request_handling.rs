@@ -1,4 +1,4 @@
-//! What every request to a page goes through, whichever page it is.
+//! Rules that hold for requests to every page.
 
 use overdue::domain::ids::UniqueKey;
 use overdue::web::{AuthMode, Need, Page, Scope};
@@ -6,7 +6,7 @@ use overdue::web::{AuthMode, Need, Page, Scope};
 use super::{browse, channel, project_uuid};
 use crate::support::server::TestServer;
 
-/// The path of a page that belongs to what is there.
+/// Returns the path of a page, for existing objects.
 fn path(page: &Page, project: &str, check: &str, channel: &str) -> String {
     if matches!(page, Page::Cloaked(_)) {
         return Page::Cloaked(UniqueKey::of_check(check.parse().unwrap())).to_string();
@@ -26,7 +26,7 @@ fn path(page: &Page, project: &str, check: &str, channel: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_page_says_the_same_to_browsers_and_changes_nothing_when_it_is_read() {
+async fn every_page_sends_the_same_headers_and_reading_it_changes_nothing() {
     let server = TestServer::start().await;
     let check = server
         .create_check(serde_json::json!({ "name": "<b>one</b>" }))
@@ -53,19 +53,19 @@ async fn every_page_says_the_same_to_browsers_and_changes_nothing_when_it_is_rea
         let path = path(&page, &project, &check, &channel);
         for method in ["GET", "HEAD"] {
             let answer = browse(&server, method, &path, &[]).await;
-            // An example names no user, key or link, and nobody has an account here.
+            // An example names no user, key or link, and there are no accounts here.
             let names_nothing =
                 path.contains("/0000") || path.ends_with("/0/") || path.starts_with("/account/");
-            let wanted = match page.get() {
+            let expected = match page.get() {
                 Some(_) if names_nothing => &[404, 303][..],
                 Some(_) => &[200, 303],
                 None => &[405],
             };
             assert!(
-                wanted.contains(&answer.status),
+                expected.contains(&answer.status),
                 "{method} {path}: {answer:?}"
             );
-            // What a stranger sent is sent on as a file in which nothing runs.
+            // Untrusted content is served as a file in which no script runs.
             let is_file = answer.header("Content-Disposition").is_some();
             assert_eq!(
                 is_file,
@@ -112,7 +112,7 @@ async fn every_page_says_the_same_to_browsers_and_changes_nothing_when_it_is_rea
 }
 
 #[tokio::test]
-async fn who_has_not_signed_in_sees_nothing_that_needs_it() {
+async fn pages_that_require_signing_in_show_nothing_without_a_session() {
     let server = TestServer::start_with(|config| config.web.auth = AuthMode::Password).await;
     let project = project_uuid(&server);
     let check = server.create_check(serde_json::json!({})).await["uuid"]
@@ -127,15 +127,16 @@ async fn who_has_not_signed_in_sees_nothing_that_needs_it() {
             };
             let path = path(&page, &project, &check, &channel);
             let answer = browse(&server, method, &path, &[("Sec-Fetch-Site", "same-origin")]).await;
-            // Forms wait for whoever signs in again, and who listens for events is told by one.
-            let wanted = match &page {
+            // Forms are kept until the user has signed in again, and a stream of events gets an
+            // event.
+            let expected = match &page {
                 Page::Events(_) => 200,
                 Page::Logout() => 303,
                 _ if method == "POST" => 401,
                 _ => 303,
             };
             assert_eq!(
-                answer.status, wanted,
+                answer.status, expected,
                 "{method} {path} ({need:?}): {answer:?}"
             );
         }
@@ -144,7 +145,7 @@ async fn who_has_not_signed_in_sees_nothing_that_needs_it() {
 }
 
 #[tokio::test]
-async fn a_form_from_elsewhere_is_refused_at_every_page() {
+async fn a_form_from_another_origin_is_refused_at_every_page() {
     let server = TestServer::start().await;
     let project = project_uuid(&server);
     let check = server.create_check(serde_json::json!({})).await["uuid"]
@@ -177,7 +178,7 @@ async fn a_form_from_elsewhere_is_refused_at_every_page() {
 }
 
 #[tokio::test]
-async fn without_sign_in_only_names_that_are_ours_are_answered() {
+async fn without_sign_in_only_our_own_host_names_are_answered() {
     let server =
         TestServer::start_with(|config| config.base_url = "http://nas.lan:8000".parse().unwrap())
             .await;
@@ -198,7 +199,7 @@ async fn without_sign_in_only_names_that_are_ours_are_answered() {
 }
 
 #[tokio::test]
-async fn pages_lie_below_the_path_of_the_base_url_and_at_the_root() {
+async fn pages_are_served_below_the_path_of_the_base_url_and_at_the_root() {
     let server = TestServer::start_with(|config| {
         config.base_url = "http://localhost/checks".parse().unwrap()
     })
@@ -232,24 +233,24 @@ async fn pages_lie_below_the_path_of_the_base_url_and_at_the_root() {
             200,
             "{style}"
         );
-        let moved = browse(
+        let redirect = browse(
             &server,
             "GET",
             &format!("{prefix}/projects/{project}/checks?q=a%20b"),
             &[],
         )
         .await;
-        let wanted = format!("/checks/projects/{project}/checks/?q=a%20b");
+        let expected = format!("/checks/projects/{project}/checks/?q=a%20b");
         assert_eq!(
-            (moved.status, moved.header("Location")),
-            (301, Some(wanted.as_str()))
+            (redirect.status, redirect.header("Location")),
+            (301, Some(expected.as_str()))
         );
     }
     server.stop().await;
 }
 
 #[tokio::test]
-async fn browsers_are_told_of_openers_where_they_believe_it() {
+async fn the_opener_policy_is_sent_only_to_trustworthy_origins() {
     let server = TestServer::start_with(|config| {
         config.web.auth = AuthMode::Password;
         config.base_url = "https://nas.example".parse().unwrap();
@@ -265,11 +266,11 @@ async fn browsers_are_told_of_openers_where_they_believe_it() {
         (&[("Host", "nas.example")], true),
     ] {
         for path in ["/login/", "/nothing/"] {
-            let told = browse(&server, "GET", path, headers).await;
+            let answer = browse(&server, "GET", path, headers).await;
             assert_eq!(
-                told.header("Cross-Origin-Opener-Policy"),
+                answer.header("Cross-Origin-Opener-Policy"),
                 is_told.then_some("same-origin"),
-                "{path} {headers:?}: {told:?}"
+                "{path} {headers:?}: {answer:?}"
             );
         }
     }
@@ -277,7 +278,7 @@ async fn browsers_are_told_of_openers_where_they_believe_it() {
 }
 
 #[tokio::test]
-async fn files_are_kept_for_good_and_pages_asked_for_again() {
+async fn files_are_cached_permanently_and_pages_are_revalidated() {
     let server = TestServer::start().await;
     let page = browse(&server, "GET", "/nothing/", &[]).await;
     assert_eq!(
@@ -312,13 +313,13 @@ async fn files_are_kept_for_good_and_pages_asked_for_again() {
     );
     assert!(zipped.body.len() * 2 < plain.body.len());
     assert_eq!(browse(&server, "POST", style, &[]).await.status, 405);
-    // Programs are told as before.
+    // Other programs get the same answer as before.
     assert_eq!(server.get("/nothing/").await.text(), "not found");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn long_pages_are_compressed_but_not_for_what_another_site_embeds() {
+async fn long_pages_are_compressed_except_if_another_site_embeds_them() {
     let server = TestServer::start().await;
     for _ in 0..50 {
         server
@@ -355,7 +356,7 @@ async fn long_pages_are_compressed_but_not_for_what_another_site_embeds() {
 }
 
 #[tokio::test]
-async fn a_server_may_have_no_pages() {
+async fn pages_can_be_turned_off() {
     let server = TestServer::start_with(|config| config.web.is_enabled = false).await;
     for path in ["/", "/projects/", "/static/"] {
         let answer = browse(&server, "GET", path, &[]).await;
@@ -365,7 +366,7 @@ async fn a_server_may_have_no_pages() {
 }
 
 #[tokio::test]
-async fn what_browsers_and_robots_ask_for_by_themselves_is_answered() {
+async fn automatic_requests_of_browsers_and_robots_are_answered() {
     let server = TestServer::start_with(|config| {
         config.base_url = "http://localhost/checks".parse().unwrap()
     })

@@ -1,4 +1,4 @@
-//! The second factor: turned on, asked for, good once, and taken away.
+//! The second factor: enabling, use, single use of codes, and removal.
 
 use overdue::admin::user::UserAction;
 use overdue::admin::{AdminReply, AdminRequest, handle_request};
@@ -27,12 +27,12 @@ fn code(server: &TestServer, secret: &TotpSecret) -> String {
     secret.code_at(server.handle.now()).unwrap()
 }
 
-/// What a server has of a user.
+/// Returns the stored user.
 fn ann(server: &TestServer) -> User {
     User::clone(&user::find(&server.handle, "ann").unwrap())
 }
 
-/// Turns it on; the secret and the codes for a lost app.
+/// Enables it. Returns the secret and the recovery codes.
 async fn turn_on(server: &TestServer, browser: &mut Browser<'_>) -> (TotpSecret, Vec<String>) {
     let secret =
         TotpSecret::parse(&hidden(&browser.get("/account/totp/").await, "secret")).unwrap();
@@ -62,7 +62,7 @@ async fn turn_on(server: &TestServer, browser: &mut Browser<'_>) -> (TotpSecret,
     (secret, codes.lines().map(str::to_owned).collect())
 }
 
-/// Types a password; the form that asks for the code.
+/// Enters a password. Returns the form that asks for the code.
 async fn first_step(browser: &mut Browser<'_>, next: &str) -> String {
     let page = browser
         .send(
@@ -96,7 +96,7 @@ async fn second_step(browser: &mut Browser<'_>, attempt: &str, code: &str) -> Te
 }
 
 #[tokio::test]
-async fn it_is_turned_on_by_a_code_of_the_app_and_asked_for_from_then_on() {
+async fn a_code_of_the_app_enables_the_second_factor_which_is_required_from_then_on() {
     let server = server().await;
     owner(&server, "ann").await;
     let mut browser = signed_in(&server, "ann").await;
@@ -130,16 +130,17 @@ async fn it_is_turned_on_by_a_code_of_the_app_and_asked_for_from_then_on() {
         ),
         (10, 10)
     );
-    let again = browser.get("/account/totp/").await;
+    let reuse = browser.get("/account/totp/").await;
     assert!(
-        !again.text().contains(&codes[0]) && !again.text().contains(&secret.to_base32()[..8]),
+        !reuse.text().contains(&codes[0]) && !reuse.text().contains(&secret.to_base32()[..8]),
         "they are shown once"
     );
     assert!(
         visible_text(browser.get("/account/").await.text()).contains("10 recovery codes are left")
     );
 
-    // The code that turned it on is spent, and so is each one that lets in.
+    // The code that enabled it cannot be used again, and neither can any code that was used to sign
+    // in.
     let mut other = Browser::new(&server);
     let attempt = first_step(&mut other, "/account/").await;
     let spent = second_step(&mut other, &attempt, &code(&server, &secret)).await;
@@ -147,22 +148,25 @@ async fn it_is_turned_on_by_a_code_of_the_app_and_asked_for_from_then_on() {
         spent.status == 422
             && spent
                 .text()
-                .contains("This code is wrong, or was used before."),
+                .contains("This code is wrong or was used before."),
         "{spent:?}"
     );
     server.clock.advance_secs(30);
     let now = code(&server, &secret);
-    let entered = second_step(&mut other, &attempt, &now).await;
+    let answer = second_step(&mut other, &attempt, &now).await;
     assert_eq!(
-        (entered.status, entered.header("Location")),
+        (answer.status, answer.header("Location")),
         (303, Some("/account/")),
-        "{entered:?}"
+        "{answer:?}"
     );
     assert_eq!(other.get("/account/").await.status, 200);
-    let again = second_step(&mut Browser::new(&server), &attempt, &now).await;
+    let reuse = second_step(&mut Browser::new(&server), &attempt, &now).await;
     assert!(
-        again.status == 422 && again.text().contains("This took too long. Sign in again."),
-        "{again:?}"
+        reuse.status == 422
+            && reuse
+                .text()
+                .contains("The sign-in has timed out. Sign in again."),
+        "{reuse:?}"
     );
     let attempt = first_step(&mut Browser::new(&server), "").await;
     assert_eq!(
@@ -172,7 +176,7 @@ async fn it_is_turned_on_by_a_code_of_the_app_and_asked_for_from_then_on() {
         422
     );
 
-    // One of the codes for a lost app, in any spelling, lets in once.
+    // A recovery code works once, in any spelling.
     let lost = codes[3].to_lowercase().replace('-', " ");
     assert_eq!(
         second_step(&mut Browser::new(&server), &attempt, &lost)
@@ -192,7 +196,7 @@ async fn it_is_turned_on_by_a_code_of_the_app_and_asked_for_from_then_on() {
 }
 
 #[tokio::test]
-async fn five_wrong_codes_end_an_attempt_and_guessing_has_to_wait() {
+async fn five_wrong_codes_end_an_attempt_and_guessing_is_rate_limited() {
     let server = server().await;
     owner(&server, "ann").await;
     let mut browser = signed_in(&server, "ann").await;
@@ -239,7 +243,7 @@ async fn five_wrong_codes_end_an_attempt_and_guessing_has_to_wait() {
         second_step(&mut browser, &attempt, &code(&server, &secret))
             .await
             .text()
-            .contains("This took too long.")
+            .contains("The sign-in has timed out.")
     );
     let attempt = first_step(&mut browser, "").await;
     assert_eq!(
@@ -252,7 +256,7 @@ async fn five_wrong_codes_end_an_attempt_and_guessing_has_to_wait() {
 }
 
 #[tokio::test]
-async fn it_is_taken_away_by_its_user_with_a_password_and_by_an_owner() {
+async fn the_second_factor_is_removed_by_its_user_with_a_password_or_by_an_owner() {
     let server = server().await;
     let [_, bob] = [owner(&server, "ann").await, owner(&server, "bob").await];
     let mut browser = signed_in(&server, "ann").await;
@@ -280,7 +284,7 @@ async fn it_is_taken_away_by_its_user_with_a_password_and_by_an_owner() {
         if what == "codes" && done.is_some() {
             let page = browser.get("/account/totp/").await;
             assert!(
-                page.text().contains("Recovery codes, shown only now")
+                page.text().contains("Recovery codes, shown only once")
                     && !page.text().contains(&codes[0])
             );
         }
@@ -291,7 +295,7 @@ async fn it_is_taken_away_by_its_user_with_a_password_and_by_an_owner() {
         303
     );
 
-    // A link for another password does not go round it.
+    // A link for a new password does not bypass it.
     turn_on(&server, &mut browser).await;
     let path = user::create_link(&server.handle, Some(&ann(&server)))
         .await
@@ -314,14 +318,14 @@ async fn it_is_taken_away_by_its_user_with_a_password_and_by_an_owner() {
             .get(&page)
             .await
             .text()
-            .contains("Take the second factor away")
+            .contains("Remove second factor")
     );
     assert!(
         !other
             .get(&format!("/users/{}/", bob.uuid))
             .await
             .text()
-            .contains("Take the second factor away")
+            .contains("Remove second factor")
     );
     assert_eq!(
         other

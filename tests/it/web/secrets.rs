@@ -1,4 +1,4 @@
-//! What is kept from those who may only look: keys, and URLs that are all it takes to send.
+//! Secrets that read-only users do not see: keys, and URLs that suffice to send a message.
 
 use overdue::domain::user::{Grant, Membership, ProjectMemberships};
 use overdue::engine::command::{Command, DeliveryReport, SendResult};
@@ -21,7 +21,7 @@ async fn reader(server: &TestServer) {
 }
 
 #[tokio::test]
-async fn those_who_only_look_see_no_ping_key() {
+async fn read_only_users_see_no_ping_key() {
     let server = server().await;
     owner(&server, "ann").await;
     reader(&server).await;
@@ -104,7 +104,7 @@ async fn those_who_only_look_see_no_ping_key() {
             .status,
         403
     );
-    // Pages that hold a key are kept by no cache.
+    // Pages with a key are not cached.
     let settings = ann.get(&format!("/projects/{project}/settings/")).await;
     assert!(
         settings.text().contains(&server.main.ping_key)
@@ -117,7 +117,7 @@ async fn those_who_only_look_see_no_ping_key() {
 }
 
 #[tokio::test]
-async fn lists_show_where_a_channel_leads_and_nothing_that_sends() {
+async fn lists_show_the_destination_of_a_channel_without_secrets() {
     let server = server().await;
     owner(&server, "ann").await;
     reader(&server).await;
@@ -209,8 +209,8 @@ async fn lists_show_where_a_channel_leads_and_nothing_that_sends() {
             "{path}: {page:?}"
         );
     }
-    // Those who may change a channel see its URL in its form, which no cache keeps; the mask of a
-    // secret one stays.
+    // Users who may change a channel see its URL in the form, which is not cached. A secret stays
+    // masked.
     let form = ann.get(&format!("/integrations/{}/edit/", uuids[0])).await;
     assert!(
         form.text().contains("SECRET-TOKEN")
@@ -257,14 +257,14 @@ async fn lists_show_where_a_channel_leads_and_nothing_that_sends() {
 }
 
 #[tokio::test]
-async fn those_who_only_look_see_no_text_of_a_receiver() {
+async fn read_only_users_see_no_text_of_a_receiver() {
     let server = server().await;
     owner(&server, "ann").await;
     reader(&server).await;
     let mut ann = signed_in(&server, "ann").await;
     let mut eve = signed_in(&server, "eve").await;
-    let own = |path: &str| format!("/api/overdue/v1{path}");
-    let mut pages = vec![own("/channels"), own("/deliveries")];
+    let extension_path = |path: &str| format!("/api/overdue/v1{path}");
+    let mut pages = vec![extension_path("/channels"), extension_path("/deliveries")];
     let project = project_uuid(&server);
     let mut seen_by_nobody = vec![
         "/api/v3/checks/".to_owned(),
@@ -316,9 +316,9 @@ async fn those_who_only_look_see_no_text_of_a_receiver() {
             server.sent(id, sent, 500).await;
             pages.push(format!("/checks/{uuid}/details/"));
         }
-        pages.push(own(&format!("/channels/{channel}")));
-        pages.push(own(&format!("/channels/{channel}/deliveries")));
-        pages.push(own(&format!("/checks/{uuid}/deliveries")));
+        pages.push(extension_path(&format!("/channels/{channel}")));
+        pages.push(extension_path(&format!("/channels/{channel}/deliveries")));
+        pages.push(extension_path(&format!("/checks/{uuid}/deliveries")));
         seen_by_nobody.push(format!("/checks/{uuid}/log/"));
     }
     let failing = server.channel(&server.main, "spare").await;
@@ -337,7 +337,7 @@ async fn those_who_only_look_see_no_text_of_a_receiver() {
     let group = server
         .extension_api("POST", "/channels", &group.to_string())
         .await;
-    pages.push(own(&format!(
+    pages.push(extension_path(&format!(
         "/channels/{}",
         group.json()["id"].as_str().unwrap()
     )));
@@ -345,7 +345,7 @@ async fn those_who_only_look_see_no_text_of_a_receiver() {
     let mut shown_to_ann = 0;
     for path in pages.iter().chain(&seen_by_nobody) {
         let all = if path.starts_with("/api/") {
-            // A key that may only read is not shown channels and deliveries at all.
+            // A read-only key does not give access to channels and deliveries.
             let seen = server
                 .keyed(&server.main.read_only_key, "GET", path, "")
                 .await;

@@ -9,7 +9,7 @@ use overdue::web::{AuthMode, LogoutUrl, Need, Page, ProxyAuth, Scope};
 use super::browser::{Browser, PASSWORD, make, owner, server};
 use crate::support::server::{TestServer, new_project};
 
-/// Waits for all of them at once.
+/// Waits for all futures at once.
 pub(super) async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut all: Vec<_> = all.map(Box::pin).collect();
     let mut done: Vec<Option<T>> = all.iter().map(|_| None).collect();
@@ -33,7 +33,7 @@ pub(super) async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>
     done.into_iter().flatten().collect()
 }
 
-/// Waits until something is so.
+/// Waits until the condition is true.
 async fn until(is_so: impl Fn() -> bool) {
     let waiting = async {
         while !is_so() {
@@ -45,7 +45,7 @@ async fn until(is_so: impl Fn() -> bool) {
         .expect("it is never so");
 }
 
-/// Whether a browser is let in.
+/// True if the browser is signed in.
 async fn is_in(browser: &mut Browser<'_>) -> bool {
     let answer = browser.get("/").await;
     !answer
@@ -55,7 +55,7 @@ async fn is_in(browser: &mut Browser<'_>) -> bool {
 }
 
 #[tokio::test]
-async fn the_first_owner_is_made_by_a_code_once() {
+async fn a_code_creates_the_first_owner_once() {
     let server = server().await;
     let mut browser = Browser::new(&server);
     assert_eq!(browser.get("/").await.header("Location"), Some("/login/"));
@@ -92,8 +92,8 @@ async fn the_first_owner_is_made_by_a_code_once() {
             "has been used or has expired",
         ),
         (&code, "", PASSWORD, "a user&#39;s name cannot be empty"),
-        (&code, "ann", "short", "at least 10 characters"),
-        (&code, "Margarethe", "margarethe", "not the name"),
+        (&code, "ann", "xyzzy12", "at least 10 characters"),
+        (&code, "Margarethe", "margarethe", "not be the name"),
     ] {
         let form = form(code, name, password);
         let form: Vec<_> = form
@@ -111,7 +111,7 @@ async fn the_first_owner_is_made_by_a_code_once() {
             "a password is not sent back"
         );
     }
-    // Eight at once: one is the owner.
+    // Eight requests at once: one of them creates the owner.
     let form = form(&code, "<b>Ann</b>", PASSWORD);
     let form: Vec<_> = form
         .iter()
@@ -161,7 +161,7 @@ async fn the_first_owner_is_made_by_a_code_once() {
 }
 
 #[tokio::test]
-async fn a_password_lets_in_and_signing_out_ends_it() {
+async fn a_password_signs_in_and_signing_out_ends_the_session() {
     let server = server().await;
     owner(&server, "Ann").await;
     let mut browser = Browser::new(&server);
@@ -186,25 +186,22 @@ async fn a_password_lets_in_and_signing_out_ends_it() {
         );
     }
     assert!(!is_in(&mut browser).await);
-    let entered = browser.sign_in(" aNN ", PASSWORD).await;
-    assert_eq!(
-        (entered.status, entered.header("Location")),
-        (303, Some("/"))
-    );
+    let answer = browser.sign_in(" aNN ", PASSWORD).await;
+    assert_eq!((answer.status, answer.header("Location")), (303, Some("/")));
     assert!(is_in(&mut browser).await);
     let cookie = browser.cookie.clone();
-    let left = browser.send("POST", "/logout/", &[]).await;
+    let sign_out = browser.send("POST", "/logout/", &[]).await;
     assert_eq!(
-        (left.header("Location"), left.header("Clear-Site-Data")),
+        (
+            sign_out.header("Location"),
+            sign_out.header("Clear-Site-Data")
+        ),
         (Some("/login/"), Some("\"cache\""))
     );
     assert_eq!(browser.cookie, None);
     browser.cookie = cookie;
-    assert!(
-        !is_in(&mut browser).await,
-        "the old cookie opens nothing any more"
-    );
-    // A script that asks for a part of a page is told.
+    assert!(!is_in(&mut browser).await, "the old cookie is invalid");
+    // A script that requests a part of a page gets a refusal.
     browser.headers.push(("X-Fragment".into(), "rows".into()));
     assert_eq!(browser.get("/").await.status, 401);
     server.stop().await;
@@ -212,7 +209,7 @@ async fn a_password_lets_in_and_signing_out_ends_it() {
 
 #[tokio::test]
 async fn cookies_have_the_attributes_of_their_deployment() {
-    for (base, headers, wanted) in [
+    for (base, headers, expected) in [
         (
             "http://localhost",
             &[][..],
@@ -255,13 +252,13 @@ async fn cookies_have_the_attributes_of_their_deployment() {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        let entered = browser.sign_in("ann", PASSWORD).await;
-        let cookie = entered.header("Set-Cookie").unwrap();
+        let answer = browser.sign_in("ann", PASSWORD).await;
+        let cookie = answer.header("Set-Cookie").unwrap();
         let (name, rest) = cookie.split_once('=').unwrap();
         let (token, rest) = rest.split_once(';').unwrap();
         assert_eq!(
             (format!("{name}=T;{rest}").as_str(), token.len()),
-            (wanted, 32),
+            (expected, 32),
             "{base} {headers:?}"
         );
         assert!(is_in(&mut browser).await, "{base} {headers:?}");
@@ -300,7 +297,7 @@ async fn a_session_is_touched_once_an_hour_and_ends_when_it_is_not_used() {
 }
 
 #[tokio::test]
-async fn links_choose_passwords_once() {
+async fn a_link_sets_a_password_once() {
     let server = server().await;
     let ann = owner(&server, "ann").await;
     let bob = user::create(
@@ -332,13 +329,10 @@ async fn links_choose_passwords_once() {
                 .status,
             422
         );
-        let entered = browser
+        let answer = browser
             .send("POST", &path, &[("password", "another horse")])
             .await;
-        assert_eq!(
-            (entered.status, entered.header("Location")),
-            (303, Some("/"))
-        );
+        assert_eq!((answer.status, answer.header("Location")), (303, Some("/")));
         assert!(is_in(&mut browser).await);
         for method in ["GET", "POST"] {
             let spent = Browser::new(&server)
@@ -363,12 +357,12 @@ async fn links_choose_passwords_once() {
 }
 
 #[tokio::test]
-async fn who_guesses_has_to_wait() {
+async fn guessing_passwords_is_rate_limited() {
     let server = server().await;
     owner(&server, "ann").await;
     let from = |address: &str| {
         let mut browser = Browser::new(&server);
-        // What the client has made up stands before what its proxy has added.
+        // The client's invented value precedes the value that its proxy adds.
         browser
             .headers
             .push(("X-Forwarded-For".into(), format!("203.0.113.99, {address}")));
@@ -395,7 +389,7 @@ async fn who_guesses_has_to_wait() {
 }
 
 #[tokio::test]
-async fn after_signing_in_only_pages_of_ours_follow() {
+async fn signing_in_redirects_only_to_our_own_pages() {
     let server = server().await;
     owner(&server, "ann").await;
     let uuid = server
@@ -486,12 +480,12 @@ async fn after_signing_in_only_pages_of_ours_follow() {
         "http://user@localhost/",
     ];
     assert!(bad.len() >= 60);
-    for (next, wanted) in good
+    for (next, expected) in good
         .iter()
         .map(|next| (next.as_str(), next.as_str()))
         .chain(bad.map(|next| (next, "/")))
     {
-        let entered = browser
+        let answer = browser
             .send(
                 "POST",
                 "/login/",
@@ -499,8 +493,8 @@ async fn after_signing_in_only_pages_of_ours_follow() {
             )
             .await;
         assert_eq!(
-            (entered.status, entered.header("Location")),
-            (303, Some(wanted)),
+            (answer.status, answer.header("Location")),
+            (303, Some(expected)),
             "{next:?}"
         );
     }
@@ -508,7 +502,7 @@ async fn after_signing_in_only_pages_of_ours_follow() {
 }
 
 #[tokio::test]
-async fn every_page_asks_for_what_its_row_says() {
+async fn every_page_requires_the_permission_in_its_row() {
     let server = server().await;
     let other = new_project(&server.handle, "other").await;
     let uuid = |id| {
@@ -538,7 +532,7 @@ async fn every_page_asks_for_what_its_row_says() {
         }
         let cookie = browser.cookie.clone();
         for page in Page::examples() {
-            let own = match page.scope() {
+            let own_project = match page.scope() {
                 Scope::Project(_) => main.as_str(),
                 Scope::Check(_) => &check,
                 Scope::Server | Scope::Channel(_) => "",
@@ -549,10 +543,10 @@ async fn every_page_asks_for_what_its_row_says() {
                 continue;
             }
             let path = page.to_string();
-            let path = if own.is_empty() {
+            let path = if own_project.is_empty() {
                 path
             } else {
-                path.replace("00000000-0000-0000-0000-000000000000", own)
+                path.replace("00000000-0000-0000-0000-000000000000", own_project)
             };
             for (method, need) in [("GET", page.get()), ("POST", page.post())] {
                 let Some(need) = need else { continue };
@@ -562,9 +556,9 @@ async fn every_page_asks_for_what_its_row_says() {
                     .header("Location")
                     .is_some_and(|to| to.starts_with("/login/?next=") || to == "/login/");
                 let of_project = page.scope() != Scope::Server;
-                let wanted = match (name, need) {
+                let expected = match (name, need) {
                     (_, Need::Nothing) => None,
-                    // A form waits until somebody has signed in again.
+                    // A form waits until the user has signed in again.
                     ("nobody", _) => Some(if method == "POST" {
                         401
                     } else if matches!(page, Page::Events(_)) {
@@ -577,11 +571,11 @@ async fn every_page_asks_for_what_its_row_says() {
                     (_, Need::Owner) | ("reader", Need::Write) => Some(403),
                     _ => None,
                 };
-                match wanted {
+                match expected {
                     Some(status) => {
                         assert_eq!(answer.status, status, "{name} {method} {path}: {answer:?}")
                     }
-                    // What it comes to is for the page to say, but it is let in.
+                    // The result depends on the page, but the user is let in.
                     None => assert!(
                         ![401, 403].contains(&answer.status)
                             && (need == Need::Nothing || !sent_away),
@@ -595,7 +589,7 @@ async fn every_page_asks_for_what_its_row_says() {
 }
 
 #[tokio::test]
-async fn a_disabled_user_is_out_at_once() {
+async fn a_disabled_user_is_signed_out_at_once() {
     let server = server().await;
     owner(&server, "ann").await;
     let bob = make(
@@ -623,7 +617,7 @@ async fn a_disabled_user_is_out_at_once() {
 }
 
 #[tokio::test]
-async fn a_trusted_proxy_says_who_asks_and_nobody_else() {
+async fn only_a_trusted_proxy_names_the_user() {
     let logout = LogoutUrl::parse("https://auth.example/bye").unwrap();
     let forward = ProxyAuth::new("Remote-User", Some(b"hush"), None, Some(logout)).unwrap();
     let server = TestServer::start_with(|config| {
@@ -646,18 +640,18 @@ async fn a_trusted_proxy_says_who_asks_and_nobody_else() {
         (
             &[("Remote-User", "ANN"), hush],
             403,
-            "Nobody here is called ANN; ask an owner.",
+            "User ANN has no access. Ask an owner.",
         ),
-        (&[("Remote-User", "ann")], 403, "did not show the secret"),
+        (&[("Remote-User", "ann")], 403, "did not send the secret"),
         (
             &[("Remote-User", "ann"), ("X-Overdue-Proxy-Secret", "hus")],
             403,
-            "did not show the secret",
+            "did not send the secret",
         ),
         (
             &[("Remote-User", "<b>bob"), hush],
             403,
-            "Nobody here is called &#60;b&#62;bob; ask an owner.",
+            "User &#60;b&#62;bob has no access. Ask an owner.",
         ),
         (
             &[("Remote-User", "ann"), ("Remote-User", "ann"), hush],
@@ -668,21 +662,24 @@ async fn a_trusted_proxy_says_who_asks_and_nobody_else() {
         (&[hush], 303, "/login/"),
     ] {
         let answer = by(headers).get("/").await;
-        let said = answer.header("Location").unwrap_or_else(|| answer.text());
+        let location = answer.header("Location").unwrap_or_else(|| answer.text());
         assert!(
-            answer.status == status && said.contains(part),
+            answer.status == status && location.contains(part),
             "{headers:?}: {answer:?}"
         );
     }
     let mut browser = by(&[("Remote-User", "ann"), hush]);
-    let left = browser.send("POST", "/logout/", &[]).await;
-    assert_eq!(left.header("Location"), Some("https://auth.example/bye"));
-    let policy = left.header("Content-Security-Policy").unwrap();
+    let sign_out = browser.send("POST", "/logout/", &[]).await;
+    assert_eq!(
+        sign_out.header("Location"),
+        Some("https://auth.example/bye")
+    );
+    let policy = sign_out.header("Content-Security-Policy").unwrap();
     assert!(
         policy.contains("form-action 'self' https://auth.example;"),
         "{policy}"
     );
-    // The password still lets in, and a form from elsewhere does not count whoever is named.
+    // The password still works, and a form from another origin is refused for every named user.
     assert_eq!(
         Browser::new(&server).sign_in("ann", PASSWORD).await.status,
         303
@@ -708,7 +705,7 @@ async fn a_trusted_proxy_says_who_asks_and_nobody_else() {
         config.web.proxy_auth = Some(forward);
     })
     .await;
-    // The first one is an owner: until there is one, nobody is made by what a proxy says.
+    // The first user is an owner. Until there is one, the header of a proxy creates no user.
     let mut first = Browser::new(&server);
     first.headers = vec![("Remote-User".into(), "carol".into())];
     assert_eq!(first.get("/").await.header("Location"), Some("/login/"));
@@ -748,7 +745,7 @@ async fn a_trusted_proxy_says_who_asks_and_nobody_else() {
     assert_eq!(user::list(&server.handle).len(), 2);
     server.stop().await;
 
-    // Whoever is no trusted proxy names nobody.
+    // A client that is no trusted proxy cannot name a user.
     let forward = ProxyAuth::new("Remote-User", None, Some(Membership::Member), None).unwrap();
     let server = TestServer::start_with(|config| {
         config.web.auth = AuthMode::Password;

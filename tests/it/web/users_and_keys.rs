@@ -17,7 +17,7 @@ fn settings(server: &TestServer) -> String {
     )
 }
 
-/// What stands in the value of the field of this name.
+/// Returns the value of the field with this name.
 fn field(text: &str, name: &str) -> String {
     let at = text
         .find(&format!("aria-label=\"{name}\""))
@@ -38,7 +38,7 @@ async fn a_key_is_shown_once_works_and_is_revoked() {
     owner(&server, "ann").await;
     let settings = settings(&server);
     let mut browser = signed_in(&server, "ann").await;
-    let made = browser
+    let answer = browser
         .send(
             "POST",
             &format!("{settings}keys/"),
@@ -46,7 +46,7 @@ async fn a_key_is_shown_once_works_and_is_revoked() {
         )
         .await;
     assert_eq!(
-        (made.status, made.header("Location")),
+        (answer.status, answer.header("Location")),
         (303, Some(settings.as_str()))
     );
     // Another browser does not see it.
@@ -101,7 +101,7 @@ async fn a_key_is_shown_once_works_and_is_revoked() {
             .get(&ask)
             .await
             .text()
-            .contains("stops working at once")
+            .contains("stop working at once")
     );
     assert_eq!(api().await, 200, "asking changes nothing");
     let revoked = browser.send("POST", &ask, &[]).await;
@@ -191,13 +191,13 @@ async fn a_project_is_renamed_limited_and_deleted_with_its_name_and_a_password()
         (found.name.as_str(), found.ping_log_limit, found.check_limit),
         ("Haus", 6, None)
     );
-    // The password was typed a while ago.
+    // The password was entered a while ago.
     server.clock.advance_secs(901);
     let remove = settings.replace("settings", "remove");
     for (name, password, part) in [
-        ("haus", PASSWORD, "type the name"),
-        ("Haus", "", "type your password"),
-        ("Haus", "wrong one!", "type your password"),
+        ("haus", PASSWORD, "enter the exact name"),
+        ("Haus", "", "enter your password"),
+        ("Haus", "wrong one!", "enter your password"),
     ] {
         let refused = browser
             .send("POST", &remove, &[("name", name), ("password", password)])
@@ -215,12 +215,12 @@ async fn a_project_is_renamed_limited_and_deleted_with_its_name_and_a_password()
         (removed.header("Location"), project()),
         (Some("/?m=project-deleted"), None)
     );
-    let made = browser
+    let answer = browser
         .send("POST", "/projects/add/", &[("name", "Neu")])
         .await;
     assert!(
-        made.header("Location").unwrap().ends_with("/checks/"),
-        "{made:?}"
+        answer.header("Location").unwrap().ends_with("/checks/"),
+        "{answer:?}"
     );
     assert_eq!(
         browser
@@ -233,7 +233,7 @@ async fn a_project_is_renamed_limited_and_deleted_with_its_name_and_a_password()
 }
 
 #[tokio::test]
-async fn owners_invite_people_and_say_what_they_may() {
+async fn owners_invite_users_and_set_their_permissions() {
     let server = server().await;
     let ann = owner(&server, "ann").await;
     let uuid = server.handle.with_state(|state| {
@@ -290,12 +290,12 @@ async fn owners_invite_people_and_say_what_they_may() {
     );
 
     let bob = user::find(&server.handle, "bob").unwrap();
-    let own = format!("/users/{}/", bob.uuid);
-    assert_eq!(browser.get(&own).await.status, 200);
+    let bob_path = format!("/users/{}/", bob.uuid);
+    assert_eq!(browser.get(&bob_path).await.status, 200);
     browser
         .send(
             "POST",
-            &own,
+            &bob_path,
             &[
                 ("do", "save"),
                 ("name", "Rob"),
@@ -313,14 +313,14 @@ async fn owners_invite_people_and_say_what_they_may() {
         )]))
     );
     assert!(
-        text(invited.get(&settings(&server)).await).contains("Make a key"),
-        "what is granted counts at once"
+        text(invited.get(&settings(&server)).await).contains("Create key"),
+        "a new permission counts at once"
     );
-    browser.send("POST", &own, &[("do", "sign-out")]).await;
+    browser.send("POST", &bob_path, &[("do", "sign-out")]).await;
     assert_eq!(invited.get(&settings(&server)).await.status, 303);
-    browser.send("POST", &own, &[("do", "link")]).await;
-    assert!(field(browser.get(&own).await.text(), "Link").contains("/reset/"));
-    // The last owner stays one.
+    browser.send("POST", &bob_path, &[("do", "link")]).await;
+    assert!(field(browser.get(&bob_path).await.text(), "Link").contains("/reset/"));
+    // The last owner remains an owner.
     let ann = format!("/users/{}/", ann.uuid);
     for fields in [
         &[("do", "save"), ("name", "ann"), ("role", "projects")][..],
@@ -335,12 +335,19 @@ async fn owners_invite_people_and_say_what_they_may() {
     }
     server.clock.advance_secs(901);
     assert_eq!(
-        browser.send("POST", &own, &[("do", "delete")]).await.status,
+        browser
+            .send("POST", &bob_path, &[("do", "delete")])
+            .await
+            .status,
         422
     );
     assert_eq!(
         browser
-            .send("POST", &own, &[("do", "delete"), ("password", PASSWORD)])
+            .send(
+                "POST",
+                &bob_path,
+                &[("do", "delete"), ("password", PASSWORD)]
+            )
             .await
             .status,
         303
@@ -350,7 +357,7 @@ async fn owners_invite_people_and_say_what_they_may() {
 }
 
 #[tokio::test]
-async fn an_account_is_its_owners() {
+async fn an_account_is_changed_only_by_its_user() {
     let server = server().await;
     owner(&server, "ann").await;
     make(
@@ -414,19 +421,19 @@ async fn an_account_is_its_owners() {
         ),
         (200, 303)
     );
-    // Whoever may see no project is told so.
+    // A user without projects sees a message.
     assert!(
         browser
             .get("/")
             .await
             .text()
-            .contains("You see no project yet")
+            .contains("You have no access to a project yet")
     );
     server.stop().await;
 }
 
 #[tokio::test]
-async fn badges_are_shown_as_they_will_look() {
+async fn badges_are_previewed() {
     let server = server().await;
     owner(&server, "ann").await;
     let mut browser = signed_in(&server, "ann").await;
@@ -480,7 +487,7 @@ async fn badges_are_shown_as_they_will_look() {
 }
 
 #[tokio::test]
-async fn all_projects_are_listed_the_most_urgent_first() {
+async fn projects_are_listed_with_the_most_urgent_first() {
     let server = server().await;
     owner(&server, "ann").await;
     let mut browser = signed_in(&server, "ann").await;
@@ -535,7 +542,7 @@ async fn the_menu_of_projects_counts_their_checks_when_it_is_opened() {
 }
 
 #[tokio::test]
-async fn how_a_list_was_sorted_last_is_kept_in_the_account() {
+async fn the_last_sort_order_of_a_list_is_stored_in_the_account() {
     let server = server().await;
     owner(&server, "ann").await;
     let mut browser = signed_in(&server, "ann").await;
@@ -572,7 +579,7 @@ async fn how_a_list_was_sorted_last_is_kept_in_the_account() {
     }
     assert!(
         names(browser.get(&format!("{list}?sort=name")).await.text()).contains("abc"),
-        "an address wins"
+        "a URL takes precedence"
     );
     let ann = user::find(&server.handle, "ann").unwrap();
     assert_eq!(
@@ -582,12 +589,12 @@ async fn how_a_list_was_sorted_last_is_kept_in_the_account() {
         ),
         ("created", 100)
     );
-    // The form of the account shows it, and saves it.
+    // The form of the account shows and stores the setting.
     let account = browser.get("/account/").await;
     assert!(
         account
             .text()
-            .contains(r#"<option value="created" selected>the oldest first"#),
+            .contains(r#"<option value="created" selected>creation, oldest first"#),
         "{}",
         account.text()
     );
@@ -610,7 +617,7 @@ async fn how_a_list_was_sorted_last_is_kept_in_the_account() {
 }
 
 #[tokio::test]
-async fn whoever_only_reads_is_shown_no_form() {
+async fn read_only_users_see_no_forms() {
     let server = server().await;
     owner(&server, "ann").await;
     make(
@@ -648,7 +655,7 @@ async fn whoever_only_reads_is_shown_no_form() {
         let all = writer.get(&path).await;
         assert!(seen.status == 200 && all.status == 200, "{path}");
         let forms = |page: &str| page.matches("method=\"post\"").count();
-        // That of signing out is everybody's.
+        // Every user has the form for signing out.
         assert_eq!(forms(seen.text()), 1, "{path}: {}", seen.text());
         let changes = [
             "/edit/",
@@ -684,7 +691,7 @@ async fn whoever_only_reads_is_shown_no_form() {
 }
 
 #[tokio::test]
-async fn owners_see_how_the_server_is_reached() {
+async fn owners_see_the_addresses_of_the_server() {
     let server = server().await;
     owner(&server, "ann").await;
     let mut browser = signed_in(&server, "ann").await;
@@ -700,7 +707,7 @@ async fn owners_see_how_the_server_is_reached() {
     ] {
         assert!(page.text().contains(part), "{part}: {}", page.text());
     }
-    // How automatic backups go.
+    // State of automatic backups.
     let metrics = server.handle.metrics();
     let now = server.handle.now();
     assert!(
@@ -711,24 +718,24 @@ async fn owners_see_how_the_server_is_reached() {
     metrics.enable_backups(Some(now));
     metrics.record_backup_failure(now, "Read-only <file> system".into());
     let page = browser.get("/system/").await;
-    let said = visible_text(page.text());
+    let text = visible_text(page.text());
     assert!(
-        said.contains("NO BACKUP since")
+        text.contains("NO BACKUP since")
             && page.text().contains("Read-only &#60;file&#62; system")
-            && said.contains("the newest was begun"),
-        "{said}"
+            && text.contains("the newest began"),
+        "{text}"
     );
     metrics.record_backup(now);
-    let said = visible_text(browser.get("/system/").await.text());
+    let text = visible_text(browser.get("/system/").await.text());
     assert!(
-        said.contains("Automatic on the newest was begun") && !said.contains("NO BACKUP"),
-        "{said}"
+        text.contains("Automatic on the newest began") && !text.contains("NO BACKUP"),
+        "{text}"
     );
     server.stop().await;
 }
 
 #[tokio::test]
-async fn owners_take_a_backup_of_all_that_there_is() {
+async fn owners_download_a_backup_of_everything() {
     let server = server().await;
     owner(&server, "ann").await;
     let mut browser = signed_in(&server, "ann").await;
@@ -770,7 +777,7 @@ async fn owners_take_a_backup_of_all_that_there_is() {
             );
         }
     }
-    // One that has come makes room for the next.
+    // A finished download frees its slot.
     assert_eq!(
         browser.send("POST", "/system/backup/", &[]).await.status,
         200

@@ -1,5 +1,5 @@
-//! A project read through the API of a server that is reached as alerts are: by TLS with an
-//! authority of its own, and through a proxy.
+//! A project read through the API of a server that needs the same settings as alerts: TLS with a
+//! private authority, and a proxy.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,31 +12,31 @@ use crate::server_process::{
     ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory,
 };
 
-/// A proxy that leads to one place and says where it was to lead.
+/// A proxy that forwards to one address and reports the requested one.
 fn proxy(to: SocketAddr) -> (SocketAddr, std::sync::mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (tell, asked) = std::sync::mpsc::channel();
+    let (tell, targets) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let mut reader = BufReader::new(stream.try_clone().unwrap());
             let mut line = String::new();
             reader.read_line(&mut line).unwrap();
-            // Nobody may listen any more.
+            // The receiver may be gone.
             let _ = tell.send(line.trim_end().to_owned());
             // Up to the end of the head, or of the connection.
             while line != "\r\n" && !line.is_empty() {
                 line.clear();
                 reader.read_line(&mut line).unwrap();
             }
-            let there = TcpStream::connect(to).unwrap();
+            let target = TcpStream::connect(to).unwrap();
             (&stream).write_all(b"HTTP/1.1 200 yes\r\n\r\n").unwrap();
-            let back = (there.try_clone().unwrap(), stream);
+            let back = (target.try_clone().unwrap(), stream);
             std::thread::spawn(move || std::io::copy(&mut &back.0, &mut &back.1));
-            std::thread::spawn(move || std::io::copy(&mut reader, &mut &there));
+            std::thread::spawn(move || std::io::copy(&mut reader, &mut &target));
         }
     });
-    (address, asked)
+    (address, targets)
 }
 
 /// A server with a certificate for a name, and a file with a key of its project.
@@ -98,7 +98,7 @@ fn checks(done: &ProcessOutput) -> u64 {
 }
 
 #[test]
-fn a_server_with_an_authority_of_its_own_is_trusted_if_that_is_named() {
+fn a_server_with_a_private_authority_is_trusted_if_the_authority_is_named() {
     let (directory, _) = temp_data_directory();
     let authority = Authority::new();
     let (server, key) = old_server(&authority, "127.0.0.1", directory.path());
@@ -124,11 +124,11 @@ fn a_server_with_an_authority_of_its_own_is_trusted_if_that_is_named() {
 }
 
 #[test]
-fn a_server_that_only_a_proxy_reaches_is_asked_through_it() {
+fn a_server_behind_a_proxy_is_reached_through_it() {
     let (directory, _) = temp_data_directory();
     let authority = Authority::new();
     let (server, key) = old_server(&authority, "hc.test", directory.path());
-    let (proxy, asked) = proxy(server.address);
+    let (proxy, targets) = proxy(server.address);
     let ca = authority.file(&directory);
     let proxy = format!("http://{proxy}");
     let done = import(
@@ -142,13 +142,13 @@ fn a_server_that_only_a_proxy_reaches_is_asked_through_it() {
         ],
     );
     assert_eq!(checks(&done), 1);
-    let asked: Vec<_> = asked.try_iter().collect();
+    let targets: Vec<_> = targets.try_iter().collect();
     assert!(
-        !asked.is_empty()
-            && asked
+        !targets.is_empty()
+            && targets
                 .iter()
                 .all(|line| line == "CONNECT hc.test:443 HTTP/1.1"),
-        "{asked:?}"
+        "{targets:?}"
     );
     let wrong = import("https://hc.test", &key, &["--outbound-proxy", "ftp://a"]);
     assert_eq!(

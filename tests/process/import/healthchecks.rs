@@ -1,5 +1,5 @@
-//! Imports by the command line into a database, with a server on it or without: what the API shows
-//! then, and what is there when client or server are killed meanwhile.
+//! Imports at the command line, with and without a server: the state that the API shows afterwards,
+//! and after the client or the server was killed.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -13,10 +13,10 @@ use crate::server_process::{
     ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory,
 };
 
-/// The key of the project "Home" of the fixtures.
+/// Key of the project "Home" in the fixtures.
 const KEY: &str = "AAAAAAAAAAAAAAAAplain-key_123456";
 const BACKUP: &str = "ac167e8f-9731-4501-9202-e291ebc5ae9f";
-/// Kills of a run, if `OVERDUE_KILLS` does not say how many.
+/// Number of kills in a run, unless `OVERDUE_KILLS` sets it.
 const KILLS: u32 = 10;
 
 pub(super) fn import(data: &Path, source: &Path, words: &[&str]) -> ProcessOutput {
@@ -33,7 +33,7 @@ fn get(client: &mut HttpClient, path: &str, key: &str) -> Value {
     serde_json::from_str(&text).unwrap_or(Value::String(text))
 }
 
-/// Every answer of the API to a reader, of the project of this key.
+/// Every answer of the API for a reader of the project with this key.
 fn answers(server: &ServerProcess, key: &str) -> Vec<(String, Value)> {
     let mut client = HttpClient::connect(server.address).unwrap();
     let mut all = Vec::new();
@@ -65,7 +65,7 @@ fn answers(server: &ServerProcess, key: &str) -> Vec<(String, Value)> {
     all
 }
 
-/// Waits until the server has noticed what is late.
+/// Waits until the server has noticed all passed deadlines.
 fn wait_until_settled(server: &ServerProcess) {
     let give_up = Instant::now() + Duration::from_secs(60);
     let mut client = HttpClient::connect(server.address).unwrap();
@@ -78,9 +78,8 @@ fn wait_until_settled(server: &ServerProcess) {
     }
 }
 
-/// Without flips, which the fixtures have none of that are young enough; without the server's
-/// address, and with the milliseconds to which `dumpdata` cuts times, all of which end in .123 in
-/// the fixtures.
+/// Normalises answers: no flips, because the fixtures have only old ones; no server address;
+/// times cut to milliseconds as `dumpdata` does. All times in the fixtures end in .123.
 fn comparable(answers: Vec<(String, Value)>, address: &str) -> Vec<String> {
     let line = |(path, answer): (String, Value)| {
         let text = format!("{path} {answer}").replace(address, "ADDRESS");
@@ -96,7 +95,7 @@ fn comparable(answers: Vec<(String, Value)>, address: &str) -> Vec<String> {
         .collect()
 }
 
-/// Without three further digits of a fraction at the beginning.
+/// Removes three more digits of a fraction at the beginning.
 fn cut_micros(text: &str) -> &str {
     match text.get(..3) {
         Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => &text[3..],
@@ -105,11 +104,11 @@ fn cut_micros(text: &str) -> &str {
 }
 
 #[test]
-fn every_answer_of_the_api_is_what_the_old_server_had() {
+fn every_answer_of_the_api_equals_that_of_the_old_server() {
     let mut found = Vec::new();
     for (place, (file, _)) in FILES.into_iter().enumerate() {
         let (_directory, data) = temp_data_directory();
-        // With a server on the database, and without.
+        // With and without a server on the database.
         let running = (place == 1).then(|| ServerProcess::start(&data));
         let done = import(
             &data,
@@ -143,7 +142,7 @@ fn every_answer_of_the_api_is_what_the_old_server_had() {
 }
 
 fn expect_backup(all: &[(String, Value)]) {
-    let of = |path: &str| &all.iter().find(|(own, _)| own == path).unwrap().1;
+    let of = |path: &str| &all.iter().find(|(name, _)| name == path).unwrap().1;
     let check = of(&format!("/api/v3/checks/{BACKUP}"));
     for (field, value) in [
         ("name", json!("Backup")),
@@ -163,7 +162,7 @@ fn expect_backup(all: &[(String, Value)]) {
         ("filter_http_body", json!(true)),
         ("manual_resume", json!(false)),
         ("last_ping", json!("2024-06-07T18:00:00+00:00")),
-        // Its old server would have it down by now.
+        // The old server would have marked it down by now.
         ("status", json!("down")),
     ] {
         assert_eq!(check[field], value, "{field}");
@@ -197,10 +196,10 @@ fn expect_backup(all: &[(String, Value)]) {
             &json!("my email")
         )
     );
-    let own: Vec<_> = check["channels"].as_str().unwrap().split(',').collect();
+    let channel_uuids: Vec<_> = check["channels"].as_str().unwrap().split(',').collect();
     assert!(
-        own.contains(&"bd11389b-4147-45df-a549-324a2de0ab58")
-            && !own.contains(&"77486d0d-1ef2-48c5-b5c0-34e8067c273a")
+        channel_uuids.contains(&"bd11389b-4147-45df-a549-324a2de0ab58")
+            && !channel_uuids.contains(&"77486d0d-1ef2-48c5-b5c0-34e8067c273a")
     );
 }
 
@@ -210,9 +209,9 @@ fn the_command_line_lists_releases_and_imports_again() {
     let source = fixture("hc.sqlite");
     let only = ["--project", "91c1bbb0-ad72-4e9a-b98c-06d289da5ad9=Old home"];
     let done = import(&data, &source, &[&["--trial"], &only[..]].concat());
-    let said = "overdue: 1 project imported: the project is on trial and tells nobody; `overdue \
-                project release` ends that\n";
-    assert_eq!((done.status, done.err.as_str()), (0, said));
+    let expected = "overdue: 1 project imported: the project is on trial and sends no alerts \
+                until `overdue project release`\n";
+    assert_eq!((done.status, done.err.as_str()), (0, expected));
     assert!(
         done.out.starts_with("           source  carried"),
         "{}",
@@ -230,11 +229,10 @@ fn the_command_line_lists_releases_and_imports_again() {
             .unwrap()
             .ends_with("TRIAL")
     );
-    // Nobody has touched anything.
+    // Nothing was changed locally.
     let done = import(&data, &source, &[&["--trial"], &only[..]].concat());
     assert!(
-        done.err
-            .contains("1 of them in the place of what was imported before"),
+        done.err.contains("1 of them in place of an earlier import"),
         "{}",
         done.err
     );
@@ -255,9 +253,8 @@ fn the_command_line_lists_releases_and_imports_again() {
         here(&dry(&[&["--json"], &only[..]].concat())),
         json!({ "replaced": 1, "lost_checks": 1, "lost_pings": 0 })
     );
-    let lost = "it would take the place of 1 project that was imported before; 1 check was pinged \
-                or changed here since the last import, and 0 pings arrived here: that would be \
-                lost";
+    let lost = "it would replace 1 project of an earlier import; this would be lost: 1 check was \
+                pinged or changed here since the last import, and 0 pings arrived here";
     for (words, status) in [(&[][..], 1), (&["--replace"], 0)] {
         let done = dry(&[words, &only[..]].concat());
         assert!(
@@ -268,14 +265,14 @@ fn the_command_line_lists_releases_and_imports_again() {
         );
         let last = done.err.lines().last().unwrap();
         assert_eq!(
-            last.contains("0 pings arrived here; --replace does it nevertheless"),
+            last.contains("0 pings arrived here; --replace imports anyway"),
             status == 1,
             "{}",
             done.err
         );
-        // There is no next step before what is wrong is put right.
+        // There is no next step before the error is corrected.
         assert_eq!(
-            done.out.contains("what to do next:"),
+            done.out.contains("next steps:"),
             status == 0,
             "{}",
             done.out
@@ -299,7 +296,7 @@ fn the_command_line_lists_releases_and_imports_again() {
         &[&["--trial", "--replace", "--yes"], &only[..]].concat(),
     );
     let lost = "; 1 check was pinged or changed here since the last import, and 0 pings arrived \
-                here: that is lost\n";
+                here: these changes are lost\n";
     assert!(done.status == 0 && done.err.ends_with(lost), "{}", done.err);
     assert_eq!(admin(&data, &["project", "release", "Old home"]), "");
     assert_eq!(admin(&data, &["import", "list", "--json"]), "[]");
@@ -309,17 +306,13 @@ fn the_command_line_lists_releases_and_imports_again() {
             1,
             "the project is not on trial",
         ),
-        (
-            &["import", "abandon", "7"],
-            1,
-            "there is no such import under way",
-        ),
+        (&["import", "abandon", "7"], 1, "no such import is open"),
     ] {
         let done = run(overdue(words).arg("--data").arg(&data));
         assert_eq!(done.status, status);
         assert!(done.err.contains(part), "{}", done.err);
     }
-    // Another project has the name, and nothing is left of the attempt.
+    // Another project has the name. The attempt leaves nothing behind.
     admin(&data, &["project", "create", "Taken"]);
     let taken = ["--project", "72b33a1c-b0bf-49cd-93db-0102962414c7=Taken"];
     let done = import(&data, &source, &[&["--live"], &taken[..]].concat());
@@ -333,13 +326,13 @@ fn the_command_line_lists_releases_and_imports_again() {
             "{}",
             done.err
         );
-        let said = [
-            r#"there is a project "Taken" here already"#,
+        let expected = [
+            r#"a project "Taken" with another UUID exists"#,
             "with --project 72b33a1c-b0bf-49cd-93db-0102962414c7=NEW",
             "nothing was imported",
         ];
         assert!(
-            said.iter().all(|part| done.err.contains(part)),
+            expected.iter().all(|part| done.err.contains(part)),
             "{}",
             done.err
         );
@@ -350,35 +343,57 @@ fn the_command_line_lists_releases_and_imports_again() {
 const CHECKS: u64 = 30;
 const PINGS: u64 = 60;
 
-/// A dump of a Healthchecks of one project whose checks all say which version of it this is.
+/// A Healthchecks dump of one project. All its checks contain the version number of the dump.
 fn dump(version: u32) -> String {
     let at = "2024-06-01T12:00:00.123Z";
-    let user = json!({ "password": "!", "is_superuser": false, "username": "a", "email": "a@example.org", "is_active": true, "date_joined": at });
+    let user = json!({
+        "password": "!", "is_superuser": false, "username": "a", "email": "a@example.org",
+        "is_active": true, "date_joined": at,
+    });
     let mut rows = vec![
         json!({ "model": "auth.user", "pk": 1, "fields": user }),
-        json!({ "model": "accounts.profile", "pk": 1, "fields": { "ping_log_limit": 1000, "user": 1 } }),
-        json!({ "model": "accounts.project", "pk": 1, "fields": {
-            "code": "91c1bbb0-ad72-4e9a-b98c-06d289da5ad9", "name": "Home", "owner": 1, "api_key": KEY, "api_key_readonly": "",
-            "badge_key": "b", "ping_key": null, "show_slugs": false } }),
+        json!({
+            "model": "accounts.profile", "pk": 1, "fields": { "ping_log_limit": 1000, "user": 1 },
+        }),
+        json!({
+            "model": "accounts.project", "pk": 1,
+            "fields": {
+                "code": "91c1bbb0-ad72-4e9a-b98c-06d289da5ad9", "name": "Home", "owner": 1,
+                "api_key": KEY, "api_key_readonly": "", "badge_key": "b", "ping_key": null,
+                "show_slugs": false,
+            },
+        }),
     ];
     for check in 1..=CHECKS {
-        rows.push(json!({ "model": "api.check", "pk": check, "fields": {
-            "name": format!("check {check}"), "slug": "", "tags": "", "code": format!("00000000-0000-4000-8000-{check:012}"),
-            "desc": version.to_string(), "project": 1, "created": at, "kind": "simple", "timeout": "1 00:00:00", "grace": "01:00:00",
-            "schedule": "", "tz": "UTC", "filter_subject": false, "filter_body": false, "filter_http_body": false,
-            "filter_default_fail": false, "start_kw": "", "success_kw": "", "failure_kw": "", "methods": "", "manual_resume": false,
-            "badge_key": format!("00000000-0000-4000-9000-{check:012}"), "n_pings": PINGS, "last_ping": null, "last_start": null,
-            "last_start_rid": null, "last_duration": null, "status": "paused" } }));
+        rows.push(json!({
+            "model": "api.check", "pk": check,
+            "fields": {
+                "name": format!("check {check}"), "slug": "", "tags": "",
+                "code": format!("00000000-0000-4000-8000-{check:012}"), "desc": version.to_string(),
+                "project": 1, "created": at, "kind": "simple", "timeout": "1 00:00:00",
+                "grace": "01:00:00", "schedule": "", "tz": "UTC", "filter_subject": false,
+                "filter_body": false, "filter_http_body": false, "filter_default_fail": false,
+                "start_kw": "", "success_kw": "", "failure_kw": "", "methods": "",
+                "manual_resume": false, "badge_key": format!("00000000-0000-4000-9000-{check:012}"),
+                "n_pings": PINGS, "last_ping": null, "last_start": null, "last_start_rid": null,
+                "last_duration": null, "status": "paused",
+            },
+        }));
         for n in 1..=PINGS {
-            rows.push(json!({ "model": "api.ping", "pk": check * PINGS + n, "fields": {
-                "n": n, "owner": check, "created": at, "kind": "", "scheme": "http", "remote_addr": null, "method": "GET", "ua": "",
-                "body_raw": "Ym9keQ==", "object_size": null, "exitstatus": null, "rid": null } }));
+            rows.push(json!({
+                "model": "api.ping", "pk": check * PINGS + n,
+                "fields": {
+                    "n": n, "owner": check, "created": at, "kind": "", "scheme": "http",
+                    "remote_addr": null, "method": "GET", "ua": "", "body_raw": "Ym9keQ==",
+                    "object_size": null, "exitstatus": null, "rid": null,
+                },
+            }));
         }
     }
     Value::Array(rows).to_string()
 }
 
-/// Which version is seen, whole; `None`: none.
+/// Returns the version that is visible. All checks must agree. `None`: no import is visible.
 fn version(server: &ServerProcess) -> Option<u32> {
     let mut client = HttpClient::connect(server.address).unwrap();
     let answer = client.get("/api/v3/checks/", KEY).unwrap();
@@ -402,13 +417,13 @@ fn version(server: &ServerProcess) -> Option<u32> {
 }
 
 #[test]
-fn killed_anywhere_an_import_is_seen_whole_or_not_at_all() {
+fn an_import_that_is_killed_anywhere_is_visible_completely_or_not_at_all() {
     let (directory, data) = temp_data_directory();
     let source = directory.path().join("hc.json");
     let kills = std::env::var("OVERDUE_KILLS").map_or(KILLS, |count| count.parse().unwrap());
     let rate = ["--api-rate", "0"];
     let mut server = ServerProcess::start_with(&data, &rate);
-    // How long one takes here; the points are spread over it.
+    // Measures the duration of one import, over which the kills are spread.
     std::fs::write(&source, dump(0)).unwrap();
     let begun = Instant::now();
     assert_eq!(import(&data, &source, &["--trial"]).status, 0);
@@ -436,16 +451,16 @@ fn killed_anywhere_an_import_is_seen_whole_or_not_at_all() {
             client.wait().unwrap();
         } else {
             server.kill();
-            // It ends when nobody answers, or works without a server.
+            // The client ends when the server is gone; otherwise it works without a server.
             client.wait().unwrap();
             server = ServerProcess::start_with(&data, &rate);
         }
-        // What a client that is gone had under way ends, one way or the other.
+        // The import of a killed client ends, committed or not.
         let give_up = Instant::now() + Duration::from_secs(60);
         while admin(&data, &["import", "list", "--json"]).contains("staged") {
             assert!(
                 Instant::now() < give_up,
-                "an import without a client goes on"
+                "an import without a client continues"
             );
             std::thread::sleep(Duration::from_millis(20));
         }

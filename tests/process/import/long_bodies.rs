@@ -1,5 +1,5 @@
-//! Long bodies of an old server whose limit was raised: they come whole, up to the longest that is
-//! stored here.
+//! Long bodies of an old server with a raised limit: they are imported completely, up to our
+//! maximum length.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ const CHECK: &str = "00000000-0000-4000-8000-000000000001";
 const AT: &str = "2024-06-01T12:00:00.123Z";
 const MAX_BODY: usize = 33_554_432;
 
-/// Bytes that do not repeat soon, from a place in them on.
+/// Bytes without short repetition, from an offset.
 fn body(len: usize, from: u64) -> Vec<u8> {
     (from..)
         .take(len)
@@ -23,29 +23,50 @@ fn body(len: usize, from: u64) -> Vec<u8> {
 }
 
 fn dump(bodies: &[Vec<u8>]) -> String {
-    let user = json!({ "password": "!", "is_superuser": false, "username": "a", "email": "a@example.org", "is_active": true, "date_joined": AT });
+    let user = json!({
+        "password": "!", "is_superuser": false, "username": "a", "email": "a@example.org",
+        "is_active": true, "date_joined": AT,
+    });
     let mut rows = vec![
         json!({ "model": "auth.user", "pk": 1, "fields": user }),
-        json!({ "model": "accounts.project", "pk": 1, "fields": { "code": "91c1bbb0-ad72-4e9a-b98c-06d289da5ad9", "name": "Home", "owner": 1,
-            "api_key": KEY, "api_key_readonly": "", "badge_key": "b", "ping_key": null, "show_slugs": false } }),
-        json!({ "model": "api.check", "pk": 1, "fields": { "name": "long", "slug": "long", "tags": "", "code": CHECK, "desc": "",
-            "project": 1, "created": AT, "kind": "simple", "timeout": "1 00:00:00", "grace": "01:00:00", "schedule": "", "tz": "UTC",
-            "filter_subject": false, "filter_body": false, "filter_http_body": false, "filter_default_fail": false, "start_kw": "",
-            "success_kw": "", "failure_kw": "", "methods": "", "manual_resume": false, "badge_key": "00000000-0000-4000-9000-000000000001",
-            "n_pings": bodies.len(), "last_ping": AT, "last_start": null, "last_start_rid": null, "last_duration": null,
-            "status": "paused" } }),
+        json!({
+            "model": "accounts.project", "pk": 1,
+            "fields": {
+                "code": "91c1bbb0-ad72-4e9a-b98c-06d289da5ad9", "name": "Home", "owner": 1,
+                "api_key": KEY, "api_key_readonly": "", "badge_key": "b", "ping_key": null,
+                "show_slugs": false,
+            },
+        }),
+        json!({
+            "model": "api.check", "pk": 1,
+            "fields": {
+                "name": "long", "slug": "long", "tags": "", "code": CHECK, "desc": "", "project": 1,
+                "created": AT, "kind": "simple", "timeout": "1 00:00:00", "grace": "01:00:00",
+                "schedule": "", "tz": "UTC", "filter_subject": false, "filter_body": false,
+                "filter_http_body": false, "filter_default_fail": false, "start_kw": "",
+                "success_kw": "", "failure_kw": "", "methods": "", "manual_resume": false,
+                "badge_key": "00000000-0000-4000-9000-000000000001", "n_pings": bodies.len(),
+                "last_ping": AT, "last_start": null, "last_start_rid": null, "last_duration": null,
+                "status": "paused",
+            },
+        }),
     ];
     for (n, body) in (1..).zip(bodies) {
-        rows.push(json!({ "model": "api.ping", "pk": n, "fields": { "n": n, "owner": 1, "created": AT, "kind": "", "scheme": "http",
-            "remote_addr": null, "method": "POST", "ua": "", "body_raw": STANDARD.encode(body), "object_size": null, "exitstatus": null,
-            "rid": null } }));
+        rows.push(json!({
+            "model": "api.ping", "pk": n,
+            "fields": {
+                "n": n, "owner": 1, "created": AT, "kind": "", "scheme": "http",
+                "remote_addr": null, "method": "POST", "ua": "", "body_raw": STANDARD.encode(body),
+                "object_size": null, "exitstatus": null, "rid": null,
+            },
+        }));
     }
     Value::Array(rows).to_string()
 }
 
-/// Imports bodies of these lengths, with a server on the database or without, and has each asked of
-/// the server. What the report says of them.
-fn imported(lengths: &[usize], is_served: bool) -> Value {
+/// Imports bodies of these lengths, with or without a server on the database, and reads each from
+/// the server. Returns the counts of the report.
+fn import_bodies(lengths: &[usize], is_served: bool) -> Value {
     let (directory, data) = temp_data_directory();
     let source = directory.path().join("hc.json");
     let bodies: Vec<_> = (1_u64..)
@@ -62,12 +83,12 @@ fn imported(lengths: &[usize], is_served: bool) -> Value {
         let answer = client
             .get(&format!("/api/v3/checks/{CHECK}/pings/{n}/body"), KEY)
             .unwrap();
-        let wanted = &body[..body.len().min(MAX_BODY)];
+        let expected = &body[..body.len().min(MAX_BODY)];
         assert!(
-            answer.status == 200 && answer.body == wanted,
+            answer.status == 200 && answer.body == expected,
             "ping {n}: {} of {} bytes",
             answer.body.len(),
-            wanted.len()
+            expected.len()
         );
     }
     server.stop();
@@ -78,10 +99,13 @@ fn imported(lengths: &[usize], is_served: bool) -> Value {
 }
 
 #[test]
-fn the_longest_bodies_come_whole_and_longer_ones_are_cut_and_counted() {
-    let notes = json!([{ "count": 1, "text": "of more than 33554432 bytes: they are cut" }]);
-    let wanted = json!({ "source": 3, "carried": 3, "changed": 1, "dropped": 0, "notes": notes });
-    assert_eq!(imported(&[5, MAX_BODY, MAX_BODY + 1], true), wanted);
-    let wanted = json!({ "source": 3, "carried": 3, "changed": 0, "dropped": 0, "notes": [] });
-    assert_eq!(imported(&[(1 << 20) + 1, 300_000, 3 << 20], false), wanted);
+fn the_longest_bodies_are_imported_completely_and_longer_ones_are_cut_and_counted() {
+    let notes = json!([{ "count": 1, "text": "longer than 33554432 bytes, truncated" }]);
+    let expected = json!({ "source": 3, "carried": 3, "changed": 1, "dropped": 0, "notes": notes });
+    assert_eq!(import_bodies(&[5, MAX_BODY, MAX_BODY + 1], true), expected);
+    let expected = json!({ "source": 3, "carried": 3, "changed": 0, "dropped": 0, "notes": [] });
+    assert_eq!(
+        import_bodies(&[(1 << 20) + 1, 300_000, 3 << 20], false),
+        expected
+    );
 }

@@ -1,4 +1,4 @@
-//! An overdue moves by the command line: with a server on the database, and without.
+//! Moving an overdue server at the command line: with a server on the database, and without.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -26,14 +26,14 @@ fn export(data: &Path, words: &[&str]) -> String {
     done.out
 }
 
-/// All lines but the first, which says when, and the last, which sums up the first.
+/// All lines except the first, which has the time, and the last, which has the checksum.
 fn middle(lines: &str) -> Vec<&str> {
     let all: Vec<_> = lines.lines().collect();
     all[1..all.len() - 1].to_vec()
 }
 
-/// The lines of pings without the numbers of their checks: neither time changes them, nor the
-/// project that a first start makes.
+/// Lines of pings without the numbers of their checks: neither the time nor the project of a first
+/// start changes them.
 fn pings(lines: &str) -> Vec<&str> {
     lines
         .lines()
@@ -43,7 +43,7 @@ fn pings(lines: &str) -> Vec<&str> {
 }
 
 #[test]
-fn what_is_exported_is_imported_by_servers_and_without() {
+fn an_export_is_imported_with_and_without_servers() {
     let (_one, data) = temp_data_directory();
     let source = fixture("hc.sqlite");
     let done = run(
@@ -66,19 +66,19 @@ fn what_is_exported_is_imported_by_servers_and_without() {
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let lines = std::fs::read_to_string(&file).unwrap();
     assert!(pings(&lines).len() > 100);
-    let looked = import(&other, &file, &["--dry-run", "--json"]);
+    let preview = import(&other, &file, &["--dry-run", "--json"]);
     assert_eq!(
-        (looked.status, other.join("overdue.redb").exists()),
+        (preview.status, other.join("overdue.redb").exists()),
         (0, false),
         "{}",
-        looked.err
+        preview.err
     );
-    let report: serde_json::Value = serde_json::from_str(&looked.out).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&preview.out).unwrap();
     assert_eq!(report["counts"]["pings"]["carried"], pings(&lines).len());
-    // Nobody serves either of them.
+    // No server runs on either of them.
     assert_eq!(import(&other, &file, &["--live"]).status, 0);
     assert_eq!(middle(&export(&other, &["--logs"])), middle(&lines));
-    // By servers, through pipes.
+    // Through servers and pipes.
     let (_third, third) = temp_data_directory();
     let from = ServerProcess::start(&other);
     let to = ServerProcess::start(&third);
@@ -90,20 +90,23 @@ fn what_is_exported_is_imported_by_servers_and_without() {
         .stdin(File::open(&pipe).unwrap()));
     assert_eq!(taken.status, 0, "{}", taken.err);
     assert_eq!(pings(&export(&third, &["--logs"])), pings(&lines));
-    // Whoever looks first is told what there is, and leaves no trace.
+    // A preview shows the contents and leaves no trace.
     let before = export(&third, &["--logs"]);
-    let looked = import(&third, &file, &["--dry-run"]);
-    let said = "it would take the place of 4 projects that were imported before";
+    let preview = import(&third, &file, &["--dry-run"]);
+    let error = "it would replace 4 projects of an earlier import";
     assert!(
-        looked.status == 0 && looked.out.lines().any(|line| line == said),
+        preview.status == 0 && preview.out.lines().any(|line| line == error),
         "{}{}",
-        looked.out,
-        looked.err
+        preview.out,
+        preview.err
     );
     assert_eq!(middle(&export(&third, &["--logs"])), middle(&before));
-    // So does one that is ended after it was told.
+    // Neither does a preview that is ended after its result.
     let mut socket = UnixStream::connect(third.join("admin.sock")).unwrap();
-    let nothing = r#"{"projects":0,"keys":0,"channels":0,"windows":0,"checks":0,"users":0,"pings":0,"flips":0}"#;
+    let nothing = concat!(
+        r#"{"projects":0,"keys":0,"channels":0,"windows":0,"checks":0,"users":0,"#,
+        r#""pings":0,"flips":0}"#,
+    );
     let mut asked = |step: &str| {
         writeln!(socket, r#"{{"version":3,"message":{{"import":{step}}}}}"#).unwrap();
         let mut line = String::new();
@@ -123,20 +126,20 @@ fn what_is_exported_is_imported_by_servers_and_without() {
     );
     assert!(
         asked("{\"begin\":{\"ids\":1,\"checks\":0}}")
-            .contains("an import is under way on this connection")
+            .contains("an import is already in progress on this connection")
     );
     let is_staged = || admin(&third, &["import", "list"]).contains("staged");
     assert!(is_staged());
     drop(socket);
-    assert!((0..100).any(|_| !is_staged()), "it is still under way");
+    assert!((0..100).any(|_| !is_staged()), "it is still in progress");
     drop((from, to));
 }
 
 #[test]
-fn what_cannot_be_imported_leaves_nothing() {
+fn a_refused_import_leaves_nothing() {
     let (directory, data) = temp_data_directory();
-    let made = run(overdue(&["project", "create", "Home", "--data"]).arg(&data));
-    assert_eq!(made.status, 0, "{}", made.err);
+    let output = run(overdue(&["project", "create", "Home", "--data"]).arg(&data));
+    assert_eq!(output.status, 0, "{}", output.err);
     let file = directory.path().join("all.jsonl");
     let lines = export(&data, &[]);
     let before = lines.replacen("Home", "Away", 1);
@@ -144,11 +147,11 @@ fn what_cannot_be_imported_leaves_nothing() {
     for (content, part) in [
         (
             &lines[..lines.len() - 10],
-            "it has no end: the file was cut",
+            "it is incomplete: the file is truncated",
         ),
-        (&before, "its end does not fit what stands before it"),
+        (&before, "the checksum at the end does not match"),
         ("", "it is empty"),
-        ("version = 1\n", "it is no export of overdue"),
+        ("version = 1\n", "it is not an export of overdue"),
     ] {
         File::create(&file)
             .unwrap()
@@ -165,7 +168,7 @@ fn what_cannot_be_imported_leaves_nothing() {
     std::fs::write(&file, &lines).unwrap();
     let refused = import(&data, &file, &["--live"]);
     assert!(
-        refused.status == 1 && refused.err.contains("which was made here"),
+        refused.status == 1 && refused.err.contains("which was not imported"),
         "{}",
         refused.err
     );

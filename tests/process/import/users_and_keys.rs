@@ -1,5 +1,5 @@
-//! Users and keys of another server, brought here by the command line: who may sign in, and which
-//! keys open what.
+//! Users and keys of another server, imported at the command line: who may sign in, and the
+//! permissions of the keys.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::healthchecks::import;
 use crate::client::HttpClient;
 use crate::server_process::{ServerProcess, admin, overdue, temp_data_directory};
 
-/// The hash that the reference implementation of Argon2 makes of "password", as Django keeps it.
+/// Hash of "password" by the reference implementation of Argon2, as Django stores it.
 const ARGON2: &str =
     "argon2$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
 const AT: &str = "2024-06-01T12:00:00.123Z";
@@ -20,20 +20,30 @@ const SECRET: &str = "s3cret-of-the-old-server";
 const WRITES: &str = "hcw_aaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 const READS: &str = "hcr_aaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
-/// A user of a dump: name, password, whether it may do everything, whether it may sign in.
+/// A user of a dump: name, password, whether it is a superuser, and whether it is active.
 type DumpedUser<'a> = (&'a str, &'a str, bool, bool);
 
-/// A dump of one project of the first user, with what others may do there by their places, and with
+/// A dump of one project of the first user, with roles of other members by their index, and with
 /// these keys.
 fn dump(users: &[DumpedUser<'_>], members: &[(usize, &str)], keys: [&str; 2]) -> String {
     let mut rows: Vec<Value> = Vec::new();
     for (pk, (name, password, is_superuser, is_active)) in (1..).zip(users) {
-        rows.push(json!({ "model": "auth.user", "pk": pk, "fields": { "password": password, "is_superuser": is_superuser,
-            "username": name, "email": format!("{name}@example.org"), "is_active": is_active, "date_joined": AT } }));
+        rows.push(json!({
+            "model": "auth.user", "pk": pk,
+            "fields": {
+                "password": password, "is_superuser": is_superuser, "username": name,
+                "email": format!("{name}@example.org"), "is_active": is_active, "date_joined": AT,
+            },
+        }));
     }
-    rows.push(json!({ "model": "accounts.project", "pk": 1, "fields": {
-        "code": "91c1bbb0-ad72-4e9a-b98c-06d289da5ad9", "name": "Home", "owner": 1, "api_key": keys[0], "api_key_readonly": keys[1],
-        "badge_key": "b", "ping_key": null, "show_slugs": false } }));
+    rows.push(json!({
+        "model": "accounts.project", "pk": 1,
+        "fields": {
+            "code": "91c1bbb0-ad72-4e9a-b98c-06d289da5ad9", "name": "Home", "owner": 1,
+            "api_key": keys[0], "api_key_readonly": keys[1], "badge_key": "b", "ping_key": null,
+            "show_slugs": false,
+        },
+    }));
     for (pk, (user, role)) in (1..).zip(members) {
         let fields =
             json!({ "user": user + 1, "project": 1, "transfer_request_date": null, "role": role });
@@ -42,7 +52,7 @@ fn dump(users: &[DumpedUser<'_>], members: &[(usize, &str)], keys: [&str; 2]) ->
     Value::Array(rows).to_string()
 }
 
-/// Makes a user that has this password.
+/// Creates a user with this password.
 fn create(data: &Path, words: &[&str], password: &str) {
     let mut command = overdue(&[&["user", "create", "--password-stdin"], words].concat());
     let mut child = command
@@ -61,7 +71,7 @@ fn create(data: &Path, words: &[&str], password: &str) {
     assert!(child.wait().unwrap().success());
 }
 
-/// Whether this opens the dashboard.
+/// True if the password opens the dashboard.
 fn signs_in(server: &ServerProcess, name: &str, password: &str) -> bool {
     let body = format!("name={}&password={password}", name.replace('@', "%40"));
     let head = "POST /login/ HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\nSec-Fetch-Site: \
@@ -78,7 +88,7 @@ fn signs_in(server: &ServerProcess, name: &str, password: &str) -> bool {
 }
 
 #[test]
-fn users_keep_what_they_may_do_and_the_passwords_that_can_be_taken_over() {
+fn users_keep_their_permissions_and_supported_password_hashes() {
     let (directory, data) = temp_data_directory();
     let source = directory.path().join("hc.json");
     let mut server = ServerProcess::start(&data);
@@ -115,15 +125,23 @@ fn users_keep_what_they_may_do_and_the_passwords_that_can_be_taken_over() {
     let done = import(&data, &source, &["--live", "--users", "--json"]);
     assert_eq!((done.status, done.err.as_str()), (0, ""));
     let report: Value = serde_json::from_str(&done.out).unwrap();
-    let note = "without a password that can be taken over: overdue user link";
+    let note = "without a usable password: create a link with overdue user link";
     assert_eq!(
         report["counts"]["users"],
-        json!({ "source": 7, "carried": 7, "changed": 2, "dropped": 0, "notes": [{ "count": 2, "text": note }] })
+        json!({
+            "source": 7, "carried": 7, "changed": 2, "dropped": 0,
+            "notes": [{ "count": 2, "text": note }],
+        })
     );
     let users: Value = serde_json::from_str(&admin(&data, &["user", "list", "--json"])).unwrap();
     let access = |access: &str| json!({ "projects": [{ "project": "Home", "access": access }] });
-    let both = json!({ "projects": [{ "project": "Here", "access": "member" }, { "project": "Home", "access": "member" }] });
-    let wanted = [
+    let both = json!({
+        "projects": [
+            { "project": "Here", "access": "member" },
+            { "project": "Home", "access": "member" },
+        ],
+    });
+    let expected = [
         ("ann", access("member"), "active"),
         ("bob", access("member"), "invited"),
         ("carl", access("read-only"), "active"),
@@ -132,7 +150,7 @@ fn users_keep_what_they_may_do_and_the_passwords_that_can_be_taken_over() {
         ("finn", access("member"), "disabled"),
         ("gwen", access("member"), "invited"),
     ];
-    for (name, grant, status) in wanted {
+    for (name, grant, status) in expected {
         let user = users
             .as_array()
             .unwrap()
@@ -145,7 +163,7 @@ fn users_keep_what_they_may_do_and_the_passwords_that_can_be_taken_over() {
             "{name}"
         );
     }
-    // At the first time against the hash that came along, then against our own.
+    // First against the imported hash, then against our own.
     for _ in 0..2 {
         for (name, password, opens) in [
             ("ann", "password", true),
@@ -175,9 +193,8 @@ fn users_keep_what_they_may_do_and_the_passwords_that_can_be_taken_over() {
     server.stop();
 }
 
-/// What a request with a key that may write, and then one that may read, is answered: reading, then
-/// writing.
-fn opens(server: &ServerProcess) -> [[u16; 2]; 2] {
+/// Status of reading and of writing, first with the read-write key, then with the read-only key.
+fn key_statuses(server: &ServerProcess) -> [[u16; 2]; 2] {
     let mut client = HttpClient::connect(server.address).unwrap();
     [WRITES, READS].map(|key| {
         let read = client.get("/api/v3/checks/", key).unwrap().status;
@@ -192,7 +209,7 @@ fn opens(server: &ServerProcess) -> [[u16; 2]; 2] {
 }
 
 #[test]
-fn keys_that_are_known_by_digests_open_what_they_did_with_the_right_secret_alone() {
+fn keys_stored_as_digests_keep_their_access_only_with_the_right_secret() {
     let (directory, data) = temp_data_directory();
     let secret = LegacySecret::parse(SECRET).unwrap();
     let kept = [WRITES, READS].map(|key| {
@@ -219,10 +236,10 @@ fn keys_that_are_known_by_digests_open_what_they_did_with_the_right_secret_alone
             .matches("not used since the import")
             .count()
     };
-    let by_secret = "hashed, known by the given SECRET_KEY if the old server ran with it";
-    let without =
-        "hashed: give --env-file or --secret-key-file with the SECRET_KEY of the old server";
-    for (given, carried, note, known, status) in [
+    let by_secret = "hashed: they work if the old server used this SECRET_KEY";
+    let without = "hashed: they need the SECRET_KEY of the old server; give it with --env-file or \
+                   --secret-key-file";
+    for (secret_given, carried, note, known, status) in [
         (None, 0, without, 0, [[401; 2]; 2]),
         (
             Some("s3cret-of-another-server"),
@@ -233,7 +250,7 @@ fn keys_that_are_known_by_digests_open_what_they_did_with_the_right_secret_alone
         ),
         (Some(SECRET), 2, by_secret, 2, [[200, 201], [200, 401]]),
     ] {
-        std::fs::write(&file, given.unwrap_or_default()).unwrap();
+        std::fs::write(&file, secret_given.unwrap_or_default()).unwrap();
         let words = [
             "--live",
             "--json",
@@ -243,28 +260,36 @@ fn keys_that_are_known_by_digests_open_what_they_did_with_the_right_secret_alone
         let done = import(
             &data,
             &source,
-            if given.is_some() { &words } else { &words[..2] },
+            if secret_given.is_some() {
+                &words
+            } else {
+                &words[..2]
+            },
         );
-        assert_eq!((done.status, done.err.as_str()), (0, ""), "{given:?}");
+        assert_eq!(
+            (done.status, done.err.as_str()),
+            (0, ""),
+            "{secret_given:?}"
+        );
         let report: Value = serde_json::from_str(&done.out).unwrap();
         let count = &report["counts"]["api_keys"];
         assert_eq!(
             (&count["carried"], &count["notes"][0]),
             (&json!(carried), &json!({ "count": 2, "text": note })),
-            "{given:?}"
+            "{secret_given:?}"
         );
-        assert_eq!(unused(), known, "{given:?}");
-        assert_eq!(opens(&server), status, "{given:?}");
+        assert_eq!(unused(), known, "{secret_given:?}");
+        assert_eq!(key_statuses(&server), status, "{secret_given:?}");
     }
-    // By their own hashes from then on, and after a kill, which may come before those are written,
-    // and after a stop.
-    assert_eq!(opens(&server), [[200, 201], [200, 401]]);
+    // By their own hashes from then on, after a kill, which may come before those are written, and
+    // after a stop.
+    assert_eq!(key_statuses(&server), [[200, 201], [200, 401]]);
     server.kill();
     server = ServerProcess::start(&data);
-    assert_eq!(opens(&server), [[200, 201], [200, 401]]);
+    assert_eq!(key_statuses(&server), [[200, 201], [200, 401]]);
     server.stop();
     assert_eq!(unused(), 0);
     let server = ServerProcess::start(&data);
-    assert_eq!(opens(&server), [[200, 201], [200, 401]]);
+    assert_eq!(key_statuses(&server), [[200, 201], [200, 401]]);
     server.stop();
 }

@@ -28,7 +28,7 @@ pub(in crate::domain::channel) static CALL: ChannelKind = ChannelKind {
             Requirement::Required,
             "auth token",
         ),
-        SettingField::required("from", FieldType::PhoneNumber, "number it comes from"),
+        SettingField::required("from", FieldType::PhoneNumber, "number that calls"),
         SettingField::with_default(
             "api",
             FieldType::Url,
@@ -38,7 +38,7 @@ pub(in crate::domain::channel) static CALL: ChannelKind = ChannelKind {
         SettingField::optional(
             "most-a-day",
             FieldType::Number(1, 10_000),
-            "calls it may make in a day; 50 if left out",
+            "maximum number of calls per day; 50 if left out",
         ),
     ],
     guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; \

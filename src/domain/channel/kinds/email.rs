@@ -8,7 +8,7 @@ pub(in crate::domain::channel) static EMAIL: ChannelKind = ChannelKind {
     fields: &[SettingField::required(
         "to",
         FieldType::MailAddresses(10),
-        "mail address to write to, or several",
+        "mail address, or several separated by commas",
     )],
     guide: "The server needs a relay: start it with --mail-server and --mail-from. Until then the \
             channel shows that it cannot deliver.",

@@ -15,12 +15,12 @@ pub(in crate::domain::channel) static GITHUB: ChannelKind = ChannelKind {
             "api",
             FieldType::Url,
             "https://api.github.com",
-            "another server of GitHub Enterprise",
+            "API of a GitHub Enterprise server",
         ),
     ],
     guide: "At https://github.com/settings/personal-access-tokens: Generate new token, choose the \
             repository, and give it Issues: Read and write. An issue is opened when a check goes \
-            down; nothing closes it.",
+            down. It is not closed automatically.",
     example: &[("repo", "example/ops"), ("token", "github_pat_abc")],
     validate: |settings| {
         let is_name = |name: &str| {

@@ -12,12 +12,12 @@ pub(in crate::domain::channel) static GOTIFY: ChannelKind = ChannelKind {
         SettingField::optional(
             "priority",
             FieldType::Number(0, 10),
-            "0 to 10 for down; the priority of the application if left out, and 0: do not send",
+            "priority for down, 0 to 10; 0: do not send; the application's priority if left out",
         ),
         SettingField::optional("priority-up", FieldType::Number(0, 10), "the same for up"),
     ],
     guide: "In Gotify: Apps, Create application; its token is shown in the list. url is the \
-            address you open Gotify at.",
+            address at which you open Gotify.",
     example: &[
         ("url", "https://gotify.example.org"),
         ("token", "AbCdEfGhIjKlMnO"),

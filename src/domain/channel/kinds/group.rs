@@ -11,8 +11,8 @@ pub(in crate::domain::channel) static GROUP: ChannelKind = ChannelKind {
         FieldType::List(20),
         "names or UUIDs of channels of the same project",
     )],
-    guide: "What is told to a group is told to each of its channels, by their own settings. A \
-            group cannot be in a group. Members keep their place when they are renamed.",
+    guide: "Each channel of the group is notified, by its own settings. A group cannot contain a \
+            group. A channel that is renamed stays in its groups.",
     example: &[("channels", "email,phone")],
     ..ChannelKind::DEFAULTS
 };

@@ -18,9 +18,9 @@ pub(in crate::domain::channel) static MATRIX: ChannelKind = ChannelKind {
             "id (!...) or alias (#...) of the room",
         ),
     ],
-    guide: "Make an account for overdue and sign in once to get its access token (in Element: All \
-            settings, Help & About, Access token). Invite it to the room. The room's id is under \
-            Room settings, Advanced. Rooms with encryption cannot be written to.",
+    guide: "Create an account for overdue and sign in once to get its access token (in Element: \
+            All settings, Help & About, Access token). Invite it to the room. The room's id is \
+            under Room settings, Advanced. Encrypted rooms are not supported.",
     example: &[
         ("server", "https://matrix.example.org"),
         ("token", "syt_abc"),

@@ -15,7 +15,7 @@ pub(in crate::domain::channel) static MATTERMOST: ChannelKind = ChannelKind {
         SettingField::optional(
             "username",
             FieldType::Line(80),
-            "name that messages come from, where the server allows it",
+            "sender name of messages, if the server allows it",
         ),
     ],
     guide: "In Mattermost: Integrations, Incoming webhooks, Add incoming webhook; copy its URL.",

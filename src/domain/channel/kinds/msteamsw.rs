@@ -18,8 +18,8 @@ pub(in crate::domain::channel) static MSTEAMSW: ChannelKind = ChannelKind {
         let is_old = settings
             .get("url")
             .is_some_and(|url| value_format::is_on_domain(url, "webhook.office.com"));
-        let warning = "url is that of an old connector of Office 365, which Microsoft switches \
-                       off; make a workflow and give its URL";
+        let warning = "url is the URL of an old Office 365 connector, which Microsoft is shutting \
+                       down; create a workflow and give its URL";
         is_old.then(|| warning.to_owned()).into_iter().collect()
     },
     example: &[(

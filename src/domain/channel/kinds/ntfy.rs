@@ -16,21 +16,21 @@ pub(in crate::domain::channel) static NTFY: ChannelKind = ChannelKind {
         SettingField::required(
             "topic",
             FieldType::Line(64),
-            "topic, which is also its password on a public server",
+            "topic; on a public server it acts as a password",
         )
         .with_format(value_format::check_ntfy_topic),
         SettingField::optional("token", FieldType::Secret(200), "access token (tk_...)"),
         SettingField::optional(
             "user",
             FieldType::Line(200),
-            "user name, in place of a token",
+            "user name, instead of a token",
         ),
-        SettingField::optional("password", FieldType::Secret(200), "its password"),
+        SettingField::optional("password", FieldType::Secret(200), "password of the user"),
         SettingField::with_default(
             "priority",
             FieldType::Number(0, 5),
             "3",
-            "1 to 5 for down; 0: do not send",
+            "priority for down, 1 to 5; 0: do not send",
         ),
         SettingField::with_default(
             "priority-up",
@@ -41,12 +41,11 @@ pub(in crate::domain::channel) static NTFY: ChannelKind = ChannelKind {
         SettingField::optional(
             "markdown",
             FieldType::Flag,
-            "on: messages are Markdown, which apps for phones show as it is written; off if left \
-             out",
+            "on: messages are Markdown, which phone apps show unformatted; off if left out",
         ),
     ],
-    guide: "Make up a topic that nobody guesses, or make one on your own server, and subscribe to \
-            it in the app. On a server with accounts: Account, Access tokens, Create access token.",
+    guide: "Choose a topic that is hard to guess, or one on your own server, and subscribe to it \
+            in the app. On a server with accounts: Account, Access tokens, Create access token.",
     example: &[("topic", "backups-x7Qm2")],
     validate: rule,
     ignores_event: |settings, event| {
@@ -64,7 +63,7 @@ fn rule(settings: &ChannelSettings) -> Result<(), &'static str> {
     let token = settings.has_key("token");
     let user = settings.has_key("user");
     match () {
-        () if token && user => Err("there are a token and a user; give one of them"),
+        () if token && user => Err("both token and user are given; give one of them"),
         () if user != settings.has_key("password") => {
             Err("user and password belong together; give both or none")
         }

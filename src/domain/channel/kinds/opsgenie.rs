@@ -12,11 +12,11 @@ pub(in crate::domain::channel) static OPSGENIE: ChannelKind = ChannelKind {
             "region",
             FieldType::Choice(&["us", "eu"]),
             "us",
-            "where the account is",
+            "region of the account",
         ),
     ],
     guide: "In Opsgenie: the team, Integrations, Add integration, API; copy the key. Atlassian \
-            switches Opsgenie off on 2027-04-05.",
+            shuts Opsgenie down on 2027-04-05.",
     example: &[("key", "0123-abc")],
     ..ChannelKind::DEFAULTS
 };

@@ -12,12 +12,12 @@ pub(in crate::domain::channel) static PAGERTREE: ChannelKind = ChannelKind {
             "integration",
             FieldType::Choice(&["webhook", "healthchecks"]),
             "webhook",
-            "type of the integration at PagerTree; healthchecks: one that was made for a \
+            "type of the integration in PagerTree; healthchecks: one that was created for \
              Healthchecks",
         ),
     ],
     guide: "In PagerTree: Integrations, New integration, Webhook; copy its URL. \
-            integration=healthchecks sends what a Healthchecks sends.",
+            integration=healthchecks sends the same messages as Healthchecks.",
     example: &[("url", "https://api.pagertree.com/integration/int_abc")],
     ..ChannelKind::DEFAULTS
 };

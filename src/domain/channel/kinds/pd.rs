@@ -14,7 +14,7 @@ pub(in crate::domain::channel) static PD: ChannelKind = ChannelKind {
             "region",
             FieldType::Choice(&["us", "eu"]),
             "us",
-            "where the account is",
+            "region of the account",
         ),
         SettingField::with_default(
             "api",

@@ -16,7 +16,7 @@ pub(in crate::domain::channel) static PO: ChannelKind = ChannelKind {
             "priority",
             FieldType::Number(-3, 2),
             "0",
-            "-2 to 2 for down; -3: do not send",
+            "priority for down, -2 to 2; -3: do not send",
         ),
         SettingField::with_default(
             "priority-up",
@@ -27,13 +27,13 @@ pub(in crate::domain::channel) static PO: ChannelKind = ChannelKind {
         SettingField::optional(
             "device",
             FieldType::Line(200),
-            "device, or several between commas; all if left out",
+            "device, or several separated by commas; all if left out",
         ),
         SettingField::optional("sound", FieldType::Line(40), "sound for down"),
     ],
     guide: "At https://pushover.net: the user key is on the first page; Create an application/API \
-            token gives the token. With priority 2 it asks again every five minutes until \
-            somebody acknowledges, three hours at most.",
+            token gives the token. With priority 2 the notification repeats every five minutes \
+            until a user acknowledges it, for at most three hours.",
     example: &[
         ("token", "azGDORePK8gMaC0QOYAMyEEuzJnyUi"),
         ("user", "uQiRzpo4DXghDmr9QzzfQu27cmVRsG"),

@@ -21,11 +21,11 @@ pub(in crate::domain::channel) static SHELL: ChannelKind = ChannelKind {
         ),
     ],
     operator_only: true,
-    guide: "The server must be started with --allow-shell. Nothing is filled in: NAME, STATUS, \
-            TAGS, OVERDUE_ALERT_REASON and others are variables of the command's environment, so \
-            write \"$NAME\" in double quotes; between single quotes it stays as it is. All there \
-            is to know is JSON on standard input. The command has 60 seconds. Exit status 75 \
-            means: try again later.",
+    guide: "The server must be started with --allow-shell. NAME, STATUS, TAGS, \
+            OVERDUE_ALERT_REASON and others are environment variables of the command, not \
+            placeholders: write \"$NAME\" in double quotes, since single quotes prevent its \
+            expansion. Standard input has all data of the event as JSON. The command must end \
+            within 60 seconds. Exit status 75 means: try again later.",
     example: &[("down-command", "logger -t overdue \"$NAME is $STATUS\"")],
     validate: |settings| match settings.get("down-command").or(settings.get("up-command")) {
         None => Err("there is no command; give down-command=TEXT, up-command=TEXT or both"),
@@ -52,12 +52,16 @@ fn warnings(settings: &ChannelSettings) -> Vec<String> {
         .filter_map(|key| Some((key, lint_command(settings.get(key)?))));
     let warnings = commands.flat_map(|(key, found)| {
         let unexpanded = found.unexpanded.into_iter().map(move |name| {
-            format!(r#"{key}: ${name} stands between single quotes, where the shell leaves it as it is; write "${name}" in double quotes"#)
+            format!(
+                "{key}: ${name} is in single quotes, where the shell does not expand it; write \
+                 \"${name}\" in double quotes"
+            )
         });
         let run = found.executed.into_iter().map(move |name| {
             format!(
-                "{key}: the value of ${name} becomes a part of a text that is run as code, and others choose that value; hand it over as \
-                 data, as in sh -c 'logger \"${name}\"' with single quotes, or on standard input"
+                "{key}: the value of ${name} is executed as code, and other people choose that \
+                 value; pass it as data, as in sh -c 'logger \"${name}\"' with single quotes, or \
+                 on standard input"
             )
         });
         unexpanded.chain(run)

@@ -6,11 +6,11 @@ pub(in crate::domain::channel) static SIGNAL: ChannelKind = ChannelKind {
     name: "signal",
     title: "Signal",
     fields: &[
-        SettingField::required("url", FieldType::Url, "where signal-cli listens"),
+        SettingField::required("url", FieldType::Url, "address at which signal-cli listens"),
         SettingField::optional(
             "account",
             FieldType::PhoneNumber,
-            "number that it sends from, if signal-cli has several",
+            "sender number, if signal-cli has several",
         ),
         SettingField::required(
             "to",
@@ -30,7 +30,7 @@ pub(in crate::domain::channel) static SIGNAL: ChannelKind = ChannelKind {
     example: &[("url", "http://127.0.0.1:8080"), ("to", "+37120000000")],
     validate: |settings| match (settings.get("api"), settings.get("account")) {
         (Some("rest"), None) => {
-            Err("account is missing, which api=rest needs; give account=NUMBER")
+            Err("account is missing, but api=rest needs it; give account=NUMBER")
         }
         _ => Ok(()),
     },

@@ -11,7 +11,7 @@ pub(in crate::domain::channel) static SLACK: ChannelKind = ChannelKind {
         SettingField::optional(
             "username",
             FieldType::Line(80),
-            "name that messages come from, where the workspace allows it",
+            "sender name of messages, if the workspace allows it",
         ),
     ],
     guide: "At https://api.slack.com/apps: Create new app, Incoming webhooks, Activate, Add new \

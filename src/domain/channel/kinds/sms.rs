@@ -27,7 +27,7 @@ pub(in crate::domain::channel) static SMS: ChannelKind = ChannelKind {
             Requirement::RequiredToDeliver,
             "auth token",
         ),
-        SettingField::optional("from", FieldType::Line(40), "number or name it comes from")
+        SettingField::optional("from", FieldType::Line(40), "sender number or name")
             .with_format_at(
                 value_format::TWILIO_DOMAIN,
                 value_format::check_twilio_sender,
@@ -35,7 +35,7 @@ pub(in crate::domain::channel) static SMS: ChannelKind = ChannelKind {
         SettingField::optional(
             "service",
             FieldType::Line(64),
-            "messaging service, in place of from",
+            "messaging service, instead of from",
         )
         .with_format_at(
             value_format::TWILIO_DOMAIN,
@@ -50,7 +50,7 @@ pub(in crate::domain::channel) static SMS: ChannelKind = ChannelKind {
         SettingField::optional(
             "most-a-day",
             FieldType::Number(1, 10_000),
-            "messages it may send in a day; 50 if left out",
+            "maximum number of messages per day; 50 if left out",
         ),
     ],
     guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; \
@@ -63,9 +63,9 @@ pub(in crate::domain::channel) static SMS: ChannelKind = ChannelKind {
         ("from", "+12025550100"),
     ],
     validate: |settings| match (settings.has_key("from"), settings.has_key("service")) {
-        (true, true) => Err("there are a number and a service to send from; give one of them"),
+        (true, true) => Err("both from and service are given; give one of them"),
         (false, false) if settings.missing_setting().is_none() => {
-            Err("there is nothing to send from; give from=TEXT or service=TEXT")
+            Err("the sender is missing; give from=TEXT or service=TEXT")
         }
         _ => Ok(()),
     },

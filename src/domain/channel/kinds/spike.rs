@@ -12,13 +12,13 @@ pub(in crate::domain::channel) static SPIKE: ChannelKind = ChannelKind {
             "integration",
             FieldType::Choice(&["webhook", "healthchecks"]),
             "webhook",
-            "type of the integration at Spike.sh; healthchecks: one that was made for a \
+            "type of the integration in Spike.sh; healthchecks: one that was created for \
              Healthchecks",
         ),
     ],
-    guide: "In Spike: the service, Integrations, Add integration, Webhook; copy its URL. Its \
-            title names an incident, so renaming a check that is down leaves its incident open. \
-            integration=healthchecks sends what a Healthchecks sends.",
+    guide: "In Spike: the service, Integrations, Add integration, Webhook; copy its URL. Spike \
+            identifies an incident by its title, so renaming a check that is down leaves its \
+            incident open. integration=healthchecks sends the same messages as Healthchecks.",
     example: &[("url", "https://hooks.spike.sh/abc/push-events")],
     ..ChannelKind::DEFAULTS
 };

@@ -33,9 +33,9 @@ pub(in crate::domain::channel) static TELEGRAM: ChannelKind = ChannelKind {
             "server of the Bot API",
         ),
     ],
-    guide: "Write /newbot to @BotFather to get the token. Write anything to the new bot, or add it to a group, then open \
-        https://api.telegram.org/botTOKEN/getUpdates: chat is the id there (groups have a minus before it). A public channel can be \
-        given as @name.",
+    guide: "Send /newbot to @BotFather to get the token. Send any message to the new bot, or add \
+            it to a group. Then open https://api.telegram.org/botTOKEN/getUpdates, which shows the \
+            id of the chat (negative for a group). A public channel can be given as @name.",
     example: &[("token", "123456:AbC-dEf_GhI"), ("chat", "-1001234567890")],
     validate: rule,
     ..ChannelKind::DEFAULTS
@@ -52,6 +52,6 @@ fn rule(settings: &ChannelSettings) -> Result<(), &'static str> {
         // Mask of a stored token.
         Some(MASK) | None => Ok(()),
         Some(token) if is_token(token) => Ok(()),
-        Some(_) => Err("token is not one that @BotFather gave; give digits, a colon and letters"),
+        Some(_) => Err("token is not one that @BotFather issues; give digits, a colon and letters"),
     }
 }

@@ -14,7 +14,7 @@ pub(in crate::domain::channel) static TRELLO: ChannelKind = ChannelKind {
             .with_format(value_format::check_trello_list),
     ],
     guide: "At https://trello.com/power-ups/admin: New, API key; the link beside the key gives a \
-            token. The id of a list is in the board's page with .json at the end of its URL.",
+            token. To find the id of a list, add .json to the URL of the board.",
     example: &[
         ("key", "abc"),
         ("token", "def"),

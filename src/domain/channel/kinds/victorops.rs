@@ -11,7 +11,7 @@ pub(in crate::domain::channel) static VICTOROPS: ChannelKind = ChannelKind {
         FieldType::SecretUrl,
         "URL of the REST endpoint, routing key included",
     )],
-    guide: "In Splunk On-Call, which was VictorOps: Integrations, REST, Enable; copy the URL and \
+    guide: "In Splunk On-Call (formerly VictorOps): Integrations, REST, Enable; copy the URL and \
             put a routing key at its end.",
     example: &[(
         "url",

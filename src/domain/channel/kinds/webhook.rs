@@ -24,52 +24,52 @@ pub(in crate::domain::channel) static WEBHOOK: ChannelKind = ChannelKind {
             FieldType::Choice(METHODS),
             Requirement::Derived {
                 value: |settings| if has_body(settings) { "POST" } else { "GET" },
-                description: "POST with a body, else GET",
+                description: "POST with a body, otherwise GET",
             },
             "method",
         ),
         SettingField::optional("body", FieldType::Template(10_000), "body of the request"),
-        SettingField::optional("header.NAME", FieldType::Header, "a header of the request"),
+        SettingField::optional("header.NAME", FieldType::Header, "header of the request"),
         SettingField::optional(
             "down-method",
             FieldType::Choice(METHODS),
-            "method when a check goes down, in place of method",
+            "method when a check goes down, instead of method",
         ),
         SettingField::optional(
             "down-body",
             FieldType::Template(10_000),
-            "body when a check goes down, in place of body",
+            "body when a check goes down, instead of body",
         ),
         SettingField::optional(
             "down-header.NAME",
             FieldType::Header,
-            "a header when a check goes down",
+            "header when a check goes down",
         ),
         SettingField::optional(
             "up-method",
             FieldType::Choice(METHODS),
-            "method when it is up again, in place of method",
+            "method when it is up again, instead of method",
         ),
         SettingField::optional(
             "up-body",
             FieldType::Template(10_000),
-            "body when it is up again, in place of body",
+            "body when it is up again, instead of body",
         ),
         SettingField::optional(
             "up-header.NAME",
             FieldType::Header,
-            "a header when it is up again",
+            "header when it is up again",
         ),
         SettingField::optional(
             "secret",
             FieldType::Secret(200),
-            "what requests are signed with, whsec_ and base64, or any other text",
+            "secret that signs requests: whsec_ and base64, or any other text",
         ),
     ],
-    guide: "Requests to a URL of your own. URL, body and headers may hold placeholders such as \
-            $NAME, $STATUS and $REASON; body=$EVENT_JSON sends everything there is to know. With \
-            secret= each request is signed as Standard Webhooks (webhook-signature) so that the \
-            receiver can tell it from others.",
+    guide: "Sends requests to a URL of your own. URL, body and headers may contain placeholders \
+            such as $NAME, $STATUS and $REASON; body=$EVENT_JSON sends all data of the event. With \
+            secret=, each request is signed as in Standard Webhooks (webhook-signature), so that \
+            the receiver can verify its origin.",
     example: &[
         ("down-url", "https://example.org/hook"),
         ("up-url", "https://example.org/hook"),

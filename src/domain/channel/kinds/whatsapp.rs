@@ -29,12 +29,12 @@ pub(in crate::domain::channel) static WHATSAPP: ChannelKind = ChannelKind {
             Requirement::Required,
             "auth token",
         ),
-        SettingField::optional("from", FieldType::Line(40), "number it comes from")
+        SettingField::optional("from", FieldType::Line(40), "sender number")
             .with_format_at(value_format::TWILIO_DOMAIN, field_value::check_phone_number),
         SettingField::optional(
             "service",
             FieldType::Line(64),
-            "messaging service, in place of from",
+            "messaging service, instead of from",
         )
         .with_format_at(
             value_format::TWILIO_DOMAIN,
@@ -63,13 +63,13 @@ pub(in crate::domain::channel) static WHATSAPP: ChannelKind = ChannelKind {
         SettingField::optional(
             "most-a-day",
             FieldType::Number(1, 10_000),
-            "messages it may send in a day; 50 if left out",
+            "maximum number of messages per day; 50 if left out",
         ),
     ],
-    guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; \
-            Phone numbers, Manage, Buy a number gives from. WhatsApp takes only approved \
-            templates: Messaging, Content Template Builder; each has one variable, which becomes \
-            the name of the check.",
+    guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; Phone \
+            numbers, Manage, Buy a number gives from. WhatsApp accepts only approved templates: \
+            Messaging, Content Template Builder. Each template has one variable, which is replaced \
+            by the name of the check.",
     example: &[
         ("to", "+37120000000"),
         ("account", "AC0123456789abcdef0123456789abcdef"),
@@ -79,9 +79,9 @@ pub(in crate::domain::channel) static WHATSAPP: ChannelKind = ChannelKind {
         ("content-up", "HXfedcba9876543210fedcba9876543210"),
     ],
     validate: |settings| match (settings.has_key("from"), settings.has_key("service")) {
-        (true, true) => Err("there are a number and a service to send from; give one of them"),
+        (true, true) => Err("both from and service are given; give one of them"),
         (false, false) if settings.missing_setting().is_none() => {
-            Err("there is nothing to send from; give from=TEXT or service=TEXT")
+            Err("the sender is missing; give from=TEXT or service=TEXT")
         }
         _ => Ok(()),
     },

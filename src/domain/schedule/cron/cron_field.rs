@@ -111,7 +111,7 @@ impl CronField {
                 let day = day.ok_or_else(|| {
                     self.error(
                         part,
-                        "the last weekday of a month is a digit and an L, as in 5L",
+                        "write the last weekday of a month as a digit and an L, as in 5L",
                     )
                 })?;
                 return Ok(CronFieldValues {
@@ -124,7 +124,7 @@ impl CronField {
                 let week = parse_digits(week).and_then(|week| usize::from(week).checked_sub(1));
                 let week = week
                     .and_then(|week| nth_of.get_mut(week))
-                    .ok_or_else(|| self.error(part, "after # comes 1-5, as in FRI#2"))?;
+                    .ok_or_else(|| self.error(part, "# is followed by 1-5, as in FRI#2"))?;
                 *week = 1 << (self.parse_value(day)? % 7);
                 return Ok(CronFieldValues {
                     nth_of,
@@ -135,7 +135,7 @@ impl CronField {
         if let Some((left, step)) = part.split_once('/') {
             let step = parse_digits(step)
                 .filter(|step| *step > 0)
-                .ok_or_else(|| self.error(part, "a step is a number from 1 on"))?;
+                .ok_or_else(|| self.error(part, "a step must be at least 1"))?;
             return Ok(self.apply_step(step, self.parse_range(left)?));
         }
         self.parse_range(part)

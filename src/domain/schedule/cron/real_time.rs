@@ -52,7 +52,10 @@ impl<'a> WallTimeCursor<'a> {
 
     fn set(&mut self, at: Timestamp) -> Option<()> {
         self.wall = self.zone.wall_time_at(at)?;
-        self.second_pass = matches!(self.zone.resolve(self.wall)?, WallTimeResolution::Twice([_, second], _) if second == at);
+        self.second_pass = match self.zone.resolve(self.wall)? {
+            WallTimeResolution::Twice([_, second], _) => second == at,
+            WallTimeResolution::Once(_) | WallTimeResolution::Skipped(..) => false,
+        };
         Some(())
     }
 

@@ -183,7 +183,7 @@ fn parse_weekdays(word: &str) -> Result<u64, String> {
             if first > last {
                 return Err(wrong(
                     term,
-                    "a range goes from low to high, Monday being the lowest",
+                    "a range goes from low to high, and Monday is the lowest",
                 ));
             }
             Ok((first..=last).fold(days, |days, day| days | 1 << day))
@@ -204,7 +204,7 @@ impl OnCalendarField {
                     let step = parse_digits(step).filter(|step| *step > 0);
                     (
                         range,
-                        Some(step.ok_or_else(|| self.error(term, "a step is a number from 1 on"))?),
+                        Some(step.ok_or_else(|| self.error(term, "a step must be at least 1"))?),
                     )
                 }
                 None => (term, None),
@@ -217,7 +217,7 @@ impl OnCalendarField {
                 return Err(self.error(range, "a range goes from low to high"));
             }
             if from_end && first > MAX_DAY_FROM_END && !range.contains("..") {
-                return Err(self.error(range, "counted from the end of the month a day is 1-28"));
+                return Err(self.error(range, "counted from the end of the month, a day is 1-28"));
             }
             // A single value with a step means the range that begins with it.
             match (first == last && step.is_some(), from_end) {

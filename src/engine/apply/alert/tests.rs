@@ -17,7 +17,7 @@ fn rows(working: &WorkingState, check: CheckId) -> Vec<AlertEvent> {
 }
 
 #[test]
-fn the_end_of_a_downtime_that_waits_needs_no_place_in_a_full_outbox() {
+fn the_end_of_a_queued_downtime_needs_no_space_in_a_full_outbox() {
     for begun in [false, true] {
         let mut working = working_state();
         let hook = add_channel(
@@ -82,7 +82,7 @@ fn the_end_of_a_downtime_that_waits_needs_no_place_in_a_full_outbox() {
 }
 
 #[test]
-fn a_downtime_keeps_the_names_under_which_it_was_told() {
+fn a_downtime_keeps_the_names_under_which_it_was_alerted() {
     let mut working = working_state();
     add_channel(&mut working, "alertmanager", &[("url", "http://a/")]);
     add_channel(
@@ -219,7 +219,7 @@ fn send(working: &mut WorkingState, channel: ChannelId, check: CheckId, sent: &S
 }
 
 #[test]
-fn a_full_outbox_takes_the_end_of_a_downtime_that_was_delivered() {
+fn a_full_outbox_accepts_the_end_of_a_delivered_downtime() {
     for kind in ["webhook", "pd"] {
         for end in [AlertEvent::Up, AlertEvent::Closed] {
             let mut working = working_state();
@@ -363,7 +363,7 @@ fn an_incident_that_may_be_open_keeps_its_end_however_often_the_check_changes() 
 }
 
 #[test]
-fn records_of_audiences_go_with_their_checks_and_channels() {
+fn audience_notes_are_removed_with_their_checks_and_channels() {
     let mut working = working_state();
     let mut hook = || {
         add_channel(
@@ -412,7 +412,7 @@ fn records_of_audiences_go_with_their_checks_and_channels() {
 }
 
 #[test]
-fn incidents_of_a_deleted_check_are_closed_although_their_end_waits_or_their_channel_has_left() {
+fn incidents_of_a_deleted_check_are_closed_if_their_end_is_queued_or_their_channel_has_left() {
     for change in 0..3 {
         let mut working = working_state();
         let pager = add_channel(

@@ -115,11 +115,12 @@ impl AudienceNotes {
         let Some(notes) = self.projects.get(&project) else {
             return Vec::new();
         };
-        let own = notes
+        let unnotified_pairs = notes
             .pairs
             .iter()
             .filter(|((_, other), note)| *other == channel && **note == AudienceNote::Unnotified);
-        own.map(|((check, _), _)| *check)
+        unnotified_pairs
+            .map(|((check, _), _)| *check)
             .chain(notes.undelivered_checks.iter().copied())
             .collect()
     }
@@ -127,19 +128,19 @@ impl AudienceNotes {
     /// Records that a channel joins or leaves the audience of a check. `was_in`: it belonged to the
     /// audience before.
     pub fn note_membership_change(&mut self, check: &Check, channel: ChannelId, was_in: bool) {
-        let moved = &mut self
+        let pending_pairs = &mut self
             .projects
             .entry(check.project)
             .or_default()
             .pending_pairs;
-        let is_full = moved.len() >= MAX_PENDING_PAIRS;
-        match moved.entry((check.id, channel)) {
+        let is_full = pending_pairs.len() >= MAX_PENDING_PAIRS;
+        match pending_pairs.entry((check.id, channel)) {
             // The pair is as it was before the first change.
             Entry::Occupied(entry) if *entry.get() != was_in => _ = entry.remove(),
             Entry::Vacant(entry) if !is_full => _ = entry.insert(was_in),
             Entry::Occupied(_) | Entry::Vacant(_) => {}
         }
-        if moved.is_empty() {
+        if pending_pairs.is_empty() {
             self.pending_projects.remove(&check.project)
         } else {
             self.pending_projects.insert(check.project)
@@ -156,11 +157,11 @@ impl AudienceNotes {
         &mut self,
     ) -> Option<(CheckId, ChannelId, bool)> {
         while let Some(project) = self.pending_projects.first().copied() {
-            let moved = self
+            let pair = self
                 .projects
                 .get_mut(&project)
                 .and_then(|notes| notes.pending_pairs.pop_first());
-            if let Some(((check, channel), was_in)) = moved {
+            if let Some(((check, channel), was_in)) = pair {
                 return Some((check, channel, was_in));
             }
             self.pending_projects.pop_first();
@@ -179,8 +180,8 @@ impl AudienceNotes {
         let Some(notes) = self.projects.get_mut(&check.project) else {
             return Vec::new();
         };
-        let moved = take_check_entries(&mut notes.pending_pairs, check.id);
-        moved
+        let entries = take_check_entries(&mut notes.pending_pairs, check.id);
+        entries
             .into_iter()
             .map(|((_, channel), was_in)| (channel, was_in))
             .collect()
@@ -239,10 +240,10 @@ fn take_check_entries<V: Copy>(
     check: CheckId,
 ) -> Vec<((CheckId, ChannelId), V)> {
     let range = (check, ChannelId(0))..=(check, ChannelId(u64::MAX));
-    let own: Vec<_> = map
+    let entries: Vec<_> = map
         .range(range)
         .map(|(pair, value)| (*pair, *value))
         .collect();
-    own.iter().for_each(|(pair, _)| _ = map.remove(pair));
-    own
+    entries.iter().for_each(|(pair, _)| _ = map.remove(pair));
+    entries
 }

@@ -39,15 +39,15 @@ impl WorkingState {
             .iter()
             .map(|(id, project)| (*id, project.name.as_str()))
             .collect();
-        let mut claims = ConflictFinder {
+        let mut finder = ConflictFinder {
             state: &self.state,
             replaced,
             names,
             seen: BTreeSet::new(),
             conflicts: ImportConflicts::default(),
         };
-        claims.find_project_conflicts(sorted);
-        claims.find_key_conflicts(sorted, numbers);
+        finder.find_project_conflicts(sorted);
+        finder.find_key_conflicts(sorted, numbers);
         let channels = self
             .state
             .projects()
@@ -58,15 +58,15 @@ impl WorkingState {
                 (channel.project, channel.id.0, channel.name.as_str()),
             )
         });
-        let named = sorted
+        let imported = sorted
             .channels
             .iter()
             .map(|(_, project, channel)| (*project, channel.uuid, channel.name.as_str()));
-        claims.find_object_conflicts(
+        finder.find_object_conflicts(
             "channel",
             UniqueProperty::Channel,
             &channels.collect(),
-            named,
+            imported,
         );
         let windows = self
             .state
@@ -78,17 +78,22 @@ impl WorkingState {
                 (window.project, window.id.0, window.name.as_str()),
             )
         });
-        let named = sorted
+        let imported = sorted
             .windows
             .iter()
             .map(|(_, project, window)| (*project, window.uuid, window.name.as_str()));
-        claims.find_object_conflicts("window", UniqueProperty::Window, &windows.collect(), named);
-        claims.find_user_conflicts(sorted);
-        claims.find_check_conflicts(sorted);
-        if claims.conflicts.0.is_empty() {
+        finder.find_object_conflicts(
+            "window",
+            UniqueProperty::Window,
+            &windows.collect(),
+            imported,
+        );
+        finder.find_user_conflicts(sorted);
+        finder.find_check_conflicts(sorted);
+        if finder.conflicts.0.is_empty() {
             Ok(())
         } else {
-            Err(ImportStepError::Conflicts(claims.conflicts.0))
+            Err(ImportStepError::Conflicts(finder.conflicts.0))
         }
     }
 }
@@ -131,40 +136,42 @@ impl<'a> ConflictFinder<'a> {
     fn find_project_conflicts(&mut self, sorted: &SortedImport<'_>) {
         let state = self.state;
         let replaced = self.replaced;
-        let stays = state
+        let remaining_names = state
             .projects()
             .map(|project_state| &project_state.project)
             .filter(|project| !replaced.contains(project.id));
-        let stays: BTreeSet<&str> = stays.map(|project| project.name.as_str()).collect();
+        let remaining_names: BTreeSet<&str> = remaining_names
+            .map(|project| project.name.as_str())
+            .collect();
         for (_, project) in &sorted.projects {
             let name = project.name.as_str();
-            if stays.contains(name) {
-                let is_empty = state
-                    .projects()
-                    .any(|here| here.project.name.as_str() == name && here.checks.is_empty());
-                let way_out = match is_empty {
+            if remaining_names.contains(name) {
+                let is_empty = state.projects().any(|existing| {
+                    existing.project.name.as_str() == name && existing.checks.is_empty()
+                });
+                let remedy = match is_empty {
                     true => format!(
                         "it has no checks: run `overdue project delete {name} --yes` and import \
-                         again, or give this one another name"
+                        again, or rename the imported project"
                     ),
-                    false => "give this one another name".into(),
+                    false => "rename the imported project".into(),
                 };
                 self.conflicts.add(|| {
                     format!(
-                        "there is a project {name:?} here already, with another UUID; {way_out} \
-                         with --project {}=NEW",
+                        "a project {name:?} with another UUID exists on this server; {remedy} with \
+                        --project {}=NEW",
                         project.uuid
                     )
                 });
             }
-            if let Some(there) = state
+            if let Some(existing) = state
                 .project_by_badge_key(&project.badge_key)
                 .filter(|id| !replaced.contains(*id))
             {
                 self.conflicts.add(|| {
                     format!(
-                        "the badge key of the project {name:?} is that of the project {:?} here",
-                        existing_project_name(state, there)
+                        "the project {name:?} has the badge key of the existing project {:?}",
+                        existing_project_name(state, existing)
                     )
                 });
             }
@@ -174,8 +181,8 @@ impl<'a> ConflictFinder<'a> {
             if !is_first {
                 self.conflicts.add(|| {
                     format!(
-                        "two projects that are imported have the name, the UUID or the badge key \
-                         of {name:?}"
+                        "two imported projects share the name, the UUID or the badge key of \
+                        {name:?}"
                     )
                 });
             }
@@ -188,47 +195,48 @@ impl<'a> ConflictFinder<'a> {
                 continue;
             };
             let state = self.state;
-            let of = self.project_name(*project);
-            let there = match &secret {
+            let project_name = self.project_name(*project);
+            let existing = match &secret {
                 KeySecret::ReadWrite(hash) | KeySecret::ReadOnly(hash) => state.key_by_hash(hash),
                 KeySecret::Ping(key) => state.key_by_ping_key(key),
                 KeySecret::Legacy(hashed) => state.legacy_key(hashed),
             };
-            if let Some(there) =
-                there.filter(|there| !self.replaced.is_removed(there.project, there.id.0))
+            if let Some(existing) = existing
+                .filter(|existing| !self.replaced.is_removed(existing.project, existing.id.0))
             {
-                let here = existing_project_name(state, there.project);
+                let existing_project = existing_project_name(state, existing.project);
                 self.conflicts.add(|| {
                     format!(
-                        "the key {hint}… of the project {of:?} is a key of the project {here:?} \
-                         here"
+                        "the key {hint}… of the project {project_name:?} is already a key of the \
+                        project {existing_project:?}"
                     )
                 });
             }
-            let spelled = match &secret {
+            let value = match &secret {
                 KeySecret::ReadWrite(hash) | KeySecret::ReadOnly(hash) => format!("{:?}", hash.0),
                 KeySecret::Ping(key) => key.as_str().into(),
                 KeySecret::Legacy(hashed) => format!("{:?}", hashed.digest.0),
             };
-            if !self.is_first(UniqueProperty::Key, &spelled) {
-                self.conflicts
-                    .add(|| format!("the key {hint}… of the project {of:?} is imported twice"));
+            if !self.is_first(UniqueProperty::Key, &value) {
+                self.conflicts.add(|| {
+                    format!("the key {hint}… of the project {project_name:?} is imported twice")
+                });
             }
         }
     }
 
-    /// Finds conflicts of channels or windows. `here`: the existing ones, with their projects,
-    /// numbers and names.
+    /// Finds conflicts of channels or windows. `existing`: the objects on this server, with
+    /// their projects, numbers and names.
     fn find_object_conflicts<'i>(
         &mut self,
         kind: &str,
         what: UniqueProperty,
-        here: &HashMap<Uuid, (ProjectId, u64, &str)>,
+        existing: &HashMap<Uuid, (ProjectId, u64, &str)>,
         imported: impl Iterator<Item = (ProjectId, Uuid, &'i str)>,
     ) {
         for (project, uuid, name) in imported {
-            let of = self.project_name(project);
-            if let Some((there, _, called)) = here
+            let project_name = self.project_name(project);
+            if let Some((existing_project, _, existing_name)) = existing
                 .get(&uuid)
                 .filter(|(project, number, _)| !self.replaced.is_removed(*project, *number))
             {
@@ -236,15 +244,16 @@ impl<'a> ConflictFinder<'a> {
                     conflict_sentence(
                         kind,
                         name,
-                        of,
-                        called,
-                        existing_project_name(self.state, *there),
+                        project_name,
+                        existing_name,
+                        existing_project_name(self.state, *existing_project),
                     )
                 });
             }
             if !self.is_first(what, &uuid) {
-                self.conflicts
-                    .add(|| format!("the {kind} {name:?} of the project {of:?} is imported twice"));
+                self.conflicts.add(|| {
+                    format!("the {kind} {name:?} of the project {project_name:?} is imported twice")
+                });
             }
         }
     }
@@ -254,12 +263,12 @@ impl<'a> ConflictFinder<'a> {
             let state = self.state;
             let name = user.name.as_str();
             if state.users.by_name(&user.name).is_none()
-                && let Some(there) = state.users.by_uuid(*uuid)
+                && let Some(existing) = state.users.by_uuid(*uuid)
             {
                 self.conflicts.add(|| {
                     format!(
-                        "the user {name:?} has a UUID that the user {:?} has here",
-                        there.name.as_str()
+                        "the user {name:?} has the UUID of the existing user {:?}",
+                        existing.name.as_str()
                     )
                 });
             }
@@ -273,24 +282,24 @@ impl<'a> ConflictFinder<'a> {
     }
 
     fn find_check_conflicts(&mut self, sorted: &SortedImport<'_>) {
-        for (_, project, drawn, check) in &sorted.checks {
+        for (_, project, random_badge, check) in &sorted.checks {
             let state = self.state;
-            let of = self.project_name(*project);
+            let project_name = self.project_name(*project);
             let name = check.settings.name.as_str();
-            let badge = check.badge.unwrap_or(*drawn);
-            for there in [state.check_by_uuid(check.uuid), state.check_by_badge(badge)]
+            let badge = check.badge.unwrap_or(*random_badge);
+            for existing in [state.check_by_uuid(check.uuid), state.check_by_badge(badge)]
                 .into_iter()
                 .flatten()
             {
-                if !self.replaced.contains(there.project) {
-                    let called = there.settings.display_name(there.uuid);
+                if !self.replaced.contains(existing.project) {
+                    let existing_name = existing.settings.display_name(existing.uuid);
                     self.conflicts.add(|| {
                         conflict_sentence(
                             "check",
                             name,
-                            of,
-                            &called,
-                            existing_project_name(state, there.project),
+                            project_name,
+                            &existing_name,
+                            existing_project_name(state, existing.project),
                         )
                     });
                 }
@@ -298,8 +307,9 @@ impl<'a> ConflictFinder<'a> {
             if !(self.is_first(UniqueProperty::Check, &check.uuid)
                 && self.is_first(UniqueProperty::Badge, &badge))
             {
-                self.conflicts
-                    .add(|| format!("the check {name:?} of the project {of:?} is imported twice"));
+                self.conflicts.add(|| {
+                    format!("the check {name:?} of the project {project_name:?} is imported twice")
+                });
             }
         }
     }
@@ -312,11 +322,11 @@ pub(super) fn imported_key_secret(secret: &ImportedKeySecret, numbers: &[u8]) ->
         ImportedKeySecret::Native(secret) => Some(secret.clone()),
         ImportedKeySecret::Legacy {
             access,
-            secret_index: secret,
+            secret_index,
             digest,
         } => {
             let read_only = *access == KeyAccess::ReadOnly;
-            numbers.get(usize::from(*secret)).map(|number| {
+            numbers.get(usize::from(*secret_index)).map(|number| {
                 KeySecret::Legacy(LegacyKey {
                     read_only,
                     secret_number: *number,
@@ -333,9 +343,15 @@ pub(super) fn existing_project_name(state: &State, project: ProjectId) -> &str {
         .map_or("", |project_state| project_state.project.name.as_str())
 }
 
-fn conflict_sentence(kind: &str, name: &str, project: &str, there: &str, of: &str) -> String {
+fn conflict_sentence(
+    kind: &str,
+    name: &str,
+    project: &str,
+    existing_name: &str,
+    existing_project: &str,
+) -> String {
     format!(
-        "the {kind} {name:?} of the project {project:?} has a UUID that the {kind} {there:?} of \
-         the project {of:?} has here"
+        "the {kind} {name:?} of the project {project:?} has the UUID of the existing {kind} \
+        {existing_name:?} of the project {existing_project:?}"
     )
 }

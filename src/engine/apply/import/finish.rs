@@ -1,7 +1,9 @@
 //! Publishes all that an import has staged, in place of an earlier import: everything at once, or
 //! nothing.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod objects;
+
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,21 +15,16 @@ use super::super::super::command::import::{
 };
 use super::super::super::state::{Change, ImportChange, OpenImport, ProjectState};
 use super::super::WorkingState;
-use super::super::user::MAX_USERS;
 use super::super::window::MAX_WINDOWS;
 use super::conflicts::{ImportConflicts, existing_project_name, imported_key_secret};
 use super::sorted_import::SortedImport;
-use crate::domain::alert::{
-    AlertEvent, ChannelHealth, DeliveryResult, HoldReason, NotificationState, Outage,
-};
-use crate::domain::channel::ChannelSettings;
-use crate::domain::check::{Check, CheckSettings};
-use crate::domain::ids::{ChannelId, ProjectId, UserId};
+use crate::domain::alert::{AlertEvent, DeliveryResult, NotificationState};
+use crate::domain::check::Check;
+use crate::domain::ids::ProjectId;
 use crate::domain::import_contents::{
-    ImportedChannel, ImportedKeySecret, ImportedProject, ImportedSettings, ImportedUser,
-    ImportedWindow,
+    ImportedKeySecret, ImportedProject, ImportedUser, ImportedWindow,
 };
-use crate::domain::import_item::{ImportId, ImportMode, ProjectImport};
+use crate::domain::import_item::ImportId;
 use crate::domain::legacy_keys::{LegacySecret, LegacySecrets};
 use crate::domain::maintenance_window::MaintenanceWindow;
 use crate::domain::project::{Channel, KeyUse, Project, ProjectKey, resolve_group_members};
@@ -35,9 +32,10 @@ use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::one_time_link::LinkPurpose;
 use crate::domain::user::{Grant, ProjectMemberships, User};
+use objects::build_project;
 
 /// Result recorded for queued messages that an import discards.
-const CHECK_REPLACED: &str = "an import took the place of the check";
+const CHECK_REPLACED: &str = "an import replaced the check";
 /// Maximum number of conflicts and of checks that an error names.
 pub(super) const MAX_CONFLICTS_SHOWN: usize = 10;
 
@@ -106,37 +104,38 @@ impl WorkingState {
     /// Checks the import and computes its result, or returns the reason for refusing it.
     fn prepare_import<'a>(
         &self,
-        staging: &'a OpenImport,
+        open_import: &'a OpenImport,
         ending: &ImportFinishOptions,
         now: Timestamp,
     ) -> Result<PreparedImport<'a>, ImportStepError> {
-        if staging.counts != ending.expected_counts {
-            return Err(invalid_import("not all of it has arrived; begin again"));
+        if open_import.counts != ending.expected_counts {
+            return Err(invalid_import("some of its items are missing; begin again"));
         }
-        let sorted = SortedImport::new(staging)?;
-        let replaced = self.find_replaced_projects(&sorted)?;
-        let lost = self.local_changes(&replaced, !ending.replace)?;
-        let going = replaced
+        let contents = SortedImport::new(open_import)?;
+        let replaced = self.find_replaced_projects(&contents)?;
+        let lost_changes = self.local_changes(&replaced, !ending.replace)?;
+        let removed_counts = replaced
             .numbers
             .keys()
             .filter_map(|id| self.state.project(*id))
             .map(|project_state| project_state.checks.len() as u64);
-        self.ensure_few_checks(going.sum())?;
-        let (adopted, numbers) = self.merge_legacy_secrets(&sorted, &ending.legacy_secrets)?;
-        self.ensure_no_conflicts(&sorted, &replaced, &numbers)?;
-        self.ensure_window_limit(&sorted, &replaced)?;
-        let checks = self.build_checks(&sorted, staging, &replaced, now)?;
-        let users = self.build_users(&sorted, now)?;
-        let channels = sorted.channels.iter().map(|(id, project, channel)| {
+        self.ensure_few_checks(removed_counts.sum())?;
+        let (legacy_secrets, numbers) =
+            self.merge_legacy_secrets(&contents, &ending.legacy_secrets)?;
+        self.ensure_no_conflicts(&contents, &replaced, &numbers)?;
+        self.ensure_window_limit(&contents, &replaced)?;
+        let checks = self.build_checks(&contents, open_import, &replaced, now)?;
+        let users = self.build_users(&contents, now)?;
+        let channels = contents.channels.iter().map(|(id, project, channel)| {
             self.build_channel(*id, *project, channel, &replaced, now)
         });
         let mut channels = channels.collect::<Result<Vec<_>, ImportStepError>>()?;
         resolve_group_members(&mut channels);
         Ok(PreparedImport {
-            contents: sorted,
+            contents,
             replaced,
-            lost_changes: lost,
-            legacy_secrets: adopted,
+            lost_changes,
+            legacy_secrets,
             numbers,
             checks,
             users,
@@ -151,55 +150,62 @@ impl WorkingState {
         now: Timestamp,
     ) -> Result<CommandOutcome, ImportStepError> {
         // Cheap to clone, except for the map of logs, which ends with this command.
-        let staging = self.find_import(import)?.clone();
-        let ready = self.prepare_import(&staging, ending, now)?;
-        let outcome = ready.outcome();
+        let open_import = self.find_import(import)?.clone();
+        let prepared = self.prepare_import(&open_import, ending, now)?;
+        let outcome = prepared.outcome();
         let PreparedImport {
-            contents: sorted,
+            contents,
             replaced,
-            legacy_secrets: adopted,
+            legacy_secrets,
             numbers,
             checks,
             users,
             channels,
             ..
-        } = ready;
+        } = prepared;
         let ImportFinishOptions {
-            mode,
-            badge_secret: signing,
-            ..
+            mode, badge_secret, ..
         } = ending;
         // Nothing is refused from here on.
-        if adopted != *self.state.legacy_secrets {
-            self.record_change(Change::LegacySecrets(Arc::new(adopted)));
+        if legacy_secrets != *self.state.legacy_secrets {
+            self.record_change(Change::LegacySecrets(Arc::new(legacy_secrets)));
         }
-        let is_bare = |project_state: &ProjectState| {
+        let has_no_checks = |project_state: &ProjectState| {
             replaced.contains(project_state.project.id) || project_state.checks.is_empty()
         };
-        if let Some(signing) = signing.filter(|_| self.state.projects().all(is_bare)) {
-            self.record_change(Change::BadgeSecret(signing));
+        if let Some(badge_secret) =
+            badge_secret.filter(|_| self.state.projects().all(has_no_checks))
+        {
+            self.record_change(Change::BadgeSecret(badge_secret));
         }
-        let here = |(staged, project): &(ProjectId, &ImportedProject)| {
+        let target_pair = |(imported_id, project): &(ProjectId, &ImportedProject)| {
             (
-                *staged,
+                *imported_id,
                 replaced
                     .by_uuid
                     .get(&project.uuid)
                     .copied()
-                    .unwrap_or(*staged),
+                    .unwrap_or(*imported_id),
             )
         };
-        let targets: HashMap<_, _> = sorted.projects.iter().map(here).collect();
-        let target = |staged: ProjectId| targets.get(&staged).copied().unwrap_or(staged);
+        let targets: HashMap<_, _> = contents.projects.iter().map(target_pair).collect();
+        let target =
+            |imported_id: ProjectId| targets.get(&imported_id).copied().unwrap_or(imported_id);
         for (id, numbers) in &replaced.numbers {
             self.remove_imported(*id, numbers, now);
         }
-        for (id, project) in &sorted.projects {
-            let project = build_project(target(*id), project, staging.numbers.clone(), *mode, now);
+        for (id, project) in &contents.projects {
+            let project = build_project(
+                target(*id),
+                project,
+                open_import.numbers.clone(),
+                *mode,
+                now,
+            );
             self.effects.imported_projects.push(project.id);
             self.put_project(project);
         }
-        for (id, project, imported) in &sorted.keys {
+        for (id, project, imported) in &contents.keys {
             let Some(secret) = imported_key_secret(&imported.secret, &numbers) else {
                 continue;
             };
@@ -226,7 +232,7 @@ impl WorkingState {
                 ..channel
             });
         }
-        for (id, project, imported) in &sorted.windows {
+        for (id, project, imported) in &contents.windows {
             let ImportedWindow {
                 uuid,
                 name,
@@ -260,22 +266,22 @@ impl WorkingState {
                 self.queue_alerts(&check, AlertEvent::Up, check.state.changed, now);
             }
         }
-        for (id, source) in sorted.declared_objects() {
+        for (id, source) in contents.declared_objects() {
             self.record_change(Change::Source(id, Some(source.clone())));
         }
-        let brought = sorted
+        let imported_projects = contents
             .projects
             .iter()
             .map(|(id, project)| (project.uuid, target(*id)))
             .collect();
         for (user, imported) in users {
-            self.grant_imported(user, imported, &brought);
+            self.grant_imported(user, imported, &imported_projects);
         }
-        let leaves = !replaced.numbers.is_empty();
+        let has_leftovers = !replaced.numbers.is_empty();
         self.record_change(Change::Import(
             ImportChange::Ended {
                 import,
-                has_leftovers: leaves,
+                has_leftovers,
             },
             now,
         ));
@@ -289,34 +295,34 @@ impl WorkingState {
         sorted: &SortedImport<'_>,
         secrets: &[LegacySecret],
     ) -> Result<(LegacySecrets, Vec<u8>), ImportStepError> {
-        let place = |secret: &ImportedKeySecret| match secret {
-            ImportedKeySecret::Legacy {
-                secret_index: secret,
-                ..
-            } => Some(usize::from(*secret)),
+        let index_of = |secret: &ImportedKeySecret| match secret {
+            ImportedKeySecret::Legacy { secret_index, .. } => Some(usize::from(*secret_index)),
             ImportedKeySecret::Native(_) => None,
         };
-        let mut adopted = LegacySecrets::clone(&self.state.legacy_secrets);
+        let mut legacy_secrets = LegacySecrets::clone(&self.state.legacy_secrets);
         let mut numbers = Vec::new();
         let Some(last) = sorted
             .keys
             .iter()
-            .filter_map(|(.., key)| place(&key.secret))
+            .filter_map(|(.., key)| index_of(&key.secret))
             .max()
         else {
-            return Ok((adopted, numbers));
+            return Ok((legacy_secrets, numbers));
         };
         let needed = secrets.get(..=last).ok_or_else(|| {
-            invalid_import("a key is hashed by a server whose secret is not known")
+            invalid_import(
+                "a key is hashed with the secret of another server, and the import \
+                           lacks that secret",
+            )
         })?;
         for secret in needed {
-            let (more, number) = adopted
+            let (extended, number) = legacy_secrets
                 .with_secret(secret)
                 .map_err(|problem| ImportStepError::Conflicts(vec![problem.into()]))?;
-            adopted = more;
+            legacy_secrets = extended;
             numbers.push(number);
         }
-        Ok((adopted, numbers))
+        Ok((legacy_secrets, numbers))
     }
 
     /// Refuses if a project would have too many windows, including windows that were created here.
@@ -330,8 +336,8 @@ impl WorkingState {
             .windows
             .iter()
             .for_each(|(_, project, _)| *counts.entry(*project).or_default() += 1);
-        for (staged, project) in &sorted.projects {
-            let here = replaced
+        for (imported_id, project) in &sorted.projects {
+            let existing_count = replaced
                 .by_uuid
                 .get(&project.uuid)
                 .and_then(|id| self.state.project(*id))
@@ -343,12 +349,12 @@ impl WorkingState {
                         .count()
                 });
             if counts
-                .get(staged)
-                .is_some_and(|count| count + here > MAX_WINDOWS)
+                .get(imported_id)
+                .is_some_and(|count| count + existing_count > MAX_WINDOWS)
             {
                 return Err(ImportStepError::Invalid(
                     format!(
-                        "the project {:?} has too many windows",
+                        "the project {:?} would have more than {MAX_WINDOWS} maintenance windows",
                         project.name.as_str()
                     )
                     .into(),
@@ -362,55 +368,58 @@ impl WorkingState {
         &self,
         sorted: &SortedImport<'_>,
     ) -> Result<ReplacedProjects, ImportStepError> {
-        let here: HashMap<Uuid, &Arc<Project>> = self
+        let existing_projects: HashMap<Uuid, &Arc<Project>> = self
             .state
             .projects()
             .map(|project_state| (project_state.project.uuid, &project_state.project))
             .collect();
         let mut replaced = ReplacedProjects::default();
-        let mut taken = ImportConflicts::default();
+        let mut conflicts = ImportConflicts::default();
         for (_, project) in &sorted.projects {
-            let Some(there) = here.get(&project.uuid) else {
+            let Some(existing) = existing_projects.get(&project.uuid) else {
                 continue;
             };
-            match &there.import {
+            match &existing.import {
                 Some(import) => {
-                    replaced.by_uuid.insert(project.uuid, there.id);
-                    replaced.numbers.insert(there.id, import.id_range.clone());
+                    replaced.by_uuid.insert(project.uuid, existing.id);
+                    replaced
+                        .numbers
+                        .insert(existing.id, import.id_range.clone());
                 }
-                None => taken.add(|| {
+                None => conflicts.add(|| {
                     format!(
-                        "the project {:?} has the UUID of the project {:?} here, which was made \
-                         here; delete that one first",
+                        "the project {:?} has the UUID of the existing project {:?}, which was not \
+                        imported; delete that project first",
                         project.name.as_str(),
-                        there.name.as_str()
+                        existing.name.as_str()
                     )
                 }),
             }
         }
-        if taken.0.is_empty() {
+        if conflicts.0.is_empty() {
             Ok(replaced)
         } else {
-            Err(ImportStepError::Conflicts(taken.0))
+            Err(ImportStepError::Conflicts(conflicts.0))
         }
     }
 
-    /// Changes that users made here and that would be lost. Refuses them if `stays`.
+    /// Changes that users made here and that would be lost. If `refuses` is true, any such change
+    /// is an error.
     fn local_changes(
         &self,
         replaced: &ReplacedProjects,
-        stays: bool,
+        refuses: bool,
     ) -> Result<LocalChanges, ImportStepError> {
         let mut names = Vec::new();
-        let mut done = LocalChanges::default();
+        let mut changes = LocalChanges::default();
         for id in replaced.numbers.keys() {
             for check in self
                 .state
                 .checks_of(*id)
                 .filter(|check| !check.state.unused_since_import)
             {
-                done.checks += 1;
-                done.pings += check
+                changes.checks += 1;
+                changes.pings += check
                     .state
                     .n_pings
                     .saturating_sub(check.state.imported_pings);
@@ -426,235 +435,28 @@ impl WorkingState {
                 }
             }
         }
-        if stays && done.checks > 0 {
-            Err(ImportStepError::ChangedLocally {
-                changes: done,
-                names,
-            })
+        if refuses && changes.checks > 0 {
+            Err(ImportStepError::ChangedLocally { changes, names })
         } else {
-            Ok(done)
+            Ok(changes)
         }
     }
 
-    /// Checks as they will be stored, still with the project number of the import.
-    fn build_checks(
-        &self,
-        sorted: &SortedImport<'_>,
-        staging: &OpenImport,
-        replaced: &ReplacedProjects,
-        now: Timestamp,
-    ) -> Result<Vec<Check>, ImportStepError> {
-        let mut channels: HashMap<(ProjectId, Uuid), ChannelId> =
-            HashMap::with_capacity(sorted.channels.len());
-        channels.extend(
-            sorted
-                .channels
-                .iter()
-                .map(|(id, project, channel)| ((*project, channel.uuid), *id)),
-        );
-        let parents = sorted.parents()?;
-        let mut checks = Vec::with_capacity(sorted.checks.len());
-        for (id, project, drawn, imported) in &sorted.checks {
-            let log = staging.log_position(*id);
-            let mut state = imported.state;
-            let problem = match () {
-                () if state.status == Status::Up && state.last_ping.is_none() => {
-                    Some("is up, but was never pinged")
-                }
-                () if log.last_ping > state.n_pings => {
-                    Some("has a ping with a higher number than it has pings")
-                }
-                () if [
-                    Some(state.changed),
-                    state.last_ping,
-                    state.run.map(|run| run.start),
-                ]
-                .into_iter()
-                .flatten()
-                .any(|at| at.is_ahead_of(now)) =>
-                {
-                    Some("has times in the future")
-                }
-                () => None,
-            };
-            if let Some(problem) = problem {
-                return Err(ImportStepError::Invalid(
-                    format!("the check {:?} {problem}", imported.settings.name.as_str()).into(),
-                ));
-            }
-            let own = imported
-                .channels
-                .iter()
-                .map(|channel| channels.get(&(*project, *channel)).copied());
-            let own = own
-                .collect::<Option<BTreeSet<_>>>()
-                .ok_or_else(|| invalid_import("a check has a channel that was not handed over"))?;
-            let parents = parents.get(id).cloned().unwrap_or_default();
-            if let NotificationState::Pending {
-                at,
-                reason: HoldReason::ParentDown(_),
-            } = state.notification
-            {
-                let parent = imported
-                    .down_parent
-                    .and_then(|parent| sorted.check_id(*project, parent))
-                    .filter(|parent| parents.ids().contains(parent));
-                state.notification = NotificationState::Pending {
-                    at,
-                    reason: parent.map_or(HoldReason::ParentPending, HoldReason::ParentDown),
-                };
-            }
-            let settings = CheckSettings {
-                channels: own.into_iter().collect(),
-                parents,
-                ..imported.settings.clone()
-            };
-            state.last_flip = log.last_flip;
-            (state.unused_since_import, state.imported_pings) = (true, state.n_pings);
-            state.update_grace_start(&settings);
-            let before = self
-                .state
-                .check_by_uuid(imported.uuid)
-                .filter(|check| replaced.contains(check.project));
-            let badge = imported
-                .badge
-                .or(before.map(|check| check.badge))
-                .unwrap_or(*drawn);
-            checks.push(Check {
-                id: *id,
-                uuid: imported.uuid,
-                badge,
-                project: *project,
-                settings: Arc::new(settings),
-                state,
-                alerted_names: None,
-            });
-        }
-        Ok(checks)
-    }
-
-    /// Channel as it will be stored, still with the project number of the import. A channel that
-    /// came without all settings and was completed or enabled here stays so.
-    fn build_channel(
-        &self,
-        id: ChannelId,
-        project: ProjectId,
-        imported: &ImportedChannel,
-        replaced: &ReplacedProjects,
-        now: Timestamp,
-    ) -> Result<Channel, ImportStepError> {
-        let (settings, kind) = match &imported.settings {
-            ImportedSettings::Complete(settings) => (settings.clone(), None),
-            ImportedSettings::Incomplete {
-                kind,
-                settings: given,
-                ..
-            } => {
-                let settings = ChannelSettings::from_incomplete(kind, given.pairs())
-                    .map_err(|error| ImportStepError::Invalid(error.to_string().into()))?;
-                (settings, Some(kind.name))
-            }
-        };
-        let past = |trouble: &Option<(Timestamp, Box<str>)>| {
-            trouble
-                .clone()
-                .map(|(since, reason)| (since.min(now), reason))
-        };
-        let health = ChannelHealth {
-            disabled: past(&imported.health.disabled),
-            failing: past(&imported.health.failing),
-            ..imported.health.clone()
-        };
-        let uuid = imported.uuid;
-        let name = imported.name.clone();
-        let operator = imported.set_by_operator;
-        let channel = Channel {
-            id,
-            uuid,
-            project,
-            name,
-            settings,
-            set_by_operator: operator,
-            health,
-        };
-        let completed = kind.and_then(|kind| {
-            let of_replaced = replaced
-                .numbers
-                .keys()
-                .filter_map(|id| self.state.project(*id));
-            let before = of_replaced
-                .flat_map(|project_state| project_state.channels.values())
-                .find(|before| before.uuid == imported.uuid);
-            before.filter(|before| {
-                kind == before.settings.kind().name
-                    && before.settings.missing_setting().is_none()
-                    && !is_as_imported(before)
-            })
-        });
-        Ok(match completed {
-            Some(before) => Channel {
-                settings: before.settings.clone(),
-                set_by_operator: before.set_by_operator,
-                health: before.health.clone(),
-                ..channel
-            },
-            None => channel,
-        })
-    }
-
-    /// Users of the import. Existing users stay as they are and get access to the projects.
-    fn build_users<'a>(
-        &self,
-        sorted: &SortedImport<'a>,
-        now: Timestamp,
-    ) -> Result<Vec<(User, &'a ImportedUser)>, ImportStepError> {
-        let new = |imported: &ImportedUser| self.state.users.by_name(&imported.name).is_none();
-        if self.state.users.len() + sorted.users.iter().filter(|(.., user)| new(user)).count()
-            > MAX_USERS
-        {
-            return Err(ImportStepError::TooLarge);
-        }
-        let user = |(id, uuid, imported): &(UserId, Uuid, &'a ImportedUser)| {
-            let user = match self.state.users.by_name(&imported.name) {
-                Some(user) => User::clone(user),
-                None => User {
-                    id: *id,
-                    uuid: *uuid,
-                    name: imported.name.clone(),
-                    password: imported.password.clone(),
-                    second_factor: imported.second_factor.clone(),
-                    grant: if imported.owner {
-                        Grant::Owner
-                    } else {
-                        Grant::Projects(ProjectMemberships::default())
-                    },
-                    preferences: imported.preferences.clone(),
-                    created: imported.created.min(now),
-                    disabled: imported.disabled,
-                    browsers_trusted_since: now,
-                },
-            };
-            (user, *imported)
-        };
-        Ok(sorted.users.iter().map(user).collect())
-    }
-
-    /// Grants a user access to the imported projects in `brought`. An import cannot grant access to
-    /// other projects.
+    /// Grants a user access to `imported_projects`. An import cannot grant access to other
+    /// projects.
     fn grant_imported(
         &mut self,
         user: User,
         imported: &ImportedUser,
-        brought: &HashMap<Uuid, ProjectId>,
+        imported_projects: &HashMap<Uuid, ProjectId>,
     ) {
         let grant = match &user.grant {
             Grant::Owner => Grant::Owner,
             Grant::Projects(projects) => {
-                let more = imported
-                    .projects
-                    .iter()
-                    .filter_map(|(uuid, membership)| Some((*brought.get(uuid)?, *membership)));
-                Grant::Projects(ProjectMemberships::new(projects.iter().chain(more)))
+                let added = imported.projects.iter().filter_map(|(uuid, membership)| {
+                    Some((*imported_projects.get(uuid)?, *membership))
+                });
+                Grant::Projects(ProjectMemberships::new(projects.iter().chain(added)))
             }
         };
         self.remove_link(LinkPurpose::Setup);
@@ -671,12 +473,12 @@ impl WorkingState {
             return;
         };
         let outbox = &self.state.outbox;
-        let waiting = project_state
+        let queued_rows = project_state
             .checks
             .iter()
             .flat_map(|check| outbox.rows_of_check(*check))
             .filter(|row| !outbox.is_sending(row.number));
-        let waiting: Vec<_> = waiting.cloned().collect();
+        let queued_rows: Vec<_> = queued_rows.cloned().collect();
         let is_imported = |number: u64| numbers.contains(&number);
         let channels = project_state
             .channels
@@ -695,54 +497,12 @@ impl WorkingState {
             .filter(|window| is_imported(window.0));
         let windows = windows.map(|window| Change::WindowGone(id, window));
         let checks = project_state.checks.iter().copied().map(Change::CheckGone);
-        let gone: Vec<_> = checks.chain(channels).chain(keys).chain(windows).collect();
-        waiting
+        let changes: Vec<_> = checks.chain(channels).chain(keys).chain(windows).collect();
+        queued_rows
             .iter()
             .for_each(|row| self.finish_row(row, DeliveryResult::Skipped, CHECK_REPLACED, now));
-        gone.into_iter()
+        changes
+            .into_iter()
             .for_each(|change| self.record_change(change));
-    }
-}
-
-/// True if the settings of a channel that an earlier import brought without all of them are
-/// unchanged.
-fn is_as_imported(channel: &Channel) -> bool {
-    channel
-        .health
-        .disabled
-        .as_ref()
-        .is_some_and(|(_, reason)| reason.starts_with(ImportedSettings::DISABLED_REASON_PREFIX))
-}
-
-fn build_project(
-    id: ProjectId,
-    imported: &ImportedProject,
-    numbers: Range<u64>,
-    mode: ImportMode,
-    now: Timestamp,
-) -> Project {
-    let (held, away) = match mode {
-        ImportMode::Trial => (true, None),
-        ImportMode::Live { newest } => (
-            false,
-            Some(Outage {
-                from: newest.unwrap_or(now).min(now),
-                to: now,
-            }),
-        ),
-    };
-    Project {
-        id,
-        uuid: imported.uuid,
-        name: imported.name.clone(),
-        check_limit: imported.check_limit,
-        ping_log_limit: imported.ping_log_limit,
-        badge_key: imported.badge_key.clone(),
-        legacy_badge: imported.legacy_badge,
-        import: Some(ProjectImport {
-            id_range: numbers,
-            is_on_trial: held,
-            outage: away,
-        }),
     }
 }

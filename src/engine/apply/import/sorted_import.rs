@@ -32,13 +32,17 @@ pub(super) struct SortedImport<'a> {
 impl<'a> SortedImport<'a> {
     /// Sorts the objects of an import. Refuses a number that occurs twice, and a project that the
     /// import does not contain.
-    pub(super) fn new(staging: &'a OpenImport) -> Result<Self, ImportStepError> {
+    pub(super) fn new(open_import: &'a OpenImport) -> Result<Self, ImportStepError> {
         let mut sorted = Self::default();
         let mut numbers = BTreeSet::new();
-        let mut owners = BTreeSet::new();
-        for object in staging.objects.iter().flat_map(|objects| objects.iter()) {
+        let mut referenced_projects = BTreeSet::new();
+        for object in open_import
+            .objects
+            .iter()
+            .flat_map(|objects| objects.iter())
+        {
             if !numbers.insert(object.number()) {
-                return Err(invalid_import("a thing was handed over twice"));
+                return Err(invalid_import("an object occurs twice"));
             }
             match object {
                 ImportItem::Project { id, project } => sorted.projects.push((*id, project)),
@@ -62,23 +66,23 @@ impl<'a> SortedImport<'a> {
                 ImportItem::User { id, uuid, user } => sorted.users.push((*id, *uuid, user)),
             }
         }
-        owners.extend(sorted.keys.iter().map(|(_, project, _)| *project));
-        owners.extend(sorted.channels.iter().map(|(_, project, _)| *project));
-        owners.extend(sorted.windows.iter().map(|(_, project, _)| *project));
-        owners.extend(sorted.checks.iter().map(|(_, project, ..)| *project));
-        let known: BTreeSet<_> = sorted.projects.iter().map(|(id, _)| *id).collect();
-        let checks: BTreeSet<_> = sorted.checks.iter().map(|(id, ..)| *id).collect();
-        if !owners.is_subset(&known) {
+        referenced_projects.extend(sorted.keys.iter().map(|(_, project, _)| *project));
+        referenced_projects.extend(sorted.channels.iter().map(|(_, project, _)| *project));
+        referenced_projects.extend(sorted.windows.iter().map(|(_, project, _)| *project));
+        referenced_projects.extend(sorted.checks.iter().map(|(_, project, ..)| *project));
+        let project_ids: BTreeSet<_> = sorted.projects.iter().map(|(id, _)| *id).collect();
+        let check_ids: BTreeSet<_> = sorted.checks.iter().map(|(id, ..)| *id).collect();
+        if !referenced_projects.is_subset(&project_ids) {
             return Err(invalid_import(
-                "a thing is of a project that was not handed over",
+                "an object belongs to a project that the import does not contain",
             ));
         }
-        if staging
+        if open_import
             .checks_with_logs()
-            .any(|check| !checks.contains(&check))
+            .any(|check| !check_ids.contains(&check))
         {
             return Err(invalid_import(
-                "a log is of a check that was not handed over",
+                "a log belongs to a check that the import does not contain",
             ));
         }
         sorted.check_ids = sorted
@@ -97,10 +101,10 @@ impl<'a> SortedImport<'a> {
     /// Parents of all checks that have some.
     pub(super) fn parents(&self) -> Result<HashMap<CheckId, Parents>, ImportStepError> {
         let mut all = HashMap::new();
-        let refused = |check: &ImportedCheck, problem: &dyn std::fmt::Display| {
+        let invalid_parents = |check: &ImportedCheck, problem: &dyn std::fmt::Display| {
             ImportStepError::Invalid(
                 format!(
-                    "the check {:?} cannot depend on what it does: {problem}",
+                    "the check {:?} has invalid parents: {problem}",
                     check.settings.name.as_str()
                 )
                 .into(),
@@ -117,10 +121,10 @@ impl<'a> SortedImport<'a> {
                 .iter()
                 .map(|uuid| self.check_id(*project, *uuid))
                 .collect::<Option<Vec<_>>>();
-            let parents = parents.ok_or_else(|| refused(check, &ParentsError::NotFound))?;
+            let parents = parents.ok_or_else(|| invalid_parents(check, &ParentsError::NotFound))?;
             all.insert(
                 *id,
-                Parents::new(parents).map_err(|problem| refused(check, &problem))?,
+                Parents::new(parents).map_err(|problem| invalid_parents(check, &problem))?,
             );
         }
         let none = Parents::default();
@@ -128,7 +132,7 @@ impl<'a> SortedImport<'a> {
             let parents = all.get(id).unwrap_or(&none);
             parents
                 .validate_for(*id, |check| Some(all.get(&check).unwrap_or(&none)))
-                .map_err(|problem| refused(check, &problem))?;
+                .map_err(|problem| invalid_parents(check, &problem))?;
         }
         Ok(all)
     }

@@ -42,7 +42,7 @@ fn notification_state(
 }
 
 #[test]
-fn pings_of_a_held_check_compute_no_window_anew() {
+fn pings_of_a_held_check_recompute_no_window() {
     let mut working = working_state();
     add_channel(&mut working, "webhook", &[("down-url", "http://a/")]);
     let id = add_check(&mut working, 7);
@@ -75,7 +75,7 @@ fn pings_of_a_held_check_compute_no_window_anew() {
 }
 
 #[test]
-fn what_is_known_of_a_window_ends_with_its_phase_and_with_every_change() {
+fn a_cached_phase_is_valid_until_the_phase_ends_or_the_window_changes() {
     let mut working = working_state();
     let open = |working: &mut WorkingState, at: Timestamp| {
         working

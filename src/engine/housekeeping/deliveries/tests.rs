@@ -63,7 +63,7 @@ fn the_project_with_the_most_deliveries_loses_its_oldest() {
 }
 
 #[test]
-fn projects_that_were_deleted_share_one_share() {
+fn deleted_projects_have_one_share_together() {
     let state = state(&[1]);
     let mut index = index(&[1, 1, 1, 2, 3, 4, 5]);
     assert_eq!(

@@ -20,7 +20,7 @@ fn create(name: &str) -> Command {
 }
 
 #[test]
-fn a_file_that_was_lost_while_the_database_had_failed_is_read_anew() {
+fn a_file_that_was_missing_while_the_database_had_failed_is_read_again() {
     let directory = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(Timestamp::from_secs(1_800_000_000));
     let medium = Medium::Directory(directory.path().into());
@@ -42,15 +42,15 @@ fn a_file_that_was_lost_while_the_database_had_failed_is_read_anew() {
     );
     writer.shared.writable.store(false, Ordering::Relaxed);
     let path = directory.path().join(FILE_NAME);
-    let aside = directory.path().join("aside");
-    std::fs::rename(&path, &aside).unwrap();
+    let moved_path = directory.path().join("aside");
+    std::fs::rename(&path, &moved_path).unwrap();
     clock.advance_secs(1);
     writer.step(false).unwrap();
     assert_eq!(
         (writer.recovery.fault, handle.is_writable()),
         (DatabaseFault::FileMissing, false)
     );
-    std::fs::rename(&aside, &path).unwrap();
+    std::fs::rename(&moved_path, &path).unwrap();
     for _ in 0..5 {
         clock.set(handle.now().plus_secs(2));
         writer.step(false).unwrap();
@@ -61,9 +61,9 @@ fn a_file_that_was_lost_while_the_database_had_failed_is_read_anew() {
             && writer.memory.working.state.projects().next().is_none(),
         "nothing of the batch"
     );
-    let answer = handle.submit(create("one")).unwrap();
+    let receiver = handle.submit(create("one")).unwrap();
     writer.step(false).unwrap();
-    assert!(matches!(answer.blocking_recv(), Ok(Ok(Ok(_)))));
+    assert!(matches!(receiver.blocking_recv(), Ok(Ok(Ok(_)))));
     assert_eq!(handle.with_state(|state| state.projects().count()), 1);
     assert!(writer.recovery.pause() >= Duration::from_millis(1));
 }

@@ -88,9 +88,9 @@ impl RequestDocument {
     }
 
     fn member(&self, name: &str) -> Option<&str> {
-        let place = MEMBERS.binary_search(&name).ok()?;
+        let index = MEMBERS.binary_search(&name).ok()?;
         self.0
-            .get(place)
+            .get(index)
             .and_then(Option::as_deref)
             .map(RawValue::get)
     }
@@ -299,8 +299,8 @@ impl<'de> Deserialize<'de> for RequestDocument {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut document = RequestDocument::default();
-                while let Some(MemberIndex(place)) = map.next_key()? {
-                    match place.and_then(|place| document.0.get_mut(place)) {
+                while let Some(MemberIndex(index)) = map.next_key()? {
+                    match index.and_then(|index| document.0.get_mut(index)) {
                         Some(member) => *member = Some(map.next_value()?),
                         None => drop(map.next_value::<IgnoredAny>()?),
                     }

@@ -107,7 +107,7 @@ fn a_body_is_one_json_object_or_empty() {
 }
 
 #[test]
-fn null_and_an_empty_array_are_no_body_where_clients_send_them() {
+fn null_and_an_empty_array_count_as_no_body_where_clients_send_them() {
     let parsed =
         |body: &[u8]| RequestDocument::parse_lenient(body).map(|document| document.api_key());
     for nothing in [" null\n", "[]", "\t[ ] "] {
@@ -166,7 +166,7 @@ const OTHERS: [&str; 4] = ["null", "[]", "{}", r#"["a"]"#];
 const BOOLEANS: [&str; 2] = ["true", "false"];
 
 #[test]
-fn no_type_is_converted() {
+fn types_are_not_converted() {
     let refused = |name: &str, value: &str| refusal(&format!(r#"{{"{name}": {value}}}"#));
     for name in [
         "channels",
@@ -333,7 +333,7 @@ fn values_have_bounds() {
 }
 
 #[test]
-fn of_several_errors_the_first_in_order_is_told() {
+fn the_first_of_several_errors_is_reported() {
     let order = [
         ("channels", "1"),
         ("desc", "1"),
@@ -375,7 +375,7 @@ fn of_several_errors_the_first_in_order_is_told() {
 }
 
 #[test]
-fn of_equal_names_the_last_counts() {
+fn the_last_of_equal_names_counts() {
     assert_eq!(
         applied(r#"{"name": 1, "name": "a", "n\u0061me": "b"}"#)
             .name
@@ -390,10 +390,11 @@ fn of_equal_names_the_last_counts() {
 }
 
 #[test]
-fn every_field_is_taken() {
-    let body = r#"{"name": "N\n\u00e4", "slug": "s-1_", "tags": " a  b ", "desc": "\ud83d\ude00", "timeout": 61, "grace": 62,
-        "tz": "Europe/Kiev", "manual_resume": true, "methods": "POST", "start_kw": "s", "success_kw": "ok", "failure_kw": "f",
-        "filter_subject": true, "filter_body": true, "filter_http_body": true, "filter_default_fail": true,
+fn every_field_is_read() {
+    let body = r#"{"name": "N\n\u00e4", "slug": "s-1_", "tags": " a  b ", "desc": "\ud83d\ude00",
+        "timeout": 61, "grace": 62, "tz": "Europe/Kiev", "manual_resume": true, "methods": "POST",
+        "start_kw": "s", "success_kw": "ok", "failure_kw": "f", "filter_subject": true,
+        "filter_body": true, "filter_http_body": true, "filter_default_fail": true,
         "unique": ["grace", "name", "name", "tags"], "channels": "a, b,,a"}"#;
     let CheckFields {
         edit,
@@ -482,11 +483,21 @@ fn older_versions_derive_the_slug_from_a_name_that_is_sent() {
     assert_eq!(slug(r#"{"name": "My Check!"}"#, ApiVersion::V3), None);
 }
 
+/// Pattern of texts that are nearly a request.
+const REQUEST_PATTERN: &str = concat!(
+    r#"\{("(name|timeout|unique|channels|schedule|tz|api_key|x)": ?"#,
+    r#"("[^"]{0,8}"|-?[0-9.eE]{1,25}|null|true|\[["a-z,]{0,9}\]|\{\}),?){0,6}\}"#
+);
+
 proptest! {
     /// Bytes that are nearly a request.
     #[test]
-    fn no_body_is_too_much(mut body in "\\{(\"(name|timeout|unique|channels|schedule|tz|api_key|x)\": ?(\"[^\"]{0,8}\"|-?[0-9.eE]{1,25}|null|true|\\[[\"a-z,]{0,9}\\]|\\{\\}),?){0,6}\\}".prop_map(String::into_bytes),
-        at in any::<prop::sample::Index>(), byte: u8, change: bool) {
+    fn any_body_is_parsed_or_refused(
+        mut body in REQUEST_PATTERN.prop_map(String::into_bytes),
+        at in any::<prop::sample::Index>(),
+        byte: u8,
+        change: bool,
+    ) {
         if change && !body.is_empty() {
             let at = at.index(body.len());
             body[at] = byte;

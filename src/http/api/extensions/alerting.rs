@@ -61,17 +61,17 @@ fn find_parents(call: &ExtensionCall<'_>, uuids: &[String]) -> Result<Parents, P
         return Err(ParentsError::TooMany);
     }
     call.handle().with_state(|state| {
-        let found = uuids
+        let ids = uuids
             .iter()
             .map(|uuid| Some(state.check_by_uuid(parse_hyphenated_uuid(uuid)?)?.id));
-        Parents::new(found.collect::<Option<_>>().ok_or(ParentsError::NotFound)?)
+        Parents::new(ids.collect::<Option<_>>().ok_or(ParentsError::NotFound)?)
     })
 }
 
 fn alerting_json(call: &ExtensionCall<'_>, check: &Check) -> String {
     let telling = check.state.notification;
-    let held = if let NotificationState::Pending { at, reason: held } = telling {
-        Some((at, held))
+    let pending = if let NotificationState::Pending { at, reason } = telling {
+        Some((at, reason))
     } else {
         None
     };
@@ -95,12 +95,14 @@ fn alerting_json(call: &ExtensionCall<'_>, check: &Check) -> String {
         object.text("telling", telling.name());
         object.unescaped_or_null(
             "until",
-            held.map(|(at, _)| at),
+            pending.map(|(at, _)| at),
             Timestamp::write_rfc3339_secs,
         );
-        object.unescaped_or_null("why", held.map(|(_, held)| held.name()), |why, out| {
-            out.push_str(why)
-        });
+        object.unescaped_or_null(
+            "why",
+            pending.map(|(_, reason)| reason.name()),
+            |why, out| out.push_str(why),
+        );
         object.member("unnotified", |out| {
             match unnotified_reason(state, check, call.handle().transports()) {
                 Some(reason) => write_string(out, reason),

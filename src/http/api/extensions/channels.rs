@@ -93,7 +93,10 @@ pub(super) async fn change(
     if kind.is_some_and(|kind| kind != channel.settings.kind()) {
         let kind = channel.settings.kind().name;
         return Err(HttpError::BadRequest(
-            format!("the channel is of kind {kind} and stays so; make another channel").into(),
+            format!(
+                "the kind of the channel is {kind} and cannot be changed; create another channel"
+            )
+            .into(),
         ));
     }
     let settings = settings.map(SettingsUpdate::replace_all);
@@ -137,11 +140,11 @@ pub(super) async fn test(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpRep
     let up = call.document.choice("event", event)?.unwrap_or(false);
     if !channel.settings.handles_event(AlertEvent::Test) {
         return Err(HttpError::BadRequest(
-            "nothing is sent to a group itself; test the channels in it".into(),
+            "a group itself cannot be tested; test its channels".into(),
         ));
     }
-    let tried = call.handle().request_channel_test(channel.id, up)?;
-    let tried = timeout(TEST_TIMEOUT, tried)
+    let result = call.handle().request_channel_test(channel.id, up)?;
+    let result = timeout(TEST_TIMEOUT, result)
         .await
         .map_err(|_| HttpError::Unavailable)?;
     // No notifier runs, or the channel is gone.
@@ -150,7 +153,7 @@ pub(super) async fn test(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpRep
         status,
         error: failed,
         missed,
-    } = tried.map_err(|_| HttpError::Unavailable)?;
+    } = result.map_err(|_| HttpError::Unavailable)?;
     let mut out = String::new();
     let mut object = JsonObject::begin(&mut out);
     object

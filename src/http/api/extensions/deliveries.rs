@@ -163,7 +163,7 @@ impl DeliveryQuery {
                     let outcome = value.and_then(DeliveryResult::from_name);
                     let words = || DeliveryResult::ALL.map(DeliveryResult::name).join(", ");
                     page.outcome = Some(outcome.ok_or_else(|| {
-                        HttpError::BadRequest(format!("outcome is none of {}", words()).into())
+                        HttpError::BadRequest(format!("outcome must be one of {}", words()).into())
                     })?);
                 }
                 _ => {}

@@ -75,8 +75,8 @@ fn write_field(field: &SettingField, out: &mut String) {
 
 /// Writes the type of a field and its limits: bytes of texts, items of lists, seconds of times,
 /// values of numbers.
-fn write_form(object: &mut JsonObject<'_>, form: &FieldType) {
-    let (word, least, most) = match *form {
+fn write_form(object: &mut JsonObject<'_>, field_type: &FieldType) {
+    let (word, least, most) = match *field_type {
         FieldType::MailAddresses(most) => ("mail-addresses", Some(1), Some(most as i64)),
         FieldType::PhoneNumber => ("phone", None, None),
         FieldType::Url => ("url", None, None),
@@ -99,7 +99,7 @@ fn write_form(object: &mut JsonObject<'_>, form: &FieldType) {
         FieldType::Label => ("label", None, None),
     };
     object.text("form", word);
-    if let FieldType::Choice(words) = form {
+    if let FieldType::Choice(words) = field_type {
         object.member("choices", |out| {
             write_array(out, *words, |word, out| write_string(out, word))
         });

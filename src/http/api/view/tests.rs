@@ -97,10 +97,12 @@ fn a_simple_check_has_every_member() {
     };
     let channels = ChannelMap::from([channel(1, 0xb), channel(2, 0xa)]);
     let wanted = json!({
-        "name": "Nightly \"backup\"\u{1}", "slug": "nightly", "tags": "prod db", "desc": "line\nline", "grace": 3600, "n_pings": 7,
-        "status": "new", "started": false, "last_ping": null, "next_ping": null, "last_duration": 2, "manual_resume": false,
-        "methods": "", "subject": "ok", "subject_fail": "f", "start_kw": "s", "success_kw": "ok", "failure_kw": "f",
-        "filter_subject": true, "filter_body": false, "filter_http_body": false, "filter_default_fail": false,
+        "name": "Nightly \"backup\"\u{1}", "slug": "nightly", "tags": "prod db",
+        "desc": "line\nline", "grace": 3600, "n_pings": 7, "status": "new", "started": false,
+        "last_ping": null, "next_ping": null, "last_duration": 2, "manual_resume": false,
+        "methods": "", "subject": "ok", "subject_fail": "f", "start_kw": "s", "success_kw": "ok",
+        "failure_kw": "f", "filter_subject": true, "filter_body": false,
+        "filter_http_body": false, "filter_default_fail": false,
         "badge_url": "http://h/sub/b/2/00000000-0000-0000-0000-000000000002.svg",
         "uuid": "abcd0000-0000-0000-0000-000000000001",
         "ping_url": "http://h/sub/ping/abcd0000-0000-0000-0000-000000000001",
@@ -171,7 +173,7 @@ fn lists_have_no_subjects_and_read_only_keys_see_no_uuid() {
 }
 
 #[test]
-fn subjects_are_the_keywords_while_subjects_are_searched() {
+fn subjects_are_the_keywords_if_the_subject_filter_is_on() {
     let settings = CheckSettings {
         filters: KeywordFilters::default(),
         ..full()
@@ -194,7 +196,7 @@ fn subjects_are_the_keywords_while_subjects_are_searched() {
 }
 
 #[test]
-fn a_schedule_takes_the_place_of_the_period() {
+fn a_schedule_replaces_the_period() {
     let schedule = Some(Arc::new(Schedule::parse("0 5 * * *").unwrap()));
     let settings = CheckSettings {
         schedule,
@@ -256,7 +258,7 @@ fn version_1_says_when_a_check_is_running() {
 }
 
 #[test]
-fn addresses_lead_to_the_version_that_was_asked() {
+fn urls_lead_to_the_requested_version() {
     let value = shown(
         &ApiView {
             version: ApiVersion::V1,
@@ -304,25 +306,36 @@ fn pings_show_what_was_logged() {
     ];
     let mut out = String::new();
     view().write_pings(&mut out, Uuid::from_u128(1), &pings);
-    let entry = |n: u64| json!({"n": n, "scheme": "https", "method": "POST", "remote_addr": "192.0.2.7", "ua": "curl \"8\"", "body_url": null, "rid": null});
+    let entry = |n: u64| {
+        json!({
+            "n": n, "scheme": "https", "method": "POST", "remote_addr": "192.0.2.7",
+            "ua": "curl \"8\"", "body_url": null, "rid": null,
+        })
+    };
     let mut wanted = [entry(3), entry(2), entry(1)];
     let rid = "00000000-0000-0000-0000-00000000000e";
     let body_url = "http://h/sub/api/v3/checks/00000000-0000-0000-0000-000000000001/pings/2/body";
     for (place, members) in [
         json!({"type": "log", "date": "2026-11-20T12:00:01.905000+00:00"}),
-        json!({"type": "fail", "date": "2026-11-20T12:00:01.905000+00:00", "rid": rid, "duration": 1.01, "body_url": body_url}),
+        json!({
+            "type": "fail", "date": "2026-11-20T12:00:01.905000+00:00", "rid": rid,
+            "duration": 1.01, "body_url": body_url,
+        }),
         json!({"type": "start", "date": "2026-11-20T12:00:00.900000+00:00", "rid": rid}),
     ]
     .into_iter()
     .enumerate()
     {
-        wanted[place].as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        wanted[place]
+            .as_object_mut()
+            .unwrap()
+            .extend(members.as_object().unwrap().clone());
     }
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), json!(wanted));
 }
 
 #[test]
-fn channels_keep_their_settings_to_themselves() {
+fn channels_do_not_show_their_settings() {
     let mut out = String::new();
     write_channel(&mut out, &channel(1, 3).1);
     let wanted =

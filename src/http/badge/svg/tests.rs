@@ -99,7 +99,7 @@ fn texts(label: &str) -> Vec<String> {
 }
 
 #[test]
-fn label_and_status_are_elements_of_their_own() {
+fn label_and_status_are_separate_elements() {
     assert_eq!(
         texts("a<b>&\"c\"'"),
         [
@@ -113,7 +113,7 @@ fn label_and_status_are_elements_of_their_own() {
 }
 
 #[test]
-fn what_xml_does_not_admit_is_replaced() {
+fn characters_that_xml_forbids_are_replaced() {
     assert_eq!(
         texts("a\0b\u{1b}c\td\r\ne\u{85}f\u{ffff}g")[1],
         "a\u{fffd}b\u{fffd}c d  e f\u{fffd}g"
@@ -121,7 +121,7 @@ fn what_xml_does_not_admit_is_replaced() {
 }
 
 #[test]
-fn long_labels_are_cut() {
+fn long_labels_are_truncated() {
     let name = "ž".repeat(MAX_LABEL_CHARS);
     assert_eq!(texts(&name)[1], name, "no name is cut");
     let tag = "日".repeat(MAX_LABEL_CHARS + 1);
@@ -138,7 +138,10 @@ fn long_labels_are_cut() {
 fn the_picture_is_as_wide_as_its_text() {
     let picture = draw("日", "up", "#4c1");
     assert!(
-        picture.starts_with(r#"<svg xmlns="http://www.w3.org/2000/svg" width="49" height="20" viewBox="0 0 49 20" role="img">"#),
+        picture.starts_with(concat!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" width="49" height="20" "#,
+            r#"viewBox="0 0 49 20" role="img">"#
+        )),
         "{picture}"
     );
 }

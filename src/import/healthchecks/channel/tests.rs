@@ -46,7 +46,7 @@ fn come(kind: &str, value: &str, environment: &str) -> ImportedChannel {
 }
 
 /// Returns the settings as text, followed by the missing ones.
-fn told(settings: &ImportedSettings) -> String {
+fn message(settings: &ImportedSettings) -> String {
     let (pairs, lacks): (Vec<_>, &[&str]) = match settings {
         ImportedSettings::Complete(settings) => (settings.pairs().collect(), &[]),
         ImportedSettings::Incomplete {
@@ -65,7 +65,7 @@ fn told(settings: &ImportedSettings) -> String {
 }
 
 #[test]
-fn each_kind_keeps_what_it_was_set_to() {
+fn each_kind_keeps_its_settings() {
     let phone = r#"{"value": "+37120000000", "up": false, "down": true}"#;
     for (kind, value, environment, wanted) in [
         ("email", "a@example.org", "", "to=a@example.org"),
@@ -77,10 +77,12 @@ fn each_kind_keeps_what_it_was_set_to() {
         ),
         (
             "webhook",
-            r#"{"method_down": "POST", "url_down": "https://a/d", "body_down": "$NAME", "headers_down": {"X-B": "c"},
-                "method_up": "GET", "url_up": "https://a/u", "body_up": "unsent", "headers_up": {}}"#,
+            r#"{"method_down": "POST", "url_down": "https://a/d", "body_down": "$NAME",
+                "headers_down": {"X-B": "c"}, "method_up": "GET", "url_up": "https://a/u",
+                "body_up": "unsent", "headers_up": {}}"#,
             "",
-            "down-body=$NAME down-header.x-b=c down-method=POST down-url=https://a/d method=POST up-method=GET up-url=https://a/u",
+            "down-body=$NAME down-header.x-b=c down-method=POST down-url=https://a/d method=POST \
+             up-method=GET up-url=https://a/u",
         ),
         (
             "webhook",
@@ -175,9 +177,11 @@ fn each_kind_keeps_what_it_was_set_to() {
         ),
         (
             "zulip",
-            r#"{"bot_email": "b@z.example.org", "api_key": "k", "mtype": "private", "to": "a@example.org"}"#,
+            r#"{"bot_email": "b@z.example.org", "api_key": "k", "mtype": "private",
+                "to": "a@example.org"}"#,
             "",
-            "bot-email=b@z.example.org key=k site=https://z.example.org to=a@example.org type=direct",
+            "bot-email=b@z.example.org key=k site=https://z.example.org to=a@example.org \
+             type=direct",
         ),
         (
             "sms",
@@ -237,7 +241,7 @@ fn each_kind_keeps_what_it_was_set_to() {
         ),
     ] {
         let channel = come(kind, value, environment);
-        assert_eq!(told(&channel.settings), wanted, "{kind} {value}");
+        assert_eq!(message(&channel.settings), wanted, "{kind} {value}");
         let incomplete = matches!(channel.settings, ImportedSettings::Incomplete { .. });
         assert_eq!(
             disabled(&channel).is_some_and(|why| why.starts_with("imported without ")),
@@ -252,19 +256,19 @@ fn each_kind_keeps_what_it_was_set_to() {
 }
 
 #[test]
-fn what_was_off_stays_off_for_a_reason() {
+fn a_disabled_channel_stays_disabled_with_a_reason() {
     for (kind, value, more, reason) in [
         (
             "pd",
             "k",
             &[("disabled", "t")][..],
-            Some("it was disabled before it was imported"),
+            Some("it was already disabled on the old server"),
         ),
         (
             "email",
             "a@example.org",
             &[("email_verified", "f")],
-            Some("its address was not confirmed before it was imported"),
+            Some("its address was not confirmed on the old server"),
         ),
         (
             "pd",
@@ -276,7 +280,7 @@ fn what_was_off_stays_off_for_a_reason() {
             "email",
             r#"{"value": "a@example.org", "up": false, "down": false}"#,
             &[],
-            Some("it told neither up nor down before it was imported"),
+            Some("it sent no alerts on the old server, neither down nor up"),
         ),
     ] {
         let Ok(ConvertedChannel::Imported { channel, .. }) = given(kind, value, more, "") else {
@@ -287,7 +291,7 @@ fn what_was_off_stays_off_for_a_reason() {
 }
 
 #[test]
-fn what_is_refused_here_comes_disabled_with_its_reason() {
+fn a_channel_with_invalid_settings_is_imported_as_disabled_with_the_reason() {
     for (kind, value, wanted, reason) in [
         (
             "rocketchat",
@@ -306,7 +310,7 @@ fn what_is_refused_here_comes_disabled_with_its_reason() {
             "webhook",
             r#"{"url_down": "https://a/x", "headers_down": {"Host": "b"}}"#,
             "down-method=GET down-url=https://a/x -down-header.NAME",
-            r#"down-header.NAME: "down-header.Host" is set by the sender itself"#,
+            r#"down-header.NAME: "down-header.Host" is set by overdue itself"#,
         ),
         (
             "slack",
@@ -324,52 +328,52 @@ fn what_is_refused_here_comes_disabled_with_its_reason() {
             "webhook",
             "x",
             " -down-url -up-url -body",
-            "down-url, up-url, body: its settings there cannot be read",
+            "down-url, up-url, body: its settings on the old server cannot be read",
         ),
         (
             "telegram",
             "{}",
             " -chat -token",
-            "its settings there cannot be read",
+            "its settings on the old server cannot be read",
         ),
         (
             "po",
             "u",
             " -user -token",
-            "its settings there cannot be read",
+            "its settings on the old server cannot be read",
         ),
         (
             "zulip",
             "{\"bot_email\": \"b\"}",
             " -site -bot-email -key -to",
-            "its settings there cannot be read",
+            "its settings on the old server cannot be read",
         ),
         (
             "group",
             "",
             " -channels",
-            "its settings there cannot be read",
+            "its settings on the old server cannot be read",
         ),
         (
             "discord",
             "{\"a\": 1}",
             " -url",
-            "its settings there cannot be read",
+            "its settings on the old server cannot be read",
         ),
         ("slack", "", " -url", "imported without url"),
     ] {
         let channel = come(kind, value, "");
-        let told = told(&channel.settings);
+        let message = message(&channel.settings);
         assert_eq!(
-            told.split(" -").next(),
+            message.split(" -").next(),
             wanted.split(" -").next(),
-            "{kind} {value}: {told}"
+            "{kind} {value}: {message}"
         );
-        let mut lacks: Vec<_> = told.split(" -").skip(1).collect();
+        let mut lacks: Vec<_> = message.split(" -").skip(1).collect();
         let mut expected: Vec<_> = wanted.split(" -").skip(1).collect();
         lacks.sort_unstable();
         expected.sort_unstable();
-        assert_eq!(lacks, expected, "{kind} {value}: {told}");
+        assert_eq!(lacks, expected, "{kind} {value}: {message}");
         let why = disabled(&channel).unwrap();
         assert!(
             why.contains(reason) && why.starts_with("imported without "),
@@ -381,18 +385,18 @@ fn what_is_refused_here_comes_disabled_with_its_reason() {
         let Ok(ConvertedChannel::Dropped { reason: why, .. }) = given(kind, "x", &[], "") else {
             panic!("{kind}")
         };
-        assert_eq!(why, format!("{kind:?} is no kind of channel here"));
+        assert_eq!(why, format!("overdue has no channel of kind {kind:?}"));
     }
 }
 
 #[test]
-fn what_can_be_written_otherwise_comes_whole() {
+fn convertible_settings_are_imported_completely() {
     for (kind, value, wanted, changed) in [
         (
             "webhook",
             r#"{"url_down": "https://me:p%40w@a/x#top", "url_up": "https://bücher.example/ä"}"#,
-            "down-header.authorization=Basic bWU6cEB3 down-method=GET down-url=https://a/x method=GET up-method=GET \
-             up-url=https://xn--bcher-kva.example/%C3%A4",
+            "down-header.authorization=Basic bWU6cEB3 down-method=GET down-url=https://a/x \
+             method=GET up-method=GET up-url=https://xn--bcher-kva.example/%C3%A4",
             4,
         ),
         (
@@ -419,7 +423,7 @@ fn what_can_be_written_otherwise_comes_whole() {
             panic!("{kind}")
         };
         assert_eq!(
-            (told(&channel.settings).as_str(), changes.len()),
+            (message(&channel.settings).as_str(), changes.len()),
             (wanted, changed),
             "{changes:?}"
         );
@@ -450,7 +454,7 @@ fn imported_channels_have_the_rights_of_the_api() {
 }
 
 #[test]
-fn a_name_that_is_too_long_is_cut() {
+fn a_long_name_is_shortened() {
     let long = "n".repeat(101);
     let columns = [
         ("id", "1"),

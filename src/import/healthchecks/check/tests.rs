@@ -29,7 +29,9 @@ fn settings_go_through_the_parsers_of_the_api() {
     for (more, problem) in [
         (
             &[("tz", "US/Pacific-New")][..],
-            r#"tz "US/Pacific-New" is not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or UTC; say --tz US/Pacific-New=NEW, or --skip the check"#,
+            "tz \"US/Pacific-New\" is not a time zone: give an IANA name in its exact spelling, \
+             such as Europe/Riga or UTC; replace it with --tz US/Pacific-New=NEW, or skip the \
+             check with --skip",
         ),
         (&[("kind", "weekly")], "kind \"weekly\" is unknown"),
         (&[("methods", "PUT")], "methods is neither empty nor POST"),
@@ -48,7 +50,7 @@ fn settings_go_through_the_parsers_of_the_api() {
         let way_out = if problem.contains("--skip") {
             ""
         } else {
-            "; change the check there, or leave it behind with --skip"
+            "; change the check on the old server, or skip it with --skip"
         };
         assert_eq!(
             complaint.to_string(),
@@ -60,11 +62,11 @@ fn settings_go_through_the_parsers_of_the_api() {
         ("timeout", "00:00:59", "with a period or grace"),
         ("grace", "00:05:00.5", "with a period or grace"),
         ("grace", "500 days", "with a period or grace"),
-        ("slug", "A b", "with a name, slug or words"),
-        ("slug", &long, "with a name, slug or words"),
-        ("name", &long, "with a name, slug or words"),
-        ("start_kw", &long, "with a name, slug or words"),
-        ("success_kw", &long, "with a name, slug or words"),
+        ("slug", "A b", "with a name, slug or keywords"),
+        ("slug", &long, "with a name, slug or keywords"),
+        ("name", &long, "with a name, slug or keywords"),
+        ("start_kw", &long, "with a name, slug or keywords"),
+        ("success_kw", &long, "with a name, slug or keywords"),
         ("status", "up", "up without a ping"),
     ] {
         let read = made(&[(column, value)]);
@@ -91,7 +93,7 @@ fn settings_go_through_the_parsers_of_the_api() {
         (
             "oncalendar",
             "* * * * *",
-            "schedule: it is of the other kind here; leave the check behind",
+            "schedule: overdue reads it as a schedule of the other kind; change it",
         ),
     ] {
         let complaint = convert_check(
@@ -121,7 +123,7 @@ fn settings_go_through_the_parsers_of_the_api() {
 }
 
 #[test]
-fn columns_that_older_releases_lack_have_what_they_stood_for() {
+fn columns_that_older_releases_lack_get_their_defaults() {
     let settings = made(&[("success_kw", ""), ("failure_kw", "")])
         .check
         .settings;
@@ -155,7 +157,7 @@ fn columns_that_older_releases_lack_have_what_they_stood_for() {
     assert_eq!(
         made(&[("slug", "")]).check.settings.slug.as_str(),
         "",
-        "an empty slug was somebody's wish"
+        "an empty slug is kept"
     );
     let long = "x ".repeat(500);
     assert_eq!(
@@ -166,7 +168,7 @@ fn columns_that_older_releases_lack_have_what_they_stood_for() {
 }
 
 #[test]
-fn times_stay_and_those_in_the_future_become_now() {
+fn times_are_kept_and_future_times_become_now() {
     let read = made(&[
         ("status", "up"),
         ("last_ping", "2024-08-30 11:00:00"),
@@ -199,7 +201,7 @@ fn times_stay_and_those_in_the_future_become_now() {
 }
 
 #[test]
-fn a_check_is_meant_by_its_name_its_slug_or_its_uuid() {
+fn a_check_is_matched_by_name_slug_or_uuid() {
     for (word, meant) in [
         ("Backup", true),
         ("backup", true),

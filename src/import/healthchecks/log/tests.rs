@@ -32,7 +32,7 @@ fn counted(
 }
 
 #[test]
-fn the_newest_pings_without_a_gap_come() {
+fn the_newest_pings_up_to_a_gap_are_imported() {
     let run =
         |numbers: &mut dyn Iterator<Item = i64>| numbers.map(|n| ping(n, &[])).collect::<Vec<_>>();
     for (n_pings, limit, rows, carried, dropped) in [
@@ -78,8 +78,8 @@ fn the_newest_pings_without_a_gap_come() {
             run(&mut [1, 2, 3, 2].into_iter()),
             2,
             &[
-                ("logged while the source was written", 1),
-                ("with the number of another", 1),
+                ("logged while the dump was being written", 1),
+                ("with the number of another ping", 1),
             ],
         ),
         (
@@ -128,7 +128,7 @@ fn the_newest_pings_without_a_gap_come() {
 }
 
 #[test]
-fn pings_are_read_whole() {
+fn pings_are_converted_completely() {
     let mut log = CheckLog::new(Uuid::nil(), 1, 100);
     let mut tally = ImportTally::default();
     let full = ping(
@@ -173,7 +173,7 @@ fn pings_are_read_whole() {
 /// Healthchecks stores what a proxy sends unverified. No such value may end an import or leave a
 /// gap in the log.
 #[test]
-fn odd_details_of_pings_are_kept_as_far_as_they_can_be_read() {
+fn unusual_details_of_pings_are_kept_as_far_as_possible() {
     let address = |text: &str| Some(text.parse::<IpAddr>().unwrap());
     let none = || (PingScheme::Http, None, PingKind::Success);
     for (column, value, wanted) in [
@@ -244,14 +244,11 @@ fn odd_details_of_pings_are_kept_as_far_as_they_can_be_read() {
         assert_eq!(counts["pings"]["notes"].as_array().unwrap().len(), 1);
     }
     let counts = counted(1, 100, &[ping(1, &[("created", "never")])], &options());
-    assert_eq!(
-        counts["pings"]["notes"][0]["text"],
-        "with a time that cannot be read"
-    );
+    assert_eq!(counts["pings"]["notes"][0]["text"], "with an invalid time");
 }
 
 #[test]
-fn bodies_methods_and_times_that_are_not_kept_are_counted() {
+fn dropped_bodies_methods_and_times_are_counted() {
     let rows = [
         ping(
             1,
@@ -305,7 +302,7 @@ fn bodies_methods_and_times_that_are_not_kept_are_counted() {
 }
 
 #[test]
-fn the_newest_flip_says_when_the_status_changed_and_whether_that_was_told() {
+fn the_newest_flip_gives_the_time_of_the_status_and_whether_it_was_notified() {
     let flip = |id: i64, created: &str, is_told: bool, old: &str, new: &str| {
         let text = |text: &str| SourceValue::Text(text.into());
         let processed = if is_told {

@@ -54,7 +54,7 @@ fn made(
 }
 
 #[test]
-fn a_project_gets_a_name_that_is_free() {
+fn a_project_gets_an_unused_name() {
     let long = "ž".repeat(150);
     let numbered = "ž".repeat(96) + " (2)";
     for (name, taken, wanted) in [
@@ -80,7 +80,7 @@ fn a_project_gets_a_name_that_is_free() {
 }
 
 #[test]
-fn what_is_wrong_with_a_project_is_said() {
+fn errors_of_a_project_are_reported() {
     let nobody = ProjectOwners::from_rows(&[], &[]).unwrap();
     let wrong = |more: &[(&str, &str)], owners: &ProjectOwners| {
         made(&given(more), &options(), owners, &[])
@@ -90,11 +90,13 @@ fn what_is_wrong_with_a_project_is_said() {
     assert_eq!(
         wrong(&[("name", "")], &nobody),
         format!(
-            "accounts_project 1: it has no name, and its owner is not there; say --project \
-             {UUID}=NAME"
+            "accounts_project 1: it has no name and no owner; name it with --project {UUID}=NAME"
         )
     );
-    assert!(wrong(&[("name", "a\nb")], &nobody).contains("no control characters; say --project"));
+    assert!(
+        wrong(&[("name", "a\nb")], &nobody)
+            .contains("no control characters; rename it with --project")
+    );
     // Other invalid values are left out.
     let odd = made(
         &given(&[("badge_key", "a/b"), ("api_key", "abc.xyz")]),
@@ -141,7 +143,7 @@ fn what_is_wrong_with_a_project_is_said() {
 }
 
 #[test]
-fn users_have_what_they_had() {
+fn users_keep_their_passwords_and_permissions() {
     let mut tally = ImportTally::default();
     let [one, two] = [1, 2].map(Uuid::from_u128);
     let grants = HashMap::from([(
@@ -225,7 +227,8 @@ fn users_have_what_they_had() {
     let note = tally.json()["users"]["notes"][0]["text"].clone();
     assert_eq!(
         note,
-        r#""ANN@example.org" stays behind: another user has this address but for upper and lower case"#
+        "\"ANN@example.org\" is not imported: another user has the same address in different \
+         letter case"
     );
     for (more, wanted) in [
         (&[("role", "r")][..], Membership::ReadOnly),

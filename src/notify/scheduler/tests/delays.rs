@@ -11,7 +11,7 @@ fn sent(world: &mut SchedulerTester) -> Option<DelayReason> {
 }
 
 #[test]
-fn a_message_says_what_held_it_back() {
+fn a_message_names_the_reason_for_its_delay() {
     let quiet = |world: &mut SchedulerTester| {
         world.rules.quiet_until = Some(world.now.wall.plus_secs(300));
         world.step();
@@ -53,7 +53,7 @@ fn a_message_says_what_held_it_back() {
 }
 
 #[test]
-fn a_check_of_which_people_heard_enough_says_so() {
+fn a_check_at_its_message_limit_names_that_reason() {
     let mut world = SchedulerTester::new(PEOPLE);
     for _ in 0..6 {
         world.queue(1, AlertEvent::Down);
@@ -93,13 +93,13 @@ fn digests_count_as_messages_about_their_checks() {
 }
 
 #[test]
-fn a_channel_that_may_send_no_more_today_says_so_once() {
+fn the_daily_limit_is_reported_once() {
     let mut world = SchedulerTester::new(DeliveryPolicy {
         daily_limit: Some(0),
         ..PEOPLE
     });
     world.queue(1, AlertEvent::Down);
-    let mut said = 0;
+    let mut report_count = 0;
     for _ in 0..3 {
         let ScheduledWork {
             messages: jobs,
@@ -117,18 +117,18 @@ fn a_channel_that_may_send_no_more_today_says_so_once() {
                     may_have_arrived: false
                 }
             );
-            said += 1;
+            report_count += 1;
             let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
             channel.health.failing = Some((world.now.wall, DAILY_LIMIT_TEXT.into()));
             world.state.apply(&Change::Channel(Arc::new(channel)));
         }
         world.pass(60_000);
     }
-    assert_eq!(said, 1);
+    assert_eq!(report_count, 1);
 }
 
 #[test]
-fn the_end_of_quiet_hours_brings_one_message_for_each_check_or_one_for_many() {
+fn after_quiet_hours_each_check_or_a_digest_is_sent_once() {
     for (checks, messages) in [(5, 5), (6, 1)] {
         let mut world = SchedulerTester::new(DeliveryPolicy {
             quiet_until: Some(Timestamp::from_secs(1_800_000_300)),

@@ -9,7 +9,10 @@ fn outcome() -> impl Strategy<Value = MessageOutcome> {
         4 => Just(MessageOutcome::Delivered),
         1 => Just(MessageOutcome::Skipped),
         1 => Just(MessageOutcome::Refused),
-        2 => any::<bool>().prop_map(|doubtful| MessageOutcome::Retry { retry_after: None, may_have_arrived: doubtful }),
+        2 => any::<bool>().prop_map(|doubtful| MessageOutcome::Retry {
+            retry_after: None,
+            may_have_arrived: doubtful,
+        }),
     ]
 }
 
@@ -17,21 +20,34 @@ proptest! {
     /// Any events in any order: a check has one message in flight at a time, rows are sent in
     /// order, each once, and in the end nothing waits.
     #[test]
-    fn everything_is_told_once_and_in_order(
+    fn everything_is_sent_once_and_in_order(
         rules in prop_oneof![Just(PEOPLE), Just(machine()), Just(incident())],
-        moves in proptest::collection::vec((0_u8..4, 1_u64..9, any::<proptest::sample::Index>(), outcome(), any::<bool>()), 1..150),
+        moves in proptest::collection::vec(
+            (
+                0_u8..4,
+                1_u64..9,
+                any::<proptest::sample::Index>(),
+                outcome(),
+                any::<bool>(),
+            ),
+            1..150
+        ),
     ) {
         let mut world = SchedulerTester::new(rules.clone());
         let mut under_way = Vec::<Message>::new();
         let mut next_event = HashMap::new();
-        let mut told = HashMap::<CheckId, u64>::new();
+        let mut last_sent = HashMap::<CheckId, u64>::new();
         let mut queued = 0;
         for (what, check, index, outcome, is_answered) in moves {
             match what {
                 0 => {
                     let event = next_event.entry(check).or_insert(AlertEvent::Down);
                     let now = *event;
-                    *event = if now == AlertEvent::Down { AlertEvent::Up } else { AlertEvent::Down };
+                    *event = if now == AlertEvent::Down {
+                        AlertEvent::Up
+                    } else {
+                        AlertEvent::Down
+                    };
                     world.queue(check, now);
                     queued += 1;
                 }
@@ -45,21 +61,25 @@ proptest! {
                 for item in &job.items {
                     let others = under_way.iter().flat_map(|job| &job.items);
                     prop_assert!(others.clone().all(|other| other.row.check != item.row.check));
-                    let last = told.entry(item.row.check).or_default();
+                    let last = last_sent.entry(item.row.check).or_default();
                     prop_assert!(item.row.number.0 >= *last, "an older row after a newer one");
                     *last = item.row.number.0;
                 }
                 under_way.push(job);
             }
-            prop_assert!(under_way.len() <= rules.max_parallel && world.plan.in_flight_count() == under_way.len());
+            prop_assert!(under_way.len() <= rules.max_parallel);
+            prop_assert_eq!(world.plan.in_flight_count(), under_way.len());
         }
         for _ in 0..2000 {
-            under_way.drain(..).for_each(|job| world.done(&job, MessageOutcome::Delivered));
+            under_way
+                .drain(..)
+                .for_each(|job| world.done(&job, MessageOutcome::Delivered));
             world.pass(600_000);
             under_way = world.step().0;
         }
-        prop_assert!(world.state.outbox.is_empty(), "{} rows are left", world.state.outbox.len());
-        let over = world.told.iter().filter(|told| !told.ends_with("Retry")).count();
+        let row_count = world.state.outbox.len();
+        prop_assert!(world.state.outbox.is_empty(), "{} rows are left", row_count);
+        let over = world.results.iter().filter(|result| !result.ends_with("Retry")).count();
         prop_assert_eq!(over, queued);
     }
 }

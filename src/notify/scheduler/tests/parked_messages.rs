@@ -3,7 +3,7 @@
 use super::*;
 
 /// Sends all messages and answers those about `refused` with 500. Returns the accepted ones.
-fn taken(world: &mut SchedulerTester, refused: u64) -> Vec<String> {
+fn accepted_items(world: &mut SchedulerTester, refused: u64) -> Vec<String> {
     let (jobs, _) = world.step();
     let is_refused = |job: &Message| job.items.iter().any(|item| item.row.check.0 == refused);
     for job in &jobs {
@@ -14,7 +14,7 @@ fn taken(world: &mut SchedulerTester, refused: u64) -> Vec<String> {
         };
         world.answered(job, outcome, if is_refused(job) { 500 } else { 200 });
     }
-    SchedulerTester::tells(
+    SchedulerTester::item_labels(
         &jobs
             .into_iter()
             .filter(|job| !is_refused(job))
@@ -23,75 +23,79 @@ fn taken(world: &mut SchedulerTester, refused: u64) -> Vec<String> {
 }
 
 #[test]
-fn a_message_that_fails_alone_holds_up_no_other() {
+fn a_message_that_fails_alone_delays_no_other() {
     for rules in [PEOPLE, machine(), incident()] {
         let mut world = SchedulerTester::new(rules);
         world.queue(1, AlertEvent::Down);
-        assert!(taken(&mut world, 1).is_empty());
+        assert!(accepted_items(&mut world, 1).is_empty());
         // It has failed for an hour.
         for _ in 0..12 {
             world.pass(400_000);
-            taken(&mut world, 1);
+            accepted_items(&mut world, 1);
         }
         assert!(world.step().1.is_some_and(|millis| millis > 60_000));
         // Other messages arrive and are tried at once.
         for check in 2..5 {
             world.queue(check, AlertEvent::Down);
-            assert_eq!(taken(&mut world, 1), [format!("{check}down")]);
+            assert_eq!(accepted_items(&mut world, 1), [format!("{check}down")]);
         }
         // It is retried by itself, and messages that arrive then are sent at once, too.
-        let again = world.step().1.unwrap();
-        world.pass(again);
+        let wake_in = world.step().1.unwrap();
+        world.pass(wake_in);
         world.queue(5, AlertEvent::Down);
-        let told = [taken(&mut world, 1), taken(&mut world, 1)].concat();
-        assert_eq!(told, ["5down"]);
+        let items = [accepted_items(&mut world, 1), accepted_items(&mut world, 1)].concat();
+        assert_eq!(items, ["5down"]);
         world.pass(5_000_000);
         let (jobs, _) = world.step();
-        assert_eq!(SchedulerTester::tells(&jobs), ["1down"]);
+        assert_eq!(SchedulerTester::item_labels(&jobs), ["1down"]);
         world.done(&jobs[0], MessageOutcome::Delivered);
         assert!(world.state.outbox.is_empty());
     }
 }
 
 #[test]
-fn a_receiver_that_answers_everything_with_500_is_asked_once_more_than_one_that_is_silent() {
+fn a_receiver_that_returns_500_gets_one_more_attempt_than_a_silent_one() {
     let mut world = SchedulerTester::new(DeliveryPolicy {
         digest_above: None,
         ..PEOPLE
     });
     (1..=20).for_each(|check| _ = world.queue(check, AlertEvent::Down));
-    let mut asked = Vec::new();
+    let mut attempted = Vec::new();
     for _ in 0..3 {
         loop {
             let (jobs, _) = world.step();
             let Some(job) = jobs.first() else { break };
-            asked.extend(SchedulerTester::tells(&jobs));
+            attempted.extend(SchedulerTester::item_labels(&jobs));
             world.answered(job, LATER, 500);
         }
         world.pass(40_000);
     }
     assert_eq!(
-        asked,
+        attempted,
         ["1down", "2down", "3down", "4down"],
         "each message has its turn"
     );
 }
 
 #[test]
-fn what_waits_by_itself_is_in_no_digest() {
+fn parked_messages_are_in_no_digest() {
     let mut world = SchedulerTester::new(PEOPLE);
     world.queue(1, AlertEvent::Down);
-    taken(&mut world, 1);
+    accepted_items(&mut world, 1);
     (2..=9).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     world.step();
     world.pass(500);
-    assert_eq!(taken(&mut world, 1).len(), 1, "a digest of the others");
+    assert_eq!(
+        accepted_items(&mut world, 1).len(),
+        1,
+        "a digest of the others"
+    );
     assert_eq!(world.state.outbox.len(), 1);
 }
 
 #[test]
-fn what_is_newer_about_the_check_is_another_message_to_people_and_waits_its_turn_for_others() {
-    for (rules, told) in [(PEOPLE, vec!["1up".to_owned()]), (machine(), vec![])] {
+fn newer_rows_of_a_parked_check_are_a_new_message_for_people_and_wait_for_programs() {
+    for (rules, expected) in [(PEOPLE, vec!["1up".to_owned()]), (machine(), vec![])] {
         let mut world = SchedulerTester::new(rules);
         world.queue(1, AlertEvent::Down);
         let (jobs, _) = world.step();
@@ -104,12 +108,12 @@ fn what_is_newer_about_the_check_is_another_message_to_people_and_waits_its_turn
             500,
         );
         world.queue(1, AlertEvent::Up);
-        assert_eq!(SchedulerTester::tells(&world.step().0), told);
+        assert_eq!(SchedulerTester::item_labels(&world.step().0), expected);
     }
 }
 
 #[test]
-fn an_answer_under_old_settings_says_nothing_about_new_ones() {
+fn a_failure_under_old_settings_does_not_affect_new_ones() {
     let mut world = SchedulerTester::new(machine());
     (1..=2).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     let (jobs, _) = world.step();
@@ -122,11 +126,11 @@ fn an_answer_under_old_settings_says_nothing_about_new_ones() {
     world.state.apply(&Change::Channel(Arc::new(channel)));
     assert!(world.step().0.is_empty(), "they are under way");
     world.done(&jobs[0], LATER);
-    assert_eq!(SchedulerTester::tells(&world.step().0), ["1down"]);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1down"]);
 }
 
 #[test]
-fn notices_count_as_messages_and_keep_quiet_hours() {
+fn self_alerts_count_as_messages_and_respect_quiet_hours() {
     let mut world = SchedulerTester::new(DeliveryPolicy {
         daily_limit: Some(2),
         ..PEOPLE
@@ -162,7 +166,7 @@ fn notices_count_as_messages_and_keep_quiet_hours() {
 }
 
 #[test]
-fn tests_count_among_the_messages_of_a_day_and_wait_for_nothing_else() {
+fn tests_count_toward_the_daily_limit_and_do_not_wait() {
     let mut world = SchedulerTester::new(DeliveryPolicy {
         daily_limit: Some(2),
         ..PEOPLE
@@ -194,11 +198,11 @@ fn tests_count_among_the_messages_of_a_day_and_wait_for_nothing_else() {
             .plan
             .admit_channel_test(&channel, &world.rules, world.now)
     );
-    assert_eq!(SchedulerTester::tells(&world.step().0), ["1down"]);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1down"]);
 }
 
 #[test]
-fn a_clock_that_is_set_back_holds_up_no_digest() {
+fn a_clock_that_is_set_back_delays_no_digest() {
     let mut world = SchedulerTester::new(PEOPLE);
     (1..=6).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     world.now.wall = world.now.wall.plus_secs(-3600);
@@ -207,18 +211,18 @@ fn a_clock_that_is_set_back_holds_up_no_digest() {
 }
 
 #[test]
-fn a_message_that_waits_by_itself_shows_that_its_channel_has_died() {
+fn a_parked_message_shows_that_its_channel_is_dead() {
     let mut world = SchedulerTester::new(machine());
     world.queue(1, AlertEvent::Down);
-    assert!(taken(&mut world, 1).is_empty());
+    assert!(accepted_items(&mut world, 1).is_empty());
     world.queue(2, AlertEvent::Down);
-    assert_eq!(taken(&mut world, 1), ["2down"]);
+    assert_eq!(accepted_items(&mut world, 1), ["2down"]);
     // Reported reason for the channel after the next failures, with status 500 or without a
     // response.
     let mut failed = |status| {
         world.pass(4_000_000);
         let (jobs, _) = world.step();
-        assert_eq!(SchedulerTester::tells(&jobs), ["1down"]);
+        assert_eq!(SchedulerTester::item_labels(&jobs), ["1down"]);
         let reports = world.plan.record_result(
             jobs[0].id,
             MessageResult::new(LATER, "no answer", status),

@@ -26,10 +26,10 @@ struct PoisonedMessages<'a> {
     checks: &'a [u64],
     /// Responses to these, the last one repeated.
     answers: &'a [(MessageOutcome, u16)],
-    tries: usize,
+    attempts: usize,
     /// Time at which each message was accepted, by check, in milliseconds since the beginning.
-    taken: BTreeMap<u64, u64>,
-    tried_at: Vec<u64>,
+    accepted_at: BTreeMap<u64, u64>,
+    attempted_at: Vec<u64>,
 }
 
 impl<'a> PoisonedMessages<'a> {
@@ -37,9 +37,9 @@ impl<'a> PoisonedMessages<'a> {
         Self {
             checks,
             answers,
-            tries: 0,
-            taken: BTreeMap::new(),
-            tried_at: Vec::new(),
+            attempts: 0,
+            accepted_at: BTreeMap::new(),
+            attempted_at: Vec::new(),
         }
     }
 
@@ -56,7 +56,7 @@ impl<'a> PoisonedMessages<'a> {
             while downs.first().is_some_and(|(at, _)| *at <= world.elapsed()) {
                 world.queue(downs.remove(0).1, AlertEvent::Down);
             }
-            let (jobs, again) = world.step();
+            let (jobs, wake_in) = world.step();
             for job in &jobs {
                 self.answer(world, job);
             }
@@ -64,7 +64,7 @@ impl<'a> PoisonedMessages<'a> {
                 continue;
             }
             let next = downs.first().map_or(end, |(at, _)| *at).min(end);
-            let wait = again
+            let wait = wake_in
                 .unwrap_or(u64::MAX)
                 .max(1)
                 .min(next.saturating_sub(world.elapsed()));
@@ -82,12 +82,12 @@ impl<'a> PoisonedMessages<'a> {
             .iter()
             .any(|item| self.checks.contains(&item.row.check.0))
         {
-            let (outcome, status) = self.answers[self.tries.min(self.answers.len() - 1)];
-            self.tries += 1;
-            self.tried_at.push(now);
+            let (outcome, status) = self.answers[self.attempts.min(self.answers.len() - 1)];
+            self.attempts += 1;
+            self.attempted_at.push(now);
             world.answered(job, outcome, status);
         } else {
-            self.taken
+            self.accepted_at
                 .extend(job.items.iter().map(|item| (item.row.check.0, now)));
             world.answered(job, MessageOutcome::Delivered, 200);
         }
@@ -102,49 +102,49 @@ impl SchedulerTester {
 
     fn is_over(&self, number: u64) -> Option<&String> {
         let begins = format!("{number} ");
-        self.told
+        self.results
             .iter()
-            .find(|told| told.starts_with(&begins) && !told.ends_with("Retry"))
+            .find(|result| result.starts_with(&begins) && !result.ends_with("Retry"))
     }
 }
 
 #[test]
-fn a_refused_message_holds_up_no_other_and_is_tried_five_times() {
+fn a_refused_message_delays_no_other_and_gets_five_attempts() {
     for rules in [PEOPLE, machine(), incident()] {
         let mut world = SchedulerTester::new(rules);
         let mut poison = PoisonedMessages::new(&[1], &[REFUSED]);
         poison.run(&mut world, 20 * MINUTE, &[(0, 1), (2_000, 2), (200_000, 3)]);
         assert!(
-            poison.taken[&2] <= 32_000 && poison.taken[&3] <= 230_000,
+            poison.accepted_at[&2] <= 32_000 && poison.accepted_at[&3] <= 230_000,
             "{:?}",
-            poison.taken
+            poison.accepted_at
         );
-        assert_eq!(poison.tries, 5, "{:?}", poison.tried_at);
+        assert_eq!(poison.attempts, 5, "{:?}", poison.attempted_at);
         assert_eq!(world.is_over(1).map(String::as_str), Some("1 Failed"));
         assert!(world.state.outbox.is_empty());
     }
 }
 
 #[test]
-fn a_message_that_resets_the_connection_and_then_gets_500_holds_up_no_other() {
+fn a_message_that_resets_the_connection_and_then_gets_500_delays_no_other() {
     for rules in [PEOPLE, machine(), incident()] {
         let mut world = SchedulerTester::new(rules);
         let mut poison = PoisonedMessages::new(&[1], &[NO_ANSWER, BROKEN]);
         poison.run(&mut world, 20 * MINUTE, &[(0, 1), (2_000, 2), (100_000, 3)]);
         assert!(
-            poison.taken[&2] <= 32_000 && poison.taken[&3] <= 130_000,
+            poison.accepted_at[&2] <= 32_000 && poison.accepted_at[&3] <= 130_000,
             "{:?}",
-            poison.taken
+            poison.accepted_at
         );
         assert!(
-            world.is_over(1).is_none() && poison.tries >= 5,
+            world.is_over(1).is_none() && poison.attempts >= 5,
             "it is tried for a day"
         );
     }
 }
 
 #[test]
-fn several_messages_that_fail_hold_up_no_other_for_long() {
+fn several_failing_messages_do_not_delay_others_for_long() {
     for rules in [
         DeliveryPolicy {
             digest_above: None,
@@ -160,12 +160,16 @@ fn several_messages_that_fail_hold_up_no_other_for_long() {
             10 * MINUTE,
             &[(0, 1), (100, 2), (200, 3), (40_000, 4)],
         );
-        assert!(poison.taken[&4] <= 150_000, "{:?}", poison.taken);
+        assert!(
+            poison.accepted_at[&4] <= 150_000,
+            "{:?}",
+            poison.accepted_at
+        );
     }
 }
 
 #[test]
-fn of_a_digest_that_is_refused_all_is_told_but_what_is_the_reason() {
+fn a_refused_digest_is_delivered_without_the_row_that_caused_the_refusal() {
     for (count, poisoned) in [(6, 1), (6, 6), (40, 1), (40, 17), (40, 40)] {
         let mut world = SchedulerTester::new(PEOPLE);
         let downs: Vec<_> = (1..=count).map(|check| (0, check)).collect();
@@ -173,49 +177,49 @@ fn of_a_digest_that_is_refused_all_is_told_but_what_is_the_reason() {
         let mut poison = PoisonedMessages::new(&poisoned, &[REFUSED]);
         poison.run(&mut world, 20 * MINUTE, &downs);
         assert_eq!(
-            poison.taken.len() as u64,
+            poison.accepted_at.len() as u64,
             count - 1,
             "{count}: {:?}",
-            poison.taken
+            poison.accepted_at
         );
         assert!(
-            poison.taken.values().all(|at| *at <= 30_000),
+            poison.accepted_at.values().all(|at| *at <= 30_000),
             "{count}: {:?}",
-            poison.taken
+            poison.accepted_at
         );
         assert_eq!(
             world
                 .is_over(poisoned[0])
-                .map(|told| told.ends_with("Failed")),
+                .map(|result| result.ends_with("Failed")),
             Some(true)
         );
     }
 }
 
 #[test]
-fn a_receiver_that_refuses_everything_gets_it_when_it_takes_messages_again() {
+fn a_receiver_that_refused_everything_gets_it_after_it_recovers() {
     for (rules, count) in [(PEOPLE, 1), (PEOPLE, 3), (PEOPLE, 40), (incident(), 3)] {
         let mut world = SchedulerTester::new(rules);
         let all: Vec<_> = (1..=count).collect();
         let downs: Vec<_> = all.iter().map(|check| (0, *check)).collect();
         let mut poison = PoisonedMessages::new(&all, &[REFUSED]);
         poison.run(&mut world, 6 * 60 * MINUTE, &downs);
-        assert!(poison.tries <= 20, "no storm: {:?}", poison.tried_at);
+        assert!(poison.attempts <= 20, "no storm: {:?}", poison.attempted_at);
         assert!(
-            world.told.iter().all(|told| told.ends_with("Retry")),
+            world.results.iter().all(|result| result.ends_with("Retry")),
             "{:?}",
-            world.told
+            world.results
         );
-        let mut mended = PoisonedMessages::new(&[], &[REFUSED]);
-        mended.run(&mut world, 90 * MINUTE, &[]);
-        assert_eq!(mended.taken.len() as u64, count);
-        let messages: BTreeSet<_> = mended.taken.values().collect();
+        let mut recovered = PoisonedMessages::new(&[], &[REFUSED]);
+        recovered.run(&mut world, 90 * MINUTE, &[]);
+        assert_eq!(recovered.accepted_at.len() as u64, count);
+        let messages: BTreeSet<_> = recovered.accepted_at.values().collect();
         assert!(messages.len() <= 3, "{count}: {messages:?}");
     }
 }
 
 #[test]
-fn what_fails_while_others_are_taken_says_nothing_about_the_channel() {
+fn a_message_that_fails_while_others_succeed_does_not_affect_the_channel() {
     let mut world = SchedulerTester::new(machine());
     (1..=2).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     let (jobs, _) = world.step();
@@ -242,7 +246,7 @@ fn what_fails_while_others_are_taken_says_nothing_about_the_channel() {
     let (jobs, _) = world.step();
     assert_eq!(
         (
-            SchedulerTester::tells(&jobs),
+            SchedulerTester::item_labels(&jobs),
             reason(&mut world, &jobs[0], MessageOutcome::Refused)
         ),
         (vec!["1down".to_owned()], String::new())
@@ -250,8 +254,8 @@ fn what_fails_while_others_are_taken_says_nothing_about_the_channel() {
 }
 
 #[test]
-fn a_program_that_refuses_is_asked_five_times_and_others_as_long_as_if_they_failed() {
-    for (rules, asked) in [
+fn programs_that_refuse_get_five_attempts_and_others_are_retried_as_after_failures() {
+    for (rules, attempts) in [
         (machine(), 5..=5),
         (incident(), 25..=60),
         (PEOPLE, 150..=250),
@@ -260,14 +264,14 @@ fn a_program_that_refuses_is_asked_five_times_and_others_as_long_as_if_they_fail
         world.queue(1, AlertEvent::Down);
         let mut times = 0;
         while !world.state.outbox.is_empty() {
-            let (jobs, again) = world.step();
+            let (jobs, wake_in) = world.step();
             if let Some(job) = jobs.first() {
                 times += 1;
                 world.done(job, MessageOutcome::Refused);
             }
-            world.pass(again.unwrap_or(1_000).max(1));
+            world.pass(wake_in.unwrap_or(1_000).max(1));
         }
-        assert!(asked.contains(&times), "{times}");
+        assert!(attempts.contains(&times), "{times}");
     }
 }
 
@@ -275,11 +279,18 @@ proptest! {
     /// With one message that is refused, for any reason, every other one is accepted within 30
     /// seconds.
     #[test]
-    fn one_message_that_is_not_taken_holds_up_no_other(
+    fn one_undeliverable_message_delays_no_other(
         rules in prop_oneof![
-            Just(PEOPLE), Just(DeliveryPolicy { digest_above: None, ..PEOPLE }), Just(DeliveryPolicy { max_parallel: 2, ..PEOPLE }), Just(machine()), Just(incident()),
+            Just(PEOPLE),
+            Just(DeliveryPolicy { digest_above: None, ..PEOPLE }),
+            Just(DeliveryPolicy { max_parallel: 2, ..PEOPLE }),
+            Just(machine()),
+            Just(incident()),
         ],
-        answers in proptest::collection::vec(prop_oneof![Just(REFUSED), Just(BROKEN), Just(NO_ANSWER)], 1..4),
+        answers in proptest::collection::vec(
+            prop_oneof![Just(REFUSED), Just(BROKEN), Just(NO_ANSWER)],
+            1..4
+        ),
         poisoned in 0_u64..600_000,
         downs in proptest::collection::btree_set(0_u64..600_000, 1..40),
     ) {
@@ -289,14 +300,18 @@ proptest! {
         let all: Vec<_> = downs.iter().copied().chain([(poisoned, 1)]).collect();
         poison.run(&mut world, 11 * MINUTE, &all);
         for (at, check) in downs {
-            let taken = poison.taken.get(&check);
-            prop_assert!(taken.is_some_and(|taken| *taken <= at + 30_000), "{check} of {at}: {taken:?}, tries {:?}", poison.tried_at);
+            let accepted_at = poison.accepted_at.get(&check);
+            prop_assert!(
+                accepted_at.is_some_and(|accepted_at| *accepted_at <= at + 30_000),
+                "{check} of {at}: {accepted_at:?}, attempts {:?}",
+                poison.attempted_at
+            );
         }
     }
 }
 
 #[test]
-fn a_check_that_flaps_does_not_wear_out_a_receiver_that_is_broken() {
+fn a_flapping_check_does_not_flood_a_broken_receiver() {
     for rules in [PEOPLE, machine(), incident()] {
         let mut world = SchedulerTester::new(rules);
         let mut poison = PoisonedMessages::new(&[1], &[BROKEN]);
@@ -317,9 +332,9 @@ fn a_check_that_flaps_does_not_wear_out_a_receiver_that_is_broken() {
             poison.run(&mut world, MINUTE, &[]);
         }
         assert!(
-            world.now.uptime - began.uptime == Duration::from_secs(86_400) && poison.tries <= 45,
+            world.now.uptime - began.uptime == Duration::from_secs(86_400) && poison.attempts <= 45,
             "{}",
-            poison.tries
+            poison.attempts
         );
     }
 }

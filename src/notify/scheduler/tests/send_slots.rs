@@ -48,9 +48,12 @@ fn world() -> SchedulerTester {
     world
 }
 
-fn begun(world: &mut SchedulerTester, place: impl Fn(&Channel) -> String) -> Vec<Message> {
+fn begin_messages(
+    world: &mut SchedulerTester,
+    destination: impl Fn(&Channel) -> String,
+) -> Vec<Message> {
     let rules = |channel: &Channel| DeliveryPolicy {
-        destination: place(channel),
+        destination: destination(channel),
         ..machine()
     };
     world.plan.schedule(&world.state, rules, world.now).messages
@@ -63,11 +66,11 @@ fn of_project(jobs: &[Message], project: u64) -> usize {
 }
 
 #[test]
-fn a_project_holds_half_of_the_places_and_the_next_has_its_turn() {
+fn a_project_uses_half_of_the_slots_and_projects_take_turns() {
     let mut world = world();
     add(&mut world, 1, 100..400);
     add(&mut world, 2, 500..501);
-    let jobs = begun(&mut world, |channel| channel.id.0.to_string());
+    let jobs = begin_messages(&mut world, |channel| channel.id.0.to_string());
     assert_eq!((of_project(&jobs, 1), of_project(&jobs, 2)), (32, 1));
     // Each channel has its turn.
     let first = |jobs: &[Message]| jobs.iter().map(|job| job.channel.id.0).min();
@@ -83,21 +86,21 @@ fn a_project_holds_half_of_the_places_and_the_next_has_its_turn() {
         assert!(!reports.is_empty());
         world.plan.settle(job.id);
     }
-    let jobs = begun(&mut world, |channel| channel.id.0.to_string());
+    let jobs = begin_messages(&mut world, |channel| channel.id.0.to_string());
     assert_eq!((first(&jobs), of_project(&jobs, 1)), (Some(132), 32));
 }
 
 #[test]
-fn a_project_holds_half_of_a_place() {
+fn a_project_uses_half_of_the_slots_of_a_destination() {
     let mut world = world();
     add(&mut world, 1, 100..150);
     add(&mut world, 2, 500..550);
-    let jobs = begun(&mut world, |_| "mail".into());
+    let jobs = begin_messages(&mut world, |_| "mail".into());
     assert_eq!((of_project(&jobs, 1), of_project(&jobs, 2)), (4, 4));
 }
 
 #[test]
-fn the_state_is_looked_at_for_one_message_at_a_time() {
+fn the_state_is_locked_for_one_message_at_a_time() {
     let mut world = world();
     add(&mut world, 1, 100..120);
     let view = LookupCounter(&world.state, Cell::new(0));
@@ -117,7 +120,7 @@ fn the_state_is_looked_at_for_one_message_at_a_time() {
 }
 
 #[test]
-fn what_was_over_before_it_was_told_is_finished_in_portions() {
+fn superseded_rows_are_finished_in_portions() {
     let mut world = SchedulerTester::new(incident());
     for check in 1..=1200 {
         world.queue(check, AlertEvent::Down);
@@ -131,7 +134,7 @@ fn what_was_over_before_it_was_told_is_finished_in_portions() {
 }
 
 #[test]
-fn what_was_begun_and_is_not_sent_is_no_repeat() {
+fn rows_that_were_begun_but_not_sent_are_no_duplicates() {
     let mut world = SchedulerTester::new(PEOPLE);
     (1..=600).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     world.pass(2000);
@@ -148,7 +151,7 @@ fn what_was_begun_and_is_not_sent_is_no_repeat() {
         .remove(0);
     assert_eq!(job.items.len(), 600);
     let reports = job.not_sent_reports();
-    let said: Vec<_> = reports
+    let results: Vec<_> = reports
         .iter()
         .map(|report| (report.rows.len(), report.result.clone()))
         .collect();
@@ -156,5 +159,5 @@ fn what_was_begun_and_is_not_sent_is_no_repeat() {
         reason: "".into(),
         may_have_arrived: doubtful,
     };
-    assert_eq!(said, [(599, later(false)), (1, later(true))]);
+    assert_eq!(results, [(599, later(false)), (1, later(true))]);
 }

@@ -26,7 +26,7 @@ fn step(world: &mut SchedulerTester) -> (Vec<Message>, usize) {
 }
 
 #[test]
-fn a_digest_is_looked_at_in_parts_and_not_again_while_it_waits_for_more() {
+fn a_digest_is_read_in_parts_and_not_again_while_it_waits() {
     const CHECKS: u64 = 10_000;
     let mut world = SchedulerTester::new(PEOPLE);
     (1..=CHECKS).for_each(|check| _ = world.queue(check, AlertEvent::Down));
@@ -54,7 +54,7 @@ fn a_digest_is_looked_at_in_parts_and_not_again_while_it_waits_for_more() {
 }
 
 #[test]
-fn of_more_than_a_message_holds_the_newest_about_each_check_is_told() {
+fn an_oversized_digest_contains_the_newest_row_of_each_check() {
     const CHECKS: u64 = 20_000;
     let mut world = SchedulerTester::new(PEOPLE);
     (1..=CHECKS).for_each(|check| _ = world.queue(check, AlertEvent::Down));

@@ -30,7 +30,7 @@ fn check(number: u64, name: &str, tags: &str) -> Check {
 }
 
 #[test]
-fn filters_add_up() {
+fn filters_are_combined() {
     let nas = check(1, "Nightly Backup", "nas prod");
     for (query, fits) in [
         ("", true),
@@ -64,7 +64,7 @@ fn filters_add_up() {
 }
 
 #[test]
-fn a_running_check_counts_as_running_and_as_what_it_was() {
+fn a_running_check_counts_as_running_and_as_its_previous_status() {
     for (status, shown, counts) in [
         (
             VisibleStatus::Up,
@@ -169,7 +169,7 @@ fn any_query() -> impl Strategy<Value = CheckListQuery> {
 }
 
 #[test]
-fn what_an_address_does_not_say_is_as_the_account_has_it() {
+fn a_missing_parameter_is_taken_from_the_account() {
     let usual = ListPreferences {
         order: SortOrder {
             by: By::Name,
@@ -207,17 +207,21 @@ fn what_an_address_does_not_say_is_as_the_account_has_it() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_as_the_same(wanted in any_query()) {
-        prop_assert_eq!(&super::tests::parse_query(wanted.to_query_string().trim_start_matches('?')), &wanted);
+    fn a_written_query_is_parsed_as_the_same_query(wanted in any_query()) {
+        let written = wanted.to_query_string();
+        let parsed = super::tests::parse_query(written.trim_start_matches('?'));
+        prop_assert_eq!(&parsed, &wanted);
     }
 
     #[test]
-    fn pages_are_the_parts_of_the_whole_order(
+    fn pages_are_the_parts_of_the_whole_list(
         names in proptest::collection::vec("[ab0-9]{0,3}", 0..60),
         by in 0..5_usize,
         is_reversed: bool,
     ) {
-        let times = |n: usize| (!n.is_multiple_of(3)).then(|| Timestamp::from_secs((n * 7 % 11) as i64));
+        let times = |n: usize| {
+            (!n.is_multiple_of(3)).then(|| Timestamp::from_secs((n * 7 % 11) as i64))
+        };
         let items: Vec<_> = names.iter().enumerate().map(|(n, name)| CheckListItem {
             id: CheckId(n as u64),
             settings: check(1, name, "").settings,
@@ -225,8 +229,13 @@ proptest! {
             last: times(n),
             next: times(n + 1),
         }).collect();
-        let wanted = CheckListQuery { order: SortOrder { by: By::ALL[by], is_reversed }, page_size: 7, ..CheckListQuery::parse(&[], ListPreferences::default()) };
-        let paged: Vec<_> = (1..=10).flat_map(|number| sort_page(items.clone(), &CheckListQuery { page: number, ..wanted.clone() })).collect();
+        let wanted = CheckListQuery {
+            order: SortOrder { by: By::ALL[by], is_reversed },
+            page_size: 7,
+            ..CheckListQuery::parse(&[], ListPreferences::default())
+        };
+        let page = |page| sort_page(items.clone(), &CheckListQuery { page, ..wanted.clone() });
+        let paged: Vec<_> = (1..=10).flat_map(page).collect();
         let all = sort_page(items.clone(), &CheckListQuery { page_size: 1000, ..wanted });
         prop_assert_eq!(paged.len(), items.len());
         prop_assert_eq!(paged, all);

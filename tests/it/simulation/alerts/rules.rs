@@ -119,11 +119,11 @@ impl HoldCause {
     /// Words of the reason why nobody was notified of a downtime that is over.
     fn skip_reason(self) -> &'static str {
         match self {
-            Self::Outage => "no pings could be taken",
+            Self::Outage => "could not receive pings",
             Self::Failures => "failed often enough",
             Self::Window => "maintenance window",
             Self::Parent => "parent",
-            Self::HiddenBehind(_) => "a parent was",
+            Self::HiddenBehind(_) => "was down",
         }
     }
 }
