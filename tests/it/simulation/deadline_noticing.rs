@@ -254,10 +254,19 @@ fn record_script(dice: &SeededRng, engine: &mut TestEngine, ids: &[CheckId]) -> 
         say(engine, at, commands);
         say(engine, at.plus_micros(2 * TICK), Vec::new());
     }
-    // Everything that waits is decided.
-    for _ in 0..200 {
-        let at = engine.handle.now().plus_secs(15);
-        say(engine, at, Vec::new());
+    // Everything that waits is decided. The second look after each decision is for an engine that
+    // noticed something up to two ticks later: if it decided much later again each time, a
+    // window would be open for one engine only.
+    let end = engine.handle.now().plus_secs(3000);
+    while engine.handle.now() < end {
+        let later = engine.handle.now().plus_secs(15);
+        let next = due(engine, later.plus_micros(TICK))
+            .first()
+            .map(|(at, _)| (*at).max(engine.handle.now()).plus_micros(TICK));
+        say(engine, next.unwrap_or(later), Vec::new());
+        if let Some(at) = next {
+            say(engine, at.plus_micros(2 * TICK), Vec::new());
+        }
     }
     script
 }

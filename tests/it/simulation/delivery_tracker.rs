@@ -84,7 +84,9 @@ fn read_deliveries(handle: &Handle) -> Result<StoredDeliveries, String> {
 }
 
 impl DeliveryTracker {
-    /// Some of what waits is begun or reported. An answer is only given for what is on disk.
+    /// Some of what waits is begun or reported. An answer is only given for what is on disk. As by
+    /// the real sender, at most one row about a check is being sent to a channel: only then do
+    /// the rows that wait for one channel about one check stay few.
     pub(crate) fn commands(&self, dice: &SeededRng, handle: &Handle) -> Vec<Command> {
         handle.with_state(|state| {
             let (begun, idle): (Vec<_>, Vec<_>) = state
@@ -98,8 +100,12 @@ impl DeliveryTracker {
                     .cloned()
                     .collect::<Vec<_>>()
             };
+            let mut busy: BTreeSet<_> = begun.iter().map(|row| (row.channel, row.check)).collect();
+            let next = some(idle)
+                .into_iter()
+                .filter(|row| busy.insert((row.channel, row.check)));
             commands.push(Command::BeginDeliveries(
-                some(idle).iter().map(|row| row.number).collect(),
+                next.map(|row| row.number).collect(),
                 None,
             ));
             let reports = some(begun).into_iter().map(|row| {

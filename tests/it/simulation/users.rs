@@ -276,11 +276,15 @@ impl ModelUsers {
         if let Some(taste) = &changes.preferences {
             user.is_dark = taste.theme == Theme::Dark;
         }
+        let had_second_factor = user.second.is_some();
         if let Some(second) = &changes.second_factor {
             user.second = second.as_ref().map(second_factor_parts);
         }
         if let Some(password) = &changes.password {
             user.password = Some(password.as_str().into());
+        }
+        // A session that began without the second factor ends with its introduction.
+        if changes.password.is_some() || !had_second_factor && user.second.is_some() {
             self.close(
                 id,
                 by.map_or(SessionSelection::All, SessionSelection::AllBut),

@@ -109,8 +109,9 @@ pub(crate) struct SimulatedWorld {
     thresholds: HousekeepingLimits,
     engine: Option<(Handle, Writer)>,
     model: Model,
-    /// What the model was to become by commands whose callers were not told.
-    in_doubt: Option<Model>,
+    /// What the model may have become by commands whose callers were not told; the likeliest
+    /// first.
+    in_doubt: Vec<Model>,
     deliveries: DeliveryTracker,
     model_clock: ModelClock,
     /// The latest commands took several commits.
@@ -158,7 +159,7 @@ impl SimulatedWorld {
         let dice = SeededRng::seeded(seed);
         let clock = ManualClock::at(Timestamp::from_secs(BEGINNING));
         let model = Model::default();
-        let in_doubt = None;
+        let in_doubt = Vec::new();
         let tally = SimulationCounts::default();
         let thresholds = HousekeepingLimits {
             slice_rows: dice.pick(&[1, 4, 64]),
@@ -278,7 +279,7 @@ impl SimulatedWorld {
         let answers = self.submit_commands(&commands)?;
         if answers.is_empty() {
             self.deliveries.unanswered(&commands);
-            self.in_doubt = Some(looked);
+            self.in_doubt = vec![looked];
         } else {
             self.deliveries.answered(&commands, &answers);
             self.model = looked;
@@ -500,6 +501,14 @@ impl SimulatedWorld {
         Ok(!answers.is_empty())
     }
 
+    /// What a batch that was not answered may have come to, apart from nothing at all.
+    fn outcomes_in_doubt(&self, plan: CommandBatch) -> Vec<Model> {
+        // The first of several commits may be on disk although it failed; it has what the writer
+        // did by itself.
+        let first_commit = (plan.max_commits > 1 && !self.began).then_some(plan.model_before);
+        [plan.model_after].into_iter().chain(first_commit).collect()
+    }
+
     fn carry_out(&mut self, plan: CommandBatch) -> WorldResult {
         same!(
             self.submit_batch(&plan)?,
@@ -602,14 +611,14 @@ impl SimulatedWorld {
             return Err(format!("a command is stamped {stamp} at {clock}"));
         }
         self.model_clock.stamp = stamp;
-        let in_doubt = self.in_doubt.take();
+        let in_doubt = std::mem::take(&mut self.in_doubt);
         let before = self.model.clone();
-        self.tally.in_doubt += u32::from(in_doubt.is_some());
+        self.tally.in_doubt += u32::from(!in_doubt.is_empty());
         let mut differences = Vec::new();
         for model in in_doubt.into_iter().chain([before]) {
             match self.adopt_model(model, &commands, &answers, (opened, brings_back)) {
                 Ok(()) => {
-                    self.tally.missing += differences.len() as u32;
+                    self.tally.missing += u32::from(!differences.is_empty());
                     return self.note_flips(false);
                 }
                 Err(difference) => differences.push(difference),
@@ -730,7 +739,7 @@ impl SimulatedWorld {
             same!(writer.step(false), Ok(true), "a step while writes fail");
         }
         self.disk.heal();
-        self.in_doubt = Some(plan.model_after);
+        self.in_doubt = self.outcomes_in_doubt(plan);
         if operation == DiskOperation::Read {
             self.watch_writer();
         }
@@ -773,7 +782,7 @@ impl SimulatedWorld {
             if self.submit_batch(&plan)? {
                 self.model = plan.model_after;
             } else {
-                self.in_doubt = Some(plan.model_after);
+                self.in_doubt = self.outcomes_in_doubt(plan);
             }
         }
         self.power_on()
@@ -785,7 +794,7 @@ impl SimulatedWorld {
         let kept = self
             .engine
             .as_ref()
-            .filter(|_| self.in_doubt.is_none())
+            .filter(|_| self.in_doubt.is_empty())
             .map(|(handle, _)| verify::RestartSnapshot::of(handle));
         loop {
             self.tally.cuts += 1;

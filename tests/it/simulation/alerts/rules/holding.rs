@@ -43,7 +43,8 @@ impl AlertModel {
             HoldCause::Outage => false,
             HoldCause::Failures => self.failures(check) >= usize::from(own.failure_threshold.get()),
             HoldCause::Window => changes_settings && self.window_end(check, now).is_none(),
-            HoldCause::Parent => own.parents.is_empty(),
+            // After its last parent was deleted, the check keeps its grace; a ping does not end it.
+            HoldCause::Parent => changes_settings && own.parents.is_empty(),
             HoldCause::HiddenBehind(parent) => !own.parents.contains(&parent),
         };
         if why == HoldCause::Outage
