@@ -6,14 +6,14 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use overdue::blocking_threads::BlockingThreads;
-use overdue::connection_threads::ConnectionThreads;
 use overdue::domain::project::{KeyHash, KeyLabel, KeySecret, PingKey, ProjectName};
 use overdue::engine::command::{Command, CommandOutcome, NewKey, NewProject};
 use overdue::engine::{self, Handle};
 use overdue::http;
+use overdue::http::dashboard;
+use overdue::runtime::blocking_threads::BlockingThreads;
+use overdue::runtime::connection_threads::ConnectionThreads;
 use overdue::store::Medium;
-use overdue::web;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -55,7 +55,7 @@ impl ServerFixture {
             trusted_proxies: Vec::new(),
             site_name: "overdue".into(),
             api_rate: http::ApiRate::UNLIMITED,
-            web: web::DashboardConfig::new(web::AuthMode::None),
+            web: dashboard::DashboardConfig::new(dashboard::AuthMode::None),
             connections_per_address: usize::MAX,
             access_log: false,
             metrics_token: None,

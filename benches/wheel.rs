@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use overdue::wheel::TimingWheel;
+use overdue::util::wheel::TimingWheel;
 
 const ENTRIES: u64 = 1_000_000;
 /// Ticks of 64 ms.

@@ -17,8 +17,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::engine::{Handle, ServerLocation, Throttle};
-use crate::random::Random;
 use crate::store::{DatabaseRestore, Inspection, InspectionReport, StoreError};
+use crate::util::random::Random;
 pub use file::{BackupFile, open_backup, read_backup};
 pub use scheduler::{BackupSchedule, BackupScheduler};
 use stream::{BackupReader, BackupWriter};

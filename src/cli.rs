@@ -41,10 +41,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::admin::{self, AdminReply, AdminRequest};
-use crate::clock::Clock;
 use crate::metrics::COMMIT;
-use crate::notify;
+use crate::notifier;
 use crate::outbound::SESSION_LAUNCHER;
+use crate::util::clock::Clock;
 use channel::ChannelCommand;
 
 /// Release, commit, and version of the database's layout.
@@ -191,7 +191,7 @@ struct AdminCall {
     /// True to show the one row of the reply with all its fields.
     shows_all_fields: bool,
     /// Configuration of a test that is sent without a running server.
-    notifier_config: Option<notify::NotifierConfig>,
+    notifier_config: Option<notifier::NotifierConfig>,
     /// Description of the object that is deleted, if the terminal asks for confirmation.
     deletion_target: Option<String>,
 }
@@ -333,7 +333,7 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
                     &Cli::command(),
                     std::env::vars_os().map(|(name, _)| name),
                 ));
-            crate::serve::run(config).map_err(CliError::other)
+            crate::server::run(config).map_err(CliError::other)
         }
         CliCommand::Project(command) => {
             let data = data()?;
@@ -394,7 +394,7 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
 fn send_request(
     data: &Path,
     request: AdminRequest,
-    notifier_config: Option<notify::NotifierConfig>,
+    notifier_config: Option<notifier::NotifierConfig>,
 ) -> Result<AdminReply, CliError> {
     if notifier_config.is_some() {
         data_directory::switch_to_owner(data)?;

@@ -33,15 +33,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use tokio::sync::oneshot;
 
-use crate::clock::Clock;
 use crate::domain::channel::Transports;
 use crate::domain::check::Check;
 use crate::domain::ids::{CheckId, ProjectId};
 use crate::domain::project::BadgeSecret;
 use crate::domain::timestamp::Timestamp;
 use crate::metrics::Metrics;
-use crate::random::Random;
 use crate::store::{Medium, ProgressReporter, StoreError};
+use crate::util::clock::Clock;
+use crate::util::random::Random;
 use api_keys::KeyUpdates;
 use change_feed::ChangeFeed;
 use channel_test::ChannelTestQueue;

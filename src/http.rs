@@ -4,8 +4,10 @@
 mod access_log;
 pub mod api;
 mod badge;
+pub(crate) mod common;
 mod connection_activity;
 mod connection_limit;
+pub mod dashboard;
 mod header_limit;
 mod metrics;
 mod ping;
@@ -25,23 +27,22 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::accept::{accept_connections, wait_for_stop};
-use crate::blocking_threads::BlockingThreads;
-use crate::connection_threads::{ConnectionThreads, HandOff as _};
 use crate::domain::ping::PingScheme;
 use crate::domain::project::KeyHash;
 use crate::engine::Handle;
+use crate::http::common::client_address::{self, Client, Peer};
+use crate::http::common::connection_state::{ClientWait, ConnectionState};
+use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::http::common::request;
+pub use crate::http::common::request::{BaseUrl, BaseUrlError};
+use crate::http::common::request_body::{BodyBudget, IncomingBody};
+use crate::http::common::response_body::ResponseWriter;
+use crate::http::common::route::Route;
+pub use crate::http::common::route::creating_ping_url;
 use crate::metrics::ConnectionProtocol as Counted;
-use crate::web;
-use crate::wire::client_address::{self, Client, Peer};
-use crate::wire::connection_state::{ClientWait, ConnectionState};
-use crate::wire::reply::{self, HttpError, HttpReply};
-use crate::wire::request;
-pub use crate::wire::request::{BaseUrl, BaseUrlError};
-use crate::wire::request_body::{BodyBudget, IncomingBody};
-use crate::wire::response_body::ResponseWriter;
-use crate::wire::route::Route;
-pub use crate::wire::route::creating_ping_url;
+use crate::runtime::accept::{accept_connections, wait_for_stop};
+use crate::runtime::blocking_threads::BlockingThreads;
+use crate::runtime::connection_threads::{ConnectionThreads, HandOff as _};
 use access_log::AccessLogEntry;
 pub use api::check_renderer;
 use connection_activity::ConnectionActivity;
@@ -64,7 +65,7 @@ pub struct HttpConfig {
     /// Rate limit of each API key.
     pub api_rate: ApiRate,
     /// Configuration of the dashboard.
-    pub web: web::DashboardConfig,
+    pub web: dashboard::DashboardConfig,
     /// Maximum number of simultaneous connections from one address. An IPv6 network of 64 bits
     /// counts as one address. Trusted proxies have no such limit.
     pub connections_per_address: usize,
@@ -146,7 +147,7 @@ pub(crate) struct ServerState {
     header_budget: HeaderBudget,
     badge_counts: Arc<badge::BadgeCountCache>,
     /// Dashboard, if it is enabled.
-    dashboard: Option<Arc<web::DashboardState>>,
+    dashboard: Option<Arc<dashboard::DashboardState>>,
     connection_limit: Arc<ConnectionLimit>,
 }
 
@@ -169,7 +170,7 @@ impl HttpServer {
         let api = api::ApiState::new(&config);
         let response_writer = ResponseWriter::new(blocking);
         let dashboard = config.web.is_enabled.then(|| {
-            web::DashboardState::new(
+            dashboard::DashboardState::new(
                 handle.clone(),
                 response_writer.clone(),
                 config.web.clone(),
@@ -496,11 +497,11 @@ impl HttpServer {
                 let Some(site) = &server.dashboard else {
                     return refused(HttpError::NotFound);
                 };
-                match web::DashboardTarget::parse(path)
-                    .or_else(|| web::DashboardTarget::parse(uri.path()))
+                match dashboard::DashboardTarget::parse(path)
+                    .or_else(|| dashboard::DashboardTarget::parse(uri.path()))
                 {
                     Some(target) => {
-                        Box::pin(web::handle_request(
+                        Box::pin(dashboard::handle_request(
                             site,
                             &server.body_budget,
                             target,
@@ -509,7 +510,7 @@ impl HttpServer {
                         ))
                         .await
                     }
-                    None => web::not_found_page(site, request.headers(), peer)
+                    None => dashboard::not_found_page(site, request.headers(), peer)
                         .unwrap_or_else(|| refused(HttpError::NotFound)),
                 }
             }

@@ -6,33 +6,30 @@
 //! # Layers
 //!
 //! A module imports only from layers below its own. Modules that accept input never import each
-//! other.
+//! other. `a::b` is a part of `a` with a layer of its own.
 //!
 //! | layer | modules | contents |
 //! | --- | --- | --- |
 //! | 10 | [`cli`] | every subcommand and flag, once, with help, environment variable, default |
-//! | 9 | [`serve`] | opens the engine, starts the listeners, drains them in order at SIGTERM |
-//! | 8 | [`http`], [`smtp`], [`admin`] | listeners: turn raw input into a domain type or an error |
-//! | 7 | [`web`] | pages of the dashboard |
-//! | 6 | `wire` | HTTP types of API and dashboard: bodies, errors, URLs that programs call |
-//! | 5 | [`manage`] | manages projects, keys, channels, checks, users; generates their secrets |
-//! | 5 | [`notify`] | sends the rows of the outbox and reports the results |
-//! | 5 | [`job`] | runs a job at the command line and reports it to a server |
-//! | 5 | [`declare`] | reads, compares, applies and writes configuration files |
-//! | 5 | [`discover`] | finds jobs in crontabs and timers, and proposes checks for them |
+//! | 9 | [`server`] | opens the engine, starts the listeners, drains them in order at SIGTERM |
+//! | 8 | [`http`] | pings, Management API, badges and metrics over HTTP |
+//! | 8 | [`smtp`], [`admin`] | pings by mail; requests of the command line over a Unix socket |
+//! | 7 | [`http::dashboard`] | pages of the dashboard |
+//! | 6 | `http::common` | requests and replies: bodies, errors, URLs, addresses of clients |
+//! | 5 | [`operations`] | manages projects, keys, channels, checks, users; generates secrets |
+//! | 5 | [`notifier`] | sends the rows of the outbox and reports the results |
+//! | 5 | [`agent`] | runs a job and reports it to a server; finds jobs in crontabs and timers |
+//! | 5 | [`config`] | reads, compares, applies and writes configuration files |
 //! | 5 | [`import`] | reads databases, dumps and exports of other servers; writes the export |
 //! | 5 | [`backup`] | backups: writes the database as a stream of rows, inspects and restores it |
-//! | 5 | `accept`, [`connection_threads`] | accepts connections; threads for HTTP connections |
-//! | 5 | [`blocking_threads`], [`certificate`] | threads for slow work; reloading of certificates |
+//! | 5 | [`runtime`] | accepting of connections, threads, reloading of certificates |
 //! | 4 | [`engine`] | the only writer: commands, writer thread, state in memory, queries |
 //! | 3 | [`store`] | the database file; the only module that uses redb and MessagePack |
 //! | 3 | [`outbound`] | outgoing traffic: name resolution, address checks, HTTP, mail, commands |
-//! | 2 | [`channel`] | messages of each kind: texts, formats, requests, meaning of responses |
+//! | 2 | [`channels`] | messages of each kind: texts, formats, requests, meaning of responses |
 //! | 2 | [`mail`] | extracts subject and text from a mail |
 //! | 2 | [`metrics`] | counters of the server, as text for Prometheus |
-//! | 2 | [`wheel`], [`clock`], [`random`] | deadlines in ticks; the source of time and randomness |
-//! | 2 | [`password`], `passwd` | password hashes; the users of the machine |
-//! | 2 | `log_limit` | limit on the log lines that clients can cause |
+//! | 2 | [`util`] | clock, randomness, timing wheel, password hashes, limit on log lines |
 //! | 1 | [`domain`] | rules for checks, pings, flips, schedules and kinds of channel |
 //! | 1 | [`docs`] | chapters of the documentation |
 //!
@@ -43,11 +40,11 @@
 //! - Time at which a check goes down: `deadline` and `apply_deadline` in [`domain::check`]; noticed
 //!   by `engine::deadline_wheel`.
 //! - Meaning of a ping for its check (keywords, methods, paused): `engine::apply::ping`.
-//! - Status codes and error texts, such as for a 409: `HttpError` in `wire::reply`.
-//! - URLs and methods: `wire::route`.
+//! - Status codes and error texts, such as for a 409: `HttpError` in `http::common::reply`.
+//! - URLs and methods: `http::common::route`.
 //! - API extensions beyond Healthchecks: `http::api::extensions`.
 //! - API fields and their errors: `http::api::check_fields`.
-//! - Maximum length of a body: `wire::request_body`; every limit is in [`docs::limits`].
+//! - Maximum length of a body: `http::common::request_body`; every limit is in [`docs::limits`].
 //! - Disk failures: `recover` in `engine::writer::recovery`; described in [`docs::design`]; tested
 //!   by `tests/it/damaged_database.rs`.
 //! - Clock changes: `engine::clock_jump`, `engine::writer::time`; described in [`docs::promises`].
@@ -55,22 +52,22 @@
 //! - Contents of the database file: [`store`], one file for each kind of row.
 //! - Permissions of keys: `http::api::auth`.
 //! - API keys of another server that keep working: `engine::api_keys`, [`domain::legacy_keys`].
-//! - Creation of projects, keys and channels, and of checks at the command line: [`manage`].
+//! - Creation of projects, keys and channels, and of checks at the command line: [`operations`].
 //! - Settings of a channel kind: `domain::channel::kinds`; types of settings:
 //!   `domain::channel::setting_field`.
 //! - Recipients and time of an alert: `engine::apply::alert`; reasons for holding it back:
 //!   `HoldReason` in [`domain::alert`].
-//! - Testing and assigning channels, listing and retrying deliveries: [`manage::channel`],
-//!   [`manage::delivery`].
-//! - Order and retries of deliveries: `notify::scheduler`.
-//! - TLS: `http::tls`; reloading of certificates: [`certificate`], `serve::reload`.
-//! - Requests of a channel kind and the meaning of responses: `channel::kinds`; sentences:
-//!   [`channel::alert_text`].
+//! - Testing and assigning channels, listing and retrying deliveries: [`operations::channel`],
+//!   [`operations::delivery`].
+//! - Order and retries of deliveries: `notifier::scheduler`.
+//! - TLS: `http::tls`; reloading of certificates: [`runtime::certificate`], `server::reload`.
+//! - Requests of a channel kind and the meaning of responses: `channels::kinds`; sentences:
+//!   [`channels::alert_text`].
 //! - Opening a file of an earlier release: `store::migrations`.
-//! - Sign-in and sessions: [`domain::user`], `engine::apply::user`; pages: `web::sign_in`,
-//!   `web::viewer`.
+//! - Sign-in and sessions: [`domain::user`], `engine::apply::user`; pages:
+//!   `http::dashboard::sign_in`, `http::dashboard::viewer`.
 //! - Backup and restore: [`backup`]; in the file: `store::tables`, `store::restore`.
-//! - Fields of files for `apply` and their errors: `declare::fields`, `declare::reader`; planned
+//! - Fields of files for `apply` and their errors: `config::fields`, `config::reader`; planned
 //!   changes: `engine::config_plan`.
 //! - Import from Healthchecks, table by table: `import::healthchecks`; its sources:
 //!   `import::source`.
@@ -82,10 +79,11 @@
 //!   `engine::apply::alert`.
 //! - Parsing of schedules: [`domain::schedule`].
 //! - Allowed outgoing addresses: `outbound::address_guard`.
-//! - Pages and their permissions: `web::page_routes`; adding a page: [`web`].
-//! - Forms that a page accepts, and their allowed origins: `web::browser_security`.
-//! - Live updates of pages: `engine::change_feed`, `web::live_updates`.
-//! - `overdue run` while the server is unreachable: `job::ping_sender`, `job::spool`.
+//! - Pages and their permissions: `http::dashboard::page_routes`; adding a page:
+//!   [`http::dashboard`].
+//! - Forms that a page accepts, and their allowed origins: `http::dashboard::browser_security`.
+//! - Live updates of pages: `engine::change_feed`, `http::dashboard::live_updates`.
+//! - `overdue run` while the server is unreachable: `agent::ping_sender`, `agent::spool`.
 //! - Metrics and access to them: [`metrics`], `http::metrics`.
 //! - Flags: [`cli`]; of the server: `cli::serve`.
 //! - Adding a channel kind, an endpoint or a table: [`docs::extending`].
@@ -93,11 +91,11 @@
 //!
 //! # Path of a ping
 //!
-//! `http` reads the request, and `wire::route` resolves the URL. `http::ping` turns it into a typed
-//! request. The engine's [`Handle`](engine::Handle) queues it. The writer stamps it, applies it
-//! together with all queued commands, commits, publishes and answers. `engine::apply` decides
-//! everything that depends on the state (slug, `create=1`, methods, filters, paused), including
-//! changes made earlier in the same batch. A mail differs only in its listener.
+//! `http` reads the request, and `http::common::route` resolves the URL. `http::ping` turns it into
+//! a typed request. The engine's [`Handle`](engine::Handle) queues it. The writer stamps it,
+//! applies it together with all queued commands, commits, publishes and answers. `engine::apply`
+//! decides everything that depends on the state (slug, `create=1`, methods, filters, paused),
+//! including changes made earlier in the same batch. A mail differs only in its listener.
 //!
 //! # Invariants
 //!
@@ -119,35 +117,24 @@
 //!   use. Lookups use the hash, so their timing does not help to guess a key. No key and no UUID of
 //!   a check is logged.
 
-mod accept;
 pub mod admin;
+pub mod agent;
 pub mod backup;
-pub mod blocking_threads;
-pub mod certificate;
-pub mod channel;
+pub mod channels;
 pub mod cli;
-pub mod clock;
-pub mod connection_threads;
-pub mod declare;
-pub mod discover;
+pub mod config;
 pub mod docs;
 pub mod domain;
 pub mod engine;
 pub mod http;
 pub mod import;
-pub mod job;
-mod log_limit;
 pub mod mail;
-pub mod manage;
 pub mod metrics;
-pub mod notify;
+pub mod notifier;
+pub mod operations;
 pub mod outbound;
-mod passwd;
-pub mod password;
-pub mod random;
-pub mod serve;
+pub mod runtime;
+pub mod server;
 pub mod smtp;
 pub mod store;
-pub mod web;
-pub mod wheel;
-mod wire;
+pub mod util;

@@ -9,10 +9,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::clock::Clock;
 use crate::domain::channel::Transports;
 use crate::domain::ids::ProjectId;
-use crate::random::Random;
+use crate::util::clock::Clock;
+use crate::util::random::Random;
 use connection_pool::ConnectionPool;
 use dial::Dialer;
 use mail::MailConnections;

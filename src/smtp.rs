@@ -17,11 +17,11 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-use crate::accept::{AddressLimit, accept_connections};
-use crate::blocking_threads::BlockingThreads;
-use crate::certificate::Certificate;
 use crate::engine::Handle;
 use crate::metrics;
+use crate::runtime::accept::{AddressLimit, accept_connections};
+use crate::runtime::blocking_threads::BlockingThreads;
+use crate::runtime::certificate::Certificate;
 use address::MailDomain;
 use message_budget::MessageBudget;
 

@@ -1,4 +1,4 @@
-"""What each kind of channel sends for each event, as the snapshots in src/channel/tests hold it, which `cargo test` compares with the code."""
+"""What each kind of channel sends for each event, as the snapshots in src/channels/tests hold it, which `cargo test` compares with the code."""
 import json
 import pathlib
 import re
@@ -7,7 +7,7 @@ import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 
-SNAPSHOTS = pathlib.Path(__file__).resolve().parents[2] / "src/channel/tests/snapshots"
+SNAPSHOTS = pathlib.Path(__file__).resolve().parents[2] / "src/channels/tests/snapshots"
 
 
 @dataclass

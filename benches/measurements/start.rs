@@ -58,7 +58,8 @@ pub(super) fn after_kill(setup: &BenchSetup) -> Result<Vec<TableRow>> {
         )
         .into());
     }
-    let (checks, pings) = (thousands(checks as f64), thousands(10.0 * checks as f64));
+    let pings = thousands(10.0 * checks as f64);
+    let checks = thousands(checks as f64);
     let what = format!(
         "ready to answer after SIGKILL under load, {checks} checks, {pings} and more logged pings"
     );

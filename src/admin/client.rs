@@ -19,7 +19,7 @@ use super::request::{AdminReply, AdminRequest};
 use super::{SOCKET_NAME, handlers};
 use crate::backup::{self, BackupError};
 use crate::engine::{self, Handle, Writer, WriterExit};
-use crate::notify;
+use crate::notifier;
 use crate::store::path_access::{SERVICE_DIRECTORY, explain_path_error};
 use crate::store::{FILE_NAME, Medium, StoreError};
 
@@ -112,7 +112,7 @@ enum AdminTarget {
 pub async fn send_request(
     directory: &Path,
     request: AdminRequest,
-    sending: Option<notify::NotifierConfig>,
+    sending: Option<notifier::NotifierConfig>,
 ) -> Result<AdminReply, AdminClientError> {
     send_with_document(directory, request, Vec::new(), sending).await
 }
@@ -130,7 +130,7 @@ async fn send_with_document(
     directory: &Path,
     request: AdminRequest,
     document: Vec<u8>,
-    sending: Option<notify::NotifierConfig>,
+    sending: Option<notifier::NotifierConfig>,
 ) -> Result<AdminReply, AdminClientError> {
     let may_make = matches!(
         request,
@@ -225,7 +225,7 @@ impl AdminClient {
         &mut self,
         request: AdminRequest,
         document: Vec<u8>,
-        sending: Option<notify::NotifierConfig>,
+        sending: Option<notifier::NotifierConfig>,
     ) -> Result<AdminReply, AdminClientError> {
         match &mut self.connection {
             AdminConnection::Server(stream) => {
@@ -249,7 +249,7 @@ impl AdminClient {
                     None => performing.await,
                     Some(sending) => tokio::select! {
                         answer = performing => answer,
-                        never = notify::run_channel_tests(handle, sending) => match never {},
+                        never = notifier::run_channel_tests(handle, sending) => match never {},
                     },
                 };
                 while let Some(following) = rest {

@@ -24,9 +24,9 @@ use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 use crate::engine::command::Unavailable;
 use crate::import;
-use crate::manage::delivery::DeliveryFilter;
-use crate::manage::project::ProjectChanges;
-use crate::manage::{self, OperationError};
+use crate::operations::delivery::DeliveryFilter;
+use crate::operations::project::ProjectChanges;
+use crate::operations::{self, OperationError};
 use checks::CheckListing;
 
 /// A reply, and the stream of further replies if this is only the first.
@@ -80,13 +80,13 @@ async fn dispatch(
     request: AdminRequest,
     document: Vec<u8>,
 ) -> Result<AdminResponse, OperationError> {
-    let id = |project: &str| manage::project::find(handle, project).map(|project| project.id);
+    let id = |project: &str| operations::project::find(handle, project).map(|project| project.id);
     let one = |project: Option<String>| {
-        manage::project::find_or_only(handle, project.as_deref()).map(|project| project.id)
+        operations::project::find_or_only(handle, project.as_deref()).map(|project| project.id)
     };
     let any = |project: Option<String>| project.as_deref().map(id).transpose();
     let find_channel =
-        |project, channel: &str| manage::channel::find(handle, any(project)?, channel);
+        |project, channel: &str| operations::channel::find(handle, any(project)?, channel);
     let reply = match request {
         AdminRequest::CreateProject {
             name,
@@ -94,7 +94,8 @@ async fn dispatch(
             ping_log_limit,
         } => {
             let project =
-                manage::project::create(handle, name, check_limit.get(), ping_log_limit).await?;
+                operations::project::create(handle, name, check_limit.get(), ping_log_limit)
+                    .await?;
             Ok(AdminReply::Made(project.uuid))
         }
         AdminRequest::SetProject {
@@ -108,13 +109,15 @@ async fn dispatch(
                 check_limit: check_limit.map(CheckLimit::get),
                 ping_log_limit,
             };
-            manage::project::update(handle, id(&project)?, changes)
+            operations::project::update(handle, id(&project)?, changes)
                 .await
                 .map(|()| AdminReply::Done)
         }
-        AdminRequest::DeleteProject { project } => manage::project::delete(handle, id(&project)?)
-            .await
-            .map(|()| AdminReply::Done),
+        AdminRequest::DeleteProject { project } => {
+            operations::project::delete(handle, id(&project)?)
+                .await
+                .map(|()| AdminReply::Done)
+        }
         AdminRequest::ListProjects {} => Ok(list_projects(handle)),
         AdminRequest::CreateKey {
             project,
@@ -122,10 +125,10 @@ async fn dispatch(
             label,
         } => {
             let (KeyId(id), key) =
-                manage::key::create(handle, one(project)?, access, label).await?;
+                operations::key::create(handle, one(project)?, access, label).await?;
             Ok(AdminReply::MadeKey(CreatedKeyRow { id, key }))
         }
-        AdminRequest::RevokeKey { id } => manage::key::revoke(handle, id)
+        AdminRequest::RevokeKey { id } => operations::key::revoke(handle, id)
             .await
             .map(|()| AdminReply::Done),
         AdminRequest::ListKeys {
@@ -137,7 +140,8 @@ async fn dispatch(
             name,
             settings,
         } => {
-            let channel = manage::channel::create(handle, one(project)?, name, settings).await?;
+            let channel =
+                operations::channel::create(handle, one(project)?, name, settings).await?;
             Ok(AdminReply::Made(channel.uuid))
         }
         AdminRequest::SetChannel {
@@ -154,7 +158,7 @@ async fn dispatch(
                 SettingsUpdate::replace_all
             };
             let is_set = settings.is_some();
-            manage::channel::update(handle, channel.id, name, settings.map(given)).await?;
+            operations::channel::update(handle, channel.id, name, settings.map(given)).await?;
             let warnings = handle.with_state(|state| {
                 state
                     .channel(channel.id)
@@ -168,8 +172,8 @@ async fn dispatch(
         AdminRequest::DeleteChannel { project, channel } => {
             let channel = find_channel(project, &channel)?;
             let warnings =
-                handle.with_state(|state| manage::channel::deletion_warnings(state, &channel));
-            let done = manage::channel::delete(handle, channel.id).await;
+                handle.with_state(|state| operations::channel::deletion_warnings(state, &channel));
+            let done = operations::channel::delete(handle, channel.id).await;
             done.map(|()| {
                 if warnings.is_empty() {
                     AdminReply::Done
@@ -199,11 +203,11 @@ async fn dispatch(
         } => {
             let project = any(project)?;
             let channel = channel
-                .map(|channel| manage::channel::find(handle, project, &channel))
+                .map(|channel| operations::channel::find(handle, project, &channel))
                 .transpose()?
                 .map(|channel| channel.id);
             let check = check
-                .map(|check| manage::check::find(handle, project, &check))
+                .map(|check| operations::check::find(handle, project, &check))
                 .transpose()?
                 .map(|check| check.id);
             channels::list_deliveries(
@@ -218,7 +222,7 @@ async fn dispatch(
             )
             .await
         }
-        AdminRequest::RetryDelivery { number } => manage::delivery::retry(handle, number)
+        AdminRequest::RetryDelivery { number } => operations::delivery::retry(handle, number)
             .await
             .map(AdminReply::Queued),
         AdminRequest::CreateWindow {
@@ -227,13 +231,14 @@ async fn dispatch(
             tags,
             times,
         } => {
-            let window = manage::window::create(handle, one(project)?, name, tags, times).await?;
+            let window =
+                operations::window::create(handle, one(project)?, name, tags, times).await?;
             Ok(AdminReply::Made(window.uuid))
         }
         AdminRequest::ListWindows { project } => Ok(windows::list(handle, any(project)?)),
         AdminRequest::DeleteWindow { project, window } => {
-            let window = manage::window::find(handle, any(project)?, &window)?;
-            manage::window::delete(handle, &window)
+            let window = operations::window::find(handle, any(project)?, &window)?;
+            operations::window::delete(handle, &window)
                 .await
                 .map(|()| AdminReply::Done)
         }
@@ -242,7 +247,7 @@ async fn dispatch(
             edit,
             unique,
         } => {
-            let check = manage::check::create(handle, one(project)?, *edit, unique).await?;
+            let check = operations::check::create(handle, one(project)?, *edit, unique).await?;
             Ok(AdminReply::Made(check.uuid))
         }
         AdminRequest::OfCheck {
@@ -250,7 +255,7 @@ async fn dispatch(
             check,
             what,
         } => {
-            let check = manage::check::find(handle, any(project)?, &check)?;
+            let check = operations::check::find(handle, any(project)?, &check)?;
             checks::handle_action(handle, check, what).await
         }
         AdminRequest::CreateUser {
@@ -260,7 +265,7 @@ async fn dispatch(
         } => users::create(handle, name, password, grant).await,
         AdminRequest::ListUsers {} => Ok(users::list(handle)),
         AdminRequest::OfUser { user, what } => {
-            users::handle_action(handle, &*manage::user::find(handle, &user)?, what).await
+            users::handle_action(handle, &*operations::user::find(handle, &user)?, what).await
         }
         AdminRequest::SetupLink {} => users::create_link(handle, None).await,
         // The caller that holds the connection stores the part.
@@ -285,7 +290,7 @@ async fn dispatch(
             let handle = handle.clone();
             let project = any(project)?;
             let writing = tokio::task::spawn_blocking(move || {
-                crate::declare::export_config(&handle, project, secrets)
+                crate::config::export_config(&handle, project, secrets)
             });
             writing
                 .await
@@ -333,7 +338,7 @@ async fn start_stream(
 }
 
 fn list_projects(handle: &Handle) -> AdminReply {
-    let rows = manage::project::list(handle)
+    let rows = operations::project::list(handle)
         .into_iter()
         .map(|(project, checks)| ProjectRow {
             uuid: project.uuid,
@@ -347,7 +352,7 @@ fn list_projects(handle: &Handle) -> AdminReply {
 }
 
 fn list_keys(handle: &Handle, project: Option<ProjectId>, show_ping_keys: bool) -> AdminReply {
-    let rows = manage::key::list(handle, project)
+    let rows = operations::key::list(handle, project)
         .into_iter()
         .map(|(project, key)| KeyRow {
             id: key.id.0,

@@ -14,14 +14,14 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::declare::ExportedObject;
+use crate::config::ExportedObject;
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::maintenance_window::WindowTimesInput;
 use crate::domain::project::{ChannelName, KeyAccess, KeyLabel, ProjectName};
 use crate::domain::text::{FailureThreshold, Name, Tags};
 use crate::domain::user::{Membership, PasswordHash, UserName};
-use crate::password;
+use crate::util::password;
 use channel::{ChannelAction, ChannelRow, DeliveryRow, MemberTestRow, TestRow};
 use check::{AlertingRow, CheckRow, FlipRow, PingRow};
 use declare::{ChangeRow, ConflictRow};

@@ -19,11 +19,11 @@ use super::framing::{self, MAX_IMPORT_LINE_BYTES, MAX_LINE_BYTES};
 use super::request::import::ImportRequest;
 use super::request::{AdminReply, AdminRequest};
 use super::{SOCKET_NAME, handlers};
-use crate::accept::{Listener, accept_connections, wait_for_stop};
 use crate::domain::import_item::ImportId;
 use crate::engine::Handle;
 use crate::engine::command::Command;
 use crate::engine::command::import::ImportStep;
+use crate::runtime::accept::{Listener, accept_connections, wait_for_stop};
 
 /// Maximum number of simultaneous connections. More wait to be accepted.
 pub const MAX_CONNECTIONS: usize = 16;
@@ -36,7 +36,7 @@ const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 const BULK_CLIENT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Maximum bytes of a document: the files that it is made of, plus the overhead of JSON.
-const MAX_DOCUMENT_BYTES: usize = 4 * crate::declare::MAX_BYTES;
+const MAX_DOCUMENT_BYTES: usize = 4 * crate::config::MAX_BYTES;
 
 /// Time in which a client must read a line of a reply when the server stops.
 const SHUTDOWN_WRITE_TIMEOUT: Duration = Duration::from_millis(250);

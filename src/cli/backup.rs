@@ -13,10 +13,10 @@ use crate::admin;
 use crate::backup::{self, BackupError, BackupFile, BackupInfo, BackupSchedule};
 use crate::domain::formatting::format_count;
 use crate::engine::{ServerLocation, Throttle};
-use crate::random::Random;
 use crate::store::{
     FILE_NAME, Inspection, InspectionReport, Medium, ProgressReporter, Store, StoreError, TableSize,
 };
+use crate::util::random::Random;
 
 #[derive(Args)]
 pub(super) struct BackupArgs {

@@ -217,7 +217,7 @@ pub(super) struct CheckFieldsArgs {
     #[arg(long, env = "OVERDUE_METHODS", value_parser = methods_parser())]
     methods: Option<bool>,
 
-    /// Whether the check ignores pings while it is paused
+    /// Ignore pings while the check is paused
     #[arg(
         long,
         env = "OVERDUE_MANUAL_RESUME",
@@ -254,7 +254,7 @@ pub(super) struct CheckFieldsArgs {
     )]
     failure_kw: Option<Keywords>,
 
-    /// Whether to look for keywords in the subjects of mails
+    /// Look for keywords in the subjects of mails
     #[arg(
         long,
         env = "OVERDUE_FILTER_SUBJECT",
@@ -264,7 +264,7 @@ pub(super) struct CheckFieldsArgs {
     )]
     filter_subject: Option<bool>,
 
-    /// Whether to look for keywords in the bodies of mails
+    /// Look for keywords in the bodies of mails
     #[arg(
         long,
         env = "OVERDUE_FILTER_BODY",
@@ -274,7 +274,7 @@ pub(super) struct CheckFieldsArgs {
     )]
     filter_body: Option<bool>,
 
-    /// Whether to look for keywords in the bodies of HTTP pings
+    /// Look for keywords in the bodies of HTTP pings
     #[arg(
         long,
         env = "OVERDUE_FILTER_HTTP_BODY",
@@ -284,7 +284,7 @@ pub(super) struct CheckFieldsArgs {
     )]
     filter_http_body: Option<bool>,
 
-    /// Whether a ping without any keyword is a failure; otherwise it is ignored
+    /// Treat a ping without any keyword as a failure; otherwise it is ignored
     #[arg(
         long,
         env = "OVERDUE_FILTER_DEFAULT_FAIL",

@@ -16,8 +16,8 @@ use super::data_directory::assume_owner;
 use super::{CliError, table, user};
 use crate::admin::declared::{ChangeRow, ConflictRow};
 use crate::admin::{self, AdminReply, AdminRequest};
-use crate::declare::{self, ConfigLoadError, ConfigProblem, LoadedConfig, SecretResolver};
-use crate::serve::DeclaredFiles;
+use crate::config::{self, ConfigLoadError, ConfigProblem, LoadedConfig, SecretResolver};
+use crate::server::DeclaredFiles;
 use crate::store::owner::AssumedOwner;
 
 /// Default maximum number of deletions.
@@ -135,13 +135,12 @@ impl ExportArgs {
             return Err(CliError::other("the reply of the server was unexpected"));
         };
         let text = match format {
-            ExportFormat::Toml => declare::to_toml(&objects, declare::HEADER_COMMENTS),
+            ExportFormat::Toml => config::to_toml(&objects, config::HEADER_COMMENTS),
             ExportFormat::Json | ExportFormat::Jsonl => {
                 for comment in objects.iter().flat_map(|object| &object.comments) {
                     let _ = writeln!(io::stderr(), "overdue: {}", table::sanitize(comment));
                 }
-                serde_json::to_string_pretty(&declare::to_json(&objects))
-                    .map_err(CliError::other)?
+                serde_json::to_string_pretty(&config::to_json(&objects)).map_err(CliError::other)?
                     + "\n"
             }
         };
@@ -318,7 +317,7 @@ impl ConfigFileFlags {
 
 /// Reads the files, and prints their warnings.
 fn prepare_files(files: &[PathBuf]) -> Result<LoadedConfig, CliError> {
-    let prepared = declare::load_config(
+    let prepared = config::load_config(
         files,
         &SecretResolver {
             read_variable: &|name| std::env::var(name).ok(),
@@ -426,7 +425,7 @@ impl ApplyArgs {
 
 /// Prints the JSON Schema of files.
 pub(super) fn print_schema() -> Result<(), CliError> {
-    let text = serde_json::to_string_pretty(&declare::json_schema()).map_err(CliError::other)?;
+    let text = serde_json::to_string_pretty(&config::json_schema()).map_err(CliError::other)?;
     match table::print_lines(&[text]) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => printed.map_err(CliError::output_failed),

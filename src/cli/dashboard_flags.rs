@@ -8,8 +8,8 @@ use clap::builder::FalseyValueParser;
 use super::common_args::{number_parser, read_limited};
 use crate::domain::timezone::Timezone;
 use crate::domain::user::Membership;
+use crate::http::dashboard::{AuthMode, DashboardConfig, LogoutUrl, ProxyAuth};
 use crate::store::path_access::explain_path_error;
-use crate::web::{AuthMode, DashboardConfig, LogoutUrl, ProxyAuth};
 
 #[derive(Args)]
 #[command(next_help_heading = "Dashboard")]

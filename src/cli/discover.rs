@@ -16,20 +16,20 @@ use super::CliError;
 use super::common_args::{JsonFlag, read_limited};
 use super::config_files::replace_private_file;
 use super::table::{self, sanitize};
-use crate::clock::Clock;
-use crate::declare;
-use crate::discover::{
+use crate::agent::discover::{
     self, CheckProposal, CheckProposer, Crontab, CrontabOwner, DiscoveryResult, JobEdit, Reporter,
 };
+use crate::config;
 use crate::domain::check::CheckSettings;
 use crate::domain::formatting::{format_count, shell_word};
 use crate::domain::project::ProjectName;
 use crate::domain::text::Name;
 use crate::domain::timezone::Timezone;
 use crate::http::BaseUrl;
-use crate::random::Random;
-use crate::serve::{DEFAULT_LISTEN, machine_timezone};
+use crate::server::{DEFAULT_LISTEN, machine_timezone};
 use crate::store::path_access::make_own_directory;
+use crate::util::clock::Clock;
+use crate::util::random::Random;
 use earlier_checks::EarlierChecks;
 
 /// Name of the file with the checks, for `apply`.
@@ -239,7 +239,7 @@ impl DiscoverArgs {
                     name,
                     ..settings.clone()
                 };
-                declare::proposed_check(
+                config::proposed_check(
                     self.project.as_str(),
                     *uuid,
                     &settings,
@@ -247,7 +247,7 @@ impl DiscoverArgs {
                 )
             });
         let objects: Vec<_> = objects.collect();
-        declare::to_toml(
+        config::to_toml(
             &objects,
             &[
                 "Checks for jobs of this machine: `overdue apply` creates them, the edits make \

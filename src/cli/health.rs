@@ -8,10 +8,10 @@ use clap::Args;
 
 use super::CliError;
 use super::serve::parse_address;
-use crate::clock::Clock;
 use crate::outbound::{HttpRequest, Outbound, OutboundConfig, ProxyChoice, RedirectPolicy, Trust};
-use crate::random::Random;
-use crate::serve::DEFAULT_LISTEN;
+use crate::server::DEFAULT_LISTEN;
+use crate::util::clock::Clock;
+use crate::util::random::Random;
 
 /// Time within which the server must answer: a server that cannot write says so earlier.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(9);

@@ -16,13 +16,13 @@ use super::common_args::{JsonFlag, read_limited};
 use super::{AdminCall, CliError};
 use crate::admin::AdminRequest;
 use crate::admin::import::{ImportRequest, ImportRow};
-use crate::clock::Clock;
 use crate::domain::timezone::Timezone;
 use crate::import::environment::{MAX_FILE_BYTES, ServerEnvironment};
 use crate::import::{
     self, ImportError, ImportOptions, ImportProgress, ImportSource, PingLogSelection, SourceReader,
 };
-use crate::random::Random;
+use crate::util::clock::Clock;
+use crate::util::random::Random;
 use api::ImportApiArgs;
 use mode_args::ImportModeArgs;
 use overdue::ImportOverdueArgs;

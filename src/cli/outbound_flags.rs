@@ -10,15 +10,15 @@ use ipnet::IpNet;
 use super::CliError;
 use super::common_args::{number_parser, parse_network};
 use super::session::this_program;
-use crate::clock::Clock;
 use crate::domain::timezone::Timezone;
-use crate::notify;
+use crate::notifier;
 use crate::outbound::{
     AddressGuard, MailFrom, MailRelay, MailServer, NameSources, NetworkReach, Outbound,
     OutboundConfig, ProxyChoice,
 };
-use crate::random::Random;
-use crate::serve::machine_timezone;
+use crate::server::machine_timezone;
+use crate::util::clock::Clock;
+use crate::util::random::Random;
 
 #[derive(Args)]
 #[command(next_help_heading = "Alerts")]
@@ -138,13 +138,13 @@ fn parse_reach(text: &str) -> Result<NetworkReach, &'static str> {
 
 impl OutboundFlags {
     /// Returns the configuration of a test that is sent without a running server.
-    pub(super) fn notifier_config(self) -> Result<notify::NotifierConfig, CliError> {
+    pub(super) fn notifier_config(self) -> Result<notifier::NotifierConfig, CliError> {
         let zone = self.time_zone.clone().unwrap_or_else(machine_timezone);
         let config = self.outbound_config().map_err(CliError::usage)?;
         let outbound =
             Outbound::new(config, &Clock::System, Random::System).map_err(CliError::usage)?;
         // A test is about no check, so none is shown.
-        Ok(notify::NotifierConfig {
+        Ok(notifier::NotifierConfig {
             outbound,
             zone,
             host: "localhost".into(),

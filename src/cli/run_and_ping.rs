@@ -11,12 +11,12 @@ use clap::builder::FalseyValueParser;
 use uuid::Uuid;
 
 use super::CliError;
-use crate::clock::Clock;
+use crate::agent::{self, JobEvent, JobSpec, PingResult, PingSender, PingUrl, Spool};
 use crate::domain::channel::seconds_of;
 use crate::domain::ids::parse_hyphenated_uuid;
-use crate::job::{self, JobEvent, JobSpec, PingResult, PingSender, PingUrl, Spool};
 use crate::outbound::{Outbound, OutboundConfig};
-use crate::random::Random;
+use crate::util::clock::Clock;
+use crate::util::random::Random;
 
 /// Maximum bytes of a body that is sent: as much as a server reads.
 const MAX_BODY_BYTES: u64 = 10 * 1024 * 1024;
@@ -169,7 +169,7 @@ impl RunArgs {
             kill_after: duration_from_secs(self.kill_after),
             sends_output: !self.no_output,
         };
-        block_on(job::run(job, self.delivery.into_sender()))?.map_err(CliError::other)
+        block_on(agent::run(job, self.delivery.into_sender()))?.map_err(CliError::other)
     }
 }
 
@@ -186,7 +186,7 @@ impl PingArgs {
         };
         let url = self.url.url_for(self.action, self.rid);
         let delivery = self.delivery.into_sender();
-        match block_on(job::ping(url, body, &delivery))? {
+        match block_on(agent::ping(url, body, &delivery))? {
             PingResult::Accepted => Ok(()),
             PingResult::Spooled(reason) => {
                 let _ = writeln!(

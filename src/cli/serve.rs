@@ -16,9 +16,9 @@ use super::dashboard_flags::{DashboardFlags, SecretFileContent, read_secret};
 use super::outbound_flags::OutboundFlags;
 use crate::domain::project::KeyHash;
 use crate::http::{ApiRate, BaseUrl};
-use crate::notify::Heartbeat;
+use crate::notifier::Heartbeat;
 use crate::outbound::host_port_of;
-use crate::serve::{
+use crate::server::{
     CertificateFiles, DEFAULT_LISTEN, LogFormat, MailPingConfig, ServerConfig, machine_timezone,
 };
 use crate::smtp::address::MailDomain;

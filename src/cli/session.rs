@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use crate::serve::passed_socket_count;
+use crate::server::passed_socket_count;
 use crate::store::owner::{ForeignOwner, become_user};
 
 /// First file descriptor after the standard streams.

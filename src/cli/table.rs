@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write as _};
 
 use serde::Serialize;
 
-use crate::channel::render::sanitize::is_bidi_control;
+use crate::channels::render::sanitize::is_bidi_control;
 
 /// Returns text that is safe for a terminal, on one line. Names, user agents and errors may
 /// contain control characters, which a terminal interprets. Tabs stay.

@@ -10,8 +10,8 @@ use super::{AdminCall, CliError, table};
 use crate::admin::AdminRequest;
 use crate::admin::user::{GrantRow, LinkRow, ProjectGrantRow, UserAction, UserRow};
 use crate::domain::user::{Membership, Password, PasswordHash, UserName};
-use crate::password;
-use crate::random::Random;
+use crate::util::password;
+use crate::util::random::Random;
 
 /// Maximum bytes of a line with a password: more than a password has.
 const MAX_PASSWORD_LINE_BYTES: u64 = 1024;

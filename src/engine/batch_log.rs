@@ -11,8 +11,8 @@ use crate::domain::formatting::format_count;
 use crate::domain::ids::{CheckId, FlipNumber, ProjectId};
 use crate::domain::project::Project;
 use crate::domain::timestamp::Timestamp;
-use crate::log_limit::LogLimit;
 use crate::metrics::Metrics;
+use crate::util::log_limit::LogLimit;
 
 /// Maximum number of projects named in a line.
 const MAX_PROJECTS_NAMED: usize = 10;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::clock::ClockReading;
 use crate::domain::timestamp::{CLOCK_JUMP_MICROS, Timestamp};
+use crate::util::clock::ClockReading;
 
 /// Time for which a clock must run without a jump before it is trusted.
 const CONFIRMATION_TIME: Duration = Duration::from_secs(3600);

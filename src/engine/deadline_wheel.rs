@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use crate::domain::check::Check;
 use crate::domain::ids::CheckId;
 use crate::domain::timestamp::Timestamp;
-use crate::wheel::TimingWheel;
+use crate::util::wheel::TimingWheel;
 
 /// Microseconds of a tick of the wheel (about 65 ms).
 const TICK_MICROS: i64 = 1 << 16;
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use crate::domain::ids::ProjectId;
     use crate::domain::ping::PingKind;
-    use crate::random::Random;
+    use crate::util::random::Random;
 
     const DAY: i64 = 86_400;
 

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::Handle;
-use crate::clock::Clock;
+use crate::util::clock::Clock;
 
 /// Time of work between two pauses, unless a single step takes longer.
 const WORK_SPAN: Duration = Duration::from_micros(250);
@@ -110,8 +110,8 @@ impl<'h> Throttle<'h> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::ManualClock;
     use crate::domain::timestamp::Timestamp;
+    use crate::util::clock::ManualClock;
 
     #[test]
     fn a_pause_is_longer_than_the_work_before_it_and_the_total_pause_is_limited() {

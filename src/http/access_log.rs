@@ -6,8 +6,8 @@ use std::time::Duration;
 use hyper::{Method, Request};
 
 use super::ServerState;
-use crate::wire::client_address::{Client, Peer};
-use crate::wire::reply::HttpReply;
+use crate::http::common::client_address::{Client, Peer};
+use crate::http::common::reply::HttpReply;
 
 /// Path segments that are shown. Any other segment may be a secret: the UUID of a check, a ping
 /// key, a badge key, a token.

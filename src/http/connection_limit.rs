@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::accept::{AddressLimit, AddressPermit, client_network};
-use crate::wire::connection_state::ConnectionState;
+use crate::http::common::connection_state::ConnectionState;
+use crate::runtime::accept::{AddressLimit, AddressPermit, client_network};
 
 /// Time for which a new connection waits for the end of another before one more is asked to end.
 const EVICTION_TIMEOUT: Duration = Duration::from_millis(300);
@@ -237,7 +237,7 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::wire::connection_state::CLOSE_DELAY;
+    use crate::http::common::connection_state::CLOSE_DELAY;
 
     fn admit_address(limit: &Arc<ConnectionLimit>, address: &str) -> Option<ConnectionPermit> {
         let (permit, slot) = limit.admit(Some(address.parse().unwrap()))?;

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf, Take};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::wire::connection_state::ConnectionState;
+use crate::http::common::connection_state::ConnectionState;
 
 /// Bytes that are read at once. With one more, hyper would enlarge its buffer each time, and no
 /// budget counts that buffer.

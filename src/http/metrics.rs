@@ -10,10 +10,10 @@ use uuid::Uuid;
 use super::ServerState;
 use super::api::authenticate;
 use crate::domain::project::KeyHash;
-use crate::manage::channel::ChannelStatus;
+use crate::http::common::client_address::{Client, Peer};
+use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::metrics::MetricsSnapshot;
-use crate::wire::client_address::{Client, Peer};
-use crate::wire::reply::{self, HttpError, HttpReply};
+use crate::operations::channel::ChannelStatus;
 use project::ProjectMetricsText;
 
 /// Methods of both endpoints.

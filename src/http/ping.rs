@@ -13,13 +13,13 @@ use crate::engine::apply::KEYWORD_SEARCH_BYTES;
 use crate::engine::command::{
     CheckUuids, Command, CommandOutcome, PingRequest, PingSignal, PingTarget,
 };
-use crate::log_limit::LogLimit;
+use crate::http::common::client_address::Client;
+use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::http::common::request;
+use crate::http::common::request_body::{self, IncomingBody};
+use crate::http::common::route::{PingAction, PingPath};
 use crate::metrics::PingRejection;
-use crate::wire::client_address::Client;
-use crate::wire::reply::{self, HttpError, HttpReply};
-use crate::wire::request;
-use crate::wire::request_body::{self, IncomingBody};
-use crate::wire::route::{PingAction, PingPath};
+use crate::util::log_limit::LogLimit;
 
 static REFUSAL_LOG_LIMIT: LogLimit = LogLimit::new();
 

@@ -14,7 +14,7 @@ use tokio::net::tcp::WriteHalf;
 use tokio::time::{Sleep, sleep};
 
 use super::connection_activity::ConnectionActivity;
-use crate::wire::connection_state::ConnectionState;
+use crate::http::common::connection_state::ConnectionState;
 
 /// Minimum rate at which a client must read a response, in bytes a second, while it is waited for.
 const MIN_BYTES_PER_SECOND: usize = 10_000;

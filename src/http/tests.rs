@@ -27,7 +27,7 @@ impl Running {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let base_url = "http://localhost".parse().unwrap();
-        let web = web::DashboardConfig::new(web::AuthMode::Password);
+        let web = dashboard::DashboardConfig::new(dashboard::AuthMode::Password);
         let config = HttpConfig {
             base_url,
             trusted_proxies: Vec::new(),

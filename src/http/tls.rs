@@ -19,12 +19,12 @@ use super::slow_client::{self, ResponseSink};
 use super::{
     AllowedRoutes, ConnectionInfo, FIRST_BYTE_TIMEOUT, HttpServer, IDLE_CLOSE_TIMEOUT, close_unread,
 };
-use crate::accept::wait_for_stop;
-use crate::certificate::Certificate;
-use crate::connection_threads::{ConnectionThreads, HandOff};
 use crate::domain::ping::PingScheme;
-use crate::wire::client_address::Peer;
-use crate::wire::connection_state::ConnectionState;
+use crate::http::common::client_address::Peer;
+use crate::http::common::connection_state::ConnectionState;
+use crate::runtime::accept::wait_for_stop;
+use crate::runtime::certificate::Certificate;
+use crate::runtime::connection_threads::{ConnectionThreads, HandOff};
 
 /// Protocols within TLS. HTTP/2 would have many requests on one connection, and the limits of a
 /// connection would then be needed for each request.

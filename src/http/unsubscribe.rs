@@ -10,9 +10,9 @@ use super::{BaseUrl, ServerState};
 use crate::domain::project::{BadgeSecret, Channel};
 use crate::engine::Handle;
 use crate::engine::command::Command;
-use crate::notify::UnsubscribeLinks;
-use crate::wire::reply::{self, HttpError, HttpReply};
-use crate::wire::unsubscribe_link::{is_valid_signature, unsubscribe_url};
+use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::http::common::unsubscribe_link::{is_valid_signature, unsubscribe_url};
+use crate::notifier::UnsubscribeLinks;
 
 /// Kind of channel whose messages have such links.
 const CHANNEL_KIND: &str = "email";

@@ -16,11 +16,11 @@ use uuid::Uuid;
 
 use super::PingLogSelection;
 use super::source::{DumpFile, ImportSource};
-use crate::clock::Clock;
 use crate::domain::project::ProjectName;
 use crate::domain::timestamp::Timestamp;
 use crate::outbound::Outbound;
-use crate::random::Random;
+use crate::util::clock::Clock;
+use crate::util::random::Random;
 use client::SourceApiClient;
 use dumpdata_rows::CheckLogSummary;
 

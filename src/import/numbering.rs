@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId, WindowId};
 use crate::domain::import_contents::{ImportContents, ImportedProject};
 use crate::domain::import_item::ImportItem;
-use crate::random::Random;
+use crate::util::random::Random;
 
 /// Returns how many numbers the contents need.
 pub fn count_ids(imported: &ImportContents) -> u64 {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::{RowVisitor, dumpdata, pg_dump};
-use crate::random::Random;
+use crate::util::random::Random;
 
 /// Number of bytes that are examined to detect the format.
 const SIGNATURE_BYTES: usize = 64;

@@ -7,7 +7,7 @@ use crate::domain::alert::{HoldReason, NotificationState};
 use crate::domain::import_contents::{ImportedKeySecret, ImportedProject, ImportedSettings};
 use crate::domain::project::KeySecret;
 use crate::domain::status::Status;
-use crate::random::Random;
+use crate::util::random::Random;
 
 /// Collects all rows, or the first `most`.
 pub(super) struct RowCollector {

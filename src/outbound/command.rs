@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::error::{SendError, SendStage};
-use crate::passwd::{self, Entry};
+use crate::util::passwd::{self, Entry};
 
 /// Maximum number of concurrent commands.
 const MAX_COMMANDS: usize = 4;

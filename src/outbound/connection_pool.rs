@@ -14,7 +14,7 @@ use super::error::{SendError, SendStage};
 use super::http::TrackedBody;
 use super::tls::CertificatePin;
 use super::url::HostPort;
-use crate::clock::Clock;
+use crate::util::clock::Clock;
 
 /// Maximum number of idle connections to one host and port.
 const MAX_IDLE_PER_HOST: usize = 4;

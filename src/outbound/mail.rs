@@ -18,8 +18,8 @@ use super::address_guard::Trust;
 use super::dial::{ByteStream, Dialer, network_error_text};
 use super::error::{SendError, SendStage};
 use super::http::QUEUE_TIMEOUT;
-use crate::clock::Clock;
 use crate::domain::channel::MASK;
+use crate::util::clock::Clock;
 pub use message::OutgoingMail;
 pub use server::{MailFrom, MailRelay, MailServer};
 

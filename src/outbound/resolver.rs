@@ -22,8 +22,8 @@ use self::dns::DnsAnswer;
 use self::resolv_conf::ResolvConf;
 use super::error::{SendError, SendStage};
 use super::url::Host;
-use crate::clock::Clock;
-use crate::random::Random;
+use crate::util::clock::Clock;
+use crate::util::random::Random;
 
 mod dns;
 mod resolv_conf;
@@ -251,8 +251,8 @@ impl Resolver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::ManualClock;
     use crate::domain::timestamp::Timestamp;
+    use crate::util::clock::ManualClock;
 
     fn names(hosts: &str) -> (Resolver, tempfile::TempDir) {
         let directory = tempfile::tempdir().unwrap();

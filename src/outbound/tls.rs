@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::error::{SendError, SendStage};
 use super::url::Host;
-use crate::clock::Clock;
+use crate::util::clock::Clock;
 
 /// Minimum time between two reads of the roots.
 const MIN_RELOAD_INTERVAL: Duration = Duration::from_secs(600);

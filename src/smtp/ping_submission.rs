@@ -11,7 +11,6 @@ use tokio::time::sleep;
 use tracing::Level;
 
 use super::dialogue::Envelope;
-use crate::blocking_threads::{BlockingTaskError, BlockingThreads};
 use crate::domain::check::CheckSettings;
 use crate::domain::ping::{PingMethod, PingOrigin, PingScheme, truncate_user_agent};
 use crate::engine::Handle;
@@ -19,8 +18,9 @@ use crate::engine::apply::KEYWORD_SEARCH_BYTES;
 use crate::engine::command::{
     Command, CommandReply, PingRequest, PingSignal, PingTarget, PrecomputedMeaning, Unavailable,
 };
-use crate::log_limit::LogLimit;
 use crate::mail::SearchableMail;
+use crate::runtime::blocking_threads::{BlockingTaskError, BlockingThreads};
+use crate::util::log_limit::LogLimit;
 
 /// Messages that are parsed at the same time: see [limits](crate::docs::limits). Parsing one
 /// occupies a processor for a while.

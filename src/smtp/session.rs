@@ -15,8 +15,8 @@ use tracing::Level;
 use super::dialogue::{Dialogue, DialogueStep, TlsState};
 use super::message_budget::BudgetPermit;
 use super::{SmtpServerState, ping_submission};
-use crate::accept::wait_for_stop;
-use crate::log_limit::LogLimit;
+use crate::runtime::accept::wait_for_stop;
+use crate::util::log_limit::LogLimit;
 
 /// Time in which a session must begin a message, and the next one. The next part of a message must
 /// arrive within this time.

@@ -155,7 +155,7 @@ mod tests {
     use redb::backends::InMemoryBackend;
 
     use super::*;
-    use crate::random::Random;
+    use crate::util::random::Random;
 
     #[test]
     fn an_overlay_reads_like_a_written_file_and_the_file_stays_unchanged() {

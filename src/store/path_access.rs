@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{geteuid, getuid};
 
 use crate::domain::formatting::shell_word;
-use crate::passwd::{self, Entry};
+use crate::util::passwd::{self, Entry};
 
 /// Data directory of the service that a package installs.
 pub const SERVICE_DIRECTORY: &str = "/var/lib/overdue";

@@ -22,7 +22,7 @@ mod versions;
 
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::project::ChannelName;
-use overdue::manage::channel;
+use overdue::operations::channel;
 use serde_json::{Value, json};
 
 use crate::support::server::{TestProject, TestResponse, TestServer};

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use overdue::backup::{self, BackupError, BackupSchedule, BackupScheduler};
-use overdue::clock::ManualClock;
 use overdue::domain::ids::ProjectId;
 use overdue::domain::ping::PingKind;
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::{Handle, HousekeepingLimits};
-use overdue::random::Random;
 use overdue::store::{FILE_NAME, Medium, StoreError};
+use overdue::util::clock::ManualClock;
+use overdue::util::random::Random;
 
 use crate::layouts::{LAYOUTS, LayoutServer, fill, get, request_paths};
 use crate::support::commands;

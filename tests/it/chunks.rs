@@ -2,12 +2,12 @@
 //! behind.
 
 use bytes::Bytes;
-use overdue::clock::ManualClock;
 use overdue::domain::ids::{CheckId, ProjectId};
 use overdue::domain::ping::PingKind;
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::HousekeepingLimits;
 use overdue::engine::command::{Command, CommandOutcome, CommandReply, Unavailable};
+use overdue::util::clock::ManualClock;
 use redb::{ReadableDatabase as _, ReadableTableMetadata as _, TableDefinition};
 use tokio::sync::oneshot::Receiver;
 use tokio::sync::oneshot::error::TryRecvError;

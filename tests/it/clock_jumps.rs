@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use overdue::clock::ManualClock;
 use overdue::domain::alert::{AlertEvent, HoldReason, NotificationState, Outage};
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::check::CheckState;
@@ -16,6 +15,7 @@ use overdue::domain::text::{FailureThreshold, Seconds};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::command::{Command, CommandOutcome, NewChannel};
 use overdue::store::Medium;
+use overdue::util::clock::ManualClock;
 use uuid::Uuid;
 
 use crate::support::commands::{create_check, ping};

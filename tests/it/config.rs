@@ -4,12 +4,12 @@
 mod documents;
 mod ownership;
 
-use overdue::clock::ManualClock;
-use overdue::declare::{self, ConfigApplyError, ConfigDocument, ExportedObject};
+use overdue::config::{self, ConfigApplyError, ConfigDocument, ExportedObject};
 use overdue::domain::declared::{ApplyOptions, ChangeOperation, DeclaredConfig, PlannedChange};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::Handle;
 use overdue::store::Medium;
+use overdue::util::clock::ManualClock;
 
 use crate::support::engine::open;
 
@@ -48,7 +48,7 @@ impl ConfigTestEngine {
     }
 
     pub(crate) fn apply(&self, text: &str, options: ApplyOptions) -> Result<Vec<String>, String> {
-        self.run(declare::apply_config(
+        self.run(config::apply_config(
             &self.handle,
             parse_document(text),
             options,
@@ -58,7 +58,7 @@ impl ConfigTestEngine {
     }
 
     pub(crate) fn diff(&self, text: &str, options: ApplyOptions) -> Result<Vec<String>, String> {
-        self.run(declare::diff_config(
+        self.run(config::diff_config(
             &self.handle,
             &parse_document(text),
             options,
@@ -68,7 +68,7 @@ impl ConfigTestEngine {
     }
 
     pub(crate) fn export(&self) -> Vec<ExportedObject> {
-        declare::export_config(&self.handle, None, true)
+        config::export_config(&self.handle, None, true)
     }
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn parse_document(text: &str) -> DeclaredConfig {
         "{}\n{text}",
         document.render_problems(&problems)
     );
-    declare::read_config(&document)
+    config::read_config(&document)
         .unwrap_or_else(|problems| panic!("{}\n{text}", document.render_problems(&problems)))
 }
 

@@ -4,7 +4,6 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use overdue::clock::ManualClock;
 use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::ids::{CheckId, ProjectId};
 use overdue::domain::ping::PingKind;
@@ -12,8 +11,9 @@ use overdue::domain::schedule::Schedule;
 use overdue::domain::status::Status;
 use overdue::engine::HousekeepingLimits;
 use overdue::engine::command::{Command, CommandOutcome, Unavailable};
-use overdue::random::Random;
 use overdue::store::{FILE_NAME, Medium, StoreError};
+use overdue::util::clock::ManualClock;
+use overdue::util::random::Random;
 
 use crate::support::commands::{self, ping};
 use crate::support::disk::{Disk, DiskOperation};

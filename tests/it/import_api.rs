@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use overdue::clock::{Clock, ManualClock};
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::check::CheckSettings;
 use overdue::domain::import_contents::{ImportContents, ImportedKeySecret};
@@ -16,9 +15,10 @@ use overdue::import::environment::ServerEnvironment;
 use overdue::import::{
     ImportLogEntry, ImportOptions, PingLogSelection, ProjectSelection, SourceReader, dry_run,
 };
-use overdue::manage::channel;
+use overdue::operations::channel;
 use overdue::outbound::{Outbound, OutboundConfig, ProxyChoice};
-use overdue::random::Random;
+use overdue::util::clock::{Clock, ManualClock};
+use overdue::util::random::Random;
 use serde_json::{Value, json};
 
 use crate::support::receiver::{Receiver, Reply, ResponseAction};

@@ -38,8 +38,8 @@ use overdue::engine::command::{Command, CommandError, CommandOutcome};
 use overdue::import::export_format::{ExportReader, write_export};
 use overdue::import::item_rows::ImportItemRow;
 use overdue::import::{ImportLogEntry, ProjectSelection, numbering};
-use overdue::password;
 use overdue::store::Medium;
+use overdue::util::password;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

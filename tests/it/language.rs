@@ -206,7 +206,7 @@ fn declared_type(line: &str) -> Option<&str> {
     let end = name
         .find(|c: char| !c.is_alphanumeric())
         .unwrap_or(name.len());
-    Some(&name[..end])
+    Some(&name[..end]).filter(|name| !name.is_empty())
 }
 
 #[test]

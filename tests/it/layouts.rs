@@ -6,7 +6,6 @@ mod imported_data;
 use std::path::Path;
 use std::sync::Arc;
 
-use overdue::clock::ManualClock;
 use overdue::domain::alert::NotificationState;
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::ping::{PingMethod, PingOrigin, PingScheme};
@@ -15,8 +14,9 @@ use overdue::domain::status::Status;
 use overdue::engine::command::{Command, PingRequest, PingSignal, PingTarget};
 use overdue::engine::{self, HousekeepingLimits};
 use overdue::http;
-use overdue::manage::channel;
+use overdue::operations::channel;
 use overdue::store::{FILE_NAME, Medium};
+use overdue::util::clock::ManualClock;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};

@@ -30,6 +30,7 @@ mod hostile_clients;
 mod import_api;
 mod import_roundtrip;
 mod imports;
+mod language;
 mod layouts;
 mod legacy_keys;
 mod metrics;

@@ -11,7 +11,6 @@ mod resending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use overdue::clock::{Clock, ManualClock};
 use overdue::domain::alert::{DeliveryRecord, DeliveryResult};
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
@@ -23,10 +22,11 @@ use overdue::domain::timestamp::Timestamp;
 use overdue::domain::timezone::Timezone;
 use overdue::engine::command::{Command, CommandOutcome, NewChannel, Unavailable};
 use overdue::engine::{ChannelTestResult, Handle};
-use overdue::notify;
+use overdue::notifier;
 use overdue::outbound::{MailFrom, MailRelay, MailServer, Outbound, OutboundConfig};
-use overdue::random::Random;
 use overdue::store::Medium;
+use overdue::util::clock::{Clock, ManualClock};
+use overdue::util::random::Random;
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
@@ -68,7 +68,7 @@ impl NotifierFixture {
         medium: Medium,
         now: Timestamp,
         change: impl FnOnce(&mut OutboundConfig),
-        heartbeat: Option<notify::Heartbeat>,
+        heartbeat: Option<notifier::Heartbeat>,
     ) -> Self {
         let clock = ManualClock::at(now);
         let (handle, writer) = open(medium, &clock, |_| ()).unwrap();
@@ -76,7 +76,7 @@ impl NotifierFixture {
         let (stop, stopped) = watch::channel(false);
         let mut outbound = OutboundConfig::default();
         change(&mut outbound);
-        let config = notify::NotifierConfig {
+        let config = notifier::NotifierConfig {
             outbound: Outbound::new(outbound, &Clock::System, Random::System).unwrap(),
             zone: Timezone::utc(),
             host: "overdue.test".into(),
@@ -90,7 +90,7 @@ impl NotifierFixture {
                 format!("{{\"name\": {:?}}}", check.settings.name.as_str())
             }),
         };
-        let ended = Some(notify::start(handle.clone(), config, stopped).unwrap());
+        let ended = Some(notifier::start(handle.clone(), config, stopped).unwrap());
         Self {
             handle,
             clock,

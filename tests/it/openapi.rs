@@ -9,7 +9,7 @@ use overdue::domain::project::ChannelName;
 use overdue::engine::ChannelTestResult;
 use overdue::engine::command::{Command, DeliveryReport, SendResult};
 use overdue::http::ApiRate;
-use overdue::manage::channel;
+use overdue::operations::channel;
 use serde_json::{Value, json};
 
 use crate::support::server::{TestResponse, TestServer, new_project};

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use overdue::clock::{Clock, ManualClock};
 use overdue::outbound::{
     HttpRequest, HttpResponse, NameSources, Outbound, OutboundConfig, ProxyChoice, RedirectPolicy,
     SendError, Trust,
 };
-use overdue::random::Random;
+use overdue::util::clock::{Clock, ManualClock};
+use overdue::util::random::Random;
 
 use crate::support::server::START;
 

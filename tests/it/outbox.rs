@@ -8,7 +8,6 @@ mod windows;
 
 use std::sync::Arc;
 
-use overdue::clock::ManualClock;
 use overdue::domain::alert::{
     AlertEvent, DeliveryRecord, DeliveryResult, HoldReason, NotificationState,
 };
@@ -26,6 +25,7 @@ use overdue::engine::command::{
     Command, CommandOutcome, DeliveryReport, NewChannel, NewKey, SendResult, Unavailable,
 };
 use overdue::store::Medium;
+use overdue::util::clock::ManualClock;
 use uuid::Uuid;
 
 use crate::support::commands::{create_check, ping};

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overdue::certificate::Certificate;
 use overdue::domain::check::Check;
 use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::ids::CheckId;
@@ -13,6 +12,7 @@ use overdue::domain::ping::PingKind;
 use overdue::domain::status::Status;
 use overdue::domain::text::{Keywords, Name, Slug};
 use overdue::engine::command::CommandOutcome;
+use overdue::runtime::certificate::Certificate;
 use overdue::smtp::address::MailDomain;
 use overdue::smtp::{self, MAX_SESSIONS, MAX_SESSIONS_PER_ADDRESS, SmtpConfig};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};

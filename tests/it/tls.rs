@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use overdue::certificate::{Certificate, CertificateReload};
-use overdue::connection_threads::ConnectionThreads;
 use overdue::http::{self, HttpTls};
+use overdue::runtime::certificate::{Certificate, CertificateReload};
+use overdue::runtime::connection_threads::ConnectionThreads;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -117,7 +117,7 @@ async fn pages_under_a_certificate_of_our_own_ask_for_tls_where_the_base_url_nam
         );
         let server = TestServer::start_encrypted(tls, |config| {
             config.base_url = format!("https://{NAME}{port}").parse().unwrap();
-            config.web.auth = overdue::web::AuthMode::Password;
+            config.web.auth = overdue::http::dashboard::AuthMode::Password;
         })
         .await;
         for (host, value) in [

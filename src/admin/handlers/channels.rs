@@ -8,14 +8,14 @@ use crate::admin::request::channel::{
     ChannelAction, ChannelRow, CheckSelectionRow, DeliveryRow, MemberTestRow, NamedObject,
     RefusedRow, TestRow,
 };
-use crate::channel::alert_text;
+use crate::channels::alert_text;
 use crate::domain::alert::{DeliveryRecord, DeliveryResult, RefusedRecipient};
 use crate::domain::ids::ProjectId;
 use crate::domain::project::Channel;
 use crate::engine::{ChannelTestResult, Handle};
-use crate::manage::channel::{ChannelStatus, MemberTest, Tested};
-use crate::manage::delivery::{DeliveryFilter, WaitingMessage};
-use crate::manage::{self, OperationError};
+use crate::operations::channel::{ChannelStatus, MemberTest, Tested};
+use crate::operations::delivery::{DeliveryFilter, WaitingMessage};
+use crate::operations::{self, OperationError};
 
 /// Name shown for a deleted object.
 const DELETED_NAME: &str = "(deleted)";
@@ -25,7 +25,7 @@ const WAITING_RESULT: &str = "waiting";
 
 /// Lists the channels of a project or of all.
 pub(super) fn list(handle: &Handle, project: Option<ProjectId>, show_settings: bool) -> AdminReply {
-    let channels = manage::channel::list(handle, project);
+    let channels = operations::channel::list(handle, project);
     handle.with_state(|state| {
         let rows = channels.into_iter().map(|(project, channel)| {
             let status = ChannelStatus::compute(state, &channel, handle.transports());
@@ -73,7 +73,7 @@ pub(super) async fn handle_action(
     channel: &Channel,
     what: ChannelAction,
 ) -> Result<AdminReply, OperationError> {
-    use manage::channel::{assign, disable, enable};
+    use operations::channel::{assign, disable, enable};
     let (chosen, assigned) = match what {
         ChannelAction::Test { up } => return test(handle, channel, up).await,
         ChannelAction::Enable => {
@@ -86,9 +86,9 @@ pub(super) async fn handle_action(
         ChannelAction::Unassign(chosen) => (chosen, false),
     };
     let chosen = match chosen {
-        CheckSelectionRow::All => manage::channel::CheckSelection::All,
-        CheckSelectionRow::Tagged(tags) => manage::channel::CheckSelection::Tagged(tags),
-        CheckSelectionRow::Named(names) => manage::channel::CheckSelection::Named(names),
+        CheckSelectionRow::All => operations::channel::CheckSelection::All,
+        CheckSelectionRow::Tagged(tags) => operations::channel::CheckSelection::Tagged(tags),
+        CheckSelectionRow::Named(names) => operations::channel::CheckSelection::Named(names),
     };
     assign(handle, channel, chosen, assigned)
         .await
@@ -113,10 +113,14 @@ async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<AdminReply
             test,
         }
     };
-    Ok(match manage::channel::test(handle, channel, up).await? {
-        Tested::Channel(tried) => AdminReply::Tested(test_row(tried)),
-        Tested::Group(tests) => AdminReply::TestedGroup(tests.into_iter().map(member).collect()),
-    })
+    Ok(
+        match operations::channel::test(handle, channel, up).await? {
+            Tested::Channel(tried) => AdminReply::Tested(test_row(tried)),
+            Tested::Group(tests) => {
+                AdminReply::TestedGroup(tests.into_iter().map(member).collect())
+            }
+        },
+    )
 }
 
 fn test_row(result: ChannelTestResult) -> TestRow {
@@ -143,8 +147,8 @@ pub(super) async fn list_deliveries(
 ) -> Result<AdminReply, OperationError> {
     // A u32 fits a usize on every target with sockets.
     let limit = limit as usize;
-    let waiting = manage::delivery::list_waiting(handle, filter, limit);
-    let deliveries = manage::delivery::list(handle, filter, limit).await?;
+    let waiting = operations::delivery::list_waiting(handle, filter, limit);
+    let deliveries = operations::delivery::list(handle, filter, limit).await?;
     // A message that was finished in the meantime is in both lists.
     let is_finished = |number| deliveries.iter().any(|delivery| delivery.number == number);
     let waiting: Vec<_> = waiting

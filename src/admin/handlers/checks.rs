@@ -11,8 +11,8 @@ use crate::domain::ping::{self, Ping, PingOrigin};
 use crate::domain::status::Status;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::engine::Handle;
-use crate::manage::check::{CheckDetails, CheckListCursor, list_page};
-use crate::manage::{self, OperationError};
+use crate::operations::check::{CheckDetails, CheckListCursor, list_page};
+use crate::operations::{self, OperationError};
 
 /// Number of checks examined for one page of a list. Pings of others wait for one page at most.
 const CHECKS_PER_PAGE: usize = 256;
@@ -84,7 +84,9 @@ pub(super) async fn handle_action(
     check: Check,
     what: CheckAction,
 ) -> Result<AdminReply, OperationError> {
-    use manage::check::{delete, flips, load_details, pause, pings, resume, set_alerting, update};
+    use operations::check::{
+        delete, flips, load_details, pause, pings, resume, set_alerting, update,
+    };
     let done = match what {
         CheckAction::Show => {
             let found = load_details(handle, check).ok_or(OperationError::Removed)?;
@@ -187,7 +189,7 @@ fn alerting_reply(handle: &Handle, check: &Check) -> AdminReply {
             telling: state.notification.name().into(),
             until: waits.map(|(at, _)| format_timestamp(at)),
             why: waits.map(|(_, why)| why.into()),
-            unnotified: manage::channel::unnotified_reason(checks, check, handle.transports())
+            unnotified: operations::channel::unnotified_reason(checks, check, handle.transports())
                 .map(Into::into),
         })
     })

@@ -3,11 +3,11 @@
 use super::users;
 use crate::admin::request::AdminReply;
 use crate::admin::request::declare::{ChangeRow, ChangedFieldRow, ConflictRow};
-use crate::declare::{self, ConfigApplyError, ConfigDocument, ConfigProblem, conflict_problem};
+use crate::config::{self, ConfigApplyError, ConfigDocument, ConfigProblem, conflict_problem};
 use crate::domain::declared::{ApplyOptions, PlannedChange};
 use crate::domain::user::UserName;
 use crate::engine::Handle;
-use crate::manage::OperationError;
+use crate::operations::OperationError;
 
 /// Compares a document with the current state, or applies it.
 pub(super) async fn handle_request(
@@ -17,7 +17,7 @@ pub(super) async fn handle_request(
     dry: bool,
 ) -> Result<AdminReply, OperationError> {
     let reading = tokio::task::spawn_blocking(move || {
-        ConfigDocument::from_client(document).and_then(|document| declare::read_config(&document))
+        ConfigDocument::from_client(document).and_then(|document| config::read_config(&document))
     });
     let config = match reading.await {
         Ok(Ok(config)) => config,
@@ -33,9 +33,9 @@ pub(super) async fn handle_request(
         }
     };
     let done = if dry {
-        declare::diff_config(handle, &config, options).await
+        config::diff_config(handle, &config, options).await
     } else {
-        declare::apply_config(handle, config, options).await
+        config::apply_config(handle, config, options).await
     };
     let changes = match done {
         Ok(changes) => changes,

@@ -11,8 +11,8 @@ use crate::engine::Handle;
 use crate::engine::command::CommandError;
 use crate::engine::command::import::{ImportFinishOptions, ImportStepError, LocalChanges};
 use crate::import::item_rows::{ImportFlipRow, ImportItemRow, ImportPingRow, decode_bytes};
-use crate::manage::import::{self, ImportListEntry};
-use crate::manage::{OperationError, project};
+use crate::operations::import::{self, ImportListEntry};
+use crate::operations::{OperationError, project};
 
 /// Handles one step. `document`: parts that were sent before the request.
 pub(super) async fn handle_request(

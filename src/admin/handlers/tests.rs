@@ -2,7 +2,7 @@ use super::*;
 use crate::admin::request::channel::{ChannelAction, CheckSelectionRow};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::project::{ChannelName, KeyAccess, KeyLabel, ProjectName};
-use crate::manage::tests::EngineFixture;
+use crate::operations::tests::EngineFixture;
 
 fn made(service: &EngineFixture, request: AdminRequest) -> String {
     match service
@@ -235,7 +235,9 @@ fn lists_show_why_channels_do_not_work() {
 
     let service = EngineFixture::new();
     create_project(&service, "one");
-    let id = manage::project::find(&service.handle, "one").unwrap().id;
+    let id = operations::project::find(&service.handle, "one")
+        .unwrap()
+        .id;
     // A channel from before its kind required more settings.
     let settings = ChannelSettings::from_stored(
         ChannelKind::from_name("sms").unwrap(),
@@ -283,7 +285,7 @@ fn lists_show_why_channels_do_not_work() {
             settings,
         },
     );
-    let channel: ChannelId = manage::channel::find(&service.handle, None, "new")
+    let channel: ChannelId = operations::channel::find(&service.handle, None, "new")
         .unwrap()
         .id;
     let sent = SendResult::Retry {

@@ -7,8 +7,8 @@ use crate::domain::user::{Grant, PasswordHash, ProjectMemberships, User, UserNam
 use crate::engine::Handle;
 use crate::engine::command::user::{SessionSelection, UserChanges};
 use crate::engine::state::State;
-use crate::manage::user::{self, CreatedLink};
-use crate::manage::{OperationError, project};
+use crate::operations::user::{self, CreatedLink};
+use crate::operations::{OperationError, project};
 
 /// Creates a user. A user without a password gets a link to choose one.
 pub(super) async fn create(

@@ -6,12 +6,12 @@ use crate::admin::request::window::WindowRow;
 use crate::domain::ids::ProjectId;
 use crate::domain::maintenance_window::WindowTimes;
 use crate::engine::Handle;
-use crate::manage;
+use crate::operations;
 
 /// Lists the windows of a project or of all.
 pub(super) fn list(handle: &Handle, project: Option<ProjectId>) -> AdminReply {
     let now = handle.now();
-    let rows = manage::window::list(handle, project)
+    let rows = operations::window::list(handle, project)
         .into_iter()
         .map(|(project, window)| {
             let (once, recurring) = match &window.times {

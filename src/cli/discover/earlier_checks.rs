@@ -7,8 +7,8 @@ use std::path::Path;
 use uuid::Uuid;
 
 use super::proposal_comments;
+use crate::agent::discover::{CheckProposal, SkippedJob};
 use crate::cli::common_args::read_limited;
-use crate::discover::{CheckProposal, SkippedJob};
 use crate::domain::ids::parse_hyphenated_uuid;
 
 /// Maximum number of bytes of the file: see [limits](crate::docs::limits).

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::cli::common_args::read_limited;
-use crate::discover::{
+use crate::agent::discover::{
     Crontab, CrontabOwner, LIST_TIMERS_ARGS, SystemdTimer, TIMER_PROPERTIES, parse_timer_list,
     parse_timers,
 };
+use crate::cli::common_args::read_limited;
 
 /// Name of the crontab of the current user.
 pub(super) const OWN_CRONTAB_NAME: &str = "crontab";

@@ -8,12 +8,12 @@ use indicatif::ProgressBar;
 
 use super::super::CliError;
 use super::read_small_file;
-use crate::clock::Clock;
 use crate::domain::project::ProjectName;
 use crate::import::api::{ApiSource, fetch_project};
 use crate::import::{ImportSource, PingLogSelection, ProjectSelection};
 use crate::outbound::{Outbound, OutboundConfig, ProxyChoice};
-use crate::random::Random;
+use crate::util::clock::Clock;
+use crate::util::random::Random;
 
 #[derive(Args)]
 #[command(next_help_heading = "From an API")]

@@ -9,9 +9,9 @@ use super::super::CliError;
 use super::mode_args::ImportModeArgs;
 use super::upload::{self, ImportUpload};
 use super::{progress_bar, progress_callback};
-use crate::clock::Clock;
 use crate::import::export_format::ExportReader;
-use crate::random::Random;
+use crate::util::clock::Clock;
+use crate::util::random::Random;
 
 #[derive(Args)]
 pub(in crate::cli) struct ImportOverdueArgs {

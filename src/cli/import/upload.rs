@@ -12,7 +12,6 @@ use super::super::CliError;
 use super::super::data_directory::assume_owner;
 use crate::admin::import::ImportRequest;
 use crate::admin::{AdminClient, AdminReply, AdminRequest};
-use crate::clock::Clock;
 use crate::domain::ids::CheckId;
 use crate::domain::import_contents::{ImportContents, ImportedFlip, ImportedPing};
 use crate::domain::import_item::{ImportItemCounts, NumberedFlip, NumberedPing};
@@ -23,7 +22,8 @@ use crate::engine::apply::{MAX_IMPORT_BODY_BYTES, MAX_IMPORT_ENTRIES};
 use crate::engine::command::import::LocalChanges;
 use crate::import::item_rows::{self, ImportFlipRow, ImportItemRow, ImportPingRow};
 use crate::import::{ImportLogEntry, flip_order, numbering};
-use crate::random::Random;
+use crate::util::clock::Clock;
+use crate::util::random::Random;
 
 /// Approximate bytes of pings that are buffered to be sorted before they are sent: see
 /// [limits](crate::docs::limits).

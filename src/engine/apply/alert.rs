@@ -556,7 +556,7 @@ impl WorkingState {
             .unwrap_or_else(|| Arc::new(NameSet::from_settings(&old.settings)));
         check.alerted_names =
             Some(told).filter(|told| **told != NameSet::from_settings(&check.settings));
-        let is_by_labels = |channel: &Channel| crate::channel::needs_resend(&channel.settings);
+        let is_by_labels = |channel: &Channel| crate::channels::needs_resend(&channel.settings);
         let rows = self
             .state
             .outbox

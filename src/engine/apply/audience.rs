@@ -20,7 +20,7 @@ pub use notes::{AudienceNote, AudienceNotes};
 
 use super::super::state::State;
 use super::WorkingState;
-use crate::channel;
+use crate::channels;
 use crate::domain::alert::{AlertEvent, DeliveryResult, OutboxRow};
 use crate::domain::check::Check;
 use crate::domain::ids::ChannelId;
@@ -40,7 +40,7 @@ impl WorkingState {
     /// notified of its end.
     pub(super) fn is_unnotified(&self, check: &Check, channel: &Channel) -> bool {
         // An alert that is resent regularly needs no delivery.
-        !channel::needs_resend(&channel.settings)
+        !channels::needs_resend(&channel.settings)
             && self.audience_notes.is_unnotified(check, channel.id)
     }
 
@@ -104,7 +104,7 @@ impl WorkingState {
             }
             Some(AudienceNote::Unnotified | AudienceNote::Notified) => {}
             None if !channel.settings.handles_event(AlertEvent::Down)
-                || channel::needs_resend(&channel.settings) => {}
+                || channels::needs_resend(&channel.settings) => {}
             None => {
                 let row = self.new_outbox_row(
                     channel.id,

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::clock::ClockReading;
 use crate::domain::alert::Outage;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
+use crate::util::clock::ClockReading;
 
 /// Interval at which the last available time is stored with other writes, and the interval at which
 /// it is stored on its own.

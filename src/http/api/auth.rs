@@ -9,8 +9,8 @@ use super::rate_limit::RetryAfter;
 use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::project::{KeyAccess, KeyHash};
 use crate::http::ServerState;
-use crate::log_limit::LogLimit;
-use crate::wire::reply::HttpError;
+use crate::http::common::reply::HttpError;
+use crate::util::log_limit::LogLimit;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 

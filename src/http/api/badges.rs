@@ -7,9 +7,9 @@ use super::etag::TaggedList;
 use super::json::{JsonObject, write_string};
 use crate::domain::ids::ProjectId;
 use crate::engine::Handle;
-use crate::wire::badge_link::badge_urls;
-use crate::wire::reply::HttpError;
-use crate::wire::response_body::CHUNK_BYTES;
+use crate::http::common::badge_link::badge_urls;
+use crate::http::common::reply::HttpError;
+use crate::http::common::response_body::CHUNK_BYTES;
 
 /// Name of the entry of the whole project. A tag of this name has no entry of its own.
 const WHOLE_PROJECT: &str = "*";

@@ -4,7 +4,7 @@ use super::ApiCall;
 use super::etag::TaggedList;
 use super::json::{JsonObject, write_array};
 use super::view::write_channel;
-use crate::wire::reply::HttpError;
+use crate::http::common::reply::HttpError;
 
 pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
     call.handle().with_state(|state| {

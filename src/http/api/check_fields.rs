@@ -12,7 +12,7 @@ use crate::domain::check_edit::{ChannelSelection, CheckEdit, UniqueField};
 use crate::domain::schedule::{Schedule, ScheduleError};
 use crate::domain::text::{Description, Keywords, Name, SecondsError, Slug, Tags, TextError};
 use crate::domain::timezone::{Timezone, UnknownTimezone};
-use crate::wire::route::ApiVersion;
+use crate::http::common::route::ApiVersion;
 
 /// Reason why a body is refused. Its text is the error in the response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -18,9 +18,9 @@ use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 use crate::engine::command::{CheckUuids, Command, CommandOutcome, CreateCheckRequest};
 use crate::engine::state::State;
-use crate::wire::reply::{self, HttpError, HttpReply};
-use crate::wire::request;
-use crate::wire::response_body::CHUNK_BYTES;
+use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::http::common::request;
+use crate::http::common::response_body::CHUNK_BYTES;
 
 /// Approximate bytes of a check in a response.
 const CHECK_BYTES: usize = 1024;

@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{ApiCall, redirect_location};
 use crate::domain::timestamp::Timestamp;
-use crate::wire::reply::{self, HttpError, HttpReply};
-use crate::wire::response_body::ResponseBody;
+use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::http::common::response_body::ResponseBody;
 
 /// A list at the time of the call.
 pub(crate) struct TaggedList {

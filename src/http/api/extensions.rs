@@ -13,8 +13,8 @@ use uuid::Uuid;
 use super::{ApiCall, Verb};
 use crate::domain::channel::SettingsError;
 use crate::domain::project::Channel;
-use crate::wire::reply::{HttpError, HttpReply};
-use crate::wire::route::ExtensionResource;
+use crate::http::common::reply::{HttpError, HttpReply};
+use crate::http::common::route::ExtensionResource;
 use deliveries::DeliveryScope;
 
 /// A request to such an endpoint.

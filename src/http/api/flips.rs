@@ -7,9 +7,9 @@ use hyper::Uri;
 use super::view::write_flip;
 use super::{ApiCall, CheckRef};
 use crate::domain::timestamp::Timestamp;
-use crate::wire::reply::{self, HttpError, HttpReply};
-use crate::wire::request;
-use crate::wire::route::ApiVersion;
+use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::http::common::request;
+use crate::http::common::route::ApiVersion;
 
 /// Range of UNIX times in a query.
 const TIMESTAMP_RANGE: RangeInclusive<i64> = 0..=10_000_000_000;

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::checks::MAX_INLINE_CHECKS;
 use crate::domain::ids::ProjectId;
-use crate::wire::reply::HttpError;
+use crate::http::common::reply::HttpError;
 
 /// Maximum number of checks in all long lists that are being written: about 50 MB. Short lists have
 /// a second quota of this size.

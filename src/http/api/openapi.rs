@@ -1,8 +1,8 @@
 //! `/openapi.json`: description of requests and responses of the API, for tools that generate
 //! clients, documentation and tests.
 
-use crate::wire::request::BaseUrl;
-use crate::wire::route::{ApiVersion, EXTENSION_PATH};
+use crate::http::common::request::BaseUrl;
+use crate::http::common::route::{ApiVersion, EXTENSION_PATH};
 
 const TEMPLATE: &str = include_str!("openapi.json");
 
@@ -27,7 +27,7 @@ mod tests {
     use super::super::check_fields::{CheckFields, FieldError, FieldProblem, RequestDocument};
     use super::*;
     use crate::domain::check::CheckSettings;
-    use crate::wire::route::{ApiResource, ExtensionResource};
+    use crate::http::common::route::{ApiResource, ExtensionResource};
 
     fn described() -> Value {
         let base_url = "https://example.org/sub".parse().unwrap();

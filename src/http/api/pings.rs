@@ -6,7 +6,7 @@ use super::etag::TaggedList;
 use super::json::JsonObject;
 use super::{ApiCall, CheckRef};
 use crate::domain::check::Check;
-use crate::wire::reply::{self, HttpError, HttpReply};
+use crate::http::common::reply::{self, HttpError, HttpReply};
 
 pub(super) async fn list(call: &ApiCall<'_>, check: Check) -> Result<TaggedList, HttpError> {
     let handle = call.handle().clone();

@@ -1,7 +1,7 @@
 //! `/status/`: responds with success if the database answers.
 
 use super::ApiCall;
-use crate::wire::reply::{self, HttpError, HttpReply};
+use crate::http::common::reply::{self, HttpError, HttpReply};
 
 pub(super) async fn probe(call: &ApiCall<'_>) -> Result<HttpReply, HttpError> {
     if call.server.is_healthy().await {

@@ -12,8 +12,8 @@ use crate::domain::ids::{ChannelId, UniqueKey, write_uuid};
 use crate::domain::ping::{self, Ping, PingOrigin};
 use crate::domain::project::Channel;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
-use crate::wire::request::BaseUrl;
-use crate::wire::route::{
+use crate::http::common::request::BaseUrl;
+use crate::http::common::route::{
     ApiResource, ApiVersion, BadgeFormat, BadgePath, BadgeStates, Endpoint, PingAction, PingPath,
     Route,
 };

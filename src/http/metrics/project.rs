@@ -10,7 +10,7 @@ use crate::domain::ids::{CheckId, ProjectId, UniqueKey};
 use crate::domain::status::VisibleStatus;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::engine::Handle;
-use crate::wire::response_body::CHUNK_BYTES;
+use crate::http::common::response_body::CHUNK_BYTES;
 
 /// Number of checks that are copied at once.
 const CHECKS_PER_BATCH: usize = 100;

@@ -9,9 +9,9 @@ use serde_json::Value as Json;
 use tokio::time::sleep;
 
 use super::ApiSource;
-use crate::clock::Clock;
 use crate::domain::project::KeyHash;
 use crate::outbound::{HttpRequest, HttpResponse, Outbound, RedirectPolicy, Trust, host_port_of};
+use crate::util::clock::Clock;
 
 /// Maximum size of a list in bytes: see [limits](crate::docs::limits).
 const MAX_LIST_BYTES: usize = 64 << 20;

@@ -24,7 +24,7 @@ use crate::domain::timestamp::Timestamp;
 use crate::import::item_rows::decode_bytes;
 use crate::import::report::{ImportReport, ImportTally, LateCheck, ReportRemarks, ReportedKind};
 use crate::import::{ImportLogEntry, ImportProgress, ProjectSelection, source};
-use crate::random::Random;
+use crate::util::random::Random;
 
 /// Size of the read buffer in bytes.
 const BUFFER_BYTES: usize = 1 << 16;

@@ -18,7 +18,7 @@ use crate::domain::user::{Membership, UserName, UserPreferences};
 use crate::import::ImportOptions;
 use crate::import::report::{ImportTally, ReportedKind};
 use crate::import::source_row::{RowError, SourceRow, decode_hex};
-use crate::password;
+use crate::util::password;
 
 /// Maximum number of characters of a project's name.
 const MAX_NAME_CHARS: usize = 100;

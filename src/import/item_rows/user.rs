@@ -11,7 +11,7 @@ use crate::domain::timezone::Timezone;
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
 use crate::domain::user::second_factor::TotpSecret;
 use crate::domain::user::{Membership, SecondFactor, Theme, UserName, UserPreferences};
-use crate::password;
+use crate::util::password;
 
 /// A user that is imported.
 #[derive(Serialize, Deserialize)]

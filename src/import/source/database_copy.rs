@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::create_owner_only;
-use crate::clock::Clock;
+use crate::util::clock::Clock;
 
 /// Maximum number of copies of a database that is written to meanwhile.
 const MAX_COPIES: usize = 20;

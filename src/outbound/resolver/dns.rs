@@ -15,7 +15,7 @@ use tokio::net::{TcpSocket, UdpSocket};
 use tokio::time::timeout;
 
 use super::resolv_conf::ResolvConf;
-use crate::random::Random;
+use crate::util::random::Random;
 
 /// Maximum time that the addresses of one family wait for the other family.
 const OTHER_FAMILY_TIMEOUT: Duration = Duration::from_millis(300);

@@ -5,12 +5,12 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::*;
-use crate::accept::AddressLimit;
 use crate::domain::check_edit::CheckEdit;
 use crate::domain::ids::ProjectId;
 use crate::domain::project::ProjectName;
 use crate::engine::command::{CheckUuids, Command, CreateCheckRequest, NewProject};
 use crate::engine::{self, Handle};
+use crate::runtime::accept::AddressLimit;
 use crate::smtp::SmtpConfig;
 use crate::smtp::address::MailDomain;
 use crate::smtp::message_budget::{MESSAGE_BUDGET_BYTES, MessageBudget};
@@ -64,7 +64,7 @@ fn talk(capacity: usize, budget: usize) -> TestConnection {
         certificate: None,
     };
     let budget = MessageBudget::new(budget);
-    let blocking = Arc::new(crate::blocking_threads::BlockingThreads::start(1).unwrap());
+    let blocking = Arc::new(crate::runtime::blocking_threads::BlockingThreads::start(1).unwrap());
     let server = Arc::new(SmtpServerState {
         blocking,
         handle: handle.clone(),

@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use overdue::clock::Clock;
 use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsUpdate};
 use overdue::domain::ids::ChannelId;
 use overdue::domain::project::ChannelName;
 use overdue::domain::timezone::Timezone;
 use overdue::engine::ChannelTestResult;
 use overdue::engine::command::{Command, DeliveryReport, NewChannel, SendResult};
-use overdue::manage::channel;
-use overdue::notify;
+use overdue::notifier;
+use overdue::operations::channel;
 use overdue::outbound::{Outbound, OutboundConfig};
-use overdue::random::Random;
+use overdue::util::clock::Clock;
+use overdue::util::random::Random;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -685,7 +685,7 @@ async fn a_test_is_answered_when_its_result_is_known() {
 async fn channels_of_the_api_do_not_reach_the_server_itself() {
     let server = TestServer::start().await;
     let (_stop, stopped) = watch::channel(false);
-    let config = notify::NotifierConfig {
+    let config = notifier::NotifierConfig {
         outbound: Outbound::new(OutboundConfig::default(), &Clock::System, Random::System).unwrap(),
         zone: Timezone::utc(),
         host: "overdue.test".into(),
@@ -695,7 +695,7 @@ async fn channels_of_the_api_do_not_reach_the_server_itself() {
         heartbeat: None,
         last_round: Default::default(),
     };
-    notify::start(server.handle.clone(), config, stopped).unwrap();
+    notifier::start(server.handle.clone(), config, stopped).unwrap();
     let receiver = Receiver::start([ResponseAction::status(202)]).await;
     let url = format!("http://{}/hook", receiver.address);
     let operators = server

@@ -1,7 +1,7 @@
 //! Random configuration documents: applying one gives the declared state, an export gives the same
 //! document, and it creates the same state elsewhere.
 
-use overdue::declare;
+use overdue::config;
 use overdue::domain::channel::ChannelKind;
 use serde_json::{Map, Value, json};
 
@@ -277,8 +277,8 @@ fn an_export_gives_the_declared_document() {
             "seed {seed}: again\n{text}"
         );
         let objects = site.export();
-        let toml = declare::to_toml(&objects, &["a comment"]);
-        let json = declare::to_json(&objects).to_string();
+        let toml = config::to_toml(&objects, &["a comment"]);
+        let json = config::to_json(&objects).to_string();
         for written in [&toml, &json] {
             assert_eq!(
                 site.diff(written, ALLOW_NONE),

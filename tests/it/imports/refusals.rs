@@ -1,11 +1,11 @@
 //! Reasons to refuse an import: identifiers in use, local changes, invalid content. A refusal
 //! changes nothing.
 
-use overdue::clock::ManualClock;
 use overdue::domain::parents::Parents;
 use overdue::domain::ping::MAX_BODY_BYTES;
 use overdue::domain::text::FailureThreshold;
 use overdue::engine::command::import::{LocalChanges, MAX_ONLINE_IMPORT_CHECKS};
+use overdue::util::clock::ManualClock;
 
 use super::*;
 use crate::support::commands::{create_check, create_project};

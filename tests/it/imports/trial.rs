@@ -1,9 +1,9 @@
 //! A trial sends no alerts. A live import sends the alerts that are due, and no false alarm at the
 //! switch.
 
-use overdue::clock::ManualClock;
 use overdue::domain::alert::{AlertEvent, DeliveryResult, HoldReason, NotificationState};
 use overdue::domain::ids::DeliveryNumber;
+use overdue::util::clock::ManualClock;
 
 use super::*;
 use crate::support::engine;

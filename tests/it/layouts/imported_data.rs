@@ -7,7 +7,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use overdue::declare;
+use overdue::config;
 use overdue::domain::ids::CheckId;
 use overdue::domain::import_item::{ImportItemCounts, ImportMode, NumberedFlip};
 use overdue::domain::legacy_keys::{LegacyBadgeKey, LegacySecret};
@@ -18,9 +18,9 @@ use overdue::import::environment::ServerEnvironment;
 use overdue::import::{
     ImportLogEntry, ImportOptions, ImportSource, PingLogSelection, SourceReader, numbering,
 };
-use overdue::manage::import;
-use overdue::random::Random;
+use overdue::operations::import;
 use overdue::store::{FILE_NAME, Medium, MetaKey, Store};
+use overdue::util::random::Random;
 use redb::{ReadableDatabase as _, TableDefinition};
 use serde_json::{Value, json};
 
@@ -209,7 +209,7 @@ async fn upload(site: &LayoutServer, dump: &str, end: Option<ImportMode>) {
 /// Declares objects, imports two projects, one of them on trial, uses a key with a digest, and
 /// leaves an import unfinished.
 pub(super) async fn fill(site: &LayoutServer) {
-    declare::apply_config(&site.handle, parse_document(DECLARED), ALLOW_ALL)
+    config::apply_config(&site.handle, parse_document(DECLARED), ALLOW_ALL)
         .await
         .unwrap_or_else(|error| panic!("{error}"));
     let live = ImportMode::Live {

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use overdue::domain::project::{KeyAccess, KeyLabel};
-use overdue::manage;
+use overdue::operations;
 
 use super::*;
 
@@ -10,9 +10,10 @@ use super::*;
 async fn an_alert_shows_subject_and_text_of_a_mail_and_never_its_ping_address() {
     let site = NotifierFixture::start().await;
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
-    let (_, key) = manage::key::create(&site.handle, MAIN, KeyAccess::Ping, KeyLabel::default())
-        .await
-        .unwrap();
+    let (_, key) =
+        operations::key::create(&site.handle, MAIN, KeyAccess::Ping, KeyLabel::default())
+            .await
+            .unwrap();
     site.create_channel("ntfy", &[("url", &receiver.url("")), ("topic", "home")])
         .await;
     let failure_kw = Some(Keywords::parse("failed").unwrap());

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use overdue::domain::alert::DeliveryProof;
 use overdue::domain::channel::{SettingsAuthor, SettingsUpdate};
-use overdue::manage::channel::ChannelStatus;
+use overdue::operations::channel::ChannelStatus;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 

@@ -90,7 +90,7 @@ async fn a_restart_keeps_the_number_of_reminders() {
 async fn a_heartbeat_is_sent_as_long_as_pings_are_taken() {
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let disk = Disk::default();
-    let heartbeat = notify::Heartbeat {
+    let heartbeat = notifier::Heartbeat {
         url: receiver.url("/ping/watch"),
         interval: Duration::from_millis(20),
     };

@@ -218,8 +218,8 @@ fn an_unreadable_ca_file_is_reported_at_startup() {
         };
         let error = Outbound::new(
             config,
-            &overdue::clock::Clock::System,
-            overdue::random::Random::System,
+            &overdue::util::clock::Clock::System,
+            overdue::util::random::Random::System,
         )
         .err()
         .unwrap()

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use overdue::clock::{Clock, ManualClock};
 use overdue::domain::alert::{HoldReason, NotificationState};
 use overdue::domain::check::Check;
 use overdue::domain::ids::{Arrival, ProjectId};
@@ -13,8 +12,9 @@ use overdue::domain::timestamp::Timestamp;
 use overdue::engine::command::{Command, CommandError, CommandOutcome, NewKey, Unavailable};
 use overdue::engine::state::State;
 use overdue::engine::{Handle, HousekeepingLimits, Writer};
-use overdue::random::Random;
 use overdue::store::{MetaKey, Store, StoreError};
+use overdue::util::clock::{Clock, ManualClock};
+use overdue::util::random::Random;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::commands;

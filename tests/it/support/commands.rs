@@ -9,7 +9,7 @@ use overdue::engine::command::{
     CheckUuids, Command, CreateCheckRequest, NewProject, PingRequest, PingSignal, PingTarget,
     PrecomputedMeaning,
 };
-use overdue::random::Random;
+use overdue::util::random::Random;
 use uuid::Uuid;
 
 /// Creates a project without a check limit.

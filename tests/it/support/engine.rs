@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use overdue::clock::{Clock, ManualClock};
 use overdue::domain::check::Check;
 use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::ids::{CheckId, ProjectId};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::command::{Command, CommandOutcome, CommandReply};
 use overdue::engine::{self, EngineConfig, Handle, HousekeepingLimits, Writer};
-use overdue::random::Random;
 use overdue::store::{Medium, StoreError};
+use overdue::util::clock::{Clock, ManualClock};
+use overdue::util::random::Random;
 use tokio::sync::oneshot::Receiver;
 use tokio::sync::oneshot::error::TryRecvError;
 

@@ -1,6 +1,6 @@
 //! Random numbers of a test, all derived from one seed.
 
-use overdue::random::Random;
+use overdue::util::random::Random;
 
 #[derive(Clone)]
 pub(crate) struct SeededRng(Random);

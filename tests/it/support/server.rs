@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use overdue::blocking_threads::BlockingThreads;
-use overdue::clock::ManualClock;
 use overdue::domain::ids::ProjectId;
 use overdue::domain::project::{KeyHash, KeyLabel, KeySecret, PingKey};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::command::{Command, CommandOutcome, NewKey};
 use overdue::engine::{self, ChannelTestResult, Handle};
 use overdue::http;
+use overdue::http::dashboard;
+use overdue::runtime::blocking_threads::BlockingThreads;
 use overdue::store::Medium;
-use overdue::web;
+use overdue::util::clock::ManualClock;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -275,7 +275,7 @@ pub fn http_config(base_url: &str) -> http::HttpConfig {
     let trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
     let api_rate = http::ApiRate::UNLIMITED;
     let connections_per_address = usize::MAX;
-    let web = web::DashboardConfig::new(web::AuthMode::None);
+    let web = dashboard::DashboardConfig::new(dashboard::AuthMode::None);
     http::HttpConfig {
         base_url: base_url.parse().unwrap(),
         trusted_proxies,

@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use overdue::domain::user::{Grant, Password, PasswordHash, User, UserName};
-use overdue::manage::user;
-use overdue::password;
-use overdue::web::AuthMode;
+use overdue::http::dashboard::AuthMode;
+use overdue::operations::user;
+use overdue::util::password;
 
 use crate::support::server::{TestResponse, TestServer};
 

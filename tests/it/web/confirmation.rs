@@ -4,7 +4,7 @@ use overdue::domain::user::one_time_link::LinkPurpose;
 use overdue::domain::user::second_factor::{SecondFactor, TotpSecret};
 use overdue::domain::user::{Grant, ProjectMemberships};
 use overdue::engine::command::user::UserChanges;
-use overdue::manage::user;
+use overdue::operations::user;
 
 use super::browser::{PASSWORD, make, owner, server, signed_in};
 use super::visible_text;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use overdue::declare;
+use overdue::config;
 use overdue::domain::alert::{Recipient, RecipientResult};
 use overdue::domain::channel::Transports;
 use overdue::engine::ChannelTestResult;
 use overdue::engine::command::{Command, DeliveryReport, SendResult};
-use overdue::manage;
+use overdue::operations;
 use serde_json::{Value, json};
 
 use super::{browse, channel, post, project_uuid, visible_text};
@@ -200,7 +200,7 @@ async fn a_test_of_a_group_shows_the_result_of_each_channel() {
             .copied()
             .unwrap()
     });
-    manage::channel::disable(&server.handle, member)
+    operations::channel::disable(&server.handle, member)
         .await
         .unwrap();
     let tested = post(&server, &path, &[]).await;
@@ -210,7 +210,7 @@ async fn a_test_of_a_group_shows_the_result_of_each_channel() {
             .contains("hook &#60;1&#62;: Not tested: the operator has disabled it."),
         "{tested:?}"
     );
-    manage::channel::delete(&server.handle, member)
+    operations::channel::delete(&server.handle, member)
         .await
         .unwrap();
     let tested = post(&server, &path, &[]).await;
@@ -415,7 +415,7 @@ async fn pages_of_declared_objects_name_their_source() {
         "version = 1\nsource = \"homelab\"\n[project.{name}.channel.phone]\nkind = \
          \"ntfy\"\ntopic = \"t\"\n[project.{name}.check.nas]\n"
     );
-    declare::apply_config(&server.handle, parse_document(&text), ALLOW_NONE)
+    config::apply_config(&server.handle, parse_document(&text), ALLOW_NONE)
         .await
         .unwrap();
     let check = *here().checks.difference(&before.checks).next().unwrap();

@@ -3,7 +3,7 @@
 use overdue::domain::project::{KeyAccess, KeyLabel};
 use overdue::domain::user::{Grant, Membership, ProjectMemberships};
 use overdue::engine::command::Command;
-use overdue::manage::key;
+use overdue::operations::key;
 use serde_json::json;
 use uuid::Uuid;
 

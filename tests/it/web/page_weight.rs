@@ -92,7 +92,11 @@ async fn files_that_pages_load_are_small() {
     .await;
     let directory = files(page.text())[0].rsplit_once('/').unwrap().0.to_owned();
     let mut sizes = std::collections::BTreeMap::new();
-    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/web/static")).unwrap()
+    for entry in std::fs::read_dir(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/src/http/dashboard/static"
+    ))
+    .unwrap()
     {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let bytes = zipped(&server, &format!("{directory}/{name}"))

@@ -6,7 +6,7 @@ use overdue::domain::ids::SessionId;
 use overdue::domain::user::second_factor::{SecondFactor, TotpSecret};
 use overdue::domain::user::{User, one_time_link::LinkCode};
 use overdue::engine::command::user::{SessionSelection, UserChanges};
-use overdue::manage::user;
+use overdue::operations::user;
 
 use super::browser::{Browser, PASSWORD, owner, server};
 use super::second_factor::hidden;

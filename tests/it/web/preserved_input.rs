@@ -2,7 +2,7 @@
 //! beside an invalid one.
 
 use overdue::domain::user::{Grant, Membership, ProjectMemberships};
-use overdue::manage::user;
+use overdue::operations::user;
 use serde_json::json;
 
 use super::browser::{self, Browser, PASSWORD, make, owner, signed_in};
@@ -263,12 +263,12 @@ async fn users_who_may_change_a_project_export_it_without_secrets() {
         "{settings:?}"
     );
     let file = bob.get(&path).await;
-    let objects = overdue::declare::export_config(&server.handle, Some(server.main.id), false);
+    let objects = overdue::config::export_config(&server.handle, Some(server.main.id), false);
     assert_eq!(
         (file.status, file.text()),
         (
             200,
-            overdue::declare::to_toml(&objects, overdue::declare::HEADER_COMMENTS).as_str()
+            overdue::config::to_toml(&objects, overdue::config::HEADER_COMMENTS).as_str()
         )
     );
     assert!(

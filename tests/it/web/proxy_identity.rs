@@ -6,8 +6,8 @@ use std::sync::Arc;
 use overdue::domain::project::ProjectName;
 use overdue::domain::user::{Grant, Membership, ProjectMemberships, UserName};
 use overdue::engine::command::user::UserChanges;
-use overdue::manage::{project, user};
-use overdue::web::{AuthMode, ProxyAuth};
+use overdue::http::dashboard::{AuthMode, ProxyAuth};
+use overdue::operations::{project, user};
 
 use super::browser::{Browser, make, owner, server, signed_in};
 use super::visible_text;

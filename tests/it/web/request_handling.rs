@@ -1,7 +1,7 @@
 //! Rules that hold for requests to every page.
 
 use overdue::domain::ids::UniqueKey;
-use overdue::web::{AuthMode, Need, Page, Scope};
+use overdue::http::dashboard::{AuthMode, Need, Page, Scope};
 
 use super::{browse, channel, project_uuid};
 use crate::support::server::TestServer;

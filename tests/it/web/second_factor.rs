@@ -4,7 +4,7 @@ use overdue::admin::user::UserAction;
 use overdue::admin::{AdminReply, AdminRequest, handle_request};
 use overdue::domain::user::User;
 use overdue::domain::user::second_factor::TotpSecret;
-use overdue::manage::user;
+use overdue::operations::user;
 
 use super::browser::{Browser, PASSWORD, owner, server, signed_in};
 use super::visible_text;

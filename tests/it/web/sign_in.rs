@@ -3,8 +3,8 @@
 use overdue::domain::user::one_time_link::LinkCode;
 use overdue::domain::user::{Grant, Membership, ProjectMemberships, UserName};
 use overdue::engine::command::user::UserChanges;
-use overdue::manage::user;
-use overdue::web::{AuthMode, LogoutUrl, Need, Page, ProxyAuth, Scope};
+use overdue::http::dashboard::{AuthMode, LogoutUrl, Need, Page, ProxyAuth, Scope};
+use overdue::operations::user;
 
 use super::browser::{Browser, PASSWORD, make, owner, server};
 use crate::support::server::{TestServer, new_project};

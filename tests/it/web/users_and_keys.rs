@@ -2,7 +2,7 @@
 
 use overdue::domain::project::KeyAccess;
 use overdue::domain::user::{Grant, Membership, ProjectMemberships};
-use overdue::manage::user;
+use overdue::operations::user;
 
 use super::browser::{Browser, PASSWORD, make, owner, server, signed_in};
 use super::visible_text;

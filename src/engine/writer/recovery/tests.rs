@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use super::super::super::command::{Command, NewProject};
 use super::*;
-use crate::clock::{Clock, ManualClock};
 use crate::domain::project::ProjectName;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::EngineConfig;
-use crate::random::Random;
 use crate::store::{FILE_NAME, Medium};
+use crate::util::clock::{Clock, ManualClock};
+use crate::util::random::Random;
 
 fn create(name: &str) -> Command {
     Command::CreateProject(Box::new(NewProject {

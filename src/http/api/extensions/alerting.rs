@@ -11,8 +11,8 @@ use crate::domain::text::FailureThreshold;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::command::{Command, CommandOutcome};
 use crate::http::api::json::{JsonObject, write_array, write_string};
-use crate::manage::channel::unnotified_reason;
-use crate::wire::reply::{self, HttpError, HttpReply};
+use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::operations::channel::unnotified_reason;
 
 /// Maximum number of UUIDs in a request, repeated ones included.
 const MAX_UUIDS: usize = 100;

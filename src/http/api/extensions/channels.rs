@@ -18,9 +18,9 @@ use crate::engine::Handle;
 use crate::engine::command::{Command, CommandOutcome, NewChannel};
 use crate::http::api::check_fields::{FieldError, FieldProblem, RequestDocument};
 use crate::http::api::json::{JsonObject, write_array, write_string};
-use crate::manage::channel::{ChannelStatus, TEST_TIMEOUT};
-use crate::manage::delivery::last_delivered;
-use crate::wire::reply::{self, HttpError, HttpReply};
+use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::operations::channel::{ChannelStatus, TEST_TIMEOUT};
+use crate::operations::delivery::last_delivered;
 
 pub(super) async fn list(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpError> {
     let handle = call.handle().clone();

@@ -13,8 +13,8 @@ use crate::engine::Handle;
 use crate::engine::state::State;
 use crate::http::api::flips::parse_number;
 use crate::http::api::json::{JsonObject, write_array, write_display, write_string};
-use crate::wire::reply::{self, HttpError, HttpReply};
-use crate::wire::request;
+use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::http::common::request;
 
 /// Default number of deliveries in a list.
 const DEFAULT_LIMIT: usize = 50;

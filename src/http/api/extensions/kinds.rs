@@ -3,7 +3,7 @@
 use super::ExtensionCall;
 use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, Requirement, SettingField};
 use crate::http::api::json::{JsonObject, write_array, write_string};
-use crate::wire::reply::{self, HttpError, HttpReply};
+use crate::http::common::reply::{self, HttpError, HttpReply};
 
 pub(super) async fn list(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpError> {
     Ok(reply::json(

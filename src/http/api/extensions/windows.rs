@@ -11,7 +11,7 @@ use crate::domain::text::{Name, Tags};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::command::{Command, CommandOutcome, NewWindow};
 use crate::http::api::json::{JsonObject, write_array, write_display, write_string};
-use crate::wire::reply::{self, HttpError, HttpReply};
+use crate::http::common::reply::{self, HttpError, HttpReply};
 
 pub(super) fn list(call: &ExtensionCall<'_>) -> HttpReply {
     let windows = call.handle().with_state(|state| {

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use overdue::clock::{Clock, ManualClock};
 use overdue::domain::alert::{HoldReason, NotificationState};
 use overdue::domain::ids::{DeliveryNumber, FlipNumber};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::command::{Command, CommandError, CommandOutcome, Unavailable};
 use overdue::engine::{Handle, Writer};
-use overdue::random::Random;
+use overdue::util::clock::{Clock, ManualClock};
+use overdue::util::random::Random;
 
 use super::super::model::ExpectedAnswer;
 use super::super::verify::{self, same};

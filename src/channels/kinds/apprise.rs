@@ -1,0 +1,63 @@
+//! Apprise: forwards to every service that an Apprise API server reaches.
+
+use serde_json::json;
+
+use crate::channels::alert::AlertSeverity;
+use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections};
+use crate::channels::send_step::{ChannelRequest, SendStep, insert_member, percent_encode};
+use crate::channels::transport_reply::Verdict;
+
+pub(super) const APPRISE: ChannelSender = ChannelSender {
+    name: "apprise",
+    send_rate: |_| rate(5, 1),
+    send,
+    judge: |_, _, response, now| match response.status {
+        // The key has no configuration.
+        204 => Verdict::ChannelUnusable,
+        // Some of its targets failed. The others have received the message, and would receive it
+        // twice.
+        424 => Verdict::Delivered,
+        _ => response.default_verdict(now),
+    },
+    ..ChannelSender::DEFAULTS
+};
+
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = call.alert;
+    let is_markdown = call.settings.is_on("markdown");
+    let dialect = if is_markdown {
+        Dialect::Markdown
+    } else {
+        Dialect::Plain
+    };
+    let mut message = json!({
+        "title": call.title(LengthLimit(250, LengthUnit::Chars)),
+        "body": call.text(
+            dialect,
+            TextSections::BELOW_TITLE,
+            LengthLimit(30_000, LengthUnit::Bytes),
+        ),
+        "type": match alert.severity {
+            AlertSeverity::Critical => "failure",
+            AlertSeverity::Recovery => "success",
+            AlertSeverity::Warning => "warning",
+            AlertSeverity::Info => "info",
+        },
+        // Targets without support for Markdown show it unchanged.
+        "format": if is_markdown { "markdown" } else { "text" },
+    });
+    for key in ["tag", "urls"] {
+        if let Some(value) = call.get(key) {
+            insert_member(&mut message, key, value.into());
+        }
+    }
+    let key = call
+        .get("key")
+        .map_or_else(String::new, |key| format!("/{}", percent_encode(key, "")));
+    ChannelRequest::post(format!("{}/notify{key}", call.base_url("url")))
+        .with_user_url()
+        .allow_slow()
+        .with_json(&message)
+        .into_steps()
+}

@@ -1,0 +1,62 @@
+//! Google Chat: a card in a thread for each check.
+
+use serde_json::{Value, json};
+
+use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channels::send_step::{ChannelRequest, SendStep};
+
+const TEXT_LIMIT: LengthLimit = LengthLimit(4_000, LengthUnit::Bytes);
+
+pub(super) const GOOGLECHAT: ChannelSender = ChannelSender {
+    name: "googlechat",
+    send_rate: |_| rate(1, 1),
+    send,
+    judge: |call, _, response, now| match response.status {
+        403 | 404 if response.has_text_at("/error/status") => {
+            response.unusable_if_persistent(call.attempt, now)
+        }
+        _ => response.default_verdict(now),
+    },
+    ..ChannelSender::DEFAULTS
+};
+
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = call.alert;
+    let title = call.title(LengthLimit(200, LengthUnit::Chars));
+    // Its text paragraphs support the same few tags as Pushover, and line ends as in plain text.
+    let show = TextSections {
+        title: false,
+        facts: false,
+        link: false,
+        ..TextSections::ALL
+    };
+    let text = call.text(Dialect::Pushover, show, TEXT_LIMIT);
+    let message = if call.attempt.plain {
+        json!({ "text": call.text(Dialect::Plain, TextSections::ALL, TEXT_LIMIT) })
+    } else {
+        let mut widgets = vec![json!({ "textParagraph": { "text": text } })];
+        let fact = |label: &str, value: &str| {
+            let value =
+                Dialect::Html.escape(&truncate_line(value, LengthLimit(300, LengthUnit::Chars)));
+            json!({ "decoratedText": { "topLabel": label, "text": value, "wrapText": true } })
+        };
+        widgets.extend(alert.facts.iter().map(|one| fact(one.label, &one.value)));
+        if let Some(link) = &alert.link {
+            let button: Value =
+                json!({ "text": alert.link_text(), "onClick": { "openLink": { "url": link } } });
+            widgets.push(json!({ "buttonList": { "buttons": [button] } }));
+        }
+        let card = json!({ "header": { "title": title }, "sections": [{ "widgets": widgets }] });
+        json!({ "fallbackText": title, "cardsV2": [{ "cardId": "alert", "card": card }] })
+    };
+    let url = call.required("url");
+    let separator = if url.contains('?') { '&' } else { '?' };
+    let thread = format!(
+        "threadKey={}&messageReplyOption=REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD",
+        alert.incident_key(call.attempt)
+    );
+    ChannelRequest::post(format!("{url}{separator}{thread}"))
+        .with_json(&message)
+        .into_steps()
+}

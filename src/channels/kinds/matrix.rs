@@ -1,0 +1,111 @@
+//! Matrix: a message event with a transaction id, so that a duplicate is dropped.
+
+use serde_json::json;
+use std::time::Duration;
+
+use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections};
+use crate::channels::send_step::{
+    ChannelRequest, RequestMethod, SendStep, insert_member, percent_encode,
+};
+use crate::channels::transport_reply::{ChannelResponse, Verdict, retry_delay};
+use crate::domain::timestamp::Timestamp;
+
+/// An event has at most 65,536 bytes. It contains the text twice, and JSON escapes take more.
+const TEXT_LIMIT: LengthLimit = LengthLimit(12_000, LengthUnit::Bytes);
+/// Role of the request that joins the room, which also resolves an alias.
+const JOIN_ROLE: &str = "join";
+/// Role of the request that sends after joining.
+const AFTER_JOIN_ROLE: &str = "joined";
+
+pub(super) const MATRIX: ChannelSender = ChannelSender {
+    name: "matrix",
+    send_rate: |_| rate(10, 5),
+    send,
+    judge,
+    ..ChannelSender::DEFAULTS
+};
+
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let room = call.required("room");
+    if room.starts_with('#') {
+        join_steps(call)
+    } else {
+        message_steps(call, room, "")
+    }
+}
+
+fn join_steps(call: &SendContext<'_>) -> Vec<SendStep> {
+    let room = percent_encode(call.required("room"), "");
+    let url = format!("{}/_matrix/client/v3/join/{room}", call.base_url("server"));
+    ChannelRequest::post(url)
+        .with_user_url()
+        .with_bearer_token(call.required("token"))
+        .with_json(&json!({}))
+        .with_role(JOIN_ROLE)
+        .into_steps()
+}
+
+fn message_steps(call: &SendContext<'_>, room: &str, role: &'static str) -> Vec<SendStep> {
+    let body = call.text(Dialect::Plain, TextSections::ALL, TEXT_LIMIT);
+    let mut content = json!({ "msgtype": "m.text", "body": body });
+    if !call.attempt.plain {
+        insert_member(&mut content, "format", "org.matrix.custom.html".into());
+        insert_member(
+            &mut content,
+            "formatted_body",
+            call.text(Dialect::Html, TextSections::ALL, TEXT_LIMIT)
+                .into(),
+        );
+    }
+    let path = format!(
+        "/_matrix/client/v3/rooms/{}/send/m.room.message/{}",
+        percent_encode(room, ""),
+        percent_encode(&transaction_id(call), "")
+    );
+    let url = format!("{}{path}", call.base_url("server"));
+    ChannelRequest::new(RequestMethod::Put, url)
+        .with_user_url()
+        .with_bearer_token(call.required("token"))
+        .with_json(&content)
+        .with_role(role)
+        .into_steps()
+}
+
+/// Transaction id. The plainest form is another event than the refused one.
+fn transaction_id(call: &SendContext<'_>) -> String {
+    let id = &call.attempt.id;
+    if call.attempt.plain {
+        format!("{id}-plain")
+    } else {
+        id.clone()
+    }
+}
+
+fn judge(
+    call: &SendContext<'_>,
+    request: &ChannelRequest,
+    response: &ChannelResponse,
+    now: Timestamp,
+) -> Verdict {
+    match response.status {
+        200 if request.role == JOIN_ROLE => match response.json_at("/room_id").as_str() {
+            Some(room) => Verdict::Continue(message_steps(call, room, AFTER_JOIN_ROLE)),
+            None => Verdict::RETRY_LATER,
+        },
+        401 if response.json_at("/errcode") == "M_UNKNOWN_TOKEN" => Verdict::ChannelUnusable,
+        // The user may be invited but not have joined yet.
+        403 if request.role.is_empty() => Verdict::Continue(join_steps(call)),
+        429 => match response
+            .json_at("/retry_after_ms")
+            .as_f64()
+            .and_then(|millis| retry_delay(millis / 1_000.0))
+        {
+            Some(after) if response.header("retry-after").is_none() => Verdict::RetryLater {
+                after: Some(after.max(Duration::from_secs(1))),
+            },
+            _ => response.retry_later(now),
+        },
+        _ => response.default_verdict(now),
+    }
+}

@@ -1,0 +1,126 @@
+//! Microsoft Teams: an adaptive card, posted to a workflow.
+
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use crate::channels::SendRate;
+use crate::channels::alert::AlertSeverity;
+use crate::channels::kinds::{ChannelSender, SendContext};
+use crate::channels::render::sanitize::to_one_line;
+use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
+
+/// A card has at most 28 kB; JSON may need several bytes for one.
+const TEXT_LIMIT: LengthLimit = LengthLimit(4_000, LengthUnit::Bytes);
+
+pub(super) const MSTEAMSW: ChannelSender = ChannelSender {
+    name: "msteamsw",
+    send_rate: |_| {
+        Some(SendRate {
+            burst: 4,
+            refill: Duration::from_millis(250),
+        })
+    },
+    send,
+    judge: |call, _, response, now| match response.status {
+        401 | 403 | 404 | 410 if response.has_text_at("/error/code") => {
+            response.unusable_if_persistent(call.attempt, now)
+        }
+        _ => response.default_verdict(now),
+    },
+    ..ChannelSender::DEFAULTS
+};
+
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = call.alert;
+    let colour = match alert.severity {
+        AlertSeverity::Critical => "attention",
+        AlertSeverity::Recovery => "good",
+        AlertSeverity::Warning => "warning",
+        AlertSeverity::Info => "default",
+    };
+    let show = TextSections {
+        title: false,
+        facts: false,
+        link: false,
+        output: 0,
+    };
+    // Text blocks support a little Markdown.
+    let text = call.text(Dialect::Markdown, show, TEXT_LIMIT);
+    let title = call.title(LengthLimit(300, LengthUnit::Chars));
+    let mut body = vec![json!({
+        "type": "TextBlock",
+        "text": Dialect::Markdown.escape(&title),
+        "weight": "bolder",
+        "size": "large",
+        "wrap": true,
+        "color": colour,
+    })];
+    if !text.is_empty() {
+        body.push(json!({ "type": "TextBlock", "text": text, "wrap": true }));
+    }
+    if !call.attempt.plain {
+        let fact_json = |label: &str, value: &str| {
+            let value = truncate_line(value, LengthLimit(300, LengthUnit::Chars));
+            json!({ "title": label, "value": Dialect::Markdown.escape(&value) })
+        };
+        let facts: Vec<Value> = alert
+            .facts
+            .iter()
+            .map(|fact| fact_json(fact.label, &fact.value))
+            .collect();
+        if !facts.is_empty() {
+            body.push(json!({ "type": "FactSet", "facts": facts }));
+        }
+        if let Some(output) = &alert.output {
+            let lines: Vec<_> = output.text.lines().collect();
+            let last = lines
+                .get(lines.len().saturating_sub(20)..)
+                .unwrap_or_default();
+            let snippet: Vec<_> = last
+                .iter()
+                .map(|line| truncate_line(&to_one_line(line), LengthLimit(200, LengthUnit::Bytes)))
+                .collect();
+            // Phones do not support this block.
+            let lines: Vec<_> = snippet
+                .iter()
+                .map(|line| Dialect::Markdown.escape(line))
+                .collect();
+            let text = json!({
+                "type": "TextBlock",
+                "text": lines.join("\n\n"),
+                "fontType": "monospace",
+                "wrap": true,
+            });
+            body.push(json!({
+                "type": "CodeBlock",
+                "codeSnippet": snippet.join("\n"),
+                "language": "PlainText",
+                "fallback": text,
+            }));
+        }
+    }
+    let mut card = json!({
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.2",
+        "fallbackText": title,
+        "msteams": { "width": "Full" },
+        "body": body,
+    });
+    if let Some(link) = &alert.link {
+        insert_member(
+            &mut card,
+            "actions",
+            json!([{ "type": "Action.OpenUrl", "title": alert.link_text(), "url": link }]),
+        );
+    }
+    let attachment = json!({
+        "contentType": "application/vnd.microsoft.card.adaptive",
+        "contentUrl": null,
+        "content": card,
+    });
+    ChannelRequest::post(call.required("url"))
+        .with_json(&json!({ "type": "message", "attachments": [attachment] }))
+        .into_steps()
+}

@@ -1,0 +1,62 @@
+//! Opsgenie: an alert for each check.
+
+use serde_json::json;
+
+use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::render::sanitize::to_one_line;
+use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channels::send_step::{ChannelRequest, SendStep};
+use crate::domain::alert::AlertEvent;
+
+pub(super) const OPSGENIE: ChannelSender = ChannelSender {
+    name: "opsgenie",
+    send_rate: |_| rate(10, 1),
+    send,
+    ..ChannelSender::DEFAULTS
+};
+
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = call.alert;
+    let region = if call.get("region") == Some("eu") {
+        ".eu"
+    } else {
+        ""
+    };
+    let url = format!("https://api{region}.opsgenie.com/v2/alerts");
+    let alias = alert.incident_key(call.attempt);
+    let authorization = format!("GenieKey {}", call.required("key"));
+    let post = |url: String| ChannelRequest::post(url).with_header("Authorization", &authorization);
+    let open = || {
+        let tags: Vec<_> = alert
+            .check
+            .iter()
+            .flat_map(|subject| subject.facts.settings.tags.iter())
+            .take(20)
+            .map(to_one_line)
+            .collect();
+        post(url.clone()).with_json(&json!({
+            "alias": alias,
+            "message": truncate_line(&alert.title, LengthLimit(130, LengthUnit::Chars)),
+            "description": call.text(
+                Dialect::Plain,
+                TextSections::BELOW_TITLE,
+                LengthLimit(15_000, LengthUnit::Chars),
+            ),
+            "source": "overdue",
+            "tags": tags
+                .iter()
+                .map(|tag| truncate_line(tag, LengthLimit(50, LengthUnit::Chars)))
+                .collect::<Vec<_>>(),
+        }))
+    };
+    let close = || {
+        post(format!("{url}/{alias}/close?identifierType=alias"))
+            .with_json(&json!({ "source": "overdue", "note": alert.title }))
+    };
+    match alert.event {
+        // A test must not stay open.
+        AlertEvent::Test => [open().into_steps(), close().into_steps()].concat(),
+        AlertEvent::Up | AlertEvent::Closed => close().into_steps(),
+        _ => open().into_steps(),
+    }
+}

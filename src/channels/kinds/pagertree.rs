@@ -1,0 +1,67 @@
+//! PagerTree: an incident for each check.
+
+use serde_json::{Value, json};
+
+use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channels::send_step::{ChannelRequest, SendStep};
+use crate::domain::alert::AlertEvent;
+
+pub(super) const PAGERTREE: ChannelSender = ChannelSender {
+    name: "pagertree",
+    send_rate: |_| rate(10, 1),
+    send,
+    ..ChannelSender::DEFAULTS
+};
+
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let (opens, closes) = match call.alert.event {
+        // A test must not stay open.
+        AlertEvent::Test => (true, true),
+        AlertEvent::Up | AlertEvent::Closed => (false, true),
+        _ => (true, false),
+    };
+    let message = |is_open| {
+        ChannelRequest::post(call.required("url"))
+            .with_json(&body(call, is_open))
+            .into_steps()
+    };
+    let steps = [(opens, true), (closes, false)]
+        .into_iter()
+        .filter(|(is_sent, _)| *is_sent);
+    steps.flat_map(|(_, is_open)| message(is_open)).collect()
+}
+
+fn body(call: &SendContext<'_>, is_open: bool) -> Value {
+    let alert = call.alert;
+    let incident = alert.incident_key(call.attempt);
+    let title = truncate_line(&alert.title, LengthLimit(250, LengthUnit::Chars));
+    let description = call.text(
+        Dialect::Plain,
+        TextSections::BELOW_TITLE,
+        LengthLimit(15_000, LengthUnit::Bytes),
+    );
+    let tags: Vec<_> = alert
+        .check
+        .iter()
+        .flat_map(|subject| subject.facts.settings.tags.iter())
+        .collect();
+    if call.get("integration") == Some("healthchecks") {
+        return json!({
+            "incident_key": incident,
+            "event_type": if is_open { "trigger" } else { "resolve" },
+            "title": title,
+            "description": description,
+            "client": "overdue",
+            "client_url": alert.link,
+            "tags": tags.join(","),
+        });
+    }
+    json!({
+        "event_type": if is_open { "create" } else { "resolve" },
+        "Id": incident,
+        "Title": title,
+        "Description": description,
+        "Tags": tags,
+    })
+}

@@ -1,0 +1,111 @@
+//! PagerDuty, through its Events API.
+
+use serde_json::json;
+
+use crate::channels::alert::Alert;
+use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::render::{LengthLimit, LengthUnit, plain_summary, truncate_line};
+use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
+use crate::channels::template::{TemplateValues, format_timestamp};
+use crate::channels::transport_reply::Verdict;
+use crate::domain::alert::AlertEvent;
+
+pub(super) const PD: ChannelSender = ChannelSender {
+    name: "pd",
+    send_rate: |_| rate(20, 1),
+    send,
+    judge: |_, _, response, now| match response.status {
+        400 => Verdict::Unsendable,
+        _ => response.default_verdict(now),
+    },
+    ..ChannelSender::DEFAULTS
+};
+
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let actions: &[&str] = match call.alert.event {
+        // A test must not stay open.
+        AlertEvent::Test => &["trigger", "resolve"],
+        AlertEvent::Up | AlertEvent::Closed => &["resolve"],
+        _ => &["trigger"],
+    };
+    actions
+        .iter()
+        .flat_map(|action| event_request(call, action).into_steps())
+        .collect()
+}
+
+fn event_request(call: &SendContext<'_>, action: &str) -> ChannelRequest {
+    let alert = call.alert;
+    let key = call.alert.incident_key(call.attempt);
+    // The plainest form has no details.
+    let summary = if call.attempt.plain {
+        plain_summary(alert)
+    } else {
+        truncate_line(&alert.title, LengthLimit(1_024, LengthUnit::Chars))
+    };
+    let details = if call.attempt.plain {
+        json!({})
+    } else {
+        custom_details(call, alert)
+    };
+    let region = if call.get("region") == Some("eu") {
+        ".eu"
+    } else {
+        ""
+    };
+    if call.get("api") == Some("v1") {
+        let url =
+            format!("https://events{region}.pagerduty.com/generic/2010-04-15/create_event.json");
+        let event = json!({
+            "service_key": call.required("key"),
+            "incident_key": key,
+            "event_type": action,
+            "description": summary,
+            "client": "overdue",
+            "details": details,
+        });
+        return ChannelRequest::post(url).with_json(&event);
+    }
+    let mut event = json!({
+        "routing_key": call.required("key"),
+        "event_action": action,
+        "dedup_key": key,
+        "client": "overdue",
+    });
+    if action == "trigger" {
+        let subject = alert.check.as_ref();
+        insert_member(
+            &mut event,
+            "payload",
+            json!({
+                "summary": summary,
+                "source": if alert.host.is_empty() { "overdue" } else { &alert.host },
+                "severity": if alert.event == AlertEvent::Test { "info" } else { "critical" },
+                "timestamp": format_timestamp(alert.at),
+                "component": subject.map(|subject| subject.name.as_str()),
+                "group": subject.map(|subject| subject.facts.project.as_str()),
+                "class": alert.reason,
+                "custom_details": details,
+            }),
+        );
+        if let Some(link) = &alert.link {
+            insert_member(&mut event, "client_url", link.as_str().into());
+            insert_member(
+                &mut event,
+                "links",
+                json!([{ "href": link, "text": "Open the check" }]),
+            );
+        }
+    }
+    ChannelRequest::post(format!("https://events{region}.pagerduty.com/v2/enqueue"))
+        .with_json(&event)
+}
+
+fn custom_details(call: &SendContext<'_>, alert: &Alert) -> serde_json::Value {
+    let mut details = TemplateValues::for_alert(alert, call.attempt)
+        .map_or(json!({}), |values| values.event_json());
+    if let Some(output) = &alert.output {
+        insert_member(&mut details, "output", output.text.as_str().into());
+    }
+    details
+}

@@ -1,0 +1,114 @@
+//! Pushover.
+
+use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channels::send_step::{ChannelRequest, SendStep};
+use crate::channels::transport_reply::{ChannelResponse, Verdict};
+use crate::domain::alert::AlertEvent;
+use crate::domain::timestamp::Timestamp;
+
+/// Priority that repeats until a person acknowledges.
+const EMERGENCY_PRIORITY: i64 = 2;
+/// Role of the request that ends the repetition. The message that follows is sent whether or not it
+/// succeeds.
+const CANCEL_ROLE: &str = "cancel";
+
+pub(super) const PO: ChannelSender = ChannelSender {
+    name: "po",
+    send_rate: |_| rate(6, 10),
+    send,
+    judge,
+    ..ChannelSender::DEFAULTS
+};
+
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = call.alert;
+    let token = call.required("token");
+    // Priority -3 sends nothing, but a test must be visible.
+    let priority = call
+        .priority()
+        .filter(|priority| *priority >= -2)
+        .unwrap_or_default();
+    let key = alert.incident_key(call.attempt);
+    let title = call.title(LengthLimit(250, LengthUnit::Chars));
+    let at = alert.at.secs().to_string();
+    let number = priority.to_string();
+    let dialect = if call.attempt.plain {
+        Dialect::Plain
+    } else {
+        Dialect::Pushover
+    };
+    let show = TextSections {
+        title: false,
+        link: false,
+        ..TextSections::ALL
+    };
+    let message = call.text(dialect, show, LengthLimit(1_024, LengthUnit::Chars));
+    let message = if message.is_empty() {
+        truncate_line(&alert.title, LengthLimit(1_024, LengthUnit::Chars))
+    } else {
+        message
+    };
+    let mut fields = vec![
+        ("token", token),
+        ("user", call.required("user")),
+        ("title", &title),
+        ("message", &message),
+        ("priority", &number),
+        ("timestamp", &at),
+        ("tags", &key),
+    ];
+    if !call.attempt.plain {
+        fields.push(("html", "1"));
+    }
+    fields.extend(call.get("device").map(|device| ("device", device)));
+    fields.extend(
+        call.get("sound")
+            .filter(|_| !alert.is_up())
+            .map(|sound| ("sound", sound)),
+    );
+    if let Some(link) = alert.link.as_deref().filter(|link| link.len() <= 512) {
+        fields.extend([("url", link), ("url_title", alert.link_text())]);
+    }
+    if priority == EMERGENCY_PRIORITY {
+        fields.extend([("retry", "300"), ("expire", "10800")]);
+    }
+    let mut steps = Vec::new();
+    if alert.event == AlertEvent::Up && call.settings.number("priority") == Some(EMERGENCY_PRIORITY)
+    {
+        let url = format!("https://api.pushover.net/1/receipts/cancel_by_tag/{key}.json");
+        steps.extend(
+            ChannelRequest::post(url)
+                .with_form(&[("token", token)])
+                .with_role(CANCEL_ROLE)
+                .into_steps(),
+        );
+    }
+    steps.extend(
+        ChannelRequest::post("https://api.pushover.net/1/messages.json")
+            .with_form(&fields)
+            .into_steps(),
+    );
+    steps
+}
+
+fn judge(
+    _: &SendContext<'_>,
+    request: &ChannelRequest,
+    response: &ChannelResponse,
+    now: Timestamp,
+) -> Verdict {
+    match response.status {
+        _ if request.role == CANCEL_ROLE => Verdict::Delivered,
+        200 if response.json_at("/status") == 1 => Verdict::Delivered,
+        400 if response.json_at("/user") == "invalid"
+            || response.json_at("/token") == "invalid" =>
+        {
+            Verdict::ChannelUnusable
+        }
+        // The monthly quota is used up.
+        429 => response.retry_at_header("x-limit-app-reset", now),
+        200 => Verdict::RETRY_LATER,
+        _ => response.default_verdict(now),
+    }
+}

@@ -1,0 +1,44 @@
+//! Pushbullet.
+
+use serde_json::json;
+
+use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections};
+use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
+
+pub(super) const PUSHBULLET: ChannelSender = ChannelSender {
+    name: "pushbullet",
+    send_rate: |_| rate(5, 10),
+    send,
+    judge: |call, _, response, now| match response.status {
+        401 | 403 if response.has_text_at("/error/message") => {
+            response.unusable_if_persistent(call.attempt, now)
+        }
+        429 => response.retry_at_header("x-ratelimit-reset", now),
+        _ => response.default_verdict(now),
+    },
+    ..ChannelSender::DEFAULTS
+};
+
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let show = TextSections {
+        title: false,
+        link: false,
+        ..TextSections::ALL
+    };
+    let mut push = json!({
+        "type": "note",
+        "title": call.title(LengthLimit(250, LengthUnit::Chars)),
+        "body": call.text(Dialect::Plain, show, LengthLimit(4_000, LengthUnit::Bytes)),
+        // A duplicate with the same id is dropped.
+        "guid": call.attempt.id,
+    });
+    if let Some(link) = &call.alert.link {
+        insert_member(&mut push, "type", "link".into());
+        insert_member(&mut push, "url", link.as_str().into());
+    }
+    ChannelRequest::post("https://api.pushbullet.com/v2/pushes")
+        .with_header("Access-Token", call.required("token"))
+        .with_json(&push)
+        .into_steps()
+}

@@ -1,0 +1,36 @@
+//! Rocket.Chat: the message format of Slack, with Markdown.
+
+use crate::channels::kinds::slack::attachment_message;
+use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::render::{Dialect, LengthLimit, LengthUnit};
+use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
+use crate::channels::transport_reply::Verdict;
+
+pub(super) const ROCKETCHAT: ChannelSender = ChannelSender {
+    name: "rocketchat",
+    send_rate: |_| rate(1, 1),
+    send,
+    judge: |_, _, response, now| match response.status {
+        // A webhook whose script refuses also answers 200.
+        200 if response.json_at("/success") == false => Verdict::Unsendable,
+        429 => response.retry_at_header("x-ratelimit-reset", now),
+        _ => response.default_verdict(now),
+    },
+    ..ChannelSender::DEFAULTS
+};
+
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let mut message = attachment_message(
+        call,
+        Dialect::RocketChat,
+        LengthLimit(1_000, LengthUnit::Chars),
+    );
+    insert_member(&mut message, "alias", "overdue".into());
+    if let Some(channel) = call.get("channel") {
+        insert_member(&mut message, "channel", channel.into());
+    }
+    ChannelRequest::post(call.required("url"))
+        .with_user_url()
+        .with_json(&message)
+        .into_steps()
+}

@@ -1,0 +1,115 @@
+//! Signal, through signal-cli or signal-cli-rest-api.
+
+use serde_json::{Value, json};
+
+use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::render::{self, Dialect, LengthLimit, LengthUnit, TextSections};
+use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
+use crate::channels::transport_reply::{ChannelResponse, Verdict, retry_delay};
+use crate::domain::timestamp::Timestamp;
+
+/// A longer message would become an attachment.
+const TEXT_LIMIT: LengthLimit = LengthLimit(1_900, LengthUnit::Bytes);
+const HOUR: f64 = 3_600.0;
+
+pub(super) const SIGNAL: ChannelSender = ChannelSender {
+    name: "signal",
+    send_rate: |_| rate(6, 10),
+    send,
+    judge,
+    ..ChannelSender::DEFAULTS
+};
+
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let rendered = render::render_styled_text(
+        call.alert,
+        call.attempt,
+        Dialect::Signal,
+        TextSections {
+            output: 800,
+            ..TextSections::ALL
+        },
+        TEXT_LIMIT,
+    );
+    let to: Vec<_> = call.settings.items("to").collect();
+    if call.get("api") == Some("rest") {
+        let message =
+            json!({ "message": rendered.text, "number": call.get("account"), "recipients": to });
+        return ChannelRequest::post(format!("{}/v2/send", call.base_url("url")))
+            .with_user_url()
+            .allow_slow()
+            .with_json(&message)
+            .into_steps();
+    }
+    let is_number = |to: &str| to.starts_with('+') || to.starts_with("u:");
+    let groups: Vec<_> = to.iter().filter(|to| !is_number(to)).collect();
+    let people: Vec<_> = to.iter().filter(|to| is_number(to)).collect();
+    let styles: Vec<_> = rendered
+        .styles
+        .iter()
+        .map(|style| format!("{}:{}:{}", style.start, style.length, style.name))
+        .collect();
+    let mut params = json!({ "message": rendered.text, "textStyle": styles });
+    if let Some(account) = call.get("account") {
+        insert_member(&mut params, "account", account.into());
+    }
+    if !people.is_empty() {
+        insert_member(&mut params, "recipient", json!(people));
+    }
+    if !groups.is_empty() {
+        insert_member(&mut params, "groupId", json!(groups));
+    }
+    let request =
+        json!({ "jsonrpc": "2.0", "method": "send", "id": call.attempt.id, "params": params });
+    ChannelRequest::post(format!("{}/api/v1/rpc", call.base_url("url")))
+        .with_user_url()
+        .allow_slow()
+        .with_json(&request)
+        .into_steps()
+}
+
+fn judge(
+    call: &SendContext<'_>,
+    _: &ChannelRequest,
+    response: &ChannelResponse,
+    now: Timestamp,
+) -> Verdict {
+    if call.get("api") == Some("rest") || response.status != 200 {
+        return response.default_verdict(now);
+    }
+    if response.json_at("/error").is_null() {
+        let has_no_recipient = is_unregistered(&response.json_at("/result/results"));
+        return if has_no_recipient {
+            Verdict::ChannelUnusable
+        } else {
+            Verdict::Delivered
+        };
+    }
+    match response.json_at("/error/code").as_i64() {
+        Some(-5) => {
+            let seconds = response
+                .json_at("/error/data/response/results/0/retryAfterSeconds")
+                .as_f64();
+            Verdict::RetryLater {
+                after: retry_delay(seconds.unwrap_or(HOUR)),
+            }
+        }
+        Some(-4 | -6) => Verdict::ChannelUnusable,
+        Some(-1) if is_unregistered(&response.json_at("/error/data/response/results")) => {
+            Verdict::ChannelUnusable
+        }
+        Some(-1) => Verdict::Unsendable,
+        _ => Verdict::RETRY_LATER,
+    }
+}
+
+/// True if none of the recipients has Signal.
+fn is_unregistered(results: &Value) -> bool {
+    let is_one = |one: &Value| {
+        one.get("type")
+            .is_some_and(|name| name == "UNREGISTERED_FAILURE")
+    };
+    results
+        .as_array()
+        .is_some_and(|results| !results.is_empty() && results.iter().all(is_one))
+}

@@ -1,0 +1,119 @@
+//! Slack: an attachment, posted to an incoming webhook.
+
+use serde_json::{Value, json};
+
+use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::render::{
+    Dialect, LengthLimit, LengthUnit, TextSections, disarm_mentions, render_output, truncate_line,
+};
+use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
+
+/// Errors of a webhook that no longer accepts messages.
+const UNUSABLE_WEBHOOK_ERRORS: [&str; 9] = [
+    "action_prohibited",
+    "channel_is_archived",
+    "channel_not_found",
+    "invalid_token",
+    "no_active_hooks",
+    "no_service",
+    "no_service_id",
+    "no_team",
+    "team_disabled",
+];
+
+pub(super) const SLACK: ChannelSender = ChannelSender {
+    name: "slack",
+    send_rate: |_| rate(1, 1),
+    send,
+    judge: |call, _, response, now| match response.status {
+        400 | 403 | 404 | 410 if UNUSABLE_WEBHOOK_ERRORS.contains(&response.text().trim()) => {
+            response.unusable_if_persistent(call.attempt, now)
+        }
+        _ => response.default_verdict(now),
+    },
+    ..ChannelSender::DEFAULTS
+};
+
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let mut message =
+        attachment_message(call, Dialect::Slack, LengthLimit(3_000, LengthUnit::Chars));
+    if let Some(username) = call.get("username") {
+        insert_member(&mut message, "username", username.into());
+    }
+    ChannelRequest::post(call.required("url"))
+        .with_json(&message)
+        .into_steps()
+}
+
+/// Message in the format of Slack, which other services share.
+pub(super) fn attachment_message(
+    call: &SendContext<'_>,
+    dialect: Dialect,
+    limit: LengthLimit,
+) -> Value {
+    let alert = call.alert;
+    // Slack has no escapes for its marks. Marks are therefore turned off for text from users,
+    // except in the block of the output.
+    let is_slack = dialect == Dialect::Slack;
+    let show = TextSections {
+        title: false,
+        facts: false,
+        link: false,
+        output: if is_slack {
+            0
+        } else {
+            TextSections::ALL.output
+        },
+    };
+    if call.attempt.plain {
+        let mut message = json!({ "text": call.text(dialect, show, limit) });
+        if is_slack {
+            insert_member(&mut message, "mrkdwn", false.into());
+        }
+        return message;
+    }
+    let field = |label: &str, value: &str| {
+        let value = truncate_line(value, LengthLimit(200, LengthUnit::Chars));
+        let is_short = value.chars().count() <= 40;
+        json!({ "title": label, "value": dialect.escape(&value), "short": is_short })
+    };
+    let fields: Vec<Value> = alert
+        .facts
+        .iter()
+        .map(|fact| field(fact.label, &fact.value))
+        .collect();
+    let title = call.title(LengthLimit(1_000, LengthUnit::Chars));
+    // Rocket.Chat shows titles unchanged.
+    let written = if dialect == Dialect::RocketChat {
+        disarm_mentions(&title)
+    } else {
+        dialect.escape(&title)
+    };
+    let marked: &[&str] = if is_slack { &[] } else { &["text", "fields"] };
+    let colour = format!("#{:06x}", alert.severity.colour());
+    let mut attachment = json!({
+        // It may be shown unchanged, so it must contain no mention.
+        "fallback": written,
+        "color": colour,
+        "title": written,
+        "text": call.text(dialect, show, limit),
+        "mrkdwn_in": marked,
+        "fields": fields,
+    });
+    if let Some(link) = &alert.link {
+        insert_member(&mut attachment, "title_link", link.as_str().into());
+    }
+    let block = render_output(alert, dialect, limit)
+        .filter(|_| is_slack)
+        .map(|(label, block)| {
+            json!({
+                "fallback": label,
+                "color": colour,
+                "title": label,
+                "text": block,
+                "mrkdwn_in": ["text"],
+            })
+        });
+    let attachments: Vec<_> = [Some(attachment), block].into_iter().flatten().collect();
+    json!({ "attachments": attachments })
+}

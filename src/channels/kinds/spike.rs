@@ -1,0 +1,76 @@
+//! Spike.sh: an incident for each check.
+
+use serde_json::{Value, json};
+
+use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
+use crate::domain::alert::AlertEvent;
+
+pub(super) const SPIKE: ChannelSender = ChannelSender {
+    name: "spike",
+    send_rate: |_| rate(10, 1),
+    send,
+    ..ChannelSender::DEFAULTS
+};
+
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let (opens, closes) = match call.alert.event {
+        // A test must not stay open.
+        AlertEvent::Test => (true, true),
+        AlertEvent::Up | AlertEvent::Closed => (false, true),
+        _ => (true, false),
+    };
+    let message = |is_open| {
+        ChannelRequest::post(call.required("url"))
+            .with_json(&body(call, is_open))
+            .into_steps()
+    };
+    let steps = [(opens, true), (closes, false)]
+        .into_iter()
+        .filter(|(is_sent, _)| *is_sent);
+    steps.flat_map(|(_, is_open)| message(is_open)).collect()
+}
+
+fn body(call: &SendContext<'_>, is_open: bool) -> Value {
+    let is_ours = call.get("integration") != Some("healthchecks");
+    let text = call.text(
+        Dialect::Plain,
+        TextSections {
+            title: is_ours,
+            ..TextSections::ALL
+        },
+        LengthLimit(10_000, LengthUnit::Bytes),
+    );
+    if !is_ours {
+        return json!({
+            "check_id": call.alert.incident_key(call.attempt),
+            "title": truncate_line(&call.alert.title, LengthLimit(250, LengthUnit::Chars)),
+            "message": text,
+            "status": if is_open { "down" } else { "up" },
+        });
+    }
+    let mut body = json!({ "title": incident_title(call), "body": text });
+    if !is_open {
+        insert_member(&mut body, "status", "resolve".into());
+    }
+    body
+}
+
+/// Title, by which Spike.sh identifies an incident. It is the same when the incident ends, and
+/// differs from the titles of other checks, even with the same name.
+fn incident_title(call: &SendContext<'_>) -> String {
+    let incident = call.alert.incident_key(call.attempt);
+    let Some(subject) = call
+        .alert
+        .check
+        .as_ref()
+        .filter(|_| call.alert.event != AlertEvent::Test)
+    else {
+        return format!("Test from overdue ({incident})");
+    };
+    let name = truncate_line(&subject.name, LengthLimit(150, LengthUnit::Chars));
+    let project = truncate_line(&subject.facts.project, LengthLimit(50, LengthUnit::Chars));
+    let short: String = incident.chars().take(8).collect();
+    format!("{name} is down ({project}, {short})")
+}

@@ -1,0 +1,631 @@
+//! Meaning of responses, kind by kind.
+
+use std::time::Duration;
+
+use super::kinds::example;
+use super::sample::{attempt, failed, moment};
+use crate::channels::transport_reply::{ChannelResponse, CommandStatus, MailStage};
+use crate::channels::{
+    Judgement, SendAttempt, SendStep, TransportReply, Verdict, has_plain_form, judge, prepare,
+};
+use crate::domain::channel::ChannelSettings;
+
+fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> TransportReply {
+    let headers = headers
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    TransportReply::Http(ChannelResponse {
+        status,
+        headers,
+        body: body.into(),
+    })
+}
+
+fn judged_at(settings: &ChannelSettings, step: usize, answer: &TransportReply) -> Judgement {
+    let steps = prepare(settings, &failed(), &attempt()).unwrap();
+    judge(
+        settings,
+        &failed(),
+        &attempt(),
+        &steps[step],
+        answer,
+        moment("2026-11-20T23:59:00Z"),
+    )
+}
+
+/// Judgement of a response to this attempt while the channel has been failing for this number of
+/// seconds.
+fn judged_after(
+    settings: &ChannelSettings,
+    number: u16,
+    seconds: i64,
+    answer: &TransportReply,
+) -> Judgement {
+    let now = attempt().at;
+    let attempt = SendAttempt {
+        number,
+        failing_since: Some(now.plus_secs(-seconds)),
+        ..attempt()
+    };
+    let steps = prepare(settings, &failed(), &attempt).unwrap();
+    judge(settings, &failed(), &attempt, &steps[0], answer, now)
+}
+
+fn verdict(kind: &str, status: u16, headers: &[(&str, &str)], body: &str) -> Verdict {
+    judged_at(&example(kind), 0, &answer(status, headers, body)).verdict
+}
+
+fn later(seconds: u64) -> Verdict {
+    Verdict::RetryLater {
+        after: Some(Duration::from_secs(seconds)),
+    }
+}
+
+#[test]
+fn common_http_statuses() {
+    use Verdict::{Delivered, Unsendable};
+    for (status, expected) in [
+        (200, Delivered),
+        (204, Delivered),
+        (301, Verdict::RETRY_LATER),
+        (400, Unsendable),
+        (401, Verdict::RETRY_LATER),
+        (404, Verdict::RETRY_LATER),
+        (408, Verdict::RETRY_LATER),
+        (413, Unsendable),
+        (422, Unsendable),
+        (429, Verdict::RETRY_LATER),
+        (500, Verdict::RETRY_LATER),
+        (503, Verdict::RETRY_LATER),
+    ] {
+        assert_eq!(verdict("gotify", status, &[], ""), expected, "{status}");
+    }
+    for (value, expected) in [
+        ("30", later(30)),
+        (
+            "0.5",
+            Verdict::RetryLater {
+                after: Some(Duration::from_millis(500)),
+            },
+        ),
+        ("Sat, 21 Nov 2026 00:00:00 GMT", later(60)),
+        ("Fri, 20 Nov 2026 00:00:00 GMT", Verdict::RETRY_LATER),
+        ("99999999999999", later(6 * 3600)),
+        ("-1", Verdict::RETRY_LATER),
+        ("soon", Verdict::RETRY_LATER),
+        ("NaN", Verdict::RETRY_LATER),
+    ] {
+        assert_eq!(
+            verdict("gotify", 503, &[("retry-after", value)], ""),
+            expected,
+            "{value}"
+        );
+    }
+}
+
+#[test]
+fn responses_with_a_special_meaning_for_a_kind() {
+    use Verdict::{ChannelUnusable, Delivered, Unsendable};
+    let none: &[(&str, &str)] = &[];
+    for (kind, status, headers, body, expected) in [
+        ("webhook", 410, none, "", ChannelUnusable),
+        ("webhook", 400, none, "", Unsendable),
+        ("webhook", 404, none, "", Verdict::RETRY_LATER),
+        (
+            "ntfy",
+            429,
+            none,
+            "{\"code\":42908,\"http\":429}",
+            later(60),
+        ),
+        ("ntfy", 429, none, "{\"code\":42901}", later(60)),
+        ("ntfy", 403, none, "", Verdict::RETRY_LATER),
+        (
+            "telegram",
+            429,
+            none,
+            r#"{"ok":false,"parameters":{"retry_after":17}}"#,
+            later(17),
+        ),
+        (
+            "telegram",
+            400,
+            none,
+            r#"{"ok":false,"parameters":{"migrate_to_chat_id":-1009}}"#,
+            Verdict::ChangeSetting {
+                key: "chat",
+                value: "-1009".into(),
+            },
+        ),
+        (
+            "telegram",
+            400,
+            none,
+            r#"{"ok":false,"description":"Bad Request: chat not found"}"#,
+            ChannelUnusable,
+        ),
+        (
+            "telegram",
+            400,
+            none,
+            r#"{"ok":false,"description":"Bad Request: can't parse entities"}"#,
+            Unsendable,
+        ),
+        ("telegram", 401, none, "{\"ok\":false}", ChannelUnusable),
+        ("telegram", 403, none, "{\"ok\":false}", ChannelUnusable),
+        ("telegram", 403, none, "<html>proxy", Verdict::RETRY_LATER),
+        ("discord", 204, none, "", Delivered),
+        ("discord", 404, none, "", Verdict::RETRY_LATER),
+        (
+            "discord",
+            429,
+            none,
+            "{\"retry_after\":2.5}",
+            Verdict::RetryLater {
+                after: Some(Duration::from_millis(2_500)),
+            },
+        ),
+        ("slack", 403, none, "", Verdict::RETRY_LATER),
+        ("slack", 400, none, "invalid_payload", Unsendable),
+        ("mattermost", 404, none, "", Verdict::RETRY_LATER),
+        ("rocketchat", 200, none, "{\"success\":true}", Delivered),
+        ("rocketchat", 200, none, "{\"success\":false}", Unsendable),
+        ("msteamsw", 202, none, "", Delivered),
+        ("po", 200, none, "{\"status\":1}", Delivered),
+        ("po", 200, none, "{\"status\":0}", Verdict::RETRY_LATER),
+        (
+            "po",
+            400,
+            none,
+            "{\"user\":\"invalid\",\"status\":0}",
+            ChannelUnusable,
+        ),
+        (
+            "po",
+            400,
+            none,
+            r#"{"message":"cannot be blank","status":0}"#,
+            Unsendable,
+        ),
+        (
+            "po",
+            429,
+            &[("x-limit-app-reset", "1795219200")],
+            "",
+            later(60),
+        ),
+        (
+            "matrix",
+            401,
+            none,
+            "{\"errcode\":\"M_UNKNOWN_TOKEN\"}",
+            ChannelUnusable,
+        ),
+        ("matrix", 401, none, "", Verdict::RETRY_LATER),
+        ("matrix", 429, none, "{\"retry_after_ms\":4000}", later(4)),
+        (
+            "signal",
+            200,
+            none,
+            "{\"result\":{\"timestamp\":1}}",
+            Delivered,
+        ),
+        (
+            "signal",
+            200,
+            none,
+            "{\"error\":{\"code\":-3}}",
+            Verdict::RETRY_LATER,
+        ),
+        (
+            "signal",
+            200,
+            none,
+            r#"{"error":{"code":-5,"data":{"response":{"results":[{"retryAfterSeconds":90}]}}}}"#,
+            later(90),
+        ),
+        (
+            "signal",
+            200,
+            none,
+            "{\"error\":{\"code\":-5}}",
+            later(3_600),
+        ),
+        (
+            "signal",
+            200,
+            none,
+            "{\"error\":{\"code\":-4}}",
+            ChannelUnusable,
+        ),
+        (
+            "signal",
+            200,
+            none,
+            "{\"error\":{\"code\":-6}}",
+            ChannelUnusable,
+        ),
+        ("signal", 200, none, "{\"error\":{\"code\":-1}}", Unsendable),
+        (
+            "signal",
+            200,
+            none,
+            concat!(
+                r#"{"error":{"code":-1,"data":{"response":"#,
+                r#"{"results":[{"type":"UNREGISTERED_FAILURE"}]}}}}"#
+            ),
+            ChannelUnusable,
+        ),
+        ("sms", 201, none, "", Delivered),
+        ("sms", 400, none, "{\"code\":21211}", ChannelUnusable),
+        ("sms", 400, none, "{\"code\":21617}", Unsendable),
+        ("apprise", 204, none, "", ChannelUnusable),
+        ("apprise", 424, none, "", Delivered),
+        ("alertmanager", 400, none, "", Verdict::RETRY_LATER),
+        ("pd", 202, none, "", Delivered),
+        ("pd", 403, none, "", Verdict::RETRY_LATER),
+        (
+            "rocketchat",
+            429,
+            &[("x-ratelimit-reset", "1795219200000")],
+            "",
+            later(60),
+        ),
+        ("github", 201, none, "", Delivered),
+        ("github", 403, &[("retry-after", "7")], "", later(7)),
+        (
+            "github",
+            403,
+            &[("x-ratelimit-reset", "1795219200")],
+            "",
+            later(60),
+        ),
+    ] {
+        assert_eq!(
+            verdict(kind, status, headers, body),
+            expected,
+            "{kind} {status} {body}"
+        );
+    }
+}
+
+#[test]
+fn only_persistent_errors_of_the_service_itself_disable_a_channel() {
+    let json = r#"{"message":"Unknown Webhook","code":10015}"#;
+    let google = r#"{"error":{"code":404,"message":"Space not found","status":"NOT_FOUND"}}"#;
+    let teams = r#"{"error":{"code":"WorkflowNotFound","message":"It is gone."}}"#;
+    let pushbullet = concat!(
+        r#"{"error":{"code":"invalid_access_token","#,
+        r#""message":"Access token is missing or invalid."}}"#
+    );
+    let github = r#"{"message":"Not Found","documentation_url":"https://docs.github.com/rest"}"#;
+    let block_page = "<!DOCTYPE html><html><title>Blocked</title></html>";
+    for (kind, status, body) in [
+        ("discord", 401, json),
+        ("discord", 403, json),
+        ("discord", 404, json),
+        ("googlechat", 403, google),
+        ("googlechat", 404, google),
+        ("msteamsw", 404, teams),
+        ("msteamsw", 410, teams),
+        ("slack", 404, "no_service"),
+        ("slack", 410, "channel_is_archived"),
+        ("slack", 403, "action_prohibited"),
+        ("pushbullet", 401, pushbullet),
+        ("pushbullet", 403, pushbullet),
+        ("github", 401, github),
+        ("github", 404, github),
+        ("github", 410, github),
+        ("trello", 401, "invalid key"),
+        ("trello", 404, "The requested resource was not found."),
+        (
+            "victorops",
+            404,
+            r#"{"result":"failure","message":"Unknown key"}"#,
+        ),
+    ] {
+        let settings = example(kind);
+        let judged = |number, seconds, body| {
+            judged_after(&settings, number, seconds, &answer(status, &[], body)).verdict
+        };
+        assert_eq!(
+            judged(3, 3_600, body),
+            Verdict::ChannelUnusable,
+            "{kind} {status} {body}"
+        );
+        for (number, seconds, body) in [
+            (1, 0, body),
+            (2, 3_600, body),
+            (9, 3_599, body),
+            (9, 86_400, block_page),
+            (9, 86_400, ""),
+        ] {
+            assert_eq!(
+                judged(number, seconds, body),
+                Verdict::RETRY_LATER,
+                "{kind} {status} {number} {seconds} {body}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_matrix_room_is_joined_if_necessary() {
+    let matrix = example("matrix");
+    let url = |steps: &[SendStep]| match steps {
+        [SendStep::Http(request)] => format!("{} {}", request.method.name(), request.url),
+        _ => panic!("{steps:?}"),
+    };
+    let judged = |settings: &ChannelSettings, step: &SendStep, answer: &TransportReply| {
+        let now = attempt().at;
+        match judge(settings, &failed(), &attempt(), step, answer, now).verdict {
+            Verdict::Continue(steps) => steps,
+            verdict => panic!("{verdict:?}"),
+        }
+    };
+    let steps = prepare(&matrix, &failed(), &attempt()).unwrap();
+    let send = "PUT https://matrix.example.org/_matrix/client/v3/rooms/%21abc%3Aexample.org/send/\
+                m.room.message/0a1b2c3d-1042";
+    assert_eq!(url(&steps), send);
+    let forbidden = answer(403, &[], "{\"errcode\":\"M_FORBIDDEN\"}");
+    let joining = judged(&matrix, &steps[0], &forbidden);
+    assert_eq!(
+        url(&joining),
+        "POST https://matrix.example.org/_matrix/client/v3/join/%21abc%3Aexample.org"
+    );
+    let again = judged(
+        &matrix,
+        &joining[0],
+        &answer(200, &[], "{\"room_id\":\"!abc:example.org\"}"),
+    );
+    assert_eq!(url(&again), send);
+    // It joins only once.
+    assert_eq!(
+        judge(
+            &matrix,
+            &failed(),
+            &attempt(),
+            &again[0],
+            &forbidden,
+            attempt().at
+        )
+        .verdict,
+        Verdict::RETRY_LATER
+    );
+    // Joining resolves an alias.
+    let alias = matrix.with_value("room", "#ops:example.org").unwrap();
+    let steps = prepare(&alias, &failed(), &attempt()).unwrap();
+    assert_eq!(
+        url(&steps),
+        "POST https://matrix.example.org/_matrix/client/v3/join/%23ops%3Aexample.org"
+    );
+    assert_eq!(
+        url(&judged(
+            &alias,
+            &steps[0],
+            &answer(200, &[], "{\"room_id\":\"!abc:example.org\"}")
+        )),
+        send
+    );
+    // The plainest form is another event.
+    let plain = SendAttempt {
+        plain: true,
+        ..attempt()
+    };
+    assert!(url(&prepare(&matrix, &failed(), &plain).unwrap()).ends_with("/0a1b2c3d-1042-plain"));
+}
+
+#[test]
+fn an_emergency_of_pushover_is_cancelled_before_the_next_message() {
+    let po = example("po").with_value("priority", "2").unwrap();
+    let (_, up) = super::sample::every_event()
+        .into_iter()
+        .find(|(name, _)| *name == "up")
+        .unwrap();
+    let steps = prepare(&po, &up, &attempt()).unwrap();
+    assert_eq!(steps.len(), 2);
+    // The message is sent whatever the result.
+    let judged = judge(
+        &po,
+        &up,
+        &attempt(),
+        &steps[0],
+        &answer(404, &[], ""),
+        attempt().at,
+    );
+    assert_eq!(judged.verdict, Verdict::Delivered);
+    assert_eq!(prepare(&example("po"), &up, &attempt()).unwrap().len(), 1);
+}
+
+#[test]
+fn replies_of_mail_servers_and_commands() {
+    use MailStage::{Content, Recipient, Session};
+    use Verdict::{ChannelUnusable, Delivered, Unsendable};
+    for (code, stage, expected) in [
+        (250, Content, Delivered),
+        (421, Session, Verdict::RETRY_LATER),
+        (451, Content, Verdict::RETRY_LATER),
+        (535, Session, Verdict::RETRY_LATER),
+        (550, Recipient, ChannelUnusable),
+        (551, Recipient, ChannelUnusable),
+        (450, Recipient, Verdict::RETRY_LATER),
+        (550, Session, Verdict::RETRY_LATER),
+        (552, Content, Unsendable),
+        (554, Content, Unsendable),
+        (554, Session, Verdict::RETRY_LATER),
+    ] {
+        let answer = TransportReply::Mail {
+            code,
+            stage,
+            text: "5.1.1 no such user".into(),
+        };
+        let judged = judged_after(&example("email"), 3, 3_600, &answer);
+        assert_eq!(judged.verdict, expected, "{code} {stage:?}");
+        let error = if expected == Delivered {
+            "not taken for 5.1.1 no such user".into()
+        } else {
+            format!("the mail server said {code}: 5.1.1 no such user")
+        };
+        assert_eq!((judged.error, judged.status), (error, code));
+    }
+    for (end, expected, error) in [
+        (CommandStatus::Exit(0), Delivered, ""),
+        (
+            CommandStatus::Exit(75),
+            Verdict::RETRY_LATER,
+            "exit status 75: no disk",
+        ),
+        (CommandStatus::Exit(1), Unsendable, "exit status 1: no disk"),
+        (
+            CommandStatus::Exit(127),
+            ChannelUnusable,
+            "exit status 127: no disk",
+        ),
+        (
+            CommandStatus::Signal(9),
+            Unsendable,
+            "ended by signal 9: no disk",
+        ),
+        (
+            CommandStatus::Timeout,
+            Verdict::RETRY_LATER,
+            "it took too long: no disk",
+        ),
+        (
+            CommandStatus::NotRun,
+            ChannelUnusable,
+            "it could not be run: no disk",
+        ),
+    ] {
+        let judged = judged_after(
+            &example("shell"),
+            3,
+            60,
+            &TransportReply::Command {
+                end,
+                error: "no\ndisk".into(),
+            },
+        );
+        assert_eq!(
+            (judged.verdict, judged.error.as_str()),
+            (expected, error),
+            "{end:?}"
+        );
+    }
+    // A refusal must persist.
+    let refused = TransportReply::Mail {
+        code: 550,
+        stage: Recipient,
+        text: String::new(),
+    };
+    for (number, seconds) in [(2, 3_600), (3, 3_599)] {
+        assert_eq!(
+            judged_after(&example("email"), number, seconds, &refused).verdict,
+            Verdict::RETRY_LATER
+        );
+    }
+    // The number of retries of a refused message does not depend on the kind.
+    let failed = TransportReply::Command {
+        end: CommandStatus::Exit(1),
+        error: String::new(),
+    };
+    assert_eq!(
+        judged_after(&example("shell"), 1, 0, &failed).verdict,
+        Unsendable
+    );
+    assert_eq!(
+        judged_after(&example("webhook"), 1, 0, &answer(422, &[], "")).verdict,
+        Unsendable
+    );
+    for (status, may_have_arrived) in [
+        (500, true),
+        (502, true),
+        (504, true),
+        (503, false),
+        (429, false),
+        (404, false),
+        (400, false),
+    ] {
+        assert_eq!(
+            ChannelResponse {
+                status,
+                ..ChannelResponse::default()
+            }
+            .may_have_arrived(),
+            may_have_arrived,
+            "{status}"
+        );
+    }
+    assert!(!has_plain_form(&example("webhook")) && has_plain_form(&example("ntfy")));
+    let judged = judged_at(
+        &example("ntfy"),
+        0,
+        &TransportReply::NoReply("cannot connect to ntfy.sh: refused".into()),
+    );
+    assert_eq!(
+        (judged.verdict, judged.error.as_str(), judged.status),
+        (
+            Verdict::RETRY_LATER,
+            "cannot connect to ntfy.sh: refused",
+            0
+        )
+    );
+}
+
+#[test]
+fn an_error_is_short_and_contains_no_secret() {
+    let body = format!(
+        "<h1>No\r\n/services/T0/B0/abc</h1> and https://hooks.slack.com/services/T0/B0/abc {}",
+        "x".repeat(5_000)
+    );
+    let judged = judged_at(&example("slack"), 0, &answer(500, &[], &body));
+    assert!(
+        judged
+            .error
+            .starts_with("the answer was 500: <h1>No /***</h1> and *** xxx"),
+        "{}",
+        judged.error
+    );
+    assert_eq!(judged.error.chars().count(), 200);
+    let webhook = example("webhook")
+        .with_value("header.authorization", "Bearer s3cret")
+        .unwrap();
+    let judged = judged_at(&webhook, 0, &answer(500, &[], "bad token s3cret"));
+    assert_eq!(judged.error, "the answer was 500: bad token ***");
+    assert_eq!(
+        judged_at(&example("slack"), 0, &answer(200, &[], "ok")).error,
+        ""
+    );
+    // The URL of a webhook may be all that a sender needs.
+    for (url, said) in [
+        (
+            "http://h/v1/SECRETTOKEN?key=topsecret",
+            "no http://h/v1/SECRETTOKEN?key=topsecret, nor /v1/SECRETTOKEN?key=topsecret",
+        ),
+        (
+            "http://h/SECRETTOKEN/$NAME",
+            "no /SECRETTOKEN/Nightly%20backup",
+        ),
+    ] {
+        let judged = judged_at(
+            &example("webhook").with_value("down-url", url).unwrap(),
+            0,
+            &answer(404, &[], said),
+        );
+        assert!(
+            !judged.error.contains("SECRETTOKEN") && judged.error.contains("***"),
+            "{}",
+            judged.error
+        );
+    }
+    let webhook = example("webhook")
+        .with_value("down-url", "http://alerts.example.org/alerts.example.org")
+        .unwrap();
+    let judged = judged_at(
+        &webhook,
+        0,
+        &TransportReply::NoReply("no address is known for alerts.example.org".into()),
+    );
+    assert_eq!(judged.error, "no address is known for alerts.example.org");
+}

@@ -1,0 +1,362 @@
+//! Long responses. They are written in chunks on threads that handle no pings, with one memory
+//! limit for all slow clients.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
+
+use super::connection_state::ConnectionState;
+use super::reply::HttpError;
+use crate::runtime::blocking_threads::{BlockingTaskError, BlockingThreads};
+
+/// Maximum number of bytes of all responses that are written but not sent. Short ones do not count:
+/// there is at most one per connection.
+const MAX_BUFFERED_BYTES: usize = 64 << 20;
+/// Maximum length of a short response in bytes.
+const MAX_SHORT_BYTES: usize = 16 << 10;
+/// Approximate length of a chunk of a long list in bytes.
+pub(crate) const CHUNK_BYTES: usize = 64 << 10;
+/// Maximum time that a response waits for budget.
+const RESERVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time that a further chunk waits for budget: longer than the slowest client may take to
+/// read a chunk.
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Writes long responses. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct ResponseWriter {
+    blocking: Arc<BlockingThreads>,
+    buffer_budget: Arc<Semaphore>,
+}
+
+/// Bytes and their share of the budget, which is released when the last of them is sent.
+struct BudgetedBytes {
+    bytes: Vec<u8>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for BudgetedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Appends about [`CHUNK_BYTES`] bytes, and returns true if there is more.
+pub(crate) trait ChunkWriter:
+    FnMut(&mut String) -> Result<bool, HttpError> + Send + 'static
+{
+}
+impl<W: FnMut(&mut String) -> Result<bool, HttpError> + Send + 'static> ChunkWriter for W {}
+
+impl ResponseWriter {
+    pub(crate) fn new(blocking: Arc<BlockingThreads>) -> Self {
+        Self {
+            blocking,
+            buffer_budget: Arc::new(Semaphore::new(MAX_BUFFERED_BYTES)),
+        }
+    }
+
+    /// Response that `make` creates at once: on this thread if that is short work, otherwise on a
+    /// blocking thread. If the budget is exhausted, it waits and creates the response a second
+    /// time.
+    pub(crate) async fn write_whole<M: Into<Vec<u8>>>(
+        &self,
+        is_short: bool,
+        make: impl Fn() -> Result<M, HttpError> + Send + Sync + 'static,
+    ) -> Result<ResponseBody, HttpError> {
+        let make = Arc::new(move || make().map(Into::into));
+        let mut room = None;
+        loop {
+            let make = Arc::clone(&make);
+            let all = Arc::clone(&self.buffer_budget);
+            let had = room.take();
+            let made = self
+                .run_if_short(is_short, move || {
+                    make().map(|bytes: Vec<u8>| within_budget(bytes, had, &all))
+                })
+                .await??;
+            match made {
+                Ok(content) => return Ok(content),
+                Err(length) => room = Some(self.reserve(length, RESERVE_TIMEOUT).await?),
+            }
+        }
+    }
+
+    /// Returns finished bytes as a response once the budget has space for them.
+    pub(crate) async fn buffer(&self, bytes: Vec<u8>) -> Result<ResponseBody, HttpError> {
+        if bytes.len() <= MAX_SHORT_BYTES {
+            return Ok(bytes.into());
+        }
+        let room = self.reserve(bytes.len(), RESERVE_TIMEOUT).await?;
+        Ok(Bytes::from_owner(BudgetedBytes {
+            bytes,
+            _permit: room,
+        })
+        .into())
+    }
+
+    /// Response in chunks. The first one is ready when this returns.
+    pub(crate) async fn write_chunked(
+        self,
+        write: impl ChunkWriter,
+    ) -> Result<ResponseBody, HttpError> {
+        let (first, mut rest) = self.write_chunk(write, RESERVE_TIMEOUT).await?;
+        if rest.is_none() {
+            return Ok(first.into());
+        }
+        let (sender, pieces) = mpsc::channel(1);
+        // The channel has space for one.
+        let _ = sender.try_send(Ok(first));
+        tokio::spawn(async move {
+            while let Some(write) = rest {
+                let piece = self.write_chunk(write, CHUNK_TIMEOUT).await;
+                let (piece, more) = piece.map_or((Err(IncompleteBody), None), |(piece, rest)| {
+                    (Ok(piece), rest)
+                });
+                // The client may have disconnected.
+                rest = sender.send(piece).await.ok().and(more);
+            }
+        });
+        Ok(ResponseBody {
+            kind: ResponseBodyKind::Chunked(pieces),
+            guard: None,
+        })
+    }
+
+    async fn write_chunk<W: ChunkWriter>(
+        &self,
+        mut write: W,
+        patience: Duration,
+    ) -> Result<(Bytes, Option<W>), HttpError> {
+        let room = self.reserve(CHUNK_BYTES, patience).await?;
+        self.run_blocking(move || {
+            let mut out = String::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
+            let more = write(&mut out)?;
+            Ok((
+                Bytes::from_owner(BudgetedBytes {
+                    bytes: out.into(),
+                    _permit: room,
+                }),
+                more.then_some(write),
+            ))
+        })
+        .await?
+    }
+
+    /// Waits for budget.
+    async fn reserve(
+        &self,
+        bytes: usize,
+        patience: Duration,
+    ) -> Result<OwnedSemaphorePermit, HttpError> {
+        // A response longer than the budget takes all of it.
+        let room = Arc::clone(&self.buffer_budget)
+            .acquire_many_owned(bytes.min(MAX_BUFFERED_BYTES) as u32);
+        timeout(patience, room)
+            .await
+            .map_err(|_| HttpError::Unavailable)?
+            .map_err(|_| HttpError::Unavailable)
+    }
+
+    /// Runs work of about a millisecond on this thread: a switch to another thread would take as
+    /// long. Runs anything else on a blocking thread.
+    pub(crate) async fn run_if_short<T: Send + 'static>(
+        &self,
+        is_short: bool,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, HttpError> {
+        if is_short {
+            Ok(work())
+        } else {
+            self.run_blocking(work).await
+        }
+    }
+
+    /// Runs work that may take long on a blocking thread.
+    pub(crate) async fn run_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, HttpError> {
+        self.blocking
+            .run(work)
+            .await
+            .map_err(|BlockingTaskError| HttpError::Unavailable)
+    }
+}
+
+/// Returns the response, or its length if the budget is exhausted.
+fn within_budget(
+    bytes: Vec<u8>,
+    held: Option<OwnedSemaphorePermit>,
+    all: &Arc<Semaphore>,
+) -> Result<ResponseBody, usize> {
+    let length = bytes.len();
+    if length <= MAX_SHORT_BYTES {
+        return Ok(bytes.into());
+    }
+    let permits = length.min(MAX_BUFFERED_BYTES);
+    let permit = held
+        .filter(|held| held.num_permits() >= permits)
+        .or_else(|| Arc::clone(all).try_acquire_many_owned(permits as u32).ok());
+    match permit {
+        Some(permit) => Ok(Bytes::from_owner(BudgetedBytes {
+            bytes,
+            _permit: permit,
+        })
+        .into()),
+        None => Err(length),
+    }
+}
+
+/// Body of a response.
+pub(crate) struct ResponseBody {
+    kind: ResponseBodyKind,
+    /// Dropped when the body is fully written.
+    guard: Option<ResponseGuard>,
+}
+
+enum ResponseBodyKind {
+    Whole(Full<Bytes>),
+    Chunked(mpsc::Receiver<Result<Bytes, IncompleteBody>>),
+    Endless(EndlessChunk),
+}
+
+/// Future of the next chunk of an endless response and the source of the one after it. `None`: the
+/// response has ended.
+pub(crate) type EndlessChunk =
+    Pin<Box<dyn Future<Output = Option<(Bytes, Box<dyn EndlessSource>)>> + Send>>;
+
+/// Source of an endless response. A chunk is requested when the client can receive it, so no data
+/// waits for a slow client.
+pub(crate) trait EndlessSource: Send {
+    /// Waits for the next piece.
+    fn next(self: Box<Self>) -> EndlessChunk;
+}
+
+/// Marks a connection as busy until dropped.
+struct ResponseGuard(Arc<ConnectionState>);
+
+impl Drop for ResponseGuard {
+    fn drop(&mut self) {
+        self.0.end_request();
+    }
+}
+
+/// A chunk could not be written. The connection is closed, so that the client does not take a part
+/// for the whole.
+#[derive(Debug)]
+pub(crate) struct IncompleteBody;
+
+impl std::fmt::Display for IncompleteBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a long response could not be continued")
+    }
+}
+
+impl std::error::Error for IncompleteBody {}
+
+impl ResponseBody {
+    /// Response that continues until the client disconnects.
+    pub(crate) fn from_endless(source: Box<dyn EndlessSource>) -> Self {
+        Self {
+            kind: ResponseBodyKind::Endless(source.next()),
+            guard: None,
+        }
+    }
+
+    /// True if the response is endless.
+    pub(crate) fn is_endless(&self) -> bool {
+        matches!(self.kind, ResponseBodyKind::Endless(_))
+    }
+
+    /// Keeps the connection busy until the response is written.
+    pub(crate) fn keep_busy(&mut self, line: &Arc<ConnectionState>) {
+        // A short response counts as written.
+        match self.size_hint().exact() {
+            Some(bytes) if bytes <= MAX_SHORT_BYTES as u64 => line.end_request(),
+            _ => self.guard = Some(ResponseGuard(Arc::clone(line))),
+        }
+    }
+}
+
+impl ResponseBody {
+    /// Chunks that another thread creates. `turn` is held until the last of them is taken.
+    pub(crate) fn from_channel<E: Send + 'static>(
+        mut made: mpsc::Receiver<Result<Vec<u8>, E>>,
+        turn: OwnedSemaphorePermit,
+    ) -> Self {
+        let (sender, pieces) = mpsc::channel(1);
+        tokio::spawn(async move {
+            while let Some(piece) = made.recv().await {
+                // The client may have disconnected.
+                if sender
+                    .send(piece.map(Bytes::from).map_err(|_| IncompleteBody))
+                    .await
+                    .is_err()
+                {
+                    break;
+                }
+            }
+            drop(turn);
+        });
+        Self {
+            kind: ResponseBodyKind::Chunked(pieces),
+            guard: None,
+        }
+    }
+}
+
+impl<B: Into<Bytes>> From<B> for ResponseBody {
+    fn from(bytes: B) -> Self {
+        Self {
+            kind: ResponseBodyKind::Whole(Full::new(bytes.into())),
+            guard: None,
+        }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = IncompleteBody;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, IncompleteBody>>> {
+        match &mut self.kind {
+            ResponseBodyKind::Whole(whole) => Pin::new(whole)
+                .poll_frame(cx)
+                .map_err(|error: Infallible| match error {}),
+            ResponseBodyKind::Chunked(pieces) => pieces
+                .poll_recv(cx)
+                .map(|piece| piece.map(|piece| piece.map(Frame::data))),
+            ResponseBodyKind::Endless(next) => next.as_mut().poll(cx).map(|piece| {
+                let (piece, source) = piece?;
+                *next = source.next();
+                Some(Ok(Frame::data(piece)))
+            }),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            ResponseBodyKind::Whole(whole) => whole.is_end_stream(),
+            ResponseBodyKind::Chunked(_) | ResponseBodyKind::Endless(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            ResponseBodyKind::Whole(whole) => whole.size_hint(),
+            ResponseBodyKind::Chunked(_) | ResponseBodyKind::Endless(_) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The dashboard: pages rendered by the server, on the same commands and reads as the API.
+//!
+//! Every page works without script. The modules in `static` update pages in place, at the same
+//! URLs.
+//!
+//! # How a request is processed
+//!
+//! `http` calls `DashboardTarget::parse` to find the page that a path names, and then calls
+//! `page_handler`. Every request passes the same steps: `browser_security` (the origin of the
+//! request and, for a form, of the page that sent it) → `viewer` (the `Viewer`) → [`Page::scope`]
+//! and the objects that it requires (`page_request`: 404 for an object that the viewer may not see)
+//! → `form_data` → the function of the page → 303, or a page.
+//!
+//! # How to add a page
+//!
+//! 1. `page_routes.rs`: add a row to the table. The row states the path, the object that the page
+//!    belongs to, and the rights that its viewer needs.
+//! 2. Add a file with `show(&PageRequest) -> Result<PageResponse, PageError>` for GET and, if the
+//!    page takes forms, `post(&PageRequest, &FormData) -> Result<PageResponse, PageError>`. `show`
+//!    runs on a thread that may block. `post` submits commands and waits for them.
+//! 3. `page_handler.rs`: add an arm to `dispatch_get` or `dispatch_post`. The compiler reports a
+//!    missing one.
+//! 4. Add a template in `pages`. It begins with `{% extends "layout.html" %}` and gets its `Layout`
+//!    from `PageRequest::layout`.
+//!
+//! # Invariants
+//!
+//! GET and HEAD change nothing. Pages, and all reads that visit every check, run outside the
+//! threads of connections (`DashboardState::run_blocking`); only short forms that are shown again
+//! run there. Nothing is rendered while the lock of the state is held. Access is decided once,
+//! before a row is read. Templates escape all values. URLs come from `page_routes`, time and
+//! randomness from the handle of the engine. Every list is bounded.
+
+mod account;
+mod add_project;
+mod assets;
+mod badges;
+mod browser_security;
+mod channels;
+mod chapters;
+mod check;
+mod check_list;
+mod choose_password;
+mod cookie;
+mod export_project;
+mod form_data;
+mod layout;
+mod live_updates;
+mod one_time_secrets;
+mod page_error;
+mod page_handler;
+mod page_messages;
+mod page_request;
+mod page_routes;
+mod password_hasher;
+mod ping_urls;
+mod project_list;
+mod project_settings;
+mod proxy_auth;
+mod second_factor_throttle;
+mod second_step;
+mod session_expired;
+mod sign_in;
+mod sign_in_throttle;
+mod snippet;
+mod system;
+mod time_display;
+mod totp;
+mod untrusted_text;
+mod users;
+mod viewer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::domain::timezone::Timezone;
+use crate::engine::Handle;
+use crate::http::common::reply::HttpError;
+use crate::http::common::request::BaseUrl;
+use crate::http::common::response_body::ResponseWriter;
+use one_time_secrets::OneTimeSecrets;
+use password_hasher::PasswordHasher;
+use second_factor_throttle::SecondFactorThrottle;
+use second_step::PendingSignIns;
+use sign_in_throttle::SignInThrottle;
+
+pub(crate) use page_handler::{handle_request, not_found_page};
+pub(crate) use page_routes::DashboardTarget;
+pub use page_routes::{Need, Page, Scope};
+pub use proxy_auth::{LogoutUrl, ProxyAuth};
+
+/// Maximum number of pages rendered at the same time. Pings do not wait for them.
+const MAX_TASKS: usize = 2;
+/// Maximum number of pages rendered at the same time for clients that are not signed in. Signed-in
+/// users do not wait for them.
+const MAX_ANONYMOUS_TASKS: usize = 1;
+/// Maximum time that a page waits for its turn.
+const TASK_QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Access to the dashboard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AuthMode {
+    /// Users sign in with a password.
+    Password,
+    /// Every client on this machine and behind trusted proxies has the rights of an owner.
+    None,
+}
+
+/// Settings of the dashboard, fixed at start.
+#[derive(Clone, Debug)]
+pub struct DashboardConfig {
+    /// Access to the dashboard.
+    pub auth: AuthMode,
+    /// True if the dashboard is served.
+    pub is_enabled: bool,
+    /// Days after which an unused session ends.
+    pub session_days: u32,
+    /// Proxy that authenticates users.
+    pub proxy_auth: Option<ProxyAuth>,
+    /// Time zone for users who have chosen none.
+    pub default_zone: Timezone,
+    /// Domain for which mail is accepted. `None`: no mail is accepted.
+    pub mail_domain: Option<Box<str>>,
+}
+
+impl DashboardConfig {
+    /// Settings with sessions of 30 days and times in UTC.
+    pub fn new(auth: AuthMode) -> Self {
+        Self {
+            auth,
+            is_enabled: true,
+            session_days: 30,
+            proxy_auth: None,
+            default_zone: Timezone::utc(),
+            mail_domain: None,
+        }
+    }
+
+    /// True if users sign in with passwords.
+    pub fn uses_passwords(&self) -> bool {
+        self.is_enabled && self.auth == AuthMode::Password
+    }
+}
+
+/// State that pages are rendered from.
+pub(crate) struct DashboardState {
+    pub(crate) handle: Handle,
+    outgoing: ResponseWriter,
+    config: DashboardConfig,
+    base_url: BaseUrl,
+    trusted_proxies: Box<[IpNet]>,
+    task_permits: Semaphore,
+    anonymous_task_permits: Semaphore,
+    password_hasher: PasswordHasher,
+    sign_in_throttle: SignInThrottle,
+    pending_sign_ins: PendingSignIns,
+    second_factor_throttle: SecondFactorThrottle,
+    one_time_secrets: OneTimeSecrets,
+    live_updates: Arc<live_updates::LiveUpdates>,
+    /// Allows one backup at a time.
+    backup_permit: Arc<Semaphore>,
+}
+
+impl DashboardState {
+    /// Creates the dashboard of this engine. Responses are written by `response_body`.
+    pub(crate) fn new(
+        handle: Handle,
+        outgoing: ResponseWriter,
+        config: DashboardConfig,
+        base_url: BaseUrl,
+        trusted_proxies: &[IpNet],
+    ) -> Arc<Self> {
+        let making = Semaphore::new(MAX_TASKS);
+        let throttle = SignInThrottle::default();
+        let attempts = PendingSignIns::default();
+        let shown_once = OneTimeSecrets::default();
+        let backing_up = Arc::new(Semaphore::new(1));
+        let hashing = PasswordHasher::new(outgoing.clone(), handle.random().clone());
+        let trusted_proxies = trusted_proxies.into();
+        let live = live_updates::LiveUpdates::new(handle.clone(), outgoing.clone());
+        Arc::new(Self {
+            handle,
+            outgoing,
+            config,
+            base_url,
+            trusted_proxies,
+            task_permits: making,
+            anonymous_task_permits: Semaphore::new(MAX_ANONYMOUS_TASKS),
+            password_hasher: hashing,
+            sign_in_throttle: throttle,
+            pending_sign_ins: attempts,
+            second_factor_throttle: SecondFactorThrottle::default(),
+            one_time_secrets: shown_once,
+            live_updates: live,
+            backup_permit: backing_up,
+        })
+    }
+
+    /// Runs slow work outside the threads of connections, which answer pings. At most `MAX_TASKS`
+    /// run at a time.
+    ///
+    /// # Errors
+    /// If its turn does not come within ten seconds.
+    async fn run_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, HttpError> {
+        self.run_with_permit(&self.task_permits, work).await
+    }
+
+    /// Like `run_blocking`, with a separate limit for clients that are not signed in.
+    ///
+    /// # Errors
+    /// If its turn does not come within ten seconds.
+    async fn run_blocking_anonymous<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, HttpError> {
+        self.run_with_permit(&self.anonymous_task_permits, work)
+            .await
+    }
+
+    async fn run_with_permit<T: Send + 'static>(
+        &self,
+        places: &Semaphore,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, HttpError> {
+        let turn = timeout(TASK_QUEUE_TIMEOUT, places.acquire()).await;
+        let _turn = turn
+            .map_err(|_| HttpError::Unavailable)?
+            .map_err(|_| HttpError::Unavailable)?;
+        self.outgoing.run_blocking(work).await
+    }
+
+    /// Seconds after which an unused session ends.
+    fn session_idle_secs(&self) -> i64 {
+        i64::from(self.config.session_days) * 86_400
+    }
+}

@@ -1,0 +1,412 @@
+//! Account page of the signed-in user: preferences, password and sessions. The name is shown;
+//! owners change names on the page of a user.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use askama::Template;
+
+use super::form_data::FormData;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_messages::FlashMessage;
+use super::page_request::PageRequest;
+use super::page_routes::Page;
+use super::project_settings::needs_password;
+use super::sign_in::{has_confirmed_password, redirect_with_new_mark};
+use super::time_display::DisplayTime;
+use crate::domain::ids::SessionId;
+use crate::domain::timezone::Timezone;
+use crate::domain::user::preferences::{By, ListPreferences, SortOrder};
+use crate::domain::user::session::Session;
+use crate::domain::user::{Password, Theme, User, UserPreferences};
+use crate::engine::command::user::{SessionSelection, UserChanges};
+use crate::http::common::reply::HttpError;
+use crate::operations;
+
+#[derive(Template)]
+#[template(path = "account.html", config = "src/http/dashboard/askama.toml")]
+struct AccountPage {
+    frame: Layout,
+    own: String,
+    name: String,
+    /// Page on which the name is changed. `None` if the viewer is not an owner.
+    user_page: Option<String>,
+    zone: String,
+    zone_is_wrong: Option<String>,
+    themes: [(&'static str, bool); 3],
+    shortcuts: bool,
+    orders: Vec<(String, &'static str, bool)>,
+    sizes: [(usize, bool); 3],
+    totp: String,
+    /// Number of unused recovery codes. `None` if there is no second factor.
+    recovery_codes: Option<usize>,
+    asks_password: bool,
+    password_is_wrong: Option<&'static str>,
+    has_password: bool,
+    sessions: Vec<BrowserSessionRow>,
+}
+
+struct BrowserSessionRow {
+    id: u64,
+    browser: String,
+    address: IpAddr,
+    seen: DisplayTime,
+    is_this: bool,
+}
+
+/// Errors of a submitted form, and its fields.
+#[derive(Default)]
+struct AccountFormErrors<'f> {
+    /// Submitted time zone and display preferences.
+    submitted: Option<&'f FormData>,
+    zone: Option<String>,
+    password: Option<&'static str>,
+}
+
+pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(visit, AccountFormErrors::default())?.into())
+}
+
+/// Returns the account of the viewer, and the session.
+pub(super) fn own_account(
+    visit: &PageRequest,
+) -> Result<(&Arc<User>, Option<SessionId>), PageError> {
+    let text = "This server runs without sign-in, so it has no accounts. Start it with --auth \
+                password to use accounts.";
+    let person = visit
+        .viewer
+        .signed_in
+        .as_ref()
+        .ok_or_else(|| PageError::new(HttpError::NotFound, "No accounts", text))?;
+    Ok((
+        &person.user,
+        person.session.as_ref().map(|session| session.id),
+    ))
+}
+
+fn render_page(visit: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<HtmlPage, PageError> {
+    let (user, this) = own_account(visit)?;
+    let is_refused = wrong.zone.is_some() || wrong.password.is_some();
+    let own = |field: &str, stored: &str| {
+        wrong
+            .submitted
+            .map_or_else(|| stored.to_owned(), |typed| typed.get(field).to_owned())
+    };
+    let preferences = wrong.submitted.map_or_else(
+        || user.preferences.clone(),
+        |typed| parse_preferences(typed, &user.preferences),
+    );
+    let mut sessions: Vec<_> = visit.handle().with_state(|state| {
+        state
+            .users
+            .sessions_of(user.id, visit.now)
+            .cloned()
+            .collect()
+    });
+    sessions.sort_unstable_by_key(|session| {
+        std::cmp::Reverse((Some(session.id) == this, session.last_used))
+    });
+    let account = AccountPage {
+        frame: visit.layout("Account"),
+        own: visit.page_url(&Page::Account()),
+        name: user.name.as_str().into(),
+        user_page: user
+            .grant
+            .is_owner()
+            .then(|| visit.page_url(&Page::User(user.uuid))),
+        zone: own("zone", visit.viewer.zone.name()),
+        zone_is_wrong: wrong.zone,
+        themes: Theme::ALL.map(|theme| (theme.name(), theme == preferences.theme)),
+        shortcuts: preferences.shortcuts,
+        orders: sort_options(preferences.list.order),
+        sizes: ListPreferences::PAGE_SIZES.map(|size| (size, size == preferences.list.page_size)),
+        totp: visit.page_url(&Page::AccountTotp()),
+        recovery_codes: user
+            .second_factor
+            .as_ref()
+            .map(|second| second.recovery_hashes.len()),
+        asks_password: needs_password(visit),
+        password_is_wrong: wrong.password,
+        has_password: user.password.is_some(),
+        sessions: sessions
+            .iter()
+            .map(|session| session_row(visit, session, this))
+            .collect(),
+    };
+    let html = HtmlPage::from_template(&account);
+    Ok(if is_refused {
+        html.with_invalid_form()
+    } else {
+        html
+    })
+}
+
+/// Options for sorting lists: value, label, and true for the selected one.
+fn sort_options(chosen: SortOrder) -> Vec<(String, &'static str, bool)> {
+    let words = |by| match by {
+        By::Status => "status, most urgent first",
+        By::Name => "name",
+        By::Last => "last ping",
+        By::Next => "next ping",
+        By::Created => "creation, oldest first",
+    };
+    let mut orders: Vec<_> = By::ALL
+        .map(|by| SortOrder {
+            by,
+            is_reversed: false,
+        })
+        .into();
+    // A reversed order is chosen in the list itself. It stays an option while it is selected.
+    orders.extend(Some(chosen).filter(|order| order.is_reversed));
+    let words = |order: SortOrder| {
+        if order.is_reversed {
+            "current order of the list"
+        } else {
+            words(order.by)
+        }
+    };
+    orders
+        .into_iter()
+        .map(|order| (order.name(), words(order), order == chosen))
+        .collect()
+}
+
+/// Parses the display preferences of a form, without the time zone.
+fn parse_preferences(typed: &FormData, before: &UserPreferences) -> UserPreferences {
+    let theme = Theme::parse(typed.get("theme")).unwrap_or(before.theme);
+    UserPreferences {
+        zone: before.zone.clone(),
+        theme,
+        shortcuts: typed.has("shortcuts"),
+        list: parse_list_preferences(typed, before.list),
+    }
+}
+
+/// Parses the list preferences of a form. Missing fields keep their value.
+fn parse_list_preferences(typed: &FormData, before: ListPreferences) -> ListPreferences {
+    let order = SortOrder::parse(typed.get("sort")).unwrap_or(before.order);
+    ListPreferences {
+        order,
+        page_size: ListPreferences::parse_page_size(typed.get("rows")).unwrap_or(before.page_size),
+    }
+}
+
+/// Saves the sort order and page size of a list.
+pub(super) async fn save_list_preferences(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let (user, by) = own_account(visit)?;
+    let list = parse_list_preferences(typed, user.preferences.list);
+    if list != user.preferences.list {
+        let preferences = Some(UserPreferences {
+            list,
+            ..user.preferences.clone()
+        });
+        operations::user::update(
+            visit.handle(),
+            user.id,
+            UserChanges {
+                preferences,
+                ..UserChanges::default()
+            },
+            by,
+        )
+        .await?;
+    }
+    Ok(PageResponse::Redirect(
+        Page::Account(),
+        FlashMessage::from_code("saved"),
+    ))
+}
+
+fn session_row(
+    visit: &PageRequest,
+    session: &Session,
+    this: Option<SessionId>,
+) -> BrowserSessionRow {
+    BrowserSessionRow {
+        id: session.id.0,
+        browser: browser_name(&session.user_agent),
+        address: session.address,
+        seen: DisplayTime::relative(session.last_used, &visit.time_formatter()),
+        is_this: this == Some(session.id),
+    }
+}
+
+/// Returns the common name of a browser and its system, from its `User-Agent`.
+fn browser_name(agent: &str) -> String {
+    let first = |words: &[(&str, &'static str)]| {
+        words
+            .iter()
+            .find(|(part, _)| agent.contains(part))
+            .map(|(_, word)| *word)
+    };
+    let name = first(&[
+        ("Edg/", "Edge"),
+        ("OPR/", "Opera"),
+        ("Firefox/", "Firefox"),
+        ("Chrome/", "Chrome"),
+        ("Safari/", "Safari"),
+    ]);
+    let system = first(&[
+        ("Android", "Android"),
+        ("iPhone", "iPhone"),
+        ("iPad", "iPad"),
+        ("Windows", "Windows"),
+        ("Mac OS X", "macOS"),
+        ("Linux", "Linux"),
+    ]);
+    match (name, system) {
+        (Some(name), Some(system)) => format!("{name} on {system}"),
+        (Some(name), None) => name.into(),
+        (None, _) if agent.is_empty() => "unknown browser".into(),
+        (None, _) => agent.chars().take(40).collect(),
+    }
+}
+
+/// Saves the time zone and display preferences. The user name is an identity that proxies and files
+/// refer to, so it cannot be changed here.
+pub(super) async fn save_preferences(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let (user, by) = own_account(visit)?;
+    let zone = match Timezone::parse(typed.get("zone").trim()) {
+        Ok(zone) => zone,
+        Err(error) => {
+            let wrong = AccountFormErrors {
+                submitted: Some(typed),
+                zone: Some(error.to_string()),
+                ..AccountFormErrors::default()
+            };
+            return Ok(render_page(visit, wrong)?.into());
+        }
+    };
+    let preferences = Some(UserPreferences {
+        zone: Some(zone),
+        ..parse_preferences(typed, &user.preferences)
+    });
+    operations::user::update(
+        visit.handle(),
+        user.id,
+        UserChanges {
+            preferences,
+            ..UserChanges::default()
+        },
+        by,
+    )
+    .await?;
+    Ok(PageResponse::Redirect(
+        Page::Account(),
+        FlashMessage::from_code("saved"),
+    ))
+}
+
+/// Changes the password.
+pub(super) async fn set_password(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let (user, by) = own_account(visit)?;
+    let refused = |reason| {
+        Ok(render_page(
+            visit,
+            AccountFormErrors {
+                password: Some(reason),
+                ..AccountFormErrors::default()
+            },
+        )?
+        .into())
+    };
+    let password = match Password::parse(typed.get("new"), &user.name) {
+        Ok(password) => password,
+        Err(reason) => return refused(reason),
+    };
+    if !has_confirmed_password(visit, typed.get("password")).await? {
+        return refused("the current password is wrong");
+    }
+    let password = Some(visit.dashboard.password_hasher.hash(password).await?);
+    operations::user::update(
+        visit.handle(),
+        user.id,
+        UserChanges {
+            password,
+            ..UserChanges::default()
+        },
+        by,
+    )
+    .await?;
+    tracing::info!(
+        user = user.name.as_str(),
+        address = %visit.origin.client.addr,
+        "changed the password"
+    );
+    Ok(redirect_with_new_mark(
+        visit,
+        user,
+        Page::Account(),
+        "password",
+    ))
+}
+
+/// Ends one session, or all except this one.
+pub(super) async fn end_sessions(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let (user, this) = own_account(visit)?;
+    let which = match typed.get("session").parse() {
+        Ok(id) => SessionSelection::One(SessionId(id)),
+        Err(_) => this.map_or(SessionSelection::All, SessionSelection::AllBut),
+    };
+    operations::user::end_sessions(visit.handle(), user.id, which).await?;
+    tracing::info!(
+        user = user.name.as_str(),
+        address = %visit.origin.client.addr,
+        "ended {}",
+        which.description()
+    );
+    Ok(redirect_with_new_mark(
+        visit,
+        user,
+        Page::Account(),
+        "signed-out",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browsers_are_shown_by_their_common_names() {
+        for (agent, wanted) in [
+            (
+                "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+                "Firefox on Linux",
+            ),
+            (
+                "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) \
+                 Chrome/150.0 Safari/537.36 Edg/150.0",
+                "Edge on Windows",
+            ),
+            (
+                "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605 (KHTML, \
+                 like Gecko) Version/19 Safari/604.1",
+                "Safari on iPhone",
+            ),
+            (
+                "Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 (KHTML, like Gecko) \
+                 Chrome/150.0 Mobile Safari/537.36",
+                "Chrome on Android",
+            ),
+            ("curl/8.5.0", "curl/8.5.0"),
+            ("", "unknown browser"),
+        ] {
+            assert_eq!(browser_name(agent), wanted, "{agent}");
+        }
+    }
+}

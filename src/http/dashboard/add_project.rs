@@ -1,0 +1,71 @@
+//! Page that creates a project.
+
+use askama::Template;
+
+use super::form_data::FormData;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_request::PageRequest;
+use super::page_routes::Page;
+use crate::domain::project::{DEFAULT_PING_LOG_LIMIT, KeyAccess, KeyLabel, ProjectName};
+use crate::operations::{self, OperationError};
+
+#[derive(Template)]
+#[template(path = "add_project.html", config = "src/http/dashboard/askama.toml")]
+struct AddProjectPage<'a> {
+    frame: Layout,
+    own: String,
+    name: &'a str,
+    is_wrong: Option<String>,
+}
+
+pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(visit, "", None).into())
+}
+
+fn render_page(visit: &PageRequest, name: &str, is_wrong: Option<String>) -> HtmlPage {
+    let is_refused = is_wrong.is_some();
+    let html = HtmlPage::from_template(&AddProjectPage {
+        frame: visit.layout("New project"),
+        own: visit.page_url(&Page::AddProject()),
+        name,
+        is_wrong,
+    });
+    if is_refused {
+        html.with_invalid_form()
+    } else {
+        html
+    }
+}
+
+/// Creates the project, with a ping key.
+pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
+    let text = typed.get("name").trim();
+    let name = match ProjectName::parse(text) {
+        Ok(name) => name,
+        Err(reason) => return Ok(render_page(visit, text, Some(reason.into())).into()),
+    };
+    let project =
+        match operations::project::create(visit.handle(), name, None, DEFAULT_PING_LOG_LIMIT).await
+        {
+            Err(error @ OperationError::ProjectNameTaken) => {
+                return Ok(render_page(visit, text, Some(error.to_string())).into());
+            }
+            made => made?,
+        };
+    operations::key::create(
+        visit.handle(),
+        project.id,
+        KeyAccess::Ping,
+        KeyLabel::default(),
+    )
+    .await?;
+    tracing::info!(
+        user = visit.user_name(),
+        address = %visit.origin.client.addr,
+        project = text,
+        "created a project"
+    );
+    Ok(PageResponse::Redirect(Page::Checks(project.uuid), None))
+}

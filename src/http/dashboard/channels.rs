@@ -1,0 +1,307 @@
+//! Pages of the channels of a project: the list with the state of each channel, and forms to
+//! create, change, test, assign and delete them.
+//!
+//! The forms are generated from the tables of the channel kinds, like the help of the command line.
+//! Settings that only the operator may change have no field here.
+
+mod actions;
+mod form;
+mod form_fields;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use askama::Template;
+
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_messages::Banner;
+use super::page_request::PageRequest;
+use super::page_routes::{Need, Page};
+use super::time_display::DisplayTime;
+use crate::channels::transport_reply::shown as shown_error;
+use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::domain::formatting::format_count;
+use crate::domain::ids::ChannelId;
+use crate::domain::project::Channel;
+use crate::domain::timestamp::Timestamp;
+use crate::engine::ChannelTestResult;
+use crate::operations::OperationError;
+use crate::operations::channel::{ChannelStatus, MemberTest, Tested};
+use crate::operations::delivery::last_delivered;
+use form_fields::capitalize;
+
+pub(super) use actions::{delete_channel, enable_channel, send_test, set_checks, show_delete};
+pub(super) use form::{create_channel, show_add, show_edit, update_channel};
+
+#[derive(Template)]
+#[template(path = "integrations.html", config = "src/http/dashboard/askama.toml")]
+struct ChannelListPage {
+    frame: Layout,
+    may_write: bool,
+    rows: Vec<ChannelListRow>,
+    kinds: Vec<ChannelKindTile>,
+}
+
+struct ChannelListRow {
+    name: String,
+    kind: &'static str,
+    target: String,
+    checks: String,
+    shape: &'static str,
+    state: &'static str,
+    since: Option<DisplayTime>,
+    reason: String,
+    /// Probable mistakes in the settings.
+    warnings: Vec<String>,
+    waiting: String,
+    is_disabled: bool,
+    links: ChannelLinks,
+}
+
+/// Targets of the buttons.
+struct ChannelLinks {
+    test: String,
+    edit: String,
+    enable: String,
+    remove: String,
+}
+
+/// A channel kind that can be added.
+struct ChannelKindTile {
+    title: &'static str,
+    link: String,
+}
+
+pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(visit, Vec::new())?.into())
+}
+
+/// Renders the page with these messages at the top.
+fn render_page(visit: &PageRequest, notes: Vec<Banner>) -> Result<HtmlPage, PageError> {
+    let project = visit.project()?;
+    let channels = project_channels(visit)?;
+    let mut checks = 0;
+    let mut assigned = BTreeMap::<ChannelId, usize>::new();
+    visit.handle().for_each_check(project.id, |check| {
+        checks += 1;
+        check
+            .settings
+            .channels
+            .iter()
+            .for_each(|channel| *assigned.entry(*channel).or_default() += 1);
+    });
+    let delivered = last_delivered(visit.handle(), &channels)?;
+    let row = |channel: &Arc<Channel>| {
+        let of = assigned.get(&channel.id).copied().unwrap_or_default();
+        channel_row(
+            visit,
+            channel,
+            of,
+            checks,
+            delivered.get(&channel.id).copied(),
+        )
+    };
+    let tile = |kind: &'static ChannelKind| ChannelKindTile {
+        title: kind.title,
+        link: visit.page_url(&Page::AddIntegration(project.uuid, kind)),
+    };
+    let may_write = visit.is_allowed(Need::Write);
+    let mut kinds: Vec<_> = ChannelKind::ALL
+        .into_iter()
+        .filter(|kind| may_write && !kind.operator_only)
+        .map(tile)
+        .collect();
+    kinds.sort_by_key(|kind| kind.title.to_lowercase());
+    let rows = channels.iter().map(row).collect();
+    let frame = notes
+        .into_iter()
+        .fold(visit.layout("Channels"), |frame, note| {
+            frame.with_banner(Some(note))
+        });
+    Ok(HtmlPage::from_template(&ChannelListPage {
+        frame,
+        may_write,
+        rows,
+        kinds,
+    }))
+}
+
+fn project_channels(visit: &PageRequest) -> Result<Vec<Arc<Channel>>, PageError> {
+    let project = visit.project()?.id;
+    visit.handle().with_state(|state| {
+        Ok(state
+            .project(project)
+            .into_iter()
+            .flat_map(|project| project.channels.values().cloned())
+            .collect())
+    })
+}
+
+fn channel_row(
+    visit: &PageRequest,
+    channel: &Channel,
+    assigned: usize,
+    checks: usize,
+    delivered: Option<Timestamp>,
+) -> ChannelListRow {
+    let when = |at| Some(DisplayTime::relative(at, &visit.time_formatter()));
+    let transports = visit.handle().transports();
+    let may_write = visit.is_allowed(Need::Write);
+    let (status, waiting, shown) = visit.handle().with_state(|state| {
+        let shown = state.display_settings(channel).into_owned();
+        (
+            ChannelStatus::compute(state, channel, transports),
+            state.outbox.row_count_of(channel.id),
+            shown,
+        )
+    });
+    let (since, reason) = status.reason(may_write);
+    let (shape, state, since) = match status {
+        ChannelStatus::Disabled(..) => ("paused", "Disabled", since.and_then(when)),
+        ChannelStatus::CannotDeliver(_) => ("down", "Cannot deliver", None),
+        ChannelStatus::Failing(..) => ("down", "Failing, first error", since.and_then(when)),
+        ChannelStatus::TestFailed(_) => ("down", "Test failed", None),
+        ChannelStatus::Untested => ("new", "Untested", None),
+        ChannelStatus::Ok => (
+            if channel.health.refused.is_empty() {
+                "up"
+            } else {
+                "late"
+            },
+            if delivered.is_some() {
+                "Delivered"
+            } else {
+                "Ok"
+            },
+            delivered.and_then(when),
+        ),
+    };
+    let refused = channel.health.refused.iter();
+    let refused = refused.map(|refused| {
+        format!(
+            "Refused for {}: {}",
+            refused.address,
+            shown_error(&refused.reason, may_write)
+        )
+    });
+    let unsubscribed = channel.health.unsubscribed.join(", ");
+    let unsubscribed = if unsubscribed.is_empty() {
+        String::new()
+    } else {
+        format!("Unsubscribed: {unsubscribed}")
+    };
+    let parts = [reason.unwrap_or_default().to_owned()]
+        .into_iter()
+        .chain(refused)
+        .chain([unsubscribed]);
+    let reason = parts
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(". ");
+    let every = channel.settings.common().all_checks;
+    ChannelListRow {
+        name: channel.name.as_str().into(),
+        kind: channel.settings.kind().title,
+        target: destination_text(&shown, may_write),
+        checks: if every {
+            "every check".into()
+        } else {
+            format!("{assigned} of {}", format_count(checks, "check"))
+        },
+        shape,
+        state,
+        since,
+        reason,
+        warnings: channel.settings.warnings(),
+        waiting: if waiting == 0 {
+            String::new()
+        } else {
+            format!("{waiting} waiting to be sent")
+        },
+        is_disabled: channel.health.disabled.is_some() || !channel.health.unsubscribed.is_empty(),
+        links: ChannelLinks {
+            test: visit.page_url(&Page::TestIntegration(channel.uuid)),
+            edit: visit.page_url(&Page::EditIntegration(channel.uuid)),
+            enable: visit.page_url(&Page::EnableIntegration(channel.uuid)),
+            remove: visit.page_url(&Page::RemoveIntegration(channel.uuid)),
+        },
+    }
+}
+
+/// Destination that distinguishes a channel from others of its kind.
+fn destination_text(settings: &ChannelSettings, may_write: bool) -> String {
+    settings
+        .destination(may_write)
+        .map(|value| value.chars().take(80).collect())
+        .unwrap_or_default()
+}
+
+/// Result of a test as messages. For a group there is one message for each of its channels.
+fn notes_of(tested: &Tested) -> Vec<Banner> {
+    let of_member = |MemberTest { channel, tried }: &MemberTest| {
+        let name = Some(channel.name.as_str())
+            .filter(|name| !name.is_empty())
+            .unwrap_or(channel.settings.kind().title);
+        let note = match tried {
+            Ok(tried) => note_of(tried),
+            Err(error) => note_of_missing_result(error),
+        };
+        Banner {
+            text: format!("{name}: {}", note.text),
+            ..note
+        }
+    };
+    match tested {
+        Tested::Channel(tried) => vec![note_of(tried)],
+        Tested::Group(tests) => tests.iter().map(of_member).collect(),
+    }
+}
+
+/// Reason why the test of a channel in a group has no result, as a message.
+fn note_of_missing_result(error: &OperationError) -> Banner {
+    match error {
+        OperationError::NoTestResult => {
+            Banner::warning("No result yet; the test may still arrive.".to_owned())
+        }
+        OperationError::NoTimeForTest => {
+            Banner::warning("Not tested: no time was left. Test the channel alone.".to_owned())
+        }
+        OperationError::DisabledByOperator => {
+            Banner::warning("Not tested: the operator has disabled it.".to_owned())
+        }
+        error => Banner::error(format!("Not tested: {error}.")),
+    }
+}
+
+/// Result of the test of one channel as a message.
+fn note_of(tried: &ChannelTestResult) -> Banner {
+    match (&tried.error, &tried.missed) {
+        (Some(reason), _) => Banner::error(format!("Not delivered: {reason}")),
+        (None, Some(missed)) => Banner::warning(format!("{}.", capitalize(missed))),
+        (None, None) => Banner::info(format!("Delivered in {} ms.", tried.duration.as_millis())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_without_a_result_is_not_reported_as_skipped() {
+        let text = |error| note_of_missing_result(&error).text;
+        assert_eq!(
+            text(OperationError::NoTestResult),
+            "No result yet; the test may still arrive."
+        );
+        assert_eq!(
+            text(OperationError::NoTimeForTest),
+            "Not tested: no time was left. Test the channel alone."
+        );
+        assert_eq!(
+            text(OperationError::Removed),
+            "Not tested: the object has been deleted in the meantime."
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! Actions of the buttons of a channel.
+
+use std::sync::Arc;
+
+use askama::Template;
+use tokio::time::timeout;
+
+use super::{notes_of, render_page};
+use crate::domain::ids::ChannelId;
+use crate::domain::project::Channel;
+use crate::engine::command::Command;
+use crate::http::common::reply::HttpError;
+use crate::http::dashboard::form_data::FormData;
+use crate::http::dashboard::layout::Layout;
+use crate::http::dashboard::page_error::PageError;
+use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
+use crate::http::dashboard::page_messages::FlashMessage;
+use crate::http::dashboard::page_request::PageRequest;
+use crate::http::dashboard::page_routes::Page;
+use crate::operations::OperationError;
+use crate::operations::channel::{self, TEST_TIMEOUT};
+
+/// Number of checks assigned by one command. Pings are processed between commands.
+const CHECKS_PER_COMMAND: usize = 256;
+
+#[derive(Template)]
+#[template(
+    path = "remove_integration.html",
+    config = "src/http/dashboard/askama.toml"
+)]
+struct DeleteChannelPage {
+    frame: Layout,
+    name: String,
+    kind: &'static str,
+    path: String,
+    list: String,
+    /// Effects on groups that contain the channel.
+    warnings: Vec<String>,
+}
+
+/// Sends a test message and shows the result.
+pub(crate) async fn send_test(visit: PageRequest) -> Result<PageResponse, PageError> {
+    let channel = Arc::clone(visit.channel()?);
+    test_channel(visit, &channel).await
+}
+
+pub(super) async fn test_channel(
+    visit: PageRequest,
+    channel: &Channel,
+) -> Result<PageResponse, PageError> {
+    let tested = timeout(TEST_TIMEOUT, channel::test(visit.handle(), channel, false))
+        .await
+        .map_err(|_| HttpError::Unavailable)?;
+    let tested = tested.map_err(|error| match error {
+        OperationError::EmptyGroup => {
+            let text = "No test was sent: the group has no channel. Edit it and add channels.";
+            PageError::new(
+                HttpError::BadRequest("the group has no channel".into()),
+                "Not tested",
+                text,
+            )
+        }
+        error => PageError::new(
+            HttpError::Unavailable,
+            "Not tested",
+            format!("No test was sent: {error}."),
+        ),
+    })?;
+    let site = Arc::clone(&visit.dashboard);
+    Ok(site
+        .outgoing
+        .run_blocking(move || render_page(&visit, notes_of(&tested)))
+        .await??
+        .into())
+}
+
+/// Enables a disabled channel again.
+pub(crate) async fn enable_channel(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    visit
+        .handle()
+        .call(Command::EnableChannel(visit.channel()?.id))
+        .await??;
+    Ok(PageResponse::Redirect(
+        Page::Integrations(visit.project()?.uuid),
+        FlashMessage::from_code("integration-enabled"),
+    ))
+}
+
+/// Assigns checks to a channel, in place of its current checks.
+pub(crate) async fn set_checks(
+    visit: &PageRequest,
+    form: &FormData,
+) -> Result<PageResponse, PageError> {
+    assign_checks(visit, visit.channel()?.id, form).await?;
+    Ok(PageResponse::Redirect(
+        Page::Integrations(visit.project()?.uuid),
+        FlashMessage::from_code("saved"),
+    ))
+}
+
+/// Assigns exactly the checks that a form selects.
+pub(super) async fn assign_checks(
+    visit: &PageRequest,
+    channel: ChannelId,
+    form: &FormData,
+) -> Result<(), PageError> {
+    let choice = form.get("checks");
+    let tag = form.get("tag");
+    if !matches!(choice, "all" | "none" | "tag") {
+        return Err(HttpError::BadRequest("checks must be all, none or tag".into()).into());
+    }
+    let handle = visit.handle().clone();
+    let project = visit.project()?.id;
+    let is_all = choice == "all";
+    let tag = (choice == "tag").then(|| tag.to_owned());
+    let selection = visit.dashboard.run_blocking(move || {
+        let mut selected = Vec::new();
+        let mut others = Vec::new();
+        handle.for_each_check(project, |check| {
+            let is_selected = is_all
+                || tag
+                    .as_ref()
+                    .is_some_and(|tag| check.settings.tags.contains(tag));
+            if is_selected {
+                &mut selected
+            } else {
+                &mut others
+            }
+            .push(check.id);
+        });
+        (selected, others)
+    });
+    let (selected, others) = selection.await?;
+    for (checks, assigned) in [(selected, true), (others, false)] {
+        for checks in checks.chunks(CHECKS_PER_COMMAND) {
+            visit
+                .handle()
+                .call(Command::AssignChannel {
+                    channel,
+                    checks: checks.to_vec(),
+                    assigned,
+                })
+                .await??;
+        }
+    }
+    Ok(())
+}
+
+/// Renders the confirmation page.
+pub(crate) fn show_delete(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let channel = visit.channel()?;
+    let page = DeleteChannelPage {
+        frame: visit.layout("Delete a channel"),
+        name: channel.name.as_str().into(),
+        kind: channel.settings.kind().title,
+        path: visit.page_url(&visit.page),
+        list: visit.page_url(&Page::Integrations(visit.project()?.uuid)),
+        warnings: visit
+            .handle()
+            .with_state(|state| channel::deletion_warnings(state, channel)),
+    };
+    Ok(HtmlPage::from_template(&page).into())
+}
+
+pub(crate) async fn delete_channel(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    visit
+        .handle()
+        .call(Command::DeleteChannel(visit.channel()?.id))
+        .await??;
+    Ok(PageResponse::Redirect(
+        Page::Integrations(visit.project()?.uuid),
+        FlashMessage::from_code("integration-deleted"),
+    ))
+}

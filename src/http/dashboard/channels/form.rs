@@ -1,0 +1,280 @@
+//! Form of a channel: for a new one of some kind, and for an existing one.
+
+use std::sync::Arc;
+
+use askama::Template;
+
+use super::actions::{assign_checks, test_channel};
+use super::form_fields::{ChannelFormError, ChannelFormField, Input, form_fields, parse_pairs};
+use crate::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
+use crate::domain::project::{Channel, ChannelName};
+use crate::engine::command::{Command, CommandError, CommandOutcome, NewChannel};
+use crate::http::dashboard::form_data::FormData;
+use crate::http::dashboard::layout::Layout;
+use crate::http::dashboard::page_error::PageError;
+use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
+use crate::http::dashboard::page_messages::FlashMessage;
+use crate::http::dashboard::page_request::{PageRequest, Query};
+use crate::http::dashboard::page_routes::Page;
+
+#[derive(Template)]
+#[template(path = "integration.html", config = "src/http/dashboard/askama.toml")]
+struct ChannelFormPage {
+    frame: Layout,
+    title: String,
+    guide: &'static str,
+    path: String,
+    list: String,
+    name: String,
+    own: Vec<ChannelFormField>,
+    common: Vec<ChannelFormField>,
+    /// The reason if this server cannot deliver through this kind, and probable mistakes in the
+    /// stored settings.
+    warnings: Vec<String>,
+    /// Error in the submitted form.
+    wrong: Option<ChannelFormError>,
+    /// Configuration source that owns the channel.
+    declared_in: Option<String>,
+    /// True if only the operator may change its settings.
+    is_locked: bool,
+    /// Target of the form that assigns checks. `None` for a new channel.
+    assign: Option<String>,
+    tags: Vec<String>,
+    /// Checks selected for a new channel: `all`, `none` or `tag`.
+    chosen: String,
+    tag: String,
+}
+
+impl ChannelFormPage {
+    /// Error in the name.
+    fn wrong_name(&self) -> Option<&str> {
+        self.wrong
+            .as_ref()
+            .filter(|wrong| wrong.key == Some("name"))
+            .map(|wrong| wrong.text.as_str())
+    }
+
+    /// True if there is an error in a field that all kinds have.
+    fn is_wrong_below(&self) -> bool {
+        self.common.iter().any(|entry| entry.wrong.is_some())
+    }
+}
+
+/// Maximum number of tags that the form offers.
+const MAX_TAGS: usize = 200;
+
+/// Renders the form for a new channel.
+pub(crate) fn show_add(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_form(visit, None, None)?.into())
+}
+
+/// Renders the form of an existing channel.
+pub(crate) fn show_edit(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_form(visit, None, None)?.into())
+}
+
+/// Renders the form, with the stored or the submitted values.
+fn render_form(
+    visit: &PageRequest,
+    typed: Option<&Query>,
+    wrong: Option<ChannelFormError>,
+) -> Result<HtmlPage, PageError> {
+    let channel = visit.channel().ok();
+    let kind = channel_kind(visit)?;
+    let shown = channel.map(|channel| {
+        visit
+            .handle()
+            .with_state(|state| state.display_settings(channel).into_owned())
+    });
+    let stored = shown.as_ref();
+    let [mut own, mut common] = form_fields(kind, stored, typed);
+    for entry in own.iter_mut().chain(&mut common) {
+        entry.wrong = wrong
+            .as_ref()
+            .filter(|wrong| wrong.key == Some(entry.key))
+            .map(|wrong| wrong.text.clone());
+    }
+    let choice = |name: &str| {
+        typed
+            .map(|typed| typed.get(name).to_owned())
+            .unwrap_or_default()
+    };
+    let name = match (typed, channel) {
+        (Some(typed), _) => typed.get("name").to_owned(),
+        (None, Some(channel)) => channel.name.as_str().to_owned(),
+        (None, None) => String::new(),
+    };
+    let mut tags = std::collections::BTreeSet::new();
+    visit.handle().for_each_check(visit.project()?.id, |check| {
+        if tags.len() < MAX_TAGS {
+            tags.extend(check.settings.tags.iter().map(str::to_owned));
+        }
+    });
+    let what = if channel.is_some() { "Edit" } else { "Add" };
+    let obstacle = visit
+        .handle()
+        .transports()
+        .and_then(|transports| kind.delivery_obstacle(transports));
+    let obstacle = obstacle.map(|obstacle| format!("the channel cannot deliver: {obstacle}"));
+    let html = HtmlPage::from_template(&ChannelFormPage {
+        frame: visit.layout(format!("{what} {} channel", kind.title)),
+        title: format!("{what} channel: {}", kind.title),
+        guide: kind.guide,
+        path: visit.page_url(&visit.page),
+        list: visit.page_url(&Page::Integrations(visit.project()?.uuid)),
+        name,
+        own,
+        common,
+        warnings: obstacle
+            .into_iter()
+            .chain(
+                channel
+                    .into_iter()
+                    .flat_map(|channel| channel.settings.warnings()),
+            )
+            .collect(),
+        wrong,
+        declared_in: channel.and_then(|channel| visit.declaring_source(channel.id.0)),
+        is_locked: stored.is_some_and(|stored| stored.check_author(SettingsAuthor::Api).is_err()),
+        assign: channel.map(|channel| visit.page_url(&Page::ChecksOfIntegration(channel.uuid))),
+        tags: tags.into_iter().take(MAX_TAGS).collect(),
+        chosen: Some(choice("checks"))
+            .filter(|chosen| !chosen.is_empty())
+            .unwrap_or_else(|| "all".into()),
+        tag: choice("tag"),
+    });
+    // The URLs of a channel may be all that a sender needs.
+    Ok(if channel.is_some() {
+        html.without_caching()
+    } else {
+        html
+    })
+}
+
+fn channel_kind(visit: &PageRequest) -> Result<&'static ChannelKind, PageError> {
+    match &visit.page {
+        Page::AddIntegration(_, kind) if !kind.operator_only => Ok(kind),
+        Page::AddIntegration(..) => Err(PageError::not_found()),
+        _ => Ok(visit.channel()?.settings.kind()),
+    }
+}
+
+/// Parses the submitted name.
+fn parse_name(fields: &Query) -> Result<ChannelName, ChannelFormError> {
+    ChannelName::parse(fields.get("name").trim()).map_err(|text| ChannelFormError {
+        key: Some("name"),
+        text: text.to_string(),
+    })
+}
+
+/// Renders the submitted form again, with the error.
+async fn redisplay_form(
+    visit: PageRequest,
+    form: FormData,
+    wrong: ChannelFormError,
+) -> Result<PageResponse, PageError> {
+    let site = Arc::clone(&visit.dashboard);
+    let html = site
+        .outgoing
+        .run_blocking(move || render_form(&visit, Some(form.fields()), Some(wrong)))
+        .await??;
+    Ok(html.with_invalid_form().into())
+}
+
+/// Creates a channel and assigns the selected checks.
+pub(crate) async fn create_channel(
+    visit: PageRequest,
+    form: FormData,
+) -> Result<PageResponse, PageError> {
+    let kind = channel_kind(&visit)?;
+    let fields = form.fields();
+    let read = || {
+        let name = parse_name(fields)?;
+        let settings = ChannelSettings::parse(kind, parse_pairs(kind, None, fields)?)?;
+        settings.check_author(SettingsAuthor::Api)?;
+        Ok::<_, ChannelFormError>((name, settings))
+    };
+    let (name, settings) = match read() {
+        Ok(read) => read,
+        Err(wrong) => return redisplay_form(visit, form, wrong).await,
+    };
+    let uuid = visit.handle().random().uuid();
+    let project = visit.project()?.id;
+    let new = NewChannel {
+        uuid,
+        project,
+        name,
+        settings,
+        is_by_operator: false,
+    };
+    let channel = match visit
+        .handle()
+        .call(Command::CreateChannel(Box::new(new)))
+        .await?
+    {
+        Ok(CommandOutcome::Channel(channel)) => channel,
+        // This command has no other result.
+        Ok(_) => return Err(PageError::not_found()),
+        Err(CommandError::InvalidSettings(error)) => {
+            return redisplay_form(visit, form, error.into()).await;
+        }
+        Err(refusal) => return Err(refusal.into()),
+    };
+    assign_checks(&visit, channel.id, &form).await?;
+    respond_or_test(visit, Arc::from(channel), &form, "integration-made").await
+}
+
+/// Updates a channel. Unchanged settings are not submitted, so settings of the operator remain.
+pub(crate) async fn update_channel(
+    visit: PageRequest,
+    form: FormData,
+) -> Result<PageResponse, PageError> {
+    let channel = Arc::clone(visit.channel()?);
+    let stored = &channel.settings;
+    let fields = form.fields();
+    let read = || {
+        let name = parse_name(fields)?;
+        if stored.check_author(SettingsAuthor::Api).is_err() {
+            return Ok((name, None));
+        }
+        let update = SettingsUpdate::replace_all(parse_pairs(stored.kind(), Some(stored), fields)?);
+        let applied = update.apply_to(stored)?;
+        Ok::<_, ChannelFormError>((name, (applied != *stored).then_some(update)))
+    };
+    let (name, settings) = match read() {
+        Ok(read) => read,
+        Err(wrong) => return redisplay_form(visit, form, wrong).await,
+    };
+    let command = Command::UpdateChannel {
+        channel: channel.id,
+        name: Some(name),
+        settings,
+        maker: SettingsAuthor::Api,
+    };
+    match visit.handle().call(command).await? {
+        Ok(CommandOutcome::Channel(channel)) => {
+            respond_or_test(visit, Arc::from(channel), &form, "saved").await
+        }
+        Ok(_) => Err(PageError::not_found()),
+        Err(CommandError::InvalidSettings(error)) => {
+            redisplay_form(visit, form, error.into()).await
+        }
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+/// Redirects to the list, after a test if the form asks for one.
+async fn respond_or_test(
+    visit: PageRequest,
+    channel: Arc<Channel>,
+    form: &FormData,
+    notice: &str,
+) -> Result<PageResponse, PageError> {
+    if form.has("test") {
+        return test_channel(visit, &channel).await;
+    }
+    Ok(PageResponse::Redirect(
+        Page::Integrations(visit.project()?.uuid),
+        FlashMessage::from_code(notice),
+    ))
+}

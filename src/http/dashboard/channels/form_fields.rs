@@ -1,0 +1,334 @@
+//! Form fields of a channel kind: generated from its table, and parsed back into keys and values.
+
+use std::collections::BTreeSet;
+
+use crate::domain::channel::{
+    ChannelKind, ChannelSettings, FieldType, MASK, Requirement, SettingField, SettingsError,
+};
+use crate::http::dashboard::page_request::Query;
+
+/// Input element of a field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Input {
+    /// A single line.
+    Line,
+    /// Several lines.
+    Lines,
+    /// One of these words, or none.
+    Choice(&'static [&'static str]),
+    /// A line that is not displayed again.
+    Secret,
+    /// Lines of a name and a value, separated by a colon.
+    Pairs,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ChannelFormField {
+    pub(super) key: &'static str,
+    pub(super) label: String,
+    pub(super) help: String,
+    pub(super) input: Input,
+    pub(super) is_required: bool,
+    pub(super) value: String,
+    /// Placeholder of an empty field. For a secret it says that the stored one is kept.
+    pub(super) placeholder: String,
+    /// True if a secret is stored that may be removed.
+    pub(super) is_removable: bool,
+    /// Error in the submitted value.
+    pub(super) wrong: Option<String>,
+}
+
+/// Error in the submitted form.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ChannelFormError {
+    /// Key of the field, if the error is in one field. `name` is the name of the channel.
+    pub(super) key: Option<&'static str>,
+    pub(super) text: String,
+}
+
+impl From<SettingsError> for ChannelFormError {
+    fn from(error: SettingsError) -> Self {
+        Self {
+            key: error.field().map(|field| field.key),
+            text: error.problem().to_owned(),
+        }
+    }
+}
+
+const FLAG_CHOICES: &[&str] = &["on", "off"];
+
+/// Fields of a kind: its own fields, and fields that it shares with other kinds.
+pub(super) fn form_fields(
+    kind: &'static ChannelKind,
+    stored: Option<&ChannelSettings>,
+    typed: Option<&Query>,
+) -> [Vec<ChannelFormField>; 2] {
+    let entry = |field: &'static SettingField| {
+        (!field.is_operator_only()).then(|| ChannelFormField::new(field, stored, typed))
+    };
+    [
+        kind.fields.iter().filter_map(entry).collect(),
+        kind.common_fields().filter_map(entry).collect(),
+    ]
+}
+
+impl ChannelFormField {
+    fn new(
+        field: &'static SettingField,
+        stored: Option<&ChannelSettings>,
+        typed: Option<&Query>,
+    ) -> Self {
+        let input = match field.field_type {
+            FieldType::Header | FieldType::Label => Input::Pairs,
+            FieldType::Choice(words) => Input::Choice(words),
+            FieldType::Flag => Input::Choice(FLAG_CHOICES),
+            FieldType::Text(_) | FieldType::Template(_) => Input::Lines,
+            _ if field.is_secret() => Input::Secret,
+            _ => Input::Line,
+        };
+        let own = |stored: &ChannelSettings| masked_value(field.key, stored);
+        let value = match (typed, stored) {
+            // A secret is never sent back: after an error it has to be typed again.
+            (Some(_), _) if input == Input::Secret => String::new(),
+            (Some(typed), _) => typed.get(field.key).to_owned(),
+            (None, Some(stored)) if input != Input::Secret => own(stored),
+            (None, _) => String::new(),
+        };
+        let kept = stored
+            .map(own)
+            .filter(|kept| input == Input::Secret && !kept.is_empty());
+        let usual = match &field.requirement {
+            Requirement::Default(value) => format!("; {value} if left out"),
+            Requirement::Derived {
+                description: words, ..
+            } => format!("; {words} if left out"),
+            _ => String::new(),
+        };
+        let is_required = matches!(
+            field.requirement,
+            Requirement::Required | Requirement::RequiredToDeliver
+        );
+        Self {
+            key: field.key,
+            label: field_label(field.key),
+            help: format!("{}{usual}", capitalize(field.help)),
+            input,
+            is_required: is_required && kept.is_none(),
+            value,
+            wrong: None,
+            is_removable: kept.is_some() && !is_required,
+            placeholder: match kept {
+                Some(kept) if kept != MASK => format!("unchanged: {kept}"),
+                Some(_) => "unchanged".into(),
+                None => String::new(),
+            },
+        }
+    }
+}
+
+/// Value of a key as it may be displayed. For a pattern, the lines of all its keys.
+fn masked_value(key: &str, stored: &ChannelSettings) -> String {
+    let Some(prefix) = key.strip_suffix("NAME") else {
+        return stored
+            .masked()
+            .find(|(own, _)| *own == key)
+            .map(|(_, value)| value.into_owned())
+            .unwrap_or_default();
+    };
+    let lines = stored
+        .masked()
+        .filter_map(|(own, value)| Some(format!("{}: {value}", own.strip_prefix(prefix)?)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Keys and values of a form. An empty field is left out; an empty secret keeps the stored one.
+pub(super) fn parse_pairs(
+    kind: &'static ChannelKind,
+    stored: Option<&ChannelSettings>,
+    form: &Query,
+) -> Result<Vec<(String, String)>, ChannelFormError> {
+    let mut pairs = Vec::new();
+    let removed: BTreeSet<_> = form.get_all("remove").collect();
+    for entry in form_fields(kind, stored, None).into_iter().flatten() {
+        let given = form.get(entry.key).replace("\r\n", "\n");
+        match entry.input {
+            Input::Pairs => {
+                let prefix = entry.key.strip_suffix("NAME").unwrap_or_default();
+                for line in given.lines().filter(|line| !line.trim().is_empty()) {
+                    let (name, value) = line.split_once(':').ok_or_else(|| ChannelFormError {
+                        key: Some(entry.key),
+                        text: format!("{}: write each line as Name: value", entry.label),
+                    })?;
+                    pairs.push((format!("{prefix}{}", name.trim()), value.trim().to_owned()));
+                }
+            }
+            Input::Secret
+                if given.is_empty()
+                    && !entry.placeholder.is_empty()
+                    && !removed.contains(entry.key) =>
+            {
+                let kept = stored
+                    .map(|stored| masked_value(entry.key, stored))
+                    .unwrap_or_default();
+                pairs.push((entry.key.into(), kept));
+            }
+            _ if given.trim().is_empty() => {}
+            Input::Lines => pairs.push((entry.key.into(), given)),
+            Input::Line | Input::Choice(_) | Input::Secret => {
+                pairs.push((entry.key.into(), given.trim().to_owned()))
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+/// Label of a key: `down-url` becomes `Down URL`.
+fn field_label(key: &str) -> String {
+    let key = key.trim_end_matches(".NAME");
+    let plural = if key.ends_with("header") || key.ends_with("label") {
+        "s"
+    } else {
+        ""
+    };
+    let words: Vec<_> = key
+        .split('-')
+        .map(|word| {
+            if matches!(word, "url" | "tls" | "id" | "sid") {
+                word.to_uppercase()
+            } else {
+                word.to_owned()
+            }
+        })
+        .collect();
+    capitalize(&words.join(" ")) + plural
+}
+
+pub(super) fn capitalize(text: &str) -> String {
+    let mut letters = text.chars();
+    let first: String = letters
+        .next()
+        .map(|first| first.to_uppercase().collect())
+        .unwrap_or_default();
+    first + letters.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(pairs: &[(&str, &str)]) -> Query {
+        Query(
+            pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        )
+    }
+
+    /// Parsing the form of the example of every kind returns the same settings, with secrets kept.
+    #[test]
+    fn saving_an_unchanged_form_changes_nothing() {
+        for kind in ChannelKind::ALL
+            .into_iter()
+            .filter(|kind| !kind.operator_only)
+        {
+            let stored = ChannelSettings::parse(kind, kind.example.iter().copied()).unwrap();
+            let shown = form_fields(kind, Some(&stored), None);
+            let form: Vec<_> = shown
+                .iter()
+                .flatten()
+                .map(|entry| (entry.key, entry.value.as_str()))
+                .collect();
+            for secret in stored.secrets() {
+                assert!(
+                    form.iter().all(|(_, value)| value != &secret),
+                    "{} shows a secret",
+                    kind.name
+                );
+            }
+            let given = parse_pairs(kind, Some(&stored), &query(&form)).unwrap();
+            assert_eq!(stored.replace_with(given).unwrap(), stored, "{}", kind.name);
+        }
+    }
+
+    #[test]
+    fn headers_are_lines_and_secrets_are_kept_or_removed() {
+        let webhook = ChannelKind::from_name("webhook").unwrap();
+        let given = [
+            ("down-url", "https://h.test/"),
+            ("headers", ""),
+            ("header.NAME", "Authorization: Bearer x\r\n\r\nX-A:b"),
+            ("secret", " s "),
+        ];
+        let made = parse_pairs(webhook, None, &query(&given)).unwrap();
+        let stored = ChannelSettings::parse(webhook, made).unwrap();
+        assert_eq!(
+            (
+                stored.get("header.authorization"),
+                stored.get("header.x-a"),
+                stored.get("secret")
+            ),
+            (Some("Bearer x"), Some("b"), Some("s"))
+        );
+        let [own, _] = form_fields(webhook, Some(&stored), None);
+        let header = own.iter().find(|entry| entry.key == "header.NAME").unwrap();
+        assert_eq!(
+            (header.label.as_str(), header.value.as_str()),
+            ("Headers", "authorization: ***\nx-a: ***")
+        );
+        let secret = own.iter().find(|entry| entry.key == "secret").unwrap();
+        assert_eq!(
+            (
+                secret.value.as_str(),
+                secret.placeholder.as_str(),
+                secret.is_removable
+            ),
+            ("", "unchanged", true)
+        );
+        let form = [
+            ("down-url", "https://h.test/"),
+            ("header.NAME", "authorization: ***"),
+            ("remove", "secret"),
+        ];
+        let settings = stored
+            .replace_with(parse_pairs(webhook, Some(&stored), &query(&form)).unwrap())
+            .unwrap();
+        assert_eq!(
+            (
+                settings.get("header.authorization"),
+                settings.get("header.x-a"),
+                settings.get("secret")
+            ),
+            (Some("Bearer x"), None, None)
+        );
+        let wrong = ChannelFormError {
+            key: Some("header.NAME"),
+            text: "Headers: write each line as Name: value".into(),
+        };
+        assert_eq!(
+            parse_pairs(webhook, None, &query(&[("header.NAME", "no colon")])),
+            Err(wrong)
+        );
+    }
+
+    #[test]
+    fn an_error_is_shown_at_its_field() {
+        let ntfy = ChannelKind::from_name("ntfy").unwrap();
+        for (given, key) in [
+            (&[("url", "no url"), ("topic", "alerts")][..], Some("url")),
+            (&[], Some("topic")),
+            (&[("topic", "alerts"), ("nothing", "x")], None),
+        ] {
+            let error = ChannelSettings::parse(ntfy, given.iter().copied()).unwrap_err();
+            assert_eq!(ChannelFormError::from(error.clone()).key, key, "{error}");
+        }
+        let masked = ChannelSettings::parse(
+            ChannelKind::from_name("webhook").unwrap(),
+            [("down-url", "https://h.test/"), ("secret", "***")],
+        );
+        assert_eq!(
+            ChannelFormError::from(masked.unwrap_err()).key,
+            Some("secret")
+        );
+    }
+}

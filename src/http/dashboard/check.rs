@@ -1,0 +1,86 @@
+//! Pages of a check: its status with the explanation, its log, and its settings.
+
+mod actions;
+mod cloaked;
+mod delete;
+mod edit;
+mod form_fields;
+mod history;
+mod keyword_preview;
+mod log;
+mod log_entries;
+mod notifications;
+mod overview;
+mod parent_names;
+mod ping_details;
+mod plot;
+mod schedule_preview;
+
+use super::page_error::PageError;
+use super::page_request::PageRequest;
+use super::page_routes::Page;
+use crate::channels::alert_text;
+use crate::domain::check::Check;
+use crate::domain::flip::Flip;
+use crate::domain::formatting::TimeFormatter;
+use crate::domain::timestamp::Timestamp;
+use crate::domain::timezone::Timezone;
+use crate::domain::uptime::MAX_FLIPS;
+
+pub(super) use actions::{copy, pause, ping, resume, set_channels, set_zone};
+pub(super) use cloaked::redirect_from_key;
+pub(super) use delete::{delete_check, show as show_remove};
+pub(super) use edit::{show_add, show_edit, submit_new_check, update_check};
+pub(super) use log::show as show_log;
+pub(super) use overview::show as show_detail;
+pub(super) use ping_details::{download_body as show_body, show as show_ping};
+pub(super) use schedule_preview::show as show_preview;
+
+/// Number of months before the current one whose flips are shown.
+const FLIP_MONTHS: i64 = 2;
+
+/// Header of each page of a check.
+struct CheckHeader {
+    name: String,
+    /// URL of the list of its project.
+    list: String,
+    /// URL of its overview page.
+    here: String,
+}
+
+impl CheckHeader {
+    fn new(visit: &PageRequest) -> Result<Self, PageError> {
+        let check = visit.check()?;
+        Ok(Self {
+            name: alert_text::check_display_name(&check.settings),
+            list: visit
+                .list_return()
+                .list_url(&visit.page_url(&Page::Checks(visit.project()?.uuid))),
+            here: visit.page_url_with_return(&Page::Check(check.uuid)),
+        })
+    }
+}
+
+/// Time zone for times of a check: that of its schedule, otherwise that of the viewer.
+fn display_zone<'a>(check: &'a Check, visit: &'a PageRequest) -> &'a Timezone {
+    if check.settings.schedule.is_some() {
+        &check.settings.tz
+    } else {
+        &visit.viewer.zone
+    }
+}
+
+/// Formatter for times of a check.
+fn check_time_formatter<'a>(check: &'a Check, visit: &'a PageRequest) -> TimeFormatter<'a> {
+    TimeFormatter {
+        now: visit.now,
+        zone: display_zone(check, visit),
+    }
+}
+
+/// Flips of a check that pages show, newest first.
+fn recent_flips(visit: &PageRequest, check: &Check) -> Result<Vec<Flip>, PageError> {
+    // In some zones a month begins up to half a day earlier.
+    let from: Timestamp = visit.now.start_of_month(FLIP_MONTHS).plus_secs(-86_400);
+    Ok(visit.handle().newest_flips(check, from, MAX_FLIPS)?)
+}

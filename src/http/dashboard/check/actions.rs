@@ -1,0 +1,213 @@
+//! Actions of the buttons of a check.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::domain::check::Check;
+use crate::domain::check_edit::{ChannelSelection, CheckEdit};
+use crate::domain::ping::{PingKind, PingMethod, PingOrigin};
+use crate::domain::text::{Name, Slug};
+use crate::domain::timezone::Timezone;
+use crate::engine::command::{
+    CheckUuids, Command, CommandOutcome, CreateCheckRequest, PingRequest, PingSignal, PingTarget,
+};
+use crate::http::common::reply::HttpError;
+use crate::http::dashboard::form_data::FormData;
+use crate::http::dashboard::page_error::PageError;
+use crate::http::dashboard::page_handler::PageResponse;
+use crate::http::dashboard::page_messages::FlashMessage;
+use crate::http::dashboard::page_request::PageRequest;
+use crate::http::dashboard::page_routes::Page;
+
+/// User agent logged for pings that are sent from a page.
+const DASHBOARD_USER_AGENT: &str = "overdue dashboard";
+
+/// Sends a command to the writer and waits for the result.
+pub(super) async fn execute(
+    visit: &PageRequest,
+    command: Command,
+) -> Result<CommandOutcome, PageError> {
+    Ok(visit.handle().call(command).await??)
+}
+
+/// Redirects to the page of the check, with a message.
+fn redirect_to_check(check: Uuid, notice: &str) -> PageResponse {
+    PageResponse::Redirect(Page::Check(check), FlashMessage::from_code(notice))
+}
+
+pub(crate) async fn pause(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let check = visit.check()?;
+    execute(visit, Command::PauseCheck(check.id)).await?;
+    Ok(redirect_to_check(check.uuid, "paused"))
+}
+
+pub(crate) async fn resume(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let check = visit.check()?;
+    execute(visit, Command::ResumeCheck(check.id)).await?;
+    Ok(redirect_to_check(check.uuid, "resumed"))
+}
+
+/// Sends a ping in the name of the job.
+pub(crate) async fn ping(visit: &PageRequest, form: &FormData) -> Result<PageResponse, PageError> {
+    let check = visit.check()?;
+    let kind = match form.get("kind") {
+        "success" => PingKind::Success,
+        "fail" => PingKind::Fail,
+        "start" => PingKind::Start,
+        _ => {
+            return Err(HttpError::BadRequest("kind must be success, fail or start".into()).into());
+        }
+    };
+    let client = &visit.origin.client;
+    let origin = PingOrigin {
+        scheme: client.scheme,
+        method: PingMethod::Post,
+        remote_addr: Some(client.addr),
+        user_agent: DASHBOARD_USER_AGENT.into(),
+    };
+    let target = PingTarget::Uuid(check.uuid);
+    let signal = PingSignal::Http(kind);
+    execute(
+        visit,
+        Command::Ping(Box::new(PingRequest {
+            target,
+            signal,
+            origin,
+            rid: None,
+            body: Bytes::new(),
+        })),
+    )
+    .await?;
+    Ok(redirect_to_check(check.uuid, "pinged"))
+}
+
+/// Sets the time zone of the schedule.
+pub(crate) async fn set_zone(
+    visit: &PageRequest,
+    form: &FormData,
+) -> Result<PageResponse, PageError> {
+    let check = visit.check()?;
+    let tz = Timezone::parse(form.get("tz"))
+        .map_err(|error| HttpError::BadRequest(error.to_string().into()))?;
+    execute(
+        visit,
+        Command::UpdateCheck(
+            check.id,
+            Box::new(CheckEdit {
+                tz: Some(tz),
+                ..CheckEdit::default()
+            }),
+        ),
+    )
+    .await?;
+    Ok(redirect_to_check(check.uuid, "saved"))
+}
+
+/// Sets the channels that are notified about the check.
+pub(crate) async fn set_channels(
+    visit: &PageRequest,
+    form: &FormData,
+) -> Result<PageResponse, PageError> {
+    let check = visit.check()?;
+    let channels = Some(ChannelSelection::Listed(
+        form.get_all("channel").map(Box::from).collect(),
+    ));
+    execute(
+        visit,
+        Command::UpdateCheck(
+            check.id,
+            Box::new(CheckEdit {
+                channels,
+                ..CheckEdit::default()
+            }),
+        ),
+    )
+    .await?;
+    Ok(redirect_to_check(check.uuid, "saved"))
+}
+
+/// Creates a check with the settings of this one.
+pub(crate) async fn copy(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let check = visit.check()?;
+    let after = check.settings.failure_threshold;
+    let parents = check.settings.parents.clone();
+    let made = create_check(visit, copied_settings(visit, check)).await?;
+    if (after, &parents) != (made.settings.failure_threshold, &made.settings.parents) {
+        execute(
+            visit,
+            Command::SetAlerting {
+                check: made.id,
+                after: Some(after),
+                parents: Some(parents),
+            },
+        )
+        .await?;
+    }
+    Ok(redirect_to_check(made.uuid, "copied-check"))
+}
+
+/// Creates a check in the project of the page.
+pub(super) async fn create_check(
+    visit: &PageRequest,
+    edit: CheckEdit,
+) -> Result<Box<Check>, PageError> {
+    let random = visit.handle().random();
+    let names = CheckUuids {
+        uuid: random.uuid(),
+        badge: random.uuid(),
+    };
+    let create = CreateCheckRequest {
+        project: visit.project()?.id,
+        edit,
+        unique: Vec::new(),
+        uuids: names,
+    };
+    match execute(visit, Command::CreateCheck(Box::new(create))).await? {
+        CommandOutcome::CheckCreated(check) | CommandOutcome::Check(check) => Ok(check),
+        // This command has no other result.
+        _ => Err(PageError::not_found()),
+    }
+}
+
+/// Settings of a check with another name and slug.
+fn copied_settings(visit: &PageRequest, check: &Check) -> CheckEdit {
+    let settings = &check.settings;
+    let with = |text: &str, suffix: &str, most: usize| {
+        text.chars().take(most - suffix.len()).collect::<String>() + suffix
+    };
+    let slug = if settings.slug.is_empty() {
+        String::new()
+    } else {
+        with(settings.slug.as_str(), "-copy", Slug::MAX_CHARS)
+    };
+    let name = with(settings.name.as_str(), " (copy)", Name::MAX_CHARS);
+    visit.handle().with_state(|state| {
+        let channels = state
+            .channels_of(check)
+            .map(|channel| channel.uuid.to_string().into())
+            .collect();
+        let is_simple = settings.schedule.is_none();
+        CheckEdit {
+            // Neither can exceed its limit or contain a character that is missing in the original.
+            name: Name::parse(&name).ok(),
+            slug: Slug::parse(&slug).ok(),
+            tags: Some(settings.tags.clone()),
+            desc: Some(settings.desc.clone()),
+            timeout: is_simple.then_some(settings.timeout),
+            grace: Some(settings.grace),
+            schedule: settings.schedule.clone(),
+            tz: Some(settings.tz.clone()),
+            manual_resume: Some(settings.manual_resume),
+            post_only: Some(settings.post_only),
+            start_kw: Some(settings.start_kw.clone()),
+            success_kw: Some(settings.success_kw.clone()),
+            failure_kw: Some(settings.failure_kw.clone()),
+            filter_subject: Some(settings.filters.subject),
+            filter_body: Some(settings.filters.body),
+            filter_http_body: Some(settings.filters.http_body),
+            filter_default_fail: Some(settings.filters.default_fail),
+            channels: Some(ChannelSelection::Listed(channels)),
+            ..CheckEdit::default()
+        }
+    })
+}

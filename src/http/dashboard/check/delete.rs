@@ -1,0 +1,46 @@
+//! Deletes a check, after a confirmation page.
+
+use askama::Template;
+
+use super::CheckHeader;
+use super::actions::execute;
+use crate::domain::formatting::format_count;
+use crate::engine::command::Command;
+use crate::http::dashboard::layout::Layout;
+use crate::http::dashboard::page_error::PageError;
+use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
+use crate::http::dashboard::page_messages::FlashMessage;
+use crate::http::dashboard::page_request::PageRequest;
+use crate::http::dashboard::page_routes::Page;
+
+#[derive(Template)]
+#[template(path = "remove.html", config = "src/http/dashboard/askama.toml")]
+struct DeleteCheckPage {
+    frame: Layout,
+    top: CheckHeader,
+    pings: String,
+    path: String,
+}
+
+/// Renders the confirmation page.
+pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let check = visit.check()?;
+    let page = DeleteCheckPage {
+        frame: visit.layout("Delete a check"),
+        top: CheckHeader::new(visit)?,
+        pings: format_count(
+            usize::try_from(check.state.n_pings).unwrap_or(usize::MAX),
+            "ping",
+        ),
+        path: visit.page_url_with_return(&Page::RemoveCheck(check.uuid)),
+    };
+    Ok(HtmlPage::from_template(&page).into())
+}
+
+pub(crate) async fn delete_check(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    execute(visit, Command::DeleteCheck(visit.check()?.id)).await?;
+    Ok(PageResponse::Redirect(
+        Page::Checks(visit.project()?.uuid),
+        FlashMessage::from_code("deleted"),
+    ))
+}

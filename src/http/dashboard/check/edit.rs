@@ -1,0 +1,569 @@
+//! Form of a check: for a new one, and for the settings of an existing one.
+
+use std::sync::Arc;
+
+use askama::Template;
+
+use super::CheckHeader;
+use super::actions::create_check;
+use super::form_fields::{
+    CheckFormError, CheckFormFields, DURATION_UNITS, ExpectationKind, PARENT_FIELD,
+};
+use super::keyword_preview;
+use super::overview::zone_diagnosis;
+use super::parent_names::{ParentNames, parent_error};
+use super::schedule_preview::SchedulePreview;
+use crate::domain::check::CheckSettings;
+use crate::domain::check_edit::CheckEdit;
+use crate::domain::formatting::TimeFormatter;
+use crate::domain::ids::CheckId;
+use crate::domain::parents::Parents;
+use crate::domain::text::FailureThreshold;
+use crate::domain::timezone::Timezone;
+use crate::engine::command::{Command, CommandError};
+use crate::http::common::reply::HttpError;
+use crate::http::dashboard::form_data::FormData;
+use crate::http::dashboard::layout::Layout;
+use crate::http::dashboard::page_error::PageError;
+use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
+use crate::http::dashboard::page_messages::FlashMessage;
+use crate::http::dashboard::page_request::PageRequest;
+use crate::http::dashboard::page_routes::Page;
+
+#[derive(Template)]
+#[template(path = "edit.html", config = "src/http/dashboard/askama.toml")]
+struct CheckFormPage {
+    frame: Layout,
+    /// Header of an existing check.
+    top: Option<CheckHeader>,
+    title: &'static str,
+    path: String,
+    cancel: String,
+    fields: CheckFormFields,
+    wrong: Vec<CheckFormError>,
+    channels: Vec<ChannelOption>,
+    /// Names of checks that this check may depend on.
+    others: Vec<String>,
+    zones: Vec<&'static str>,
+    units: [(&'static str, &'static str, u64); 4],
+    preview: SchedulePreview,
+    /// Summary of the keyword filters, tried on the last pings.
+    matches: String,
+    /// UUID of an existing check.
+    edited: Option<String>,
+    /// Diagnosis if the pings fit another time zone than that of the check.
+    diagnosis: Option<String>,
+    /// Digest of the settings that the form was created from.
+    was: String,
+    /// Fields that another user has changed in the meantime.
+    theirs: Vec<EditConflict>,
+    is_slug_taken: bool,
+}
+
+struct ChannelOption {
+    uuid: String,
+    name: String,
+    kind: &'static str,
+    is_chosen: bool,
+}
+
+/// A field that another user has changed.
+struct EditConflict {
+    label: &'static str,
+    stored: String,
+    typed: String,
+}
+
+/// Feedback of a form besides its fields.
+#[derive(Default)]
+struct CheckFormFeedback {
+    errors: Vec<CheckFormError>,
+    conflicts: Vec<EditConflict>,
+}
+
+impl CheckFormPage {
+    /// Form for this request, filled with these fields. `was`: digest of the settings that they
+    /// were created from.
+    fn new(
+        visit: &PageRequest,
+        fields: CheckFormFields,
+        was: String,
+        said: CheckFormFeedback,
+    ) -> Result<Self, PageError> {
+        let top = if matches!(visit.page, Page::EditCheck(_)) {
+            Some(CheckHeader::new(visit)?)
+        } else {
+            None
+        };
+        let project = visit.project()?;
+        let edited = keyword_preview::edited_check(visit);
+        let list = visit
+            .list_return()
+            .list_url(&visit.page_url(&Page::Checks(project.uuid)));
+        let yours = TimeFormatter {
+            now: visit.now,
+            zone: &visit.viewer.zone,
+        };
+        Ok(Self {
+            title: if top.is_some() { "Edit" } else { "Add a check" },
+            frame: visit.layout(if top.is_some() {
+                "Edit a check"
+            } else {
+                "Add a check"
+            }),
+            path: visit.page_url_with_return(&visit.page),
+            cancel: top.as_ref().map_or(list, |top| top.here.clone()),
+            channels: channel_options(visit, &fields)?,
+            others: ParentNames::for_project(visit)?.suggestions(edited_check_id(visit)),
+            zones: zone_names(&visit.viewer.zone),
+            units: DURATION_UNITS,
+            preview: SchedulePreview::new(&fields, &yours),
+            matches: edited.as_ref().map_or_else(
+                || Ok(String::new()),
+                |check| keyword_preview::keyword_summary(visit, check, &fields),
+            )?,
+            diagnosis: edited
+                .as_ref()
+                .map(|check| zone_diagnosis(visit, check))
+                .transpose()?
+                .flatten(),
+            edited: edited.map(|check| check.uuid.to_string()),
+            is_slug_taken: is_slug_taken(visit, &fields)?,
+            wrong: said.errors,
+            theirs: said.conflicts,
+            top,
+            fields,
+            was,
+        })
+    }
+
+    /// Error in a field.
+    fn wrong(&self, field: &str) -> Option<&str> {
+        self.wrong
+            .iter()
+            .find(|wrong| wrong.field == field)
+            .map(|wrong| wrong.text.as_str())
+    }
+
+    /// Inputs for the parents. One input is empty as long as the check may have more parents.
+    fn parents(&self) -> Vec<&str> {
+        let typed = self.fields.parents.iter().map(String::as_str);
+        typed
+            .chain(Some("").filter(|_| self.fields.parents.len() < Parents::MAX_PARENTS))
+            .collect()
+    }
+
+    fn expects(&self, name: &str) -> bool {
+        self.fields.expects.name() == name
+    }
+
+    fn has_more(&self) -> bool {
+        let fields = &self.fields;
+        let words = [&fields.start_kw, &fields.success_kw, &fields.failure_kw];
+        let more = [
+            "start_kw",
+            "success_kw",
+            "failure_kw",
+            "after",
+            PARENT_FIELD,
+        ];
+        fields.manual_resume
+            || fields.post_only
+            || fields.after != "1"
+            || words.iter().any(|words| !words.is_empty())
+            || !fields.parents.is_empty()
+            || more.iter().any(|field| self.wrong(field).is_some())
+    }
+}
+
+/// Renders the form for a new check.
+pub(crate) fn show_add(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let channels = project_channels(visit)?
+        .into_iter()
+        .map(|(uuid, ..)| uuid)
+        .collect();
+    let settings = CheckSettings {
+        tz: visit.viewer.zone.clone(),
+        ..CheckSettings::default()
+    };
+    let fields = CheckFormFields::from_settings(&settings, channels, Vec::new());
+    Ok(HtmlPage::from_template(&CheckFormPage::new(
+        visit,
+        fields,
+        String::new(),
+        CheckFormFeedback::default(),
+    )?)
+    .into())
+}
+
+/// Renders the form of an existing check.
+pub(crate) fn show_edit(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let fields = stored_fields(visit)?;
+    let was = fields.digest();
+    Ok(HtmlPage::from_template(&CheckFormPage::new(
+        visit,
+        fields,
+        was,
+        CheckFormFeedback::default(),
+    )?)
+    .into())
+}
+
+/// Creates a check.
+pub(crate) async fn submit_new_check(
+    visit: PageRequest,
+    form: FormData,
+) -> Result<PageResponse, PageError> {
+    let visit = Arc::new(visit);
+    let fields = CheckFormFields::from_query(form.fields());
+    if form.has("preview") {
+        return redisplay_form(
+            &visit,
+            fields,
+            String::new(),
+            CheckFormFeedback::default(),
+            None,
+        )
+        .await;
+    }
+    let parents = parse_parents(&visit, &fields).await?;
+    let (edit, after, parents) =
+        match combine_results(fields.to_edit(&CheckSettings::default()), parents) {
+            Ok(read) => read,
+            Err(wrong) => {
+                return redisplay_form(
+                    &visit,
+                    fields,
+                    String::new(),
+                    CheckFormFeedback {
+                        errors: wrong,
+                        conflicts: Vec::new(),
+                    },
+                    Some(HttpError::InvalidForm),
+                )
+                .await;
+            }
+        };
+    let made = create_check(&visit, edit).await?;
+    if (after, &parents) != (made.settings.failure_threshold, &made.settings.parents) {
+        let alerting = Command::SetAlerting {
+            check: made.id,
+            after: Some(after),
+            parents: Some(parents),
+        };
+        if visit.handle().call(alerting).await?.is_err() {
+            return Ok(PageResponse::Redirect(
+                Page::EditCheck(made.uuid),
+                FlashMessage::from_code("made-alone"),
+            ));
+        }
+    }
+    Ok(PageResponse::Redirect(
+        Page::Check(made.uuid),
+        FlashMessage::from_code("made"),
+    ))
+}
+
+/// Saves the settings of a check, unless they have changed since the form was created.
+pub(crate) async fn update_check(
+    visit: PageRequest,
+    form: FormData,
+) -> Result<PageResponse, PageError> {
+    let visit = Arc::new(visit);
+    let fields = CheckFormFields::from_query(form.fields());
+    let was = form.get("was").to_owned();
+    if form.has("preview") {
+        return redisplay_form(&visit, fields, was, CheckFormFeedback::default(), None).await;
+    }
+    let request = Arc::clone(&visit);
+    let stored = visit
+        .dashboard
+        .outgoing
+        .run_blocking(move || stored_fields(&request))
+        .await??;
+    if was != stored.digest() {
+        let theirs = find_conflicts(&visit, &stored, &fields)?;
+        return redisplay_form(
+            &visit,
+            fields,
+            stored.digest(),
+            CheckFormFeedback {
+                errors: Vec::new(),
+                conflicts: theirs,
+            },
+            Some(HttpError::Outdated),
+        )
+        .await;
+    }
+    let check = visit.check()?;
+    let refused = |fields, was, wrong| {
+        redisplay_form(
+            &visit,
+            fields,
+            was,
+            CheckFormFeedback {
+                errors: wrong,
+                conflicts: Vec::new(),
+            },
+            Some(HttpError::InvalidForm),
+        )
+    };
+    let parents = parse_parents(&visit, &fields).await?;
+    let (edit, after, parents) = match combine_results(fields.to_edit(&check.settings), parents) {
+        Ok(read) => read,
+        Err(wrong) => return refused(fields, was, wrong).await,
+    };
+    // The command that may be refused is first, so that everything is saved or nothing.
+    if (after, &parents) != (check.settings.failure_threshold, &check.settings.parents) {
+        match visit
+            .handle()
+            .call(Command::SetAlerting {
+                check: check.id,
+                after: Some(after),
+                parents: Some(parents),
+            })
+            .await?
+        {
+            Err(CommandError::InvalidParents(error)) => {
+                return refused(fields, was, vec![parent_error(&error.to_string())]).await;
+            }
+            done => done?,
+        };
+    }
+    match visit
+        .handle()
+        .call(Command::UpdateCheck(check.id, Box::new(edit)))
+        .await?
+    {
+        Err(CommandError::InvalidChannel(_)) => {
+            let text = "A channel was deleted in the meantime. Choose again.".into();
+            refused(
+                fields,
+                was,
+                vec![CheckFormError {
+                    field: "channel",
+                    label: "Alerts",
+                    text,
+                }],
+            )
+            .await
+        }
+        done => done
+            .map(|_| {
+                PageResponse::Redirect(Page::Check(check.uuid), FlashMessage::from_code("saved"))
+            })
+            .map_err(PageError::from),
+    }
+}
+
+/// Combines the parsed parts of a form, or all of their errors.
+fn combine_results(
+    edit: Result<(CheckEdit, FailureThreshold), Vec<CheckFormError>>,
+    parents: Result<Parents, CheckFormError>,
+) -> Result<(CheckEdit, FailureThreshold, Parents), Vec<CheckFormError>> {
+    match (edit, parents) {
+        (Ok((edit, after)), Ok(parents)) => Ok((edit, after, parents)),
+        (edit, parents) => Err(edit
+            .err()
+            .into_iter()
+            .flatten()
+            .chain(parents.err())
+            .collect()),
+    }
+}
+
+/// Parses the parents of a form.
+async fn parse_parents(
+    visit: &Arc<PageRequest>,
+    fields: &CheckFormFields,
+) -> Result<Result<Parents, CheckFormError>, PageError> {
+    if fields.parents.is_empty() {
+        return Ok(Ok(Parents::default()));
+    }
+    let request = Arc::clone(visit);
+    let typed = fields.parents.clone();
+    visit
+        .dashboard
+        .outgoing
+        .run_blocking(move || {
+            Ok(ParentNames::for_project(&request)?.parse_parents(&request, &typed))
+        })
+        .await?
+}
+
+/// Renders the submitted form again.
+async fn redisplay_form(
+    visit: &Arc<PageRequest>,
+    fields: CheckFormFields,
+    was: String,
+    said: CheckFormFeedback,
+    fault: Option<HttpError>,
+) -> Result<PageResponse, PageError> {
+    let request = Arc::clone(visit);
+    let html = visit
+        .dashboard
+        .outgoing
+        .run_blocking(move || {
+            CheckFormPage::new(&request, fields, was, said)
+                .map(|page| HtmlPage::from_template(&page))
+        })
+        .await??;
+    Ok(match fault {
+        Some(fault) => html.with_error(fault),
+        None => html,
+    }
+    .into())
+}
+
+/// Form fields with the stored settings of the check.
+fn stored_fields(visit: &PageRequest) -> Result<CheckFormFields, PageError> {
+    let check = visit.check()?;
+    let parents = &check.settings.parents;
+    let parents = if parents.ids().is_empty() {
+        Vec::new()
+    } else {
+        ParentNames::for_project(visit)?.names_of(parents)
+    };
+    visit.handle().with_state(|state| {
+        let channels = state
+            .channels_of(check)
+            .map(|channel| channel.uuid.to_string())
+            .collect();
+        Ok(CheckFormFields::from_settings(
+            &check.settings,
+            channels,
+            parents,
+        ))
+    })
+}
+
+/// Id of the check of the page, if it exists.
+fn edited_check_id(visit: &PageRequest) -> Option<CheckId> {
+    matches!(visit.page, Page::EditCheck(_))
+        .then(|| visit.check().ok().map(|check| check.id))
+        .flatten()
+}
+
+/// Channels of the project: UUID, name and kind.
+fn project_channels(visit: &PageRequest) -> Result<Vec<(String, String, &'static str)>, PageError> {
+    let project = visit.project()?.id;
+    visit.handle().with_state(|state| {
+        let channels = state
+            .project(project)
+            .into_iter()
+            .flat_map(|project| project.channels.values());
+        Ok(channels
+            .map(|channel| {
+                (
+                    channel.uuid.to_string(),
+                    channel.name.as_str().into(),
+                    channel.settings.kind().title,
+                )
+            })
+            .collect())
+    })
+}
+
+fn channel_options(
+    visit: &PageRequest,
+    fields: &CheckFormFields,
+) -> Result<Vec<ChannelOption>, PageError> {
+    let choice = |(uuid, name, kind): (String, String, _)| ChannelOption {
+        is_chosen: fields.channels.contains(&uuid),
+        uuid,
+        name,
+        kind,
+    };
+    Ok(project_channels(visit)?.into_iter().map(choice).collect())
+}
+
+/// Names of time zones, the viewer's first.
+fn zone_names(own: &Timezone) -> Vec<&'static str> {
+    let mut zones: Vec<_> = Timezone::names().collect();
+    zones.sort_by_key(|name| (*name != own.name(), *name));
+    zones
+}
+
+/// True if another check of the project has the slug, so that the slug is ambiguous for pings.
+fn is_slug_taken(visit: &PageRequest, fields: &CheckFormFields) -> Result<bool, PageError> {
+    let own = edited_check_id(visit);
+    let slug = crate::domain::text::Slug::parse(&fields.slug)
+        .ok()
+        .filter(|slug| !slug.is_empty());
+    let project = visit.project()?.id;
+    visit.handle().with_state(|state| {
+        Ok(slug.is_some_and(|slug| {
+            state
+                .checks_by_slug(project, &slug)
+                .iter()
+                .any(|id| Some(*id) != own)
+        }))
+    })
+}
+
+/// Fields in which two forms differ.
+fn find_conflicts(
+    visit: &PageRequest,
+    stored: &CheckFormFields,
+    typed: &CheckFormFields,
+) -> Result<Vec<EditConflict>, PageError> {
+    let names = project_channels(visit)?;
+    let named = |fields: &CheckFormFields| {
+        let named = names
+            .iter()
+            .filter(|(uuid, ..)| fields.channels.contains(uuid))
+            .map(|(_, name, kind)| match name.as_str() {
+                "" => (*kind).to_owned(),
+                name => name.to_owned(),
+            });
+        named.collect::<Vec<_>>().join(", ")
+    };
+    let pairs = stored
+        .with_labels(named(stored))
+        .into_iter()
+        .zip(typed.with_labels(named(typed)));
+    let differ = pairs.filter(|((_, stored), (_, typed))| stored != typed);
+    Ok(differ
+        .map(|((label, stored), (_, typed))| EditConflict {
+            label,
+            stored,
+            typed,
+        })
+        .collect())
+}
+
+impl CheckFormFields {
+    /// All fields with their labels.
+    fn with_labels(&self, channels: String) -> Vec<(&'static str, String)> {
+        let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
+        let expected = match self.expects {
+            ExpectationKind::Period => format!("every {} {}", self.period.number, self.period.unit),
+            ExpectationKind::Cron => self.cron.clone(),
+            ExpectationKind::OnCalendar => self.oncalendar.clone(),
+        };
+        vec![
+            ("Name", self.name.clone()),
+            ("Slug", self.slug.clone()),
+            ("Tags", self.tags.clone()),
+            ("Description", self.desc.clone()),
+            ("Expected", expected),
+            ("Time zone", self.tz.clone()),
+            (
+                "Grace",
+                format!("{} {}", self.grace.number, self.grace.unit),
+            ),
+            ("Alerts", channels),
+            ("Failures in a row", self.after.clone()),
+            ("Depends on", self.parents.join(", ")),
+            ("Ignores pings while paused", yes(self.manual_resume)),
+            ("Only POST requests are pings", yes(self.post_only)),
+            ("Start keywords", self.start_kw.clone()),
+            ("Success keywords", self.success_kw.clone()),
+            ("Failure keywords", self.failure_kw.clone()),
+            ("Search mail subjects", yes(self.filter_subject)),
+            ("Search mail texts", yes(self.filter_body)),
+            ("Search bodies of HTTP pings", yes(self.filter_http_body)),
+            ("Failure without a keyword", yes(self.default_fail)),
+        ]
+    }
+}

@@ -1,0 +1,444 @@
+//! Overview page of a check: its status as a sentence, ping URL, schedule, channels, and history.
+
+use askama::Template;
+
+use super::history::{self, UptimeBar, UptimeMonth};
+use super::log::{self, LogRow, MAX_PINGS_READ};
+use super::notifications::{self, CheckChannelRow, CheckDeliveryRow};
+use super::plot::{self, DurationPlot};
+use super::schedule_preview::{UpcomingRun, upcoming_runs};
+use super::{CheckHeader, check_time_formatter, recent_flips};
+use crate::domain::check::Check;
+use crate::domain::dst_changes::dst_warnings;
+use crate::domain::explanation::{self, FailureContext, StatusExplanation};
+use crate::domain::flip::Flip;
+use crate::domain::formatting::{TimeFormatter, format_count, format_duration};
+use crate::domain::ping::{Ping, PingKind, run_durations};
+use crate::domain::status::{Status, VisibleStatus};
+use crate::domain::timestamp::Timestamp;
+use crate::domain::timezone::Timezone;
+use crate::domain::timezone_mismatch::{self, TimezoneMismatch, find_matching_timezone};
+use crate::domain::uptime;
+use crate::http::dashboard::layout::Layout;
+use crate::http::dashboard::live_updates::LiveSubscription;
+use crate::http::dashboard::page_error::PageError;
+use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
+use crate::http::dashboard::page_request::PageRequest;
+use crate::http::dashboard::page_routes::{Need, Page};
+use crate::http::dashboard::snippet::{PingAddress, Snippet, build_snippets};
+use crate::http::dashboard::time_display::DisplayTime;
+use crate::http::dashboard::untrusted_text::{TextSpan, split_links};
+
+/// Number of log entries on this page. The log page has all of them.
+const SHOWN_ENTRIES: usize = 20;
+/// Maximum number of runs in the plot of durations: see [limits](crate::docs::limits).
+const PLOTTED_RUNS: usize = 500;
+/// Maximum number of runs in the table below the plot.
+const LISTED_RUNS: usize = 30;
+/// Number of upcoming runs of the schedule that are shown.
+const UPCOMING_RUNS: usize = 5;
+/// Maximum number of checks of the project whose time zones are tried for a diagnosis.
+const MAX_CHECKS_COMPARED: usize = 200;
+
+#[derive(Template)]
+#[template(path = "check.html", config = "src/http/dashboard/askama.toml")]
+struct CheckPage {
+    frame: Layout,
+    top: CheckHeader,
+    present: CheckStatusPanel,
+    live: Option<LiveSubscription>,
+    /// Configuration source that owns the check.
+    declared_in: Option<String>,
+    /// True if the check has never been pinged.
+    is_fresh: bool,
+    url: String,
+    other_form: Option<AlternativePingUrl>,
+    snippets: Vec<Snippet>,
+    expected: String,
+    next: Vec<UpcomingRun>,
+    surprises: Vec<String>,
+    diagnosis: Option<(String, String)>,
+    told: Vec<CheckChannelRow>,
+    /// Last deliveries about the check.
+    deliveries: Vec<CheckDeliveryRow>,
+    /// Names and pages of its parents.
+    parents: Vec<(String, String)>,
+    after: String,
+    tags: Vec<String>,
+    description: Vec<TextSpan>,
+    overall: Option<String>,
+    bar: UptimeBar,
+    months: Vec<UptimeMonth>,
+    cut: Option<String>,
+    plot: Option<DurationPlot>,
+    runs: Vec<(DisplayTime, String, bool)>,
+}
+
+/// Part of the page that changes with pings, for the script that replaces it.
+#[derive(Template)]
+#[template(path = "_check.html", config = "src/http/dashboard/askama.toml")]
+struct CheckStatusFragment {
+    present: CheckStatusPanel,
+}
+
+/// Values that change with pings.
+struct CheckStatusPanel {
+    standing: StatusExplanation,
+    shape: &'static str,
+    is_running: bool,
+    last: String,
+    may_write: bool,
+    is_paused: bool,
+    links: CheckLinks,
+    rows: Vec<LogRow>,
+}
+
+impl CheckStatusPanel {
+    fn new(visit: &PageRequest, check: &Check, read: &RecentActivity) -> Self {
+        let times = check_time_formatter(check, visit);
+        let standing =
+            explanation::explain_status(check, read.last_flip, read.downtime_facts(), &times);
+        Self {
+            shape: status_shape(standing.status),
+            is_running: check.state.run.is_some(),
+            last: last_ping_text(visit, check, &read.pings, &times),
+            may_write: visit.is_allowed(Need::Write),
+            is_paused: check.state.status == Status::Paused,
+            links: check_links(visit, check),
+            rows: log::newest_rows(visit, check, &read.pings, &read.flips, SHOWN_ENTRIES),
+            standing,
+        }
+    }
+}
+
+/// Other form of the ping URL.
+struct AlternativePingUrl {
+    /// Key of the other form: UUID or slug.
+    by: &'static str,
+    /// URL of the page that shows it.
+    link: String,
+}
+
+/// Targets of its forms and buttons.
+struct CheckLinks {
+    pause: String,
+    resume: String,
+    ping: String,
+    edit: String,
+    copy: String,
+    remove: String,
+    channels: String,
+    zone: String,
+    log: String,
+    integrations: String,
+}
+
+/// Recent pings and flips of the check.
+struct RecentActivity {
+    pings: Vec<Ping>,
+    durations: Vec<Option<i64>>,
+    flips: Vec<Flip>,
+    last_flip: Option<Flip>,
+}
+
+impl RecentActivity {
+    fn read(visit: &PageRequest, check: &Check) -> Result<Self, PageError> {
+        let pings = visit.handle().newest_pings(check, MAX_PINGS_READ)?;
+        let last_flip = visit
+            .handle()
+            .flip(check.state.last_flip)?
+            .filter(|logged| logged.check == check.id);
+        Ok(Self {
+            durations: run_durations(&pings),
+            flips: recent_flips(visit, check)?,
+            last_flip: last_flip.map(|logged| logged.flip),
+            pings,
+        })
+    }
+
+    /// Details of the change that took the check down.
+    fn downtime_facts(&self) -> FailureContext {
+        let at = self
+            .last_flip
+            .map_or(Timestamp::from_micros(i64::MAX), |flip| flip.at);
+        let before = || {
+            self.pings
+                .iter()
+                .zip(&self.durations)
+                .filter(|(ping, _)| ping.at <= at)
+        };
+        let ended = before().find(|(ping, _)| ping.at == at && ping.kind == PingKind::Fail);
+        FailureContext {
+            last_success: before()
+                .find(|(ping, _)| ping.kind == PingKind::Success)
+                .map(|(ping, _)| ping.at),
+            run_duration: ended.and_then(|(_, took)| *took),
+        }
+    }
+
+    /// Measured runs, oldest first.
+    fn measured_runs(&self) -> Vec<plot::PlottedRun> {
+        let run = |(ping, took): (&Ping, &Option<i64>)| {
+            Some(plot::PlottedRun {
+                end: ping.at,
+                took: (*took)?,
+                failed: ping.kind == PingKind::Fail,
+            })
+        };
+        let mut runs: Vec<_> = self
+            .pings
+            .iter()
+            .zip(&self.durations)
+            .filter_map(run)
+            .take(PLOTTED_RUNS)
+            .collect();
+        runs.reverse();
+        runs
+    }
+
+    /// Start times of the last runs. If the start of a run is unknown, its end is used.
+    fn run_starts(&self) -> Vec<Timestamp> {
+        let ends = self
+            .pings
+            .iter()
+            .zip(&self.durations)
+            .filter(|(ping, _)| matches!(ping.kind, PingKind::Success | PingKind::Fail));
+        ends.take(timezone_mismatch::MAX_RUNS)
+            .map(|(ping, took)| ping.at.plus_micros(-took.unwrap_or(0)))
+            .collect()
+    }
+}
+
+pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let live = visit.live_subscription();
+    let check = visit.check()?;
+    let read = RecentActivity::read(visit, check)?;
+    let present = CheckStatusPanel::new(visit, check, &read);
+    if &*visit.fragment == "check" {
+        return Ok(HtmlPage::from_template(&CheckStatusFragment { present }).into());
+    }
+    let times = check_time_formatter(check, visit);
+    let yours = TimeFormatter {
+        now: visit.now,
+        zone: &visit.viewer.zone,
+    };
+    let history = uptime::uptime_history(
+        &read.flips,
+        check.state.status,
+        visit.now,
+        &visit.viewer.zone,
+    );
+    let schedule = check.settings.schedule.as_ref();
+    let runs = read.measured_runs();
+    let (url, other_form) = ping_urls(visit, check)?;
+    let shows_key = other_form.as_ref().is_some_and(|form| form.by == "UUID");
+    let mail = visit.dashboard.mail_address(check.uuid);
+    let description = check.settings.desc.as_str();
+    let page = CheckPage {
+        frame: visit
+            .layout(crate::channels::alert_text::check_display_name(
+                &check.settings,
+            ))
+            .with_status_icon(present.standing.status),
+        top: CheckHeader::new(visit)?,
+        present,
+        live,
+        declared_in: visit.declaring_source(check.id.0),
+        is_fresh: check.state.n_pings == 0,
+        snippets: build_snippets(PingAddress {
+            url: &url,
+            mail: mail.as_deref(),
+        }),
+        url,
+        other_form,
+        expected: expectation_text(check),
+        next: schedule.map_or_else(Vec::new, |schedule| {
+            upcoming_runs(schedule, &check.settings.tz, UPCOMING_RUNS, &yours)
+        }),
+        surprises: schedule.map_or_else(Vec::new, |schedule| {
+            dst_warnings(schedule, &check.settings.tz, visit.now)
+        }),
+        diagnosis: diagnose_zone(visit, check, &read)
+            .map(|found| (found.describe(), found.zone.name().to_owned())),
+        told: notifications::channel_rows(visit, check),
+        deliveries: notifications::delivery_rows(visit, check)?,
+        parents: notifications::parent_links(visit, check),
+        after: failure_threshold_text(check),
+        tags: check.settings.tags.iter().map(str::to_owned).collect(),
+        description: if description.trim().is_empty() {
+            Vec::new()
+        } else {
+            split_links(description)
+        },
+        overall: history::overall_uptime(&history),
+        bar: history::uptime_bar(&history, &yours),
+        months: history::monthly_uptime(&history, &yours),
+        cut: history.incomplete_before.map(|cut| yours.at(cut)),
+        plot: plot::plot_durations(&runs),
+        runs: runs
+            .iter()
+            .rev()
+            .take(LISTED_RUNS)
+            .map(|run| {
+                (
+                    DisplayTime::clock_time(run.end, &times),
+                    format_duration(run.took),
+                    run.failed,
+                )
+            })
+            .collect(),
+    };
+    let html = HtmlPage::from_template(&page);
+    Ok(if shows_key {
+        html.without_caching()
+    } else {
+        html
+    }
+    .into())
+}
+
+/// Style of a status.
+pub(super) fn status_shape(status: VisibleStatus) -> &'static str {
+    if status == VisibleStatus::Grace {
+        "late"
+    } else {
+        status.name()
+    }
+}
+
+/// Last ping and next run, if the banner does not show them.
+fn last_ping_text(
+    visit: &PageRequest,
+    check: &Check,
+    pings: &[Ping],
+    times: &TimeFormatter<'_>,
+) -> String {
+    let last = pings.first().map(|ping| {
+        format!(
+            "Last ping {}, {}.",
+            times.at(ping.at),
+            log::ping_label(ping).1
+        )
+    });
+    let is_down = check.state.visible_status(&check.settings, visit.now) == VisibleStatus::Down;
+    let next = check
+        .settings
+        .schedule
+        .as_ref()
+        .filter(|_| is_down)
+        .and_then(|schedule| schedule.next_after(visit.now, &check.settings.tz));
+    let next = next.map(|at| format!("Next run: {} ({}).", times.at(at), times.relative(at)));
+    [last, next]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Description of the schedule.
+fn expectation_text(check: &Check) -> String {
+    let settings = &check.settings;
+    let zone = settings
+        .schedule
+        .as_ref()
+        .map_or_else(String::new, |_| format!(" in {}", settings.tz.name()));
+    format!(
+        "{}{zone}, {} of grace",
+        settings.describe_schedule(),
+        format_duration(Timestamp::from_secs(settings.grace.get()).micros())
+    )
+}
+
+fn failure_threshold_text(check: &Check) -> String {
+    match check.settings.failure_threshold.get() {
+        1 => String::new(),
+        after => format!(
+            "Alerts after {} in a row.",
+            format_count(after.into(), "failure")
+        ),
+    }
+}
+
+fn check_links(visit: &PageRequest, check: &Check) -> CheckLinks {
+    let uuid = check.uuid;
+    CheckLinks {
+        pause: visit.page_url_with_return(&Page::PauseCheck(uuid)),
+        resume: visit.page_url_with_return(&Page::ResumeCheck(uuid)),
+        ping: visit.page_url_with_return(&Page::PingCheck(uuid)),
+        edit: visit.page_url_with_return(&Page::EditCheck(uuid)),
+        copy: visit.page_url_with_return(&Page::CopyCheck(uuid)),
+        remove: visit.page_url_with_return(&Page::RemoveCheck(uuid)),
+        channels: visit.page_url_with_return(&Page::ChannelsOfCheck(uuid)),
+        zone: visit.page_url_with_return(&Page::ZoneOfCheck(uuid)),
+        log: visit.page_url_with_return(&Page::Log(uuid)),
+        integrations: visit.project().map_or_else(
+            |_| String::new(),
+            |project| visit.page_url(&Page::Integrations(project.uuid)),
+        ),
+    }
+}
+
+/// Ping URL in the selected form, and the other form if there are two. A URL by slug contains the
+/// ping key of the project, which can create checks, so only users who may change the project see
+/// it.
+fn ping_urls(
+    visit: &PageRequest,
+    check: &Check,
+) -> Result<(String, Option<AlternativePingUrl>), PageError> {
+    let by_uuid = visit.dashboard.ping_url(check.uuid);
+    let by_slug = if visit.is_allowed(Need::Write) {
+        visit
+            .dashboard
+            .slug_url(visit.project()?.id, &check.settings.slug)
+    } else {
+        None
+    };
+    let here = visit.page_url_with_return(&Page::Check(check.uuid));
+    let mark = if here.contains('?') { '&' } else { '?' };
+    Ok(match by_slug {
+        Some(by_slug) if visit.query.get("by") == "slug" => (
+            by_slug,
+            Some(AlternativePingUrl {
+                by: "UUID",
+                link: here,
+            }),
+        ),
+        Some(_) => (
+            by_uuid,
+            Some(AlternativePingUrl {
+                by: "slug",
+                link: format!("{here}{mark}by=slug"),
+            }),
+        ),
+        None => (by_uuid, None),
+    })
+}
+
+/// Diagnosis if the pings fit another time zone than that of the check.
+pub(super) fn zone_diagnosis(
+    visit: &PageRequest,
+    check: &Check,
+) -> Result<Option<String>, PageError> {
+    Ok(
+        diagnose_zone(visit, check, &RecentActivity::read(visit, check)?)
+            .map(|found| found.describe()),
+    )
+}
+
+/// Time zone in which the pings of a check would fit its schedule, if they do not in its own.
+fn diagnose_zone(
+    visit: &PageRequest,
+    check: &Check,
+    read: &RecentActivity,
+) -> Option<TimezoneMismatch> {
+    let schedule = check.settings.schedule.as_ref()?;
+    let mut zones = vec![visit.viewer.zone.clone(), Timezone::utc()];
+    visit.handle().with_state(|state| {
+        for other in state.checks_of(check.project).take(MAX_CHECKS_COMPARED) {
+            if !zones.contains(&other.settings.tz) {
+                zones.push(other.settings.tz.clone());
+            }
+        }
+    });
+    find_matching_timezone(schedule, &check.settings.tz, &read.run_starts(), &zones)
+}

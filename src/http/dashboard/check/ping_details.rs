@@ -1,0 +1,208 @@
+//! Page of one ping with its body, shown as plain text.
+
+use std::borrow::Cow;
+
+use askama::Template;
+
+use super::CheckHeader;
+use super::log::{ping_facts, ping_label};
+use crate::domain::check::Check;
+use crate::domain::formatting::format_size;
+use crate::domain::ping::{Ping, PingScheme};
+use crate::domain::ping_address;
+use crate::domain::project::KeySecret;
+use crate::http::dashboard::layout::Layout;
+use crate::http::dashboard::page_error::PageError;
+use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
+use crate::http::dashboard::page_request::PageRequest;
+use crate::http::dashboard::page_routes::{Need, Page};
+use crate::http::dashboard::untrusted_text::{
+    self, EscapeHandling, MAX_SHOWN_BYTES, PREVIEW_BYTES, SanitizedText,
+};
+use crate::mail::SearchableMail;
+use crate::operations::key;
+
+#[derive(Template)]
+#[template(path = "ping.html", config = "src/http/dashboard/askama.toml")]
+struct PingPage {
+    frame: Layout,
+    top: CheckHeader,
+    n: u64,
+    pill: &'static str,
+    word: String,
+    facts: Vec<(&'static str, String)>,
+    log: String,
+    earlier: Option<String>,
+    later: Option<String>,
+    content: Option<PingBody>,
+}
+
+/// Body of a ping.
+struct PingBody {
+    size: String,
+    download: String,
+    /// Subject of a mail.
+    subject: Option<String>,
+    /// For a mail: true if its source is shown, and the URL of the other view.
+    source: Option<(bool, String)>,
+    shown: SanitizedText,
+    /// URL and label of a link that shows more of the body. `None` if it is already shown.
+    more: Option<(String, String)>,
+    /// URL of a view with escape sequences.
+    escapes: String,
+}
+
+pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let (check, ping) = find_ping(visit)?;
+    let body = visit
+        .handle()
+        .body(check, ping.n)?
+        .filter(|body| !body.is_empty());
+    let (pill, word) = ping_label(&ping);
+    let mut facts = ping_facts(visit, check, &ping);
+    if ping.body_len == 0 {
+        facts.push(("Body", "none".into()));
+    }
+    let oldest = visit.handle().first_kept_ping(check);
+    let newest = check.state.n_pings;
+    let at = |n: u64| visit.page_url(&Page::Ping(check.uuid, n));
+    let page = PingPage {
+        frame: visit.layout(format!(
+            "Ping {} of {}",
+            ping.n,
+            crate::channels::alert_text::check_display_name(&check.settings)
+        )),
+        top: CheckHeader::new(visit)?,
+        n: ping.n,
+        pill,
+        word,
+        facts,
+        log: format!("{}#ping-{}", visit.page_url(&Page::Log(check.uuid)), ping.n),
+        earlier: (ping.n > oldest).then(|| at(ping.n - 1)),
+        later: (ping.n < newest).then(|| at(ping.n + 1)),
+        content: body.map(|body| ping_body(visit, check, &ping, &body)),
+    };
+    Ok(HtmlPage::from_template(&page).into())
+}
+
+/// Sends the body of a ping as a file.
+pub(crate) fn download_body(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let (check, ping) = find_ping(visit)?;
+    let body = visit
+        .handle()
+        .body(check, ping.n)?
+        .ok_or_else(PageError::not_found)?;
+    if !visit.is_allowed(Need::Write) {
+        let content = mask_ping_addresses(visit, check, &readable_body(&ping, &body));
+        return Ok(PageResponse::Download {
+            name: format!("ping-{}.txt", ping.n),
+            content: content.into_bytes(),
+        });
+    }
+    let kind = if ping.origin.scheme == PingScheme::Email {
+        "eml"
+    } else {
+        "txt"
+    };
+    Ok(PageResponse::Download {
+        name: format!("ping-{}.{kind}", ping.n),
+        content: body,
+    })
+}
+
+fn find_ping(visit: &PageRequest) -> Result<(&Check, Ping), PageError> {
+    let check = visit.check()?;
+    let (Page::Ping(_, n) | Page::Body(_, n)) = visit.page else {
+        return Err(PageError::not_found());
+    };
+    let ping = visit.handle().ping(check, n)?;
+    ping.map(|ping| (check, ping))
+        .ok_or_else(PageError::not_found)
+}
+
+/// Text of a ping. For a mail it is the subject and the decoded text, because other header fields
+/// contain the ping address.
+fn readable_body(ping: &Ping, body: &[u8]) -> String {
+    match ping.origin.scheme {
+        PingScheme::Email => {
+            let SearchableMail { subject, text } = SearchableMail::parse(body);
+            format!("Subject: {subject}\n\n{text}")
+        }
+        _ => String::from_utf8_lossy(body).into_owned(),
+    }
+}
+
+/// Removes everything from a text that would let a read-only viewer ping.
+fn mask_ping_addresses(visit: &PageRequest, check: &Check, text: &str) -> String {
+    let keys = key::list(visit.handle(), Some(check.project));
+    let keys = keys.iter().filter_map(|(_, key)| {
+        if let KeySecret::Ping(key) = &key.secret {
+            Some(key.as_str())
+        } else {
+            None
+        }
+    });
+    ping_address::mask_ping_addresses(text, check.uuid, &keys.collect::<Vec<_>>()).into_owned()
+}
+
+fn ping_body(visit: &PageRequest, check: &Check, ping: &Ping, body: &[u8]) -> PingBody {
+    let has = |name: &str| visit.query.get(name) == "1";
+    let may_write = visit.is_allowed(Need::Write);
+    let all = has("all");
+    let shows_escapes = has("escapes");
+    let source = has("source") && may_write;
+    let escapes = if shows_escapes {
+        EscapeHandling::Show
+    } else {
+        EscapeHandling::Strip
+    };
+    let most = if all { MAX_SHOWN_BYTES } else { PREVIEW_BYTES };
+    let at = |all: bool, escapes: bool, source: bool| {
+        let set = [("all", all), ("escapes", escapes), ("source", source)];
+        let set: Vec<_> = set
+            .iter()
+            .filter(|(_, on)| *on)
+            .map(|(name, _)| format!("{name}=1"))
+            .collect();
+        format!(
+            "{}?{}",
+            visit.page_url(&Page::Ping(check.uuid, ping.n)),
+            set.join("&")
+        )
+    };
+    let mail = (ping.origin.scheme == PingScheme::Email).then(|| SearchableMail::parse(body));
+    let masked = |text: &str| mask_ping_addresses(visit, check, text);
+    let subject = mail
+        .as_ref()
+        .map(|mail| untrusted_text::sanitize_line(&mail.subject))
+        .map(|line| if may_write { line } else { masked(&line) });
+    let text = mail
+        .as_ref()
+        .filter(|_| !source)
+        .map_or(body, |mail| mail.text.as_bytes());
+    let text = if may_write {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(masked(&String::from_utf8_lossy(text)).into_bytes())
+    };
+    let mut shown = untrusted_text::sanitize(&text, most, escapes);
+    if !may_write {
+        // Removed control characters may have split an address.
+        shown.text = masked(&shown.text);
+    }
+    let all_of_it = if text.len() > MAX_SHOWN_BYTES {
+        format!("the first {}", format_size(MAX_SHOWN_BYTES as u64))
+    } else {
+        "all".into()
+    };
+    PingBody {
+        size: format_size(body.len() as u64),
+        download: visit.page_url(&Page::Body(check.uuid, ping.n)),
+        source: (subject.is_some() && may_write)
+            .then(|| (source, at(false, shows_escapes, !source))),
+        subject,
+        shown,
+        more: (!all).then(|| (at(true, shows_escapes, source), format!("Show {all_of_it}"))),
+        escapes: at(all, true, source),
+    }
+}

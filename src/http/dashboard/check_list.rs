@@ -1,0 +1,496 @@
+//! List of the checks of a project.
+
+mod bulk;
+mod list_return;
+mod query;
+mod row;
+
+use std::collections::{BTreeMap, HashSet};
+
+use askama::Template;
+
+use super::layout::Layout;
+use super::live_updates::LiveSubscription;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_messages::Banner;
+use super::page_request::PageRequest;
+use super::page_routes::{Need, Page};
+use crate::domain::formatting::format_count;
+use crate::domain::ids::ChannelId;
+use crate::domain::project::{Channel, KeySecret, PingKey};
+use crate::domain::text::Slug;
+use crate::domain::user::preferences::{ListPreferences, SortOrder};
+use crate::http::common::route::creating_ping_url;
+use bulk::BulkFormInput;
+pub(super) use bulk::apply_bulk_action;
+pub(super) use list_return::ListReturn;
+pub(super) use query::DisplayStatus;
+use query::{By, CheckListFilter, CheckListItem, CheckListQuery, sort_page};
+use row::CheckListRow;
+pub(super) use row::{Next, last_run_duration};
+
+/// Maximum number of tags in the menu. Others are found by searching.
+const MAX_TAGS_IN_MENU: usize = 200;
+/// Slug used in the getting-started example.
+const EXAMPLE_SLUG: &str = "my-first-check";
+
+#[derive(Template)]
+#[template(path = "checks.html", config = "src/http/dashboard/askama.toml")]
+struct CheckListPage {
+    frame: Layout,
+    list: CheckList,
+    live: Option<LiveSubscription>,
+}
+
+/// Tiles and rows without the page, for the script that searches without a reload.
+#[derive(Template)]
+#[template(path = "_list.html", config = "src/http/dashboard/askama.toml")]
+struct CheckListFragment {
+    list: CheckList,
+}
+
+/// Values for the templates.
+struct CheckList {
+    wanted: CheckListQuery,
+    here: String,
+    tiles: Vec<StatusTile>,
+    tags: Vec<TagOption>,
+    rows: Vec<CheckListRow>,
+    /// Number of checks in the project; `found` is the number in the list.
+    all: usize,
+    found: usize,
+    /// URL that creates a first check. `None` if there are checks, or if the viewer may create
+    /// none.
+    first: Option<String>,
+    /// URL of the page that creates ping keys.
+    keys: String,
+    /// URL of the form for a new check, if the viewer may create one.
+    add: Option<String>,
+    /// Prefix of ping URLs by UUID.
+    ping: String,
+    /// Target of bulk actions, if the viewer may use them.
+    bulk: Option<String>,
+    /// Target of the form that saves list preferences, if the viewer has an account.
+    account: Option<String>,
+    /// Channels of the project: UUID and name.
+    channels: Vec<(String, String)>,
+    /// Submitted bulk form that was incomplete.
+    given: Option<BulkFormInput>,
+}
+
+/// Status with its number of checks. It is a link that adds the status to the filter, or removes
+/// it.
+struct StatusTile {
+    shown: DisplayStatus,
+    count: usize,
+    is_on: bool,
+    link: String,
+}
+
+struct TagOption {
+    tag: String,
+    worst: DisplayStatus,
+    is_on: bool,
+}
+
+/// Result of one pass over all checks of the project.
+#[derive(Default)]
+struct ListScan {
+    all: usize,
+    without_channels: usize,
+    counts: BTreeMap<DisplayStatus, usize>,
+    tags: BTreeMap<String, DisplayStatus>,
+    items: Vec<CheckListItem>,
+}
+
+/// Renders the page, or its rows alone.
+pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let wanted = CheckListQuery::parse(&visit.query.0, visit.viewer.list_preferences);
+    Ok(render_list(visit, wanted, bulk::result_banner(&visit.query), None)?.into())
+}
+
+/// Renders the list for this query, below this message.
+fn render_list(
+    visit: &PageRequest,
+    wanted: CheckListQuery,
+    note: Option<Banner>,
+    given: Option<BulkFormInput>,
+) -> Result<HtmlPage, PageError> {
+    let project = visit.project()?.id;
+    let live = visit.live_subscription();
+    let channels: HashSet<ChannelId> = visit.handle().with_state(|state| {
+        state
+            .project(project)
+            .into_iter()
+            .flat_map(|found| found.channels.keys().copied())
+            .collect()
+    });
+    let scan = scan_checks(visit, &wanted, &channels)?;
+    let frame = visit.layout("Checks").with_check_counts(
+        scan.status_count(DisplayStatus::Late),
+        scan.status_count(DisplayStatus::Down),
+    );
+    let frame = frame.with_banner(note).with_banner(no_alerts_banner(
+        visit,
+        &scan,
+        &wanted,
+        channels.is_empty(),
+    ));
+    let list = CheckList {
+        given,
+        ..CheckList::of(visit, wanted, scan, &channels)?
+    };
+    let shows_key = list.first.is_some();
+    let html = match &*visit.fragment {
+        "list" => HtmlPage::from_template(&CheckListFragment { list }),
+        _ => HtmlPage::from_template(&CheckListPage { frame, list, live }),
+    };
+    Ok(if shows_key {
+        html.without_caching()
+    } else {
+        html
+    })
+}
+
+/// Visits every check once and collects a few values of each check in the list.
+fn scan_checks(
+    visit: &PageRequest,
+    wanted: &CheckListQuery,
+    channels: &HashSet<ChannelId>,
+) -> Result<ListScan, PageError> {
+    let mut scan = ListScan::default();
+    let filter = CheckListFilter::new(wanted);
+    visit.handle().for_each_check(visit.project()?.id, |check| {
+        let settings = &check.settings;
+        let state = &check.state;
+        let status = state.visible_status(settings, visit.now);
+        let runs = state.run.is_some();
+        let shown = DisplayStatus::from_status(status, runs);
+        let is_untold = !settings
+            .channels
+            .iter()
+            .any(|channel| channels.contains(channel));
+        scan.all += 1;
+        scan.without_channels += usize::from(is_untold);
+        for counted in DisplayStatus::ALL
+            .into_iter()
+            .filter(|shown| shown.includes(status, runs))
+        {
+            *scan.counts.entry(counted).or_default() += 1;
+        }
+        for tag in settings.tags.iter() {
+            if let Some(worst) = scan.tags.get_mut(tag) {
+                *worst = shown.min(*worst);
+            } else if scan.tags.len() < MAX_TAGS_IN_MENU {
+                scan.tags.insert(tag.to_owned(), shown);
+            }
+        }
+        if filter.matches(&check, status, is_untold) {
+            let last = state.last_ping;
+            let next = state.next_ping();
+            scan.items.push(CheckListItem {
+                id: check.id,
+                settings: check.settings,
+                status: shown,
+                last,
+                next,
+            });
+        }
+    });
+    Ok(scan)
+}
+
+impl ListScan {
+    fn status_count(&self, shown: DisplayStatus) -> usize {
+        self.counts.get(&shown).copied().unwrap_or_default()
+    }
+}
+
+/// Warns if checks notify no channel.
+fn no_alerts_banner(
+    visit: &PageRequest,
+    scan: &ListScan,
+    wanted: &CheckListQuery,
+    has_no_channels: bool,
+) -> Option<Banner> {
+    if scan.without_channels == 0 || wanted.without_channels {
+        return None;
+    }
+    if has_no_channels {
+        let text = "No alerts are sent. Without a channel, overdue shows which checks are down but \
+                    notifies no one.";
+        let link = visit
+            .project()
+            .ok()
+            .map(|project| visit.page_url(&Page::Integrations(project.uuid)));
+        let note = Banner::warning(text);
+        return Some(match link {
+            Some(link) if visit.is_allowed(Need::Write) => note.with_link("Add one", link),
+            _ => note,
+        });
+    }
+    let verb = if scan.without_channels == 1 {
+        "notifies"
+    } else {
+        "notify"
+    };
+    let text = format!(
+        "{} {verb} no channel.",
+        format_count(scan.without_channels, "check")
+    );
+    let link = format!(
+        "{}{}",
+        visit.page_url(&visit.page),
+        wanted
+            .with_change(|wanted| wanted.without_channels = true)
+            .to_query_string()
+    );
+    Some(Banner::info(text).with_link("Show them", link))
+}
+
+fn channel_names(visit: &PageRequest) -> Result<Vec<(String, String)>, PageError> {
+    let project = visit.project()?.id;
+    visit.handle().with_state(|state| {
+        let name = |channel: &Channel| match channel.name.as_str() {
+            "" => channel.settings.kind().title.to_owned(),
+            name => name.to_owned(),
+        };
+        let channels = state
+            .project(project)
+            .into_iter()
+            .flat_map(|project| project.channels.values());
+        Ok(channels
+            .map(|channel| (channel.uuid.to_string(), name(channel)))
+            .collect())
+    })
+}
+
+impl CheckList {
+    fn of(
+        visit: &PageRequest,
+        wanted: CheckListQuery,
+        scan: ListScan,
+        channels: &HashSet<ChannelId>,
+    ) -> Result<Self, PageError> {
+        let here = visit.page_url(&visit.page);
+        let project = visit.project()?;
+        let tiles = DisplayStatus::ALL
+            .into_iter()
+            .map(|shown| StatusTile::of(shown, &scan, &wanted, &here))
+            .collect();
+        let tags = scan.tags.iter().map(|(tag, worst)| TagOption {
+            tag: tag.clone(),
+            worst: *worst,
+            is_on: wanted.tags.contains(tag),
+        });
+        let tags = tags.collect();
+        let all = scan.all;
+        let found = scan.items.len();
+        let first = if all == 0 {
+            example_ping_url(visit)?
+        } else {
+            None
+        };
+        let times = visit.time_formatter();
+        // If the last rows of a list were deleted, the page before is shown.
+        let wanted = CheckListQuery {
+            page: wanted.page.min(found.div_ceil(wanted.page_size).max(1)),
+            ..wanted
+        };
+        let shown = sort_page(scan.items, &wanted);
+        let back = ListReturn::from_query(&wanted);
+        let mut rows = Vec::with_capacity(shown.len());
+        for id in shown {
+            // A check that was deleted in the meantime is left out. The lock is held for one check
+            // at a time.
+            let Some(check) = visit.handle().with_state(|state| state.check(id).cloned()) else {
+                continue;
+            };
+            // If there is no channel at all, a banner says so above all rows.
+            let is_untold = !channels.is_empty()
+                && !check
+                    .settings
+                    .channels
+                    .iter()
+                    .any(|channel| channels.contains(channel));
+            rows.push(CheckListRow::of(
+                &check,
+                back.url_with_return(&visit.page_url(&Page::Check(check.uuid))),
+                is_untold,
+                &times,
+            ));
+        }
+        let keys = visit.page_url(&Page::Settings(project.uuid));
+        let bulk = visit
+            .is_allowed(Need::Write)
+            .then(|| visit.page_url(&Page::Bulk(project.uuid)));
+        let channels = channel_names(visit)?;
+        let add = visit
+            .is_allowed(Need::Write)
+            .then(|| visit.page_url(&Page::AddCheck(project.uuid)));
+        let account = visit
+            .viewer
+            .signed_in
+            .as_ref()
+            .map(|_| visit.page_url(&Page::AccountList()));
+        let ping = format!("{}/ping/", visit.base_url().as_str());
+        Ok(Self {
+            wanted,
+            here,
+            tiles,
+            tags,
+            rows,
+            all,
+            found,
+            first,
+            keys,
+            add,
+            bulk,
+            account,
+            channels,
+            ping,
+            given: None,
+        })
+    }
+
+    /// URL of the list, if this page has another one.
+    fn address(&self) -> Option<String> {
+        self.given.is_some().then(|| self.url_for(&self.wanted))
+    }
+
+    /// Range of the rows that are shown: `1–250`.
+    fn span(&self) -> String {
+        let first = (self.wanted.page - 1) * self.wanted.page_size + 1;
+        format!("{first}–{}", first + self.rows.len().max(1) - 1)
+    }
+
+    /// URL of the previous page.
+    fn earlier(&self) -> Option<String> {
+        (self.wanted.page > 1).then(|| {
+            self.url_for(&CheckListQuery {
+                page: self.wanted.page - 1,
+                ..self.wanted.clone()
+            })
+        })
+    }
+
+    fn later(&self) -> Option<String> {
+        let more = self.wanted.page * self.wanted.page_size < self.found;
+        more.then(|| {
+            self.url_for(&CheckListQuery {
+                page: self.wanted.page + 1,
+                ..self.wanted.clone()
+            })
+        })
+    }
+
+    /// True if the check was ticked in the submitted form.
+    fn is_ticked(&self, row: &CheckListRow) -> bool {
+        self.given
+            .as_ref()
+            .is_some_and(|given| given.selected.contains(&row.id))
+    }
+
+    fn is_all(&self) -> bool {
+        self.given.as_ref().is_some_and(|given| given.is_all)
+    }
+
+    fn tag(&self) -> &str {
+        self.given.as_ref().map_or("", |given| &given.tag)
+    }
+
+    fn is_chosen(&self, channel: &str) -> bool {
+        self.given
+            .as_ref()
+            .is_some_and(|given| given.channel == channel)
+    }
+
+    fn url_for(&self, wanted: &CheckListQuery) -> String {
+        format!("{}{}", self.here, wanted.to_query_string())
+    }
+
+    /// URL of the same list sorted by this column, or in reverse if it is already.
+    fn sorted(&self, by: By) -> String {
+        let is_reversed = self.wanted.order.by == by && !self.wanted.order.is_reversed;
+        self.full_url_for(
+            &self
+                .wanted
+                .with_change(|wanted| wanted.order = SortOrder { by, is_reversed }),
+        )
+    }
+
+    fn full_url_for(&self, wanted: &CheckListQuery) -> String {
+        format!("{}{}", self.here, wanted.to_full_query_string())
+    }
+
+    /// Value of `aria-sort` for a column.
+    fn order(&self, by: By) -> &'static str {
+        match (self.wanted.order.by == by, self.wanted.order.is_reversed) {
+            (false, _) => "none",
+            (true, false) => "ascending",
+            (true, true) => "descending",
+        }
+    }
+
+    /// Page sizes: number, true for the current one, and URL.
+    fn sizes(&self) -> Vec<(usize, bool, String)> {
+        let size = |size| {
+            (
+                size,
+                size == self.wanted.page_size,
+                self.full_url_for(&self.wanted.with_change(|wanted| wanted.page_size = size)),
+            )
+        };
+        ListPreferences::PAGE_SIZES.into_iter().map(size).collect()
+    }
+
+    /// Hidden fields of the search form: the filter without the search and the tags.
+    fn kept(&self) -> Vec<(&'static str, String)> {
+        let wanted = self.wanted.with_change(|wanted| {
+            wanted.search.clear();
+            wanted.tags.clear();
+        });
+        wanted.pairs()
+    }
+}
+
+impl StatusTile {
+    fn of(shown: DisplayStatus, seen: &ListScan, wanted: &CheckListQuery, here: &str) -> Self {
+        let is_on = wanted.statuses.contains(&shown);
+        let toggled = wanted.with_change(|wanted| {
+            if !wanted.statuses.remove(&shown) {
+                wanted.statuses.insert(shown);
+            }
+        });
+        Self {
+            shown,
+            count: seen.status_count(shown),
+            is_on,
+            link: format!("{here}{}", toggled.to_query_string()),
+        }
+    }
+}
+
+/// URL whose first ping creates a check.
+fn example_ping_url(visit: &PageRequest) -> Result<Option<String>, PageError> {
+    if !visit.is_allowed(Need::Write) {
+        return Ok(None);
+    }
+    let project = visit.project()?.id;
+    visit.handle().with_state(|state| {
+        let keys = state
+            .project(project)
+            .into_iter()
+            .flat_map(|found| found.keys())
+            .filter_map(|id| state.key(id));
+        let ping_key = |secret: &KeySecret| match secret {
+            KeySecret::Ping(key) => Some(PingKey::clone(key)),
+            KeySecret::ReadWrite(_) | KeySecret::ReadOnly(_) | KeySecret::Legacy(_) => None,
+        };
+        let key = keys.filter_map(|key| ping_key(&key.secret)).next();
+        Ok(key
+            .zip(Slug::parse(EXAMPLE_SLUG).ok())
+            .map(|(key, slug)| creating_ping_url(visit.base_url(), key, slug)))
+    })
+}

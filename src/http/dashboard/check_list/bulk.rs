@@ -1,0 +1,434 @@
+//! Bulk actions on checks of the list.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use askama::Template;
+
+use super::query::{CheckListFilter, CheckListQuery};
+use crate::channels::alert_text;
+use crate::domain::check::Check;
+use crate::domain::check_edit::CheckEdit;
+use crate::domain::formatting::format_count;
+use crate::domain::ids::{ChannelId, CheckId, ProjectId};
+use crate::domain::status::Status;
+use crate::domain::text::Tags;
+use crate::engine::command::{Command, CommandError, CommandOutcome};
+use crate::http::common::reply::HttpError;
+use crate::http::dashboard::form_data::FormData;
+use crate::http::dashboard::layout::Layout;
+use crate::http::dashboard::page_error::PageError;
+use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
+use crate::http::dashboard::page_messages::Banner;
+use crate::http::dashboard::page_request::{PageRequest, Query};
+use crate::http::dashboard::page_routes::Page;
+
+/// Number of commands queued before their results are awaited, so that pings are processed in
+/// between. See [limits](crate::docs::limits).
+const COMMANDS_PER_BATCH: usize = 500;
+/// Maximum number of checks that can be selected one by one: see [limits](crate::docs::limits).
+const MAX_SELECTED: usize = 1_000;
+/// Maximum number of names shown on the confirmation page.
+const NAMES_SHOWN: usize = 50;
+
+/// Input of the form below the list.
+pub(super) struct BulkFormInput {
+    /// Ids of the ticked checks.
+    pub(super) selected: HashSet<u64>,
+    /// True if all checks that match the filter are selected.
+    pub(super) is_all: bool,
+    pub(super) tag: String,
+    /// UUID of a channel.
+    pub(super) channel: String,
+}
+
+enum BulkAction {
+    Pause,
+    Resume,
+    AddTag(String),
+    RemoveTag(String),
+    Assign(ChannelId, bool),
+    Delete,
+}
+
+/// Result of a bulk action, as numbers of checks.
+#[derive(Clone, Copy, Default)]
+struct BulkResult {
+    changed: usize,
+    unchanged: usize,
+    deleted: usize,
+    refused: usize,
+}
+
+#[derive(Template)]
+#[template(path = "bulk_delete.html", config = "src/http/dashboard/askama.toml")]
+struct BulkDeletePage {
+    frame: Layout,
+    path: String,
+    list: String,
+    ids: Vec<u64>,
+    kept: Vec<(&'static str, String)>,
+    names: Vec<String>,
+    more: usize,
+    all: String,
+    wanted: String,
+    is_wrong: bool,
+}
+
+impl BulkAction {
+    /// Parses the action of a form, or returns a message about missing input.
+    fn from_form(
+        visit: &PageRequest,
+        project: ProjectId,
+        form: &FormData,
+    ) -> Result<Self, &'static str> {
+        let tag = || {
+            let tag = form.get("new_tag").trim();
+            let is_one = Tags::parse(tag).is_ok_and(|tags| tags.iter().count() == 1);
+            is_one
+                .then(|| tag.to_owned())
+                .ok_or("Enter one tag, without spaces, next to the button.")
+        };
+        let channel = || {
+            let uuid = form.get("channel");
+            visit.handle().with_state(|state| {
+                let channels = state
+                    .project(project)
+                    .into_iter()
+                    .flat_map(|project| project.channels.values());
+                let mut found = channels.filter(|channel| channel.uuid.to_string() == uuid);
+                found
+                    .next()
+                    .map(|channel| channel.id)
+                    .ok_or("Choose a channel next to the button.")
+            })
+        };
+        Ok(match form.get("action") {
+            "pause" => Self::Pause,
+            "resume" => Self::Resume,
+            "add-tag" => Self::AddTag(tag()?),
+            "remove-tag" => Self::RemoveTag(tag()?),
+            "assign" => Self::Assign(channel()?, true),
+            "unassign" => Self::Assign(channel()?, false),
+            "delete" => Self::Delete,
+            _ => return Err("Press one of the buttons below the list."),
+        })
+    }
+
+    /// Step of the action for one check.
+    fn step_for(&self, check: &Check) -> BulkStep {
+        let own = &check.settings.tags;
+        let tagged = |tags: Tags| {
+            BulkStep::Submit(Command::UpdateCheck(
+                check.id,
+                Box::new(CheckEdit {
+                    tags: Some(tags),
+                    ..CheckEdit::default()
+                }),
+            ))
+        };
+        match self {
+            Self::Pause if check.state.status == Status::Paused => BulkStep::Unchanged,
+            Self::Pause => BulkStep::Submit(Command::PauseCheck(check.id)),
+            Self::Resume => BulkStep::Submit(Command::ResumeCheck(check.id)),
+            Self::AddTag(tag) if own.contains(tag) => BulkStep::Unchanged,
+            Self::AddTag(tag) => Tags::parse(format!("{} {tag}", own.as_str()).trim())
+                .map_or(BulkStep::TooManyTags, tagged),
+            Self::RemoveTag(tag) if !own.contains(tag) => BulkStep::Unchanged,
+            // The remaining tags may still exceed a limit.
+            Self::RemoveTag(tag) => tagged(Tags::from_stored(
+                &own.iter()
+                    .filter(|own| own != tag)
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            )),
+            Self::Delete => BulkStep::Submit(Command::DeleteCheck(check.id)),
+            // Assignments use one command for many checks.
+            Self::Assign(..) => BulkStep::Unchanged,
+        }
+    }
+}
+
+/// Step for one check.
+enum BulkStep {
+    Submit(Command),
+    /// The check already has the requested state.
+    Unchanged,
+    /// The check has the maximum number of tags.
+    TooManyTags,
+}
+
+/// Parsed form, before anything is executed.
+enum BulkRequest {
+    /// A page that asks for confirmation, or reports missing input.
+    Respond(PageResponse),
+    Execute(Box<BulkSelection>),
+}
+
+/// Action, the checks that it applies to, and the number of selected checks that no longer exist.
+struct BulkSelection {
+    request: PageRequest,
+    query: CheckListQuery,
+    action: BulkAction,
+    checks: Vec<Check>,
+    deleted: usize,
+}
+
+/// Executes the action, or asks for confirmation first.
+pub(crate) async fn apply_bulk_action(
+    visit: PageRequest,
+    form: FormData,
+) -> Result<PageResponse, PageError> {
+    let site = Arc::clone(&visit.dashboard);
+    let BulkSelection {
+        request: visit,
+        query: wanted,
+        action,
+        checks,
+        deleted: gone,
+    } = match site
+        .run_blocking(move || parse_request(visit, &form))
+        .await??
+    {
+        BulkRequest::Respond(done) => return Ok(done),
+        BulkRequest::Execute(chosen) => *chosen,
+    };
+    let tally = execute(&visit, &action, &checks).await?;
+    let BulkResult {
+        changed,
+        unchanged: same,
+        deleted: gone,
+        refused,
+    } = BulkResult {
+        deleted: tally.deleted + gone,
+        ..tally
+    };
+    let sign = if wanted.to_query_string().is_empty() {
+        '?'
+    } else {
+        '&'
+    };
+    let query = format!(
+        "{}{sign}m=bulk&changed={changed}&same={same}&gone={gone}&refused={refused}",
+        wanted.to_query_string()
+    );
+    Ok(PageResponse::RedirectToUrl(format!(
+        "{}{query}",
+        visit.page_url(&Page::Checks(visit.project()?.uuid))
+    )))
+}
+
+fn parse_request(visit: PageRequest, form: &FormData) -> Result<BulkRequest, PageError> {
+    let wanted = CheckListQuery::parse(&form.fields().0, visit.viewer.list_preferences);
+    let action = match BulkAction::from_form(&visit, visit.project()?.id, form) {
+        Ok(action) => action,
+        Err(missing) => {
+            return redisplay_list(visit, wanted, form, missing).map(BulkRequest::Respond);
+        }
+    };
+    let (checks, gone) = select_checks(&visit, form, &wanted)?;
+    if checks.is_empty() && gone == 0 {
+        return redisplay_list(
+            visit,
+            wanted,
+            form,
+            "Select checks first, with the boxes next to their names.",
+        )
+        .map(BulkRequest::Respond);
+    }
+    if matches!(action, BulkAction::Delete)
+        && form.get("confirm").trim() != format!("delete {}", checks.len())
+    {
+        let is_wrong = form.has("confirm");
+        let html =
+            HtmlPage::from_template(&BulkDeletePage::of(&visit, &checks, &wanted, is_wrong)?);
+        return Ok(BulkRequest::Respond(
+            if is_wrong {
+                html.with_invalid_form()
+            } else {
+                html
+            }
+            .into(),
+        ));
+    }
+    Ok(BulkRequest::Execute(Box::new(BulkSelection {
+        request: visit,
+        query: wanted,
+        action,
+        checks,
+        deleted: gone,
+    })))
+}
+
+/// Renders the list again, with the submitted input and a message about missing input.
+fn redisplay_list(
+    mut visit: PageRequest,
+    wanted: CheckListQuery,
+    form: &FormData,
+    missing: &str,
+) -> Result<PageResponse, PageError> {
+    let given = BulkFormInput {
+        selected: form
+            .get_all("check")
+            .filter_map(|id| id.parse().ok())
+            .collect(),
+        is_all: form.has("all"),
+        tag: form.get("new_tag").to_owned(),
+        channel: form.get("channel").to_owned(),
+    };
+    visit.page = Page::Checks(visit.project()?.uuid);
+    Ok(
+        super::render_list(&visit, wanted, Some(Banner::error(missing)), Some(given))?
+            .with_invalid_form()
+            .into(),
+    )
+}
+
+/// Checks of the project that a form selects, or all that match the filter. Also returns the number
+/// of selected checks that no longer exist.
+fn select_checks(
+    visit: &PageRequest,
+    form: &FormData,
+    wanted: &CheckListQuery,
+) -> Result<(Vec<Check>, usize), PageError> {
+    let project = visit.project()?.id;
+    if form.has("all") {
+        let mut checks = Vec::new();
+        let filter = CheckListFilter::new(wanted);
+        let channels: HashSet<_> = visit.handle().with_state(|state| {
+            state
+                .project(project)
+                .into_iter()
+                .flat_map(|found| found.channels.keys().copied())
+                .collect()
+        });
+        visit.handle().for_each_check(project, |check| {
+            let status = check.state.visible_status(&check.settings, visit.now);
+            let is_untold = !check
+                .settings
+                .channels
+                .iter()
+                .any(|channel| channels.contains(channel));
+            if filter.matches(&check, status, is_untold) {
+                checks.push(check);
+            }
+        });
+        return Ok((checks, 0));
+    }
+    let ids: Vec<_> = form
+        .get_all("check")
+        .filter_map(|id| id.parse().ok())
+        .map(CheckId)
+        .collect();
+    if ids.len() > MAX_SELECTED {
+        return Err(HttpError::BadRequest(
+            "at most 1,000 checks can be selected; select all that match instead".into(),
+        )
+        .into());
+    }
+    visit.handle().with_state(|state| {
+        let checks: Vec<_> = ids
+            .iter()
+            .filter_map(|id| state.check(*id))
+            .filter(|check| check.project == project)
+            .cloned()
+            .collect();
+        let gone = ids.len() - checks.len();
+        Ok((checks, gone))
+    })
+}
+
+async fn execute(
+    visit: &PageRequest,
+    action: &BulkAction,
+    checks: &[Check],
+) -> Result<BulkResult, PageError> {
+    let mut tally = BulkResult::default();
+    for some in checks.chunks(COMMANDS_PER_BATCH) {
+        if let BulkAction::Assign(channel, assigned) = *action {
+            let command = Command::AssignChannel {
+                channel,
+                checks: some.iter().map(|check| check.id).collect(),
+                assigned,
+            };
+            if let CommandOutcome::ChannelAssigned(changed) = visit.handle().call(command).await?? {
+                (tally.changed, tally.unchanged) = (
+                    tally.changed + changed,
+                    tally.unchanged + some.len() - changed,
+                );
+            }
+            continue;
+        }
+        let mut answers = Vec::with_capacity(some.len());
+        for check in some {
+            match action.step_for(check) {
+                BulkStep::Submit(command) => answers.push(visit.handle().submit(command)),
+                BulkStep::Unchanged => tally.unchanged += 1,
+                BulkStep::TooManyTags => tally.refused += 1,
+            }
+        }
+        for answer in answers {
+            // An error here means that the writer has ended.
+            match answer?.await.map_err(|_| HttpError::Unavailable)?? {
+                Ok(_) => tally.changed += 1,
+                Err(CommandError::NotFound) => tally.deleted += 1,
+                Err(CommandError::NotPaused) => tally.unchanged += 1,
+                Err(_) => tally.refused += 1,
+            }
+        }
+    }
+    Ok(tally)
+}
+
+/// Message about the result, from the numbers in the URL.
+pub(super) fn result_banner(query: &Query) -> Option<Banner> {
+    let number = |name: &str| query.get(name).parse::<usize>().ok().unwrap_or_default();
+    if query.get("m") != "bulk" {
+        return None;
+    }
+    let mut parts = vec![format!("{} changed", number("changed"))];
+    let other_results = [
+        ("same", "unchanged"),
+        ("gone", "already deleted"),
+        ("refused", "not changed because of too many tags"),
+    ];
+    parts.extend(
+        other_results
+            .map(|(name, words)| (number(name), words))
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, words)| format!("{count} {words}")),
+    );
+    Some(Banner::info(format!("{}.", parts.join(", "))))
+}
+
+impl BulkDeletePage {
+    fn of(
+        visit: &PageRequest,
+        checks: &[Check],
+        wanted: &CheckListQuery,
+        is_wrong: bool,
+    ) -> Result<Self, PageError> {
+        let project = visit.project()?.uuid;
+        Ok(Self {
+            frame: visit.layout("Delete checks"),
+            path: visit.page_url(&Page::Bulk(project)),
+            list: format!(
+                "{}{}",
+                visit.page_url(&Page::Checks(project)),
+                wanted.to_query_string()
+            ),
+            ids: checks.iter().map(|check| check.id.0).collect(),
+            kept: wanted.pairs(),
+            names: checks
+                .iter()
+                .take(NAMES_SHOWN)
+                .map(|check| alert_text::check_display_name(&check.settings))
+                .collect(),
+            more: checks.len().saturating_sub(NAMES_SHOWN),
+            all: format_count(checks.len(), "check"),
+            wanted: format!("delete {}", checks.len()),
+            is_wrong,
+        })
+    }
+}

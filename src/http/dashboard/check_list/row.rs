@@ -1,0 +1,189 @@
+//! Row of the list of checks: everything that is shown about a check on one line.
+
+use std::fmt::Write as _;
+
+use super::query::DisplayStatus;
+use crate::domain::check::{Check, CheckState};
+use crate::domain::formatting::{TimeFormatter, format_duration};
+use crate::domain::recent_outcomes::{RecentOutcomes, RunOutcome};
+use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
+use crate::http::dashboard::time_display::DisplayTime;
+
+/// Row of the list of checks.
+pub(crate) struct CheckListRow {
+    pub(crate) id: u64,
+    /// URL of the page of the check.
+    pub(crate) page: String,
+    pub(crate) shown: DisplayStatus,
+    pub(crate) name: String,
+    pub(crate) tags: Vec<String>,
+    /// True if no channel is notified about the check.
+    pub(crate) is_untold: bool,
+    pub(crate) strip: OutcomeStrip,
+    /// Description of the schedule.
+    pub(crate) plan: String,
+    /// Schedule as configured, if the description does not contain all of it.
+    pub(crate) given: String,
+    pub(crate) last: Option<DisplayTime>,
+    pub(crate) took: Option<String>,
+    pub(crate) next: Next<DisplayTime>,
+}
+
+/// Next event that a check waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next<At> {
+    Nothing,
+    /// A ping is expected at this time.
+    Expected(At),
+    /// A ping was expected at this time.
+    Overdue(At),
+    /// A run has been in progress since this time.
+    Running(At),
+}
+
+impl Next<Timestamp> {
+    /// Next event of a check with this display status.
+    pub(crate) fn of(shown: DisplayStatus, state: &CheckState) -> Self {
+        match (shown, state.run, state.next_ping()) {
+            (DisplayStatus::Late, _, Some(at)) => Self::Overdue(at),
+            (_, Some(run), _) => Self::Running(run.start),
+            (DisplayStatus::Up, None, Some(at)) => Self::Expected(at),
+            _ => Self::Nothing,
+        }
+    }
+}
+
+impl<At> Next<At> {
+    fn map<To>(self, to: impl FnOnce(At) -> To) -> Next<To> {
+        match self {
+            Self::Nothing => Next::Nothing,
+            Self::Expected(at) => Next::Expected(to(at)),
+            Self::Overdue(at) => Next::Overdue(to(at)),
+            Self::Running(at) => Next::Running(to(at)),
+        }
+    }
+}
+
+/// Duration of the last run as text. `None` if it was not measured.
+pub(crate) fn last_run_duration(state: &CheckState) -> Option<String> {
+    state.last_duration.map(|took| {
+        if took < MICROS_PER_SEC {
+            "under 1 s".into()
+        } else {
+            format_duration(took)
+        }
+    })
+}
+
+impl CheckListRow {
+    pub(super) fn of(
+        check: &Check,
+        page: String,
+        is_untold: bool,
+        times: &TimeFormatter<'_>,
+    ) -> Self {
+        let settings = &*check.settings;
+        let state = &check.state;
+        let status = state.visible_status(settings, times.now);
+        let shown = DisplayStatus::from_status(status, state.run.is_some());
+        let when = |at| DisplayTime::relative(at, times);
+        let given = settings
+            .schedule
+            .as_ref()
+            .map(|schedule| format!("{}, {}", schedule.text(), settings.tz.name()));
+        Self {
+            id: check.id.0,
+            page,
+            shown,
+            name: settings.name.as_str().to_owned(),
+            tags: settings.tags.iter().map(str::to_owned).collect(),
+            is_untold,
+            strip: OutcomeStrip::of(state.outcomes),
+            plan: settings.describe_schedule(),
+            given: given.unwrap_or_default(),
+            last: state.last_ping.map(when),
+            took: last_run_duration(state),
+            next: Next::of(shown, state).map(when),
+        }
+    }
+}
+
+/// Last outcomes as bars: short for success, tall for failure, tall and hollow for a missed run.
+/// One path for each kind.
+#[derive(Default)]
+pub(crate) struct OutcomeStrip {
+    pub(crate) good: String,
+    pub(crate) failed: String,
+    pub(crate) missed: String,
+    /// Description of the outcomes as text.
+    pub(crate) words: String,
+}
+
+impl OutcomeStrip {
+    fn of(outcomes: RecentOutcomes) -> Self {
+        let mut strip = Self::default();
+        let mut good = 0;
+        let mut failed = 0;
+        let mut missed = 0;
+        let newest = i64::from(RecentOutcomes::CAPACITY) * 4;
+        for (place, outcome) in (1_i64..).zip(outcomes.newest_first()) {
+            let (path, count, bar) = match outcome {
+                RunOutcome::Success => (&mut strip.good, &mut good, " 11v4"),
+                RunOutcome::Fail => (&mut strip.failed, &mut failed, " 1v14"),
+                RunOutcome::Missed => (&mut strip.missed, &mut missed, " 1.5h2v13h-2z"),
+            };
+            *count += 1;
+            // Writing to memory does not fail.
+            let _ = write!(path, "M{}.5{bar}", newest - place * 4);
+        }
+        let all = good + failed + missed;
+        let of = |number: u32, what: &str| {
+            if number == 0 {
+                String::new()
+            } else {
+                format!(", {number} {what}")
+            }
+        };
+        if all > 0 {
+            strip.words = format!(
+                "last {all}: {good} on time{}{}",
+                of(failed, "failed"),
+                of(missed, "missed")
+            );
+        }
+        strip
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_strip_has_a_text_description() {
+        let mut outcomes = RecentOutcomes::default();
+        assert_eq!(OutcomeStrip::of(outcomes).words, "");
+        for outcome in [
+            RunOutcome::Missed,
+            RunOutcome::Fail,
+            RunOutcome::Success,
+            RunOutcome::Success,
+        ] {
+            outcomes.push(outcome);
+        }
+        let strip = OutcomeStrip::of(outcomes);
+        assert_eq!(strip.words, "last 4: 2 on time, 1 failed, 1 missed");
+        assert_eq!(
+            strip.good, "M124.5 11v4M120.5 11v4",
+            "the newest stands at the right"
+        );
+        assert_eq!(
+            (strip.failed.as_str(), strip.missed.as_str()),
+            ("M116.5 1v14", "M112.5 1.5h2v13h-2z")
+        );
+        for _ in 0..40 {
+            outcomes.push(RunOutcome::Success);
+        }
+        assert_eq!(OutcomeStrip::of(outcomes).words, "last 32: 32 on time");
+    }
+}

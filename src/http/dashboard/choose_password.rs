@@ -1,0 +1,254 @@
+//! Pages to choose a password by a link: setup by the first owner, invitation, and password reset.
+
+use askama::Template;
+
+use super::form_data::FormData;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_messages::FlashMessage;
+use super::page_request::PageRequest;
+use super::page_routes::{Page, PageLink};
+use super::sign_in::{new_browser_mark, new_session};
+use crate::domain::ids::UserId;
+use crate::domain::timezone::Timezone;
+use crate::domain::user::one_time_link::{LinkCode, LinkPurpose};
+use crate::domain::user::{Password, UserName, UserPreferences};
+use crate::engine::command::user::{FirstUser, UserCommand, UserCommandError};
+use crate::engine::command::{Command, CommandError, CommandOutcome};
+use crate::http::common::reply::HttpError;
+
+#[derive(Template)]
+#[template(path = "choose.html", config = "src/http/dashboard/askama.toml")]
+struct ChoosePasswordPage<'a> {
+    frame: Layout,
+    /// True for the first owner, who also enters a code and a name.
+    is_setup: bool,
+    /// True for an invited user, who has no password yet.
+    is_first: bool,
+    code: &'a str,
+    code_is_wrong: bool,
+    name: &'a str,
+    name_is_wrong: Option<&'static str>,
+    password_is_wrong: Option<&'static str>,
+    is_in_the_clear: bool,
+}
+
+/// Errors in the submitted form.
+#[derive(Default)]
+struct PasswordFormErrors {
+    code: bool,
+    name: Option<&'static str>,
+    password: Option<&'static str>,
+}
+
+impl PasswordFormErrors {
+    fn has_errors(&self) -> bool {
+        self.code || self.name.is_some() || self.password.is_some()
+    }
+}
+
+/// Renders the form for the first owner. The code may be part of the URL.
+pub(super) fn show_setup(
+    visit: &PageRequest,
+    code: Option<&LinkCode>,
+) -> Result<PageResponse, PageError> {
+    if !visit.handle().with_state(|state| state.users.is_empty()) || !visit.viewer.is_anonymous() {
+        return Ok(PageResponse::Redirect(Page::Login(), None));
+    }
+    let code = code.map(ToString::to_string).unwrap_or_default();
+    Ok(render_setup_form(visit, &code, "", &PasswordFormErrors::default()).into())
+}
+
+fn render_setup_form(
+    visit: &PageRequest,
+    code: &str,
+    name: &str,
+    wrong: &PasswordFormErrors,
+) -> HtmlPage {
+    render_form(visit, true, true, (code, name), wrong)
+}
+
+fn render_form(
+    visit: &PageRequest,
+    is_setup: bool,
+    is_first: bool,
+    (code, name): (&str, &str),
+    wrong: &PasswordFormErrors,
+) -> HtmlPage {
+    let title = if is_first { "Welcome" } else { "New password" };
+    let choose = ChoosePasswordPage {
+        frame: visit.layout(title),
+        is_setup,
+        is_first,
+        code,
+        code_is_wrong: wrong.code,
+        name,
+        name_is_wrong: wrong.name,
+        password_is_wrong: wrong.password,
+        is_in_the_clear: visit.origin.is_plaintext(&visit.dashboard.base_url),
+    };
+    let html = HtmlPage::from_template(&choose).without_caching();
+    if wrong.has_errors() {
+        html.with_invalid_form()
+    } else {
+        html
+    }
+}
+
+/// Creates the first owner.
+pub(super) async fn post_setup(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let code = LinkCode::parse(typed.get("code"));
+    let name = UserName::parse(typed.get("name"));
+    let is_good = |code: &LinkCode| {
+        visit.handle().with_state(|state| {
+            state
+                .users
+                .link(&code.hash(), visit.now)
+                .is_some_and(|link| link.purpose == LinkPurpose::Setup)
+        })
+    };
+    let code = code.filter(is_good);
+    // A password is checked against a valid name only.
+    let password = name.as_ref().map_or(Ok(None), |name| {
+        Password::parse(typed.get("password"), name).map(Some)
+    });
+    let wrong = PasswordFormErrors {
+        code: code.is_none(),
+        name: name.as_ref().err().copied(),
+        password: password.as_ref().err().copied(),
+    };
+    let (Some(code), Ok(name), Ok(Some(password))) = (code, name, password) else {
+        return Ok(render_setup_form(visit, typed.get("code"), typed.get("name"), &wrong).into());
+    };
+    // Time zone that the browser reports, if it is known.
+    let zone = Timezone::parse(typed.get("zone")).ok();
+    let first = FirstUser {
+        uuid: visit.handle().random().uuid(),
+        name,
+        preferences: UserPreferences {
+            zone,
+            ..UserPreferences::default()
+        },
+    };
+    redeem_link(visit, &code, Some(first), password).await
+}
+
+/// Renders the form for an existing user.
+pub(super) fn show(visit: &PageRequest, code: &LinkCode) -> Result<PageResponse, PageError> {
+    let (_, name, is_first) = link_owner(visit, code)?;
+    Ok(render_form(
+        visit,
+        false,
+        is_first,
+        ("", name.as_str()),
+        &PasswordFormErrors::default(),
+    )
+    .into())
+}
+
+/// Sets the password of the user of a link.
+pub(super) async fn post(
+    visit: &PageRequest,
+    code: &LinkCode,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let (_, name, is_first) = link_owner(visit, code)?;
+    match Password::parse(typed.get("password"), &name) {
+        Ok(password) => redeem_link(visit, code, None, password).await,
+        Err(reason) => {
+            let wrong = PasswordFormErrors {
+                password: Some(reason),
+                ..PasswordFormErrors::default()
+            };
+            Ok(render_form(visit, false, is_first, ("", name.as_str()), &wrong).into())
+        }
+    }
+}
+
+/// User of a link, and true if the link is for a first password.
+fn link_owner(visit: &PageRequest, code: &LinkCode) -> Result<(UserId, UserName, bool), PageError> {
+    visit.handle().with_state(|state| {
+        let of = |purpose| {
+            if let LinkPurpose::Password(user) = purpose {
+                state.users.get(user)
+            } else {
+                None
+            }
+        };
+        let user = state
+            .users
+            .link(&code.hash(), visit.now)
+            .and_then(|link| of(link.purpose));
+        user.map(|user| (user.id, user.name.clone(), user.password.is_none()))
+            .ok_or_else(link_spent_error)
+    })
+}
+
+async fn redeem_link(
+    visit: &PageRequest,
+    code: &LinkCode,
+    setup: Option<FirstUser>,
+    password: Password,
+) -> Result<PageResponse, PageError> {
+    let password = visit.dashboard.password_hasher.hash(password).await?;
+    let (token, session) = new_session(visit);
+    let redeem = UserCommand::RedeemLink {
+        hash: code.hash(),
+        setup,
+        password,
+        session,
+    };
+    let session = match visit.handle().call(Command::User(Box::new(redeem))).await? {
+        Ok(CommandOutcome::Session(session)) => session,
+        Ok(CommandOutcome::User(user)) => {
+            tracing::info!(
+                user = user.name.as_str(),
+                address = %visit.origin.client.addr,
+                "chose a password with a link"
+            );
+            return Ok(PageResponse::Redirect(
+                Page::Login(),
+                FlashMessage::from_code("chosen"),
+            ));
+        }
+        // Another request has used the link in the meantime.
+        Err(CommandError::User(UserCommandError::LinkInvalid)) => return Err(link_spent_error()),
+        Err(refusal) => return Err(refusal.into()),
+        Ok(_) => return Err(HttpError::Unavailable.into()),
+    };
+    let user = visit
+        .handle()
+        .with_state(|state| state.users.get(session.user).cloned());
+    let (name, mark) = user
+        .map(|user| (user.name.clone(), new_browser_mark(visit, &user)))
+        .unzip();
+    let address = visit.origin.client.addr;
+    tracing::info!(
+        user = name.as_ref().map(UserName::as_str),
+        %address,
+        "chose a password with a link, and signed in"
+    );
+    let to = PageLink {
+        base_url: &visit.dashboard.base_url,
+        page: &Page::Projects(),
+    }
+    .to_string();
+    Ok(PageResponse::SignIn {
+        token,
+        mark: mark.flatten(),
+        to,
+    })
+}
+
+fn link_spent_error() -> PageError {
+    PageError::new(
+        HttpError::NotFound,
+        "Link no longer valid",
+        "This link has been used or has expired. Ask an owner for a new link, or run `overdue user \
+         link NAME` on the server.",
+    )
+}

@@ -1,0 +1,341 @@
+//! Data for the layout of a page, besides its content.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::page_messages::{Banner, FlashMessage};
+use super::page_request::PageRequest;
+use super::page_routes::{Need, Page, PageLink, Scope};
+use super::{DashboardState, assets};
+use crate::docs::Chapter;
+use crate::domain::status::VisibleStatus;
+use crate::http::common::request::BaseUrl;
+
+/// Data for the layout of a page.
+pub(crate) struct Layout {
+    /// Title of the page, before the name of the program.
+    pub(crate) title: String,
+    /// Value of `data-theme`.
+    pub(crate) theme: &'static str,
+    /// True if the viewer has keyboard shortcuts enabled.
+    pub(crate) shortcuts: bool,
+    /// Message about the action that led to the page.
+    pub(crate) notice: Option<FlashMessage>,
+    /// Messages for the viewer.
+    pub(crate) notes: Vec<Banner>,
+    /// Project that the page belongs to.
+    pub(crate) project: Option<CurrentProject>,
+    /// Name of the signed-in user.
+    pub(crate) user: Option<Box<str>>,
+    /// True if the viewer is an owner.
+    pub(crate) is_owner: bool,
+    /// Favicon: `up`, `late` or `down`.
+    pub(crate) picture: &'static str,
+    /// Time at which the page was rendered, in seconds since 1970.
+    pub(crate) now: i64,
+    /// Prefix of the title with the number of checks that are down: `3 down – `.
+    pub(crate) alarm: String,
+    page: Option<Page>,
+    base_url: BaseUrl,
+}
+
+/// Project in the top bar.
+pub(crate) struct CurrentProject {
+    pub(crate) uuid: Uuid,
+    pub(crate) name: Box<str>,
+    /// Projects that the viewer may see, including this one: names and UUIDs.
+    pub(crate) all: Vec<(Box<str>, Uuid)>,
+}
+
+/// Maximum number of projects in the menu of the top bar. The page of projects lists all.
+pub(super) const MAX_PROJECTS_IN_MENU: usize = 20;
+
+impl Layout {
+    pub(super) fn for_request(visit: &PageRequest, title: String) -> Self {
+        let here = visit.project().ok().map(|project| CurrentProject {
+            uuid: project.uuid,
+            name: project.name.as_str().into(),
+            all: menu_projects(visit),
+        });
+        Self {
+            title,
+            theme: visit.viewer.theme.name(),
+            shortcuts: visit.viewer.shortcuts,
+            notice: FlashMessage::from_code(visit.query.get("m")),
+            notes: collect_banners(visit),
+            project: here,
+            user: visit
+                .viewer
+                .signed_in
+                .as_ref()
+                .map(|person| person.user.name.as_str().into()),
+            is_owner: visit.viewer.is_allowed(super::Need::Owner, None),
+            page: Some(visit.page.clone()),
+            ..Self::without_user(&visit.dashboard, "")
+        }
+    }
+
+    /// Layout of a page without a viewer.
+    pub(super) fn without_user(site: &DashboardState, title: &str) -> Self {
+        Self {
+            title: title.into(),
+            theme: "system",
+            shortcuts: true,
+            notice: None,
+            notes: Vec::new(),
+            project: None,
+            user: None,
+            is_owner: false,
+            picture: "up",
+            now: site.handle.now().secs(),
+            alarm: String::new(),
+            page: None,
+            base_url: site.base_url.clone(),
+        }
+    }
+
+    /// Adds a favicon and a title that show the state of the checks.
+    pub(crate) fn with_check_counts(mut self, late: usize, down: usize) -> Self {
+        self.picture = match (late, down) {
+            (_, 1..) => "down",
+            (1.., _) => "late",
+            _ => "up",
+        };
+        if down > 0 {
+            self.alarm = format!("{down} down – ");
+        }
+        self
+    }
+
+    /// Adds a message.
+    pub(crate) fn with_banner(mut self, note: Option<Banner>) -> Self {
+        self.notes.extend(note);
+        self
+    }
+
+    /// Sets the favicon to the status of one check.
+    pub(crate) fn with_status_icon(self, status: VisibleStatus) -> Self {
+        let picture = match status {
+            VisibleStatus::Grace => "late",
+            VisibleStatus::Down => "down",
+            VisibleStatus::Up | VisibleStatus::New | VisibleStatus::Paused => "up",
+        };
+        Self { picture, ..self }
+    }
+
+    /// URL of a page.
+    pub(crate) fn link_to(&self, page: &Page) -> String {
+        PageLink {
+            base_url: &self.base_url,
+            page,
+        }
+        .to_string()
+    }
+
+    /// URL of the list of checks of a project.
+    pub(crate) fn checks(&self, project: &Uuid) -> String {
+        self.link_to(&Page::Checks(*project))
+    }
+
+    /// URL of a chapter of the documentation.
+    pub(crate) fn chapter(&self, chapter: &'static Chapter) -> String {
+        self.link_to(&Page::Chapter(chapter))
+    }
+
+    /// URL of the preview of a schedule.
+    pub(crate) fn preview(&self) -> String {
+        self.link_to(&Page::Preview())
+    }
+
+    /// URL of the list of chapters.
+    pub(crate) fn chapters(&self) -> String {
+        self.link_to(&Page::Chapters())
+    }
+
+    /// URL of the channels of a project.
+    pub(crate) fn integrations(&self, project: &Uuid) -> String {
+        self.link_to(&Page::Integrations(*project))
+    }
+
+    /// URL of the page of projects.
+    pub(crate) fn projects(&self) -> String {
+        self.link_to(&Page::Projects())
+    }
+
+    /// URL of the sign-in page.
+    pub(crate) fn login(&self) -> String {
+        self.link_to(&Page::Login())
+    }
+
+    /// Target of the form for the second step of signing in.
+    pub(crate) fn second_step(&self) -> String {
+        self.link_to(&Page::SecondStep())
+    }
+
+    /// Target of the form that signs out.
+    pub(crate) fn logout(&self) -> String {
+        self.link_to(&Page::Logout())
+    }
+
+    /// URL of the settings of a project.
+    pub(crate) fn settings(&self, project: &Uuid) -> String {
+        self.link_to(&Page::Settings(*project))
+    }
+
+    /// URL of the badges of a project.
+    pub(crate) fn badges(&self, project: &Uuid) -> String {
+        self.link_to(&Page::Badges(*project))
+    }
+
+    /// True on the page of badges.
+    pub(crate) fn is_at_badges(&self) -> bool {
+        matches!(self.page, Some(Page::Badges(_)))
+    }
+
+    /// URL of the page about the server.
+    pub(crate) fn system(&self) -> String {
+        self.link_to(&Page::System())
+    }
+
+    /// Target of the form that deletes the project of the page.
+    pub(crate) fn remove_project(&self) -> String {
+        self.project
+            .as_ref()
+            .map(|here| self.link_to(&Page::RemoveProject(here.uuid)))
+            .unwrap_or_default()
+    }
+
+    /// URL of the export of the project of the page.
+    pub(crate) fn export(&self) -> String {
+        self.project
+            .as_ref()
+            .map(|here| self.link_to(&Page::Export(here.uuid)))
+            .unwrap_or_default()
+    }
+
+    /// Name of the project of the page.
+    pub(crate) fn project_name(&self) -> &str {
+        self.project.as_ref().map_or("", |here| &here.name)
+    }
+
+    /// URL of the page that creates a project.
+    pub(crate) fn add_project(&self) -> String {
+        self.link_to(&Page::AddProject())
+    }
+
+    /// URL of the list of users.
+    pub(crate) fn users(&self) -> String {
+        self.link_to(&Page::Users())
+    }
+
+    /// URL of the account page of the viewer.
+    pub(crate) fn account(&self) -> String {
+        self.link_to(&Page::Account())
+    }
+
+    /// True on a page of project settings.
+    pub(crate) fn is_at_settings(&self) -> bool {
+        matches!(self.page, Some(Page::Settings(_) | Page::Key(..)))
+    }
+
+    /// URL of the setup page for the first owner.
+    pub(crate) fn setup(&self) -> String {
+        self.link_to(&Page::Setup())
+    }
+
+    /// Version of the program.
+    pub(crate) fn version(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    /// URL of a static file.
+    pub(crate) fn file(&self, name: &str) -> String {
+        format!("{}/{}", self.base_url.path(), assets::asset_path(name))
+    }
+
+    /// URL of the favicon.
+    pub(crate) fn favicon(&self) -> String {
+        self.file(&format!("favicon-{}.svg", self.picture))
+    }
+
+    /// True on the list of channels, or on a page below it.
+    pub(crate) fn is_at_integrations(&self) -> bool {
+        let page = self.page.as_ref();
+        page.is_some_and(|page| {
+            matches!(page, Page::Integrations(_) | Page::AddIntegration(..))
+                || matches!(page.scope(), Scope::Channel(_))
+        })
+    }
+
+    /// True on the list of checks, or on a page below it.
+    pub(crate) fn is_at_checks(&self) -> bool {
+        let page = self.page.as_ref();
+        page.is_some_and(|page| {
+            matches!(page, Page::Checks(_) | Page::AddCheck(_))
+                || matches!(page.scope(), Scope::Check(_))
+        })
+    }
+}
+
+/// Messages about the server: for all viewers, or only for viewers who can act on them.
+fn collect_banners(visit: &PageRequest) -> Vec<Banner> {
+    let mut notes = Vec::new();
+    // A fragment of a page shows no messages.
+    let taken = || {
+        visit
+            .dashboard
+            .one_time_secrets
+            .take(visit, &Page::SecondStep().to_string())
+    };
+    let wrong_codes = visit.fragment.is_empty().then(taken).flatten();
+    notes.extend(wrong_codes.map(|text| {
+        Banner::warning(text).with_link("Your account", visit.page_url(&Page::Account()))
+    }));
+    if !visit.handle().is_writable() {
+        let text = "The database does not accept writes. Pings are answered with 503, and clients \
+                    retry. Changes are not saved.";
+        notes.push(Banner::error(text));
+    }
+    let base_url = visit.base_url();
+    if let Some(address) = visit
+        .origin
+        .mismatched_address(base_url)
+        .filter(|_| visit.is_allowed(Need::Write))
+    {
+        let base_url = base_url.as_str();
+        let text = format!(
+            "Ping URLs on these pages begin with {base_url}, but you reached this page at \
+             {address}. Start overdue with --base-url {address}."
+        );
+        notes.push(Banner::warning(text));
+    }
+    if let Ok(project) = visit.project()
+        && project.is_on_trial()
+    {
+        let name = project.name.as_str();
+        notes.push(Banner::warning(format!(
+            "This project is on trial: no alerts are sent. To end the trial, run overdue project \
+             release {name:?}."
+        )));
+    }
+    notes
+}
+
+fn menu_projects(visit: &PageRequest) -> Vec<(Box<str>, Uuid)> {
+    let projects: Vec<_> = visit.handle().with_state(|state| {
+        state
+            .projects()
+            .map(|found| Arc::clone(&found.project))
+            .collect()
+    });
+    let visible = projects
+        .into_iter()
+        .filter(|project| visit.viewer.is_allowed(Need::Read, Some(project.id)));
+    let mut visible: Vec<_> = visible
+        .map(|project| (project.name.as_str().into(), project.uuid))
+        .collect();
+    visible.sort_unstable();
+    visible.truncate(MAX_PROJECTS_IN_MENU);
+    visible
+}

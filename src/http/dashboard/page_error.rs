@@ -1,0 +1,221 @@
+//! Error pages: one sentence, a remedy, and a link back.
+
+use std::borrow::Cow;
+
+use askama::Template;
+
+use super::DashboardState;
+use super::browser_security::RequestOrigin;
+use super::layout::Layout;
+use super::page_routes::Need;
+use crate::engine::command::{CommandError, Unavailable};
+use crate::http::common::reply::{HttpError, HttpReply};
+use crate::http::common::request::BaseUrl;
+use crate::store::StoreError;
+
+/// Reason why a page is not shown or a form is refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PageError {
+    http_error: HttpError,
+    title: &'static str,
+    text: Cow<'static, str>,
+}
+
+#[derive(Template)]
+#[template(path = "error.html", config = "src/http/dashboard/askama.toml")]
+struct ErrorPage<'a> {
+    frame: Layout,
+    trouble: &'a PageError,
+    /// Page that the viewer came from.
+    before: Option<String>,
+}
+
+impl PageError {
+    /// Error page with this title and text.
+    pub(crate) fn new(
+        fault: HttpError,
+        title: &'static str,
+        text: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            http_error: fault,
+            title,
+            text: text.into(),
+        }
+    }
+
+    /// The object does not exist, or the viewer may not see it.
+    pub(crate) fn not_found() -> Self {
+        Self::new(
+            HttpError::NotFound,
+            "Not found",
+            "This page does not exist, or you may not see it.",
+        )
+    }
+
+    /// The viewer may see the object but not change it.
+    pub(super) fn forbidden(need: Need) -> Self {
+        let text = match need {
+            Need::Owner => "Only owners of this server may do this. Ask one of them.",
+            _ => {
+                "You may view this project but not change it. Ask an owner of this server for \
+                 access."
+            }
+        };
+        Self::new(HttpError::Forbidden, "Not allowed", text)
+    }
+
+    /// A fragment was requested after the session had ended.
+    pub(super) fn session_expired() -> Self {
+        Self::new(
+            HttpError::NotSignedIn,
+            "Signed out",
+            "You were signed out. Sign in again.",
+        )
+    }
+
+    /// The server runs without sign-in, and the client is on another machine.
+    pub(super) fn not_local() -> Self {
+        let text = "This server runs without sign-in, so its pages are available only on the \
+                    same machine and through trusted proxies. Start it with --auth password, or \
+                    name your proxy with --trusted-proxy.";
+        Self::new(HttpError::Forbidden, "Local access only", text)
+    }
+
+    /// The server runs without sign-in, and the `Host` may be a foreign one.
+    pub(super) fn unknown_host(came: &RequestOrigin) -> Self {
+        let text = format!(
+            "This server runs without sign-in, so its pages are available only at localhost, at \
+             127.0.0.1 and at the host of --base-url. You used {}. If this host is correct, start \
+             overdue with it in --base-url.",
+            came.host
+        );
+        Self::new(HttpError::Forbidden, "Unknown host", text)
+    }
+
+    /// A proxy names a user, and the `Host` may be a foreign one.
+    pub(super) fn unknown_host_behind_proxy(host: &str) -> Self {
+        let text = format!(
+            "Signing in through a proxy works only at localhost, at 127.0.0.1 and at the host of \
+             --base-url. You used {host}. If this host is correct, start overdue with it in \
+             --base-url, and configure the proxy to pass on the Host header unchanged."
+        );
+        Self::new(HttpError::Forbidden, "Unknown host", text)
+    }
+
+    /// The form was sent from another origin.
+    pub(super) fn cross_origin(base_url: &BaseUrl, host: &str) -> Self {
+        let text = format!(
+            "This form was sent from another address than the page. Open overdue at {}, or set \
+             --base-url to the address you use (it was {host}).",
+            base_url.as_str()
+        );
+        Self::new(HttpError::Forbidden, "Different origin", text)
+    }
+
+    /// The request conflicts with the current state, for this reason.
+    pub(crate) fn bad_request(reason: &str) -> Self {
+        Self::new(
+            HttpError::BadRequest("it is not possible".into()),
+            "Not possible",
+            to_sentence(reason),
+        )
+    }
+
+    /// The page does not support the method.
+    pub(super) fn method_not_allowed(methods: &'static str) -> Self {
+        Self::new(
+            HttpError::MethodNotAllowed(methods),
+            "Method not allowed",
+            "This URL does not support the request. Nothing was changed.",
+        )
+    }
+
+    /// Renders the page. `before`: URL of the previous page.
+    pub(super) fn reply(&self, site: &DashboardState, before: Option<String>) -> HttpReply {
+        let page = ErrorPage {
+            frame: Layout::without_user(site, self.title),
+            trouble: self,
+            before,
+        };
+        // Rendering only formats values and does not fail.
+        self.http_error.to_page(page.render().unwrap_or_default())
+    }
+}
+
+impl From<HttpError> for PageError {
+    fn from(fault: HttpError) -> Self {
+        let (title, text) = match &fault {
+            HttpError::NotFound => return Self::not_found(),
+            HttpError::Forbidden => return Self::forbidden(Need::Write),
+            HttpError::Unavailable | HttpError::BodyBudgetExhausted => (
+                "Temporarily unavailable",
+                "The server cannot do this at the moment, so nothing was changed. Try again in a \
+                 few seconds. The log states the reason."
+                    .into(),
+            ),
+            HttpError::BodyTooLarge(_) => (
+                "Request too long",
+                "Your input is too long. Nothing was changed. Go back and shorten it.".into(),
+            ),
+            HttpError::BodyTimeout => (
+                "Request timed out",
+                "Your input did not arrive in time. Nothing was changed. Go back and send it again."
+                    .into(),
+            ),
+            HttpError::TooManyRequests(seconds) => (
+                "Too many attempts",
+                format!("Too many attempts from your address. Try again in {seconds} s.").into(),
+            ),
+            other => ("Not possible", to_sentence(&other.message())),
+        };
+        Self {
+            title,
+            text,
+            http_error: fault,
+        }
+    }
+}
+
+/// Message of an error as a sentence.
+fn to_sentence(words: &str) -> Cow<'static, str> {
+    let mut letters = words.chars();
+    let first = letters
+        .next()
+        .map(|first| first.to_uppercase().to_string())
+        .unwrap_or_default();
+    format!("{first}{}. Nothing was changed.", letters.as_str()).into()
+}
+
+impl From<CommandError> for PageError {
+    fn from(refusal: CommandError) -> Self {
+        if refusal == CommandError::Outdated {
+            return Self::new(
+                HttpError::Outdated,
+                "Changed in the meantime",
+                "This was changed while you were editing, so nothing was saved. Go back, reload \
+                 the page, and try again.",
+            );
+        }
+        HttpError::from(refusal).into()
+    }
+}
+
+impl From<Unavailable> for PageError {
+    fn from(_: Unavailable) -> Self {
+        let text = "The database does not accept writes at the moment, so nothing was changed. \
+                    Reading works. Try again in a few seconds.";
+        Self::new(HttpError::Unavailable, "Temporarily unavailable", text)
+    }
+}
+
+impl From<StoreError> for PageError {
+    fn from(error: StoreError) -> Self {
+        tracing::error!("a page could not be read: {error}");
+        Self::new(
+            HttpError::Unavailable,
+            "Cannot be read",
+            "This cannot be read from the database at the moment. Try again in a few seconds.",
+        )
+    }
+}

@@ -1,0 +1,567 @@
+//! Handles every request to a page: security checks, viewer, access, form, function of the page,
+//! and headers for browsers.
+
+use std::sync::Arc;
+
+use askama::Template;
+use flate2::Compression;
+use hyper::header::{
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, HeaderMap,
+    HeaderName, REFERER, SET_COOKIE, VARY,
+};
+use hyper::{Method, Request, Uri};
+
+use super::browser_security::{RequestOrigin, with_security_headers};
+use super::check_list::ListReturn;
+use super::cookie::CookieJar;
+use super::form_data::FormData;
+use super::page_error::PageError;
+use super::page_messages::FlashMessage;
+use super::page_request::{PageRequest, PendingRequest, Query};
+use super::page_routes::{DashboardTarget, Need, Page, PageLink, Scope};
+use super::{
+    DashboardState, account, add_project, assets, badges, channels, chapters, check, check_list,
+    choose_password, export_project, live_updates, project_list, project_settings, second_step,
+    session_expired, sign_in, system, totp, users, viewer,
+};
+use crate::http::common::client_address::Peer;
+use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::http::common::request;
+use crate::http::common::request_body::{BodyBudget, IncomingBody};
+use crate::http::common::response_body::ResponseBody;
+
+/// Name of the fragment of a page that a script requests.
+const FRAGMENT_HEADER: HeaderName = HeaderName::from_static("x-fragment");
+/// Size in bytes above which a page is compressed.
+const COMPRESSION_THRESHOLD: usize = 2 << 10;
+/// Makes a browser delete stored data of this site.
+const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
+
+/// Response of a page.
+pub(crate) enum PageResponse {
+    /// A page.
+    Html(HtmlPage),
+    /// Redirect to another page, with a message.
+    Redirect(Page, Option<FlashMessage>),
+    /// Redirect to another page, and replace the mark of the browser.
+    RedirectWithMark {
+        /// Target of the redirect.
+        page: Page,
+        /// Message on the target page.
+        notice: Option<FlashMessage>,
+        /// New mark. `None`: the browser gets none.
+        mark: Option<String>,
+    },
+    /// Redirect to a URL of this server, which [`DashboardTarget::parse`] has checked.
+    RedirectToUrl(String),
+    /// Sign in with a new session, and redirect to a URL of this server.
+    SignIn {
+        /// Value of the session cookie.
+        token: String,
+        /// Mark that identifies the browser from now on.
+        mark: Option<String>,
+        /// Path and query of the redirect.
+        to: String,
+    },
+    /// Sign out, and redirect to a URL of this server or of the proxy.
+    SignOut(String),
+    /// File to download, generated while it is sent.
+    Stream {
+        /// File name: letters, digits, hyphens and dots.
+        name: String,
+        /// Content of the file.
+        content: ResponseBody,
+    },
+    /// File to download, with untrusted content.
+    Download {
+        /// File name: letters, digits, hyphens and a dot.
+        name: String,
+        /// Content of the file.
+        content: Vec<u8>,
+    },
+}
+
+/// A rendered page.
+pub(crate) struct HtmlPage {
+    text: String,
+    /// Error if the form was refused.
+    http_error: Option<HttpError>,
+    /// True if no cache may store the page.
+    no_store: bool,
+}
+
+impl HtmlPage {
+    /// Renders a template.
+    pub(crate) fn from_template(template: &impl Template) -> Self {
+        // Rendering only formats values and does not fail.
+        Self {
+            text: template.render().unwrap_or_default(),
+            http_error: None,
+            no_store: false,
+        }
+    }
+
+    /// Marks the page as a form with errors.
+    pub(crate) fn with_invalid_form(self) -> Self {
+        self.with_error(HttpError::InvalidForm)
+    }
+
+    /// Marks the page as a form that was refused for this reason.
+    pub(crate) fn with_error(self, fault: HttpError) -> Self {
+        Self {
+            http_error: Some(fault),
+            ..self
+        }
+    }
+
+    /// Forbids caches to store the page.
+    pub(crate) fn without_caching(self) -> Self {
+        Self {
+            no_store: true,
+            ..self
+        }
+    }
+}
+
+impl From<HtmlPage> for PageResponse {
+    fn from(html: HtmlPage) -> Self {
+        Self::Html(html)
+    }
+}
+
+/// Calls the function of a page for GET.
+fn dispatch_get(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    match &visit.page {
+        Page::Login() => sign_in::show(visit),
+        Page::SecondStep() => Ok(second_step::show()),
+        Page::Setup() => choose_password::show_setup(visit, None),
+        Page::SetupCode(code) => choose_password::show_setup(visit, Some(code)),
+        Page::Invite(code) | Page::Reset(code) => choose_password::show(visit, code),
+        Page::Logout() => Err(PageError::not_found()),
+        Page::Projects() => project_list::show(visit),
+        Page::AddProject() => add_project::show(visit),
+        Page::Settings(_) => project_settings::show(visit),
+        Page::Export(_) => export_project::show(visit),
+        Page::Key(_, key) => project_settings::show_key(visit, *key),
+        Page::Badges(_) => badges::show(visit),
+        Page::System() => system::show(visit),
+        Page::Users() => users::show(visit),
+        Page::User(user) => users::show_user(visit, *user),
+        Page::Account() => account::show(visit),
+        Page::AccountTotp() => totp::show(visit),
+        // Events are handled elsewhere.
+        Page::Events(_)
+        | Page::SettingsName(_)
+        | Page::SettingsKeys(_)
+        | Page::SettingsLimits(_)
+        | Page::RemoveProject(_)
+        | Page::AccountPassword()
+        | Page::AccountList()
+        | Page::Backup()
+        | Page::AccountSessions() => Err(PageError::not_found()),
+        Page::Checks(_) => check_list::show(visit),
+        Page::Chapters() => chapters::show_list(visit),
+        Page::Chapter(chapter) => chapters::show(visit, chapter),
+        Page::AddCheck(_) => check::show_add(visit),
+        Page::Check(_) => check::show_detail(visit),
+        Page::Log(_) => check::show_log(visit),
+        Page::Ping(..) => check::show_ping(visit),
+        Page::Body(..) => check::show_body(visit),
+        Page::EditCheck(_) => check::show_edit(visit),
+        Page::RemoveCheck(_) => check::show_remove(visit),
+        Page::Preview() => check::show_preview(visit),
+        Page::Cloaked(key) => check::redirect_from_key(visit, *key),
+        Page::Integrations(_) => channels::show(visit),
+        Page::AddIntegration(..) => channels::show_add(visit),
+        Page::EditIntegration(_) => channels::show_edit(visit),
+        Page::RemoveIntegration(_) => channels::show_delete(visit),
+        // These pages have no GET, as the table of routes states.
+        Page::Bulk(_)
+        | Page::ChecksOfIntegration(_)
+        | Page::TestIntegration(_)
+        | Page::EnableIntegration(_)
+        | Page::PauseCheck(_)
+        | Page::ResumeCheck(_)
+        | Page::PingCheck(_)
+        | Page::ChannelsOfCheck(_)
+        | Page::ZoneOfCheck(_)
+        | Page::CopyCheck(_) => Err(PageError::not_found()),
+    }
+}
+
+/// Calls the function of a page for POST.
+async fn dispatch_post(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
+    match &visit.page {
+        Page::Login() => sign_in::post(&visit, &form).await,
+        Page::SecondStep() => second_step::post(&visit, &form).await,
+        Page::Logout() => sign_in::sign_out(&visit).await,
+        Page::Setup() => choose_password::post_setup(&visit, &form).await,
+        Page::Invite(code) | Page::Reset(code) => choose_password::post(&visit, code, &form).await,
+        Page::AddProject() => add_project::post(&visit, &form).await,
+        Page::SettingsName(_) => project_settings::rename_project(&visit, &form).await,
+        Page::SettingsKeys(_) => project_settings::create_key(&visit, &form).await,
+        Page::Key(_, key) => project_settings::post_key(&visit, *key, &form).await,
+        Page::SettingsLimits(_) => project_settings::set_limits(&visit, &form).await,
+        Page::RemoveProject(_) => project_settings::delete_project(&visit, &form).await,
+        Page::Users() => users::invite_user(&visit, &form).await,
+        Page::User(user) => users::post_user(&visit, *user, &form).await,
+        Page::Account() => account::save_preferences(&visit, &form).await,
+        Page::AccountTotp() => totp::post(&visit, &form).await,
+        Page::AccountList() => account::save_list_preferences(&visit, &form).await,
+        Page::AccountPassword() => account::set_password(&visit, &form).await,
+        Page::AccountSessions() => account::end_sessions(&visit, &form).await,
+        Page::Backup() => system::send_backup(visit, form).await,
+        Page::AddCheck(_) => check::submit_new_check(visit, form).await,
+        Page::EditCheck(_) => check::update_check(visit, form).await,
+        Page::PauseCheck(_) => check::pause(&visit).await,
+        Page::ResumeCheck(_) => check::resume(&visit).await,
+        Page::PingCheck(_) => check::ping(&visit, &form).await,
+        Page::ChannelsOfCheck(_) => check::set_channels(&visit, &form).await,
+        Page::ZoneOfCheck(_) => check::set_zone(&visit, &form).await,
+        Page::CopyCheck(_) => check::copy(&visit).await,
+        Page::RemoveCheck(_) => check::delete_check(&visit).await,
+        Page::Bulk(_) => check_list::apply_bulk_action(visit, form).await,
+        Page::AddIntegration(..) => channels::create_channel(visit, form).await,
+        Page::EditIntegration(_) => channels::update_channel(visit, form).await,
+        Page::ChecksOfIntegration(_) => channels::set_checks(&visit, &form).await,
+        Page::TestIntegration(_) => channels::send_test(visit).await,
+        Page::EnableIntegration(_) => channels::enable_channel(&visit).await,
+        Page::RemoveIntegration(_) => channels::delete_channel(&visit).await,
+        // These pages have no form, as the table of routes states.
+        Page::Badges(_)
+        | Page::System()
+        | Page::Settings(_)
+        | Page::Export(_)
+        | Page::SetupCode(_)
+        | Page::Chapters()
+        | Page::Chapter(_)
+        | Page::Projects()
+        | Page::Checks(_)
+        | Page::Events(_)
+        | Page::Check(_)
+        | Page::Log(_)
+        | Page::Ping(..)
+        | Page::Body(..)
+        | Page::Preview()
+        | Page::Cloaked(_)
+        | Page::Integrations(_) => Err(PageError::not_found()),
+    }
+}
+
+/// Answers a request to a target of the dashboard.
+pub(crate) async fn handle_request(
+    site: &Arc<DashboardState>,
+    budget: &BodyBudget,
+    target: DashboardTarget,
+    request: Request<IncomingBody<'_>>,
+    peer: Peer,
+) -> HttpReply {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let came = RequestOrigin::from_headers(request.headers(), peer, site);
+    let before = referring_page(site, &request);
+    let reply = match target {
+        DashboardTarget::Asset(_) | DashboardTarget::Favicon | DashboardTarget::Robots
+            if !is_read =>
+        {
+            PageError::method_not_allowed("GET, HEAD").reply(site, None)
+        }
+        DashboardTarget::Asset(file) => asset_reply(file, request.headers()),
+        // The URL of the favicon changes with its content, so this redirect is not cached without
+        // revalidation.
+        DashboardTarget::Favicon => with_private_caching(reply::moved_permanently(&format!(
+            "{}/{}",
+            site.base_url.path(),
+            assets::asset_path("favicon-up.svg")
+        ))),
+        DashboardTarget::Robots => {
+            with_private_caching(reply::text("User-agent: *\nDisallow: /\n"))
+        }
+        DashboardTarget::Redirect(page) => {
+            reply::moved_permanently(&url_with_query(site, &page, request.uri().query()))
+        }
+        DashboardTarget::Page(page) => handle_page(site, budget, page, request, peer)
+            .await
+            .unwrap_or_else(|trouble| with_private_caching(trouble.reply(site, before))),
+    };
+    with_security_headers(site, &came, reply)
+}
+
+/// Page of this server that sent the form, whatever host the browser names.
+fn referring_page(site: &DashboardState, request: &Request<IncomingBody<'_>>) -> Option<String> {
+    let from = request
+        .headers()
+        .get(REFERER)
+        .filter(|_| *request.method() == Method::POST)?;
+    let from = from.to_str().ok()?.parse::<Uri>().ok()?;
+    sign_in::parse_next_url(site, from.path_and_query()?.as_str())
+}
+
+/// Error page for an unknown path. `None` if the client is not a browser.
+pub(crate) fn not_found_page(
+    site: &DashboardState,
+    headers: &HeaderMap,
+    peer: Peer,
+) -> Option<HttpReply> {
+    let reads = headers
+        .get(ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|accept| accept.contains("text/html"));
+    reads.then(|| {
+        with_security_headers(
+            site,
+            &RequestOrigin::from_headers(headers, peer, site),
+            with_private_caching(PageError::not_found().reply(site, None)),
+        )
+    })
+}
+
+async fn handle_page(
+    site: &Arc<DashboardState>,
+    budget: &BodyBudget,
+    page: Page,
+    request: Request<IncomingBody<'_>>,
+    peer: Peer,
+) -> Result<HttpReply, PageError> {
+    let (head, body) = request.into_parts();
+    let (need, is_form) = match head.method {
+        Method::GET | Method::HEAD => (page.get(), false),
+        Method::POST => (page.post(), true),
+        _ => (None, false),
+    };
+    let need = need.ok_or_else(|| PageError::method_not_allowed(allowed_methods(&page)))?;
+    let came = RequestOrigin::from_headers(&head.headers, peer, site);
+    if is_form {
+        came.require_same_origin(&site.base_url)?;
+    }
+    let viewer = viewer::identify_viewer(site, &came, &head.headers, peer.address).await?;
+    if viewer.is_anonymous() && need != Need::Nothing {
+        if head.headers.contains_key(FRAGMENT_HEADER) {
+            return Err(PageError::session_expired());
+        }
+        if matches!(page, Page::Events(_)) {
+            return Ok(live_updates::session_ended_reply());
+        }
+        if is_form && page != Page::Logout() {
+            let form = FormData::read(body, budget, &site.outgoing).await?;
+            let dashboard = Arc::clone(site);
+            let path = url_with_query(site, &page, head.uri.query());
+            return page_reply(
+                site,
+                site.outgoing
+                    .run_blocking(move || session_expired::render_page(&dashboard, &path, &form))
+                    .await?,
+                false,
+            )
+            .await;
+        }
+        return Ok(with_private_caching(reply::see_other(
+            &sign_in::sign_in_url(site, &page, head.uri.query()),
+        )));
+    }
+    let jar = CookieJar {
+        is_secure: came.is_secure(&site.base_url),
+        base_path: site.base_url.path(),
+    };
+    let zips = accepts_gzip(&head.headers) && !came.is_cross_site();
+    let query = Query(
+        request::query(&head.uri)
+            .filter_map(|(name, value)| name.zip(value))
+            .collect(),
+    );
+    let fragment = head
+        .headers
+        .get(&FRAGMENT_HEADER)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .into();
+    let visit = PageRequest::authorize(
+        site,
+        PendingRequest {
+            page,
+            viewer,
+            origin: came,
+            query,
+            fragment,
+        },
+        need,
+    )?;
+    if matches!(visit.page, Page::Events(_)) {
+        return live_updates::handle_request(visit, &head.headers).await;
+    }
+    let back = visit.list_return();
+    let done = if is_form {
+        let form = FormData::read(body, budget, &site.outgoing).await?;
+        dispatch_post(visit, form).await?
+    } else {
+        match visit.viewer.is_anonymous() {
+            true => {
+                site.run_blocking_anonymous(move || dispatch_get(&visit))
+                    .await??
+            }
+            false => site.run_blocking(move || dispatch_get(&visit)).await??,
+        }
+    };
+    match done {
+        PageResponse::RedirectToUrl(address) => {
+            Ok(with_private_caching(reply::see_other(&address)))
+        }
+        PageResponse::SignIn { token, mark, to } => {
+            let mut reply = with_cookie(reply::see_other(&to), &jar.set_session(&token));
+            if let Some(mark) = mark {
+                reply::add_header(&mut reply, SET_COOKIE, &jar.set_mark(&mark));
+            }
+            Ok(reply)
+        }
+        PageResponse::SignOut(to) => {
+            let mut reply = with_cookie(reply::see_other(&to), &jar.clear_session());
+            reply::set_header(&mut reply, CLEAR_SITE_DATA, "\"cache\"");
+            Ok(reply)
+        }
+        PageResponse::Redirect(page, notice) => Ok(with_private_caching(reply::see_other(
+            &redirect_url(site, &page, notice, &back),
+        ))),
+        PageResponse::RedirectWithMark { page, notice, mark } => {
+            let reply =
+                with_private_caching(reply::see_other(&redirect_url(site, &page, notice, &back)));
+            Ok(match mark {
+                Some(mark) => with_cookie(reply, &jar.set_mark(&mark)),
+                None => reply,
+            })
+        }
+        PageResponse::Html(html) => page_reply(site, html, zips).await,
+        PageResponse::Download { name, content } => {
+            Ok(attachment(&name, site.outgoing.buffer(content).await?))
+        }
+        PageResponse::Stream { name, content } => Ok(attachment(&name, content)),
+    }
+}
+
+/// Response with a file to download.
+fn attachment(name: &str, content: ResponseBody) -> HttpReply {
+    let mut reply = reply::content("application/octet-stream", content);
+    reply::set_header(
+        &mut reply,
+        CONTENT_DISPOSITION,
+        &format!("attachment; filename=\"{name}\""),
+    );
+    reply::with_no_store(reply)
+}
+
+fn with_cookie(mut reply: HttpReply, cookie: &str) -> HttpReply {
+    reply::set_header(&mut reply, SET_COOKIE, cookie);
+    reply::with_no_store(reply)
+}
+
+/// Response with a page.
+async fn page_reply(
+    site: &DashboardState,
+    html: HtmlPage,
+    zips: bool,
+) -> Result<HttpReply, PageError> {
+    let HtmlPage {
+        text,
+        http_error: fault,
+        no_store: is_secret,
+    } = html;
+    let zips = zips && text.len() > COMPRESSION_THRESHOLD;
+    let bytes = if zips {
+        site.outgoing
+            .run_blocking(move || assets::gzip(text.as_bytes(), Compression::fast()))
+            .await?
+    } else {
+        text.into_bytes()
+    };
+    let content = site.outgoing.buffer(bytes).await?;
+    let mut reply = match fault {
+        Some(fault) => fault.to_page(content),
+        None => reply::page(content),
+    };
+    if zips {
+        reply::set_header(&mut reply, CONTENT_ENCODING, "gzip");
+    }
+    reply::set_header(
+        &mut reply,
+        VARY,
+        "Accept-Encoding, Sec-Fetch-Site, X-Fragment",
+    );
+    Ok(if is_secret {
+        reply::with_no_store(reply)
+    } else {
+        with_private_caching(reply)
+    })
+}
+
+/// Response with a static file. Its URL changes with its content, so it may be cached forever.
+fn asset_reply(file: &'static assets::File, headers: &HeaderMap) -> HttpReply {
+    let zips = accepts_gzip(headers);
+    let (plain, zipped) = file.bodies();
+    let mut reply = reply::content(file.kind, if zips { zipped } else { plain });
+    if zips {
+        reply::set_header(&mut reply, CONTENT_ENCODING, "gzip");
+    }
+    reply::set_header(&mut reply, VARY, "Accept-Encoding");
+    reply::set_header(
+        &mut reply,
+        CACHE_CONTROL,
+        "public, max-age=31536000, immutable",
+    );
+    reply
+}
+
+/// Makes browsers revalidate the response each time.
+fn with_private_caching(mut reply: HttpReply) -> HttpReply {
+    reply::set_header(&mut reply, CACHE_CONTROL, "private, no-cache");
+    reply
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let codings = headers
+        .get_all(ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|line| line.split(','));
+    codings
+        .map(|coding| coding.replace(' ', ""))
+        .any(|coding| coding == "gzip" || coding.starts_with("gzip;q=") && !coding.ends_with("=0"))
+}
+
+/// Methods of a page, for the `Allow` header.
+fn allowed_methods(page: &Page) -> &'static str {
+    match (page.get(), page.post()) {
+        (Some(_), Some(_)) => "GET, HEAD, POST",
+        (None, _) => "POST",
+        _ => "GET, HEAD",
+    }
+}
+
+fn url_with_query(site: &DashboardState, page: &Page, query: Option<&str>) -> String {
+    let link = PageLink {
+        base_url: &site.base_url,
+        page,
+    };
+    query.map_or_else(|| link.to_string(), |query| format!("{link}?{query}"))
+}
+
+/// URL of a redirect after a form. Pages of checks keep the list that the viewer came from.
+fn redirect_url(
+    site: &DashboardState,
+    page: &Page,
+    notice: Option<FlashMessage>,
+    back: &ListReturn,
+) -> String {
+    let link = PageLink {
+        base_url: &site.base_url,
+        page,
+    }
+    .to_string();
+    let link = match page {
+        Page::Checks(_) => back.list_url(&link),
+        page if matches!(page.scope(), Scope::Check(_)) => back.url_with_return(&link),
+        _ => link,
+    };
+    let mark = if link.contains('?') { '&' } else { '?' };
+    notice.map_or_else(
+        || link.clone(),
+        |notice| format!("{link}{mark}m={}", notice.code),
+    )
+}

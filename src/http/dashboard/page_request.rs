@@ -1,0 +1,236 @@
+//! Authorized request to a page: the viewer, the page, and the resource that the page belongs to.
+
+use std::sync::Arc;
+
+use super::DashboardState;
+use super::browser_security::RequestOrigin;
+use super::check_list::ListReturn;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_routes::{Need, Page, PageLink, Scope};
+use super::viewer::Viewer;
+use crate::domain::check::Check;
+use crate::domain::formatting::TimeFormatter;
+use crate::domain::project::{Channel, Project};
+use crate::domain::timestamp::Timestamp;
+use crate::engine::Handle;
+use crate::http::common::request::BaseUrl;
+
+/// An authorized request to a page.
+pub(crate) struct PageRequest {
+    pub(crate) dashboard: Arc<DashboardState>,
+    pub(crate) page: Page,
+    pub(crate) viewer: Viewer,
+    /// Origin of the request.
+    pub(crate) origin: RequestOrigin,
+    /// Decoded parameters of the URL.
+    pub(crate) query: Query,
+    /// Fragment of the page that a script requests. Empty: the whole page.
+    pub(crate) fragment: Box<str>,
+    /// Time of the request.
+    pub(crate) now: Timestamp,
+    resource: PageResource,
+}
+
+/// Resource that a page belongs to.
+enum PageResource {
+    Server,
+    Project(Arc<Project>),
+    Check(Arc<Project>, Box<Check>),
+    Channel(Arc<Project>, Arc<Channel>),
+}
+
+/// Request that is not authorized yet.
+pub(super) struct PendingRequest {
+    pub(super) page: Page,
+    pub(super) viewer: Viewer,
+    pub(super) origin: RequestOrigin,
+    pub(super) query: Query,
+    pub(super) fragment: Box<str>,
+}
+
+impl PageRequest {
+    /// Finds the resource of the page and checks the access to it. A missing resource and one that
+    /// the viewer may not see give the same error.
+    pub(super) fn authorize(
+        site: &Arc<DashboardState>,
+        asked: PendingRequest,
+        need: Need,
+    ) -> Result<Self, PageError> {
+        let PendingRequest {
+            page,
+            viewer,
+            origin: came,
+            query,
+            fragment,
+        } = asked;
+        let place = find_resource(&site.handle, page.scope()).ok_or_else(PageError::not_found)?;
+        let project = place.project().map(|project| project.id);
+        if !viewer.is_allowed(Need::Read, project) && project.is_some() {
+            return Err(PageError::not_found());
+        }
+        if !viewer.is_allowed(need, project) {
+            return Err(PageError::forbidden(need));
+        }
+        let now = site.handle.now();
+        Ok(Self {
+            dashboard: Arc::clone(site),
+            page,
+            viewer,
+            origin: came,
+            query,
+            fragment,
+            now,
+            resource: place,
+        })
+    }
+
+    /// Handle of the engine.
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.dashboard.handle
+    }
+
+    /// Project of the page, or of its check or channel.
+    pub(crate) fn project(&self) -> Result<&Arc<Project>, PageError> {
+        self.resource.project().ok_or_else(PageError::not_found)
+    }
+
+    /// Check that the page belongs to.
+    pub(crate) fn check(&self) -> Result<&Check, PageError> {
+        match &self.resource {
+            PageResource::Check(_, check) => Ok(check),
+            _ => Err(PageError::not_found()),
+        }
+    }
+
+    /// Channel that the page belongs to.
+    pub(crate) fn channel(&self) -> Result<&Arc<Channel>, PageError> {
+        match &self.resource {
+            PageResource::Channel(_, channel) => Ok(channel),
+            _ => Err(PageError::not_found()),
+        }
+    }
+
+    /// True if the viewer has this right for the resource of the page.
+    pub(crate) fn is_allowed(&self, need: Need) -> bool {
+        self.viewer
+            .is_allowed(need, self.resource.project().map(|project| project.id))
+    }
+
+    /// Name of the viewer, for the log.
+    pub(crate) fn user_name(&self) -> &str {
+        self.viewer
+            .signed_in
+            .as_ref()
+            .map_or("", |person| person.user.name.as_str())
+    }
+
+    /// Base URL of the service.
+    pub(crate) fn base_url(&self) -> &BaseUrl {
+        &self.dashboard.base_url
+    }
+
+    /// Formatter for times in the zone of the viewer.
+    pub(crate) fn time_formatter(&self) -> TimeFormatter<'_> {
+        TimeFormatter {
+            now: self.now,
+            zone: &self.viewer.zone,
+        }
+    }
+
+    /// Configuration source that owns the check or channel of this number.
+    pub(crate) fn declaring_source(&self, number: u64) -> Option<String> {
+        self.handle().with_state(|state| {
+            state
+                .declared
+                .source(number)
+                .map(|source| source.as_str().to_owned())
+        })
+    }
+
+    /// URL of a page.
+    pub(crate) fn page_url(&self, page: &Page) -> String {
+        PageLink {
+            base_url: &self.dashboard.base_url,
+            page,
+        }
+        .to_string()
+    }
+
+    /// Link to the list that the viewer came from.
+    pub(crate) fn list_return(&self) -> ListReturn {
+        ListReturn::parse(self.query.get("back"), self.viewer.list_preferences)
+    }
+
+    /// URL of a page of a check that keeps the list that the viewer came from.
+    pub(crate) fn page_url_with_return(&self, page: &Page) -> String {
+        self.list_return().url_with_return(&self.page_url(page))
+    }
+
+    /// Data for the layout. The title of the page begins with `title`.
+    pub(crate) fn layout(&self, title: impl Into<String>) -> Layout {
+        Layout::for_request(self, title.into())
+    }
+}
+
+impl PageResource {
+    fn project(&self) -> Option<&Arc<Project>> {
+        match self {
+            Self::Server => None,
+            Self::Project(project) | Self::Check(project, _) | Self::Channel(project, _) => {
+                Some(project)
+            }
+        }
+    }
+}
+
+fn find_resource(handle: &Handle, scope: Scope) -> Option<PageResource> {
+    handle.with_state(|state| {
+        let project = |id| state.project(id).map(|found| Arc::clone(&found.project));
+        Some(match scope {
+            Scope::Server => PageResource::Server,
+            Scope::Project(uuid) => PageResource::Project(
+                state
+                    .projects()
+                    .map(|found| &found.project)
+                    .find(|project| project.uuid == uuid)
+                    .cloned()?,
+            ),
+            Scope::Check(uuid) => {
+                let check = state.check_by_uuid(uuid)?;
+                PageResource::Check(project(check.project)?, Box::new(check.clone()))
+            }
+            Scope::Channel(uuid) => {
+                let channel = state
+                    .projects()
+                    .flat_map(|found| found.channels.values())
+                    .find(|channel| channel.uuid == uuid)?;
+                PageResource::Channel(project(channel.project)?, Arc::clone(channel))
+            }
+        })
+    })
+}
+
+/// Decoded parameters of a URL or fields of a form, in order.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Query(pub(super) Vec<(String, String)>);
+
+impl Query {
+    /// Last parameter of this name. Empty if there is none.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.get_all(name).last().unwrap_or_default()
+    }
+
+    /// All parameters of this name.
+    pub(crate) fn get_all<'q>(&'q self, name: &str) -> impl DoubleEndedIterator<Item = &'q str> {
+        self.0
+            .iter()
+            .filter(move |(own, _)| own == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// True if there is such a parameter, for example a ticked box or the pressed button.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.get_all(name).next().is_some()
+    }
+}

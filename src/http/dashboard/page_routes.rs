@@ -1,0 +1,490 @@
+//! Table of the pages: their paths, the resources that they belong to, and the rights that they
+//! require. Links are written from the same table.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+use super::assets::{self, File};
+use crate::docs::{CHAPTERS, Chapter};
+use crate::domain::channel::ChannelKind;
+use crate::domain::ids::{UniqueKey, parse_path_uuid, write_uuid};
+use crate::domain::user::one_time_link::LinkCode;
+use crate::http::common::request::BaseUrl;
+
+/// Right required to see a page or to send its form.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// No right: the page is public.
+    Nothing,
+    /// The viewer is signed in.
+    Person,
+    /// The viewer may see the project of the page.
+    Read,
+    /// The viewer may change the project of the page.
+    Write,
+    /// The viewer is an owner of the server.
+    Owner,
+}
+
+/// Resource that a page belongs to, by the UUID in its path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "they are what they say")]
+pub enum Scope {
+    Server,
+    Project(Uuid),
+    Check(Uuid),
+    Channel(Uuid),
+}
+
+/// Variable segment of a path.
+trait Segment: Sized {
+    /// Example for tests of the table.
+    fn example() -> Option<Self>;
+    fn parse(text: &str) -> Option<Self>;
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+}
+
+impl Segment for Uuid {
+    fn example() -> Option<Self> {
+        Some(Uuid::nil())
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        parse_path_uuid(text)
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        write_uuid(*self, &mut text);
+        f.write_str(&text)
+    }
+}
+
+impl Segment for LinkCode {
+    fn example() -> Option<Self> {
+        Some(Self::EXAMPLE)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Segment for &'static ChannelKind {
+    fn example() -> Option<Self> {
+        ChannelKind::ALL.first().copied()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        ChannelKind::from_name(text)
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Segment for UniqueKey {
+    fn example() -> Option<Self> {
+        Some(UniqueKey::NONE)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        UniqueKey::parse(text)
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Segment for u64 {
+    fn example() -> Option<Self> {
+        Some(0)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Segment for &'static Chapter {
+    fn example() -> Option<Self> {
+        CHAPTERS.first()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        CHAPTERS.iter().find(|chapter| chapter.slug == text)
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.slug)
+    }
+}
+
+/// Writes a fixed segment.
+fn write_fixed(segment: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(segment)
+}
+
+/// Declares [`Page`] from its table. A segment in quotation marks is fixed; every other one is a
+/// field of the page.
+macro_rules! pages {
+    (@write $f:ident, $fixed:literal) => { write_fixed($fixed, $f)? };
+    (@write $f:ident, $field:ident) => { Segment::write($field, $f)? };
+    ($($(#[$doc:meta])* $name:ident($($field:ident: $type:ty),*) of $scope:expr, [$($segment:tt)*]
+        $(, get $get:ident)? $(, post $post:ident)?;)*) => {
+        /// A page of the dashboard.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        pub enum Page {
+            $($(#[$doc])* $name($($type),*)),*
+        }
+
+        impl Page {
+            /// One page of each kind.
+            pub fn examples() -> Vec<Self> {
+                [$(made(|| Some(Self::$name($(<$type as Segment>::example()?),*)))),*]
+                    .into_iter()
+                    .flatten()
+                    .collect()
+            }
+
+            /// Finds the page for the segments of a path.
+            fn of_segments(segments: &[&str]) -> Option<Self> {
+                match *segments {
+                    $([$($segment),*] => {
+                        Some(Self::$name($(<$type as Segment>::parse($field)?),*))
+                    })*
+                    _ => None,
+                }
+            }
+
+            /// Resource that the page belongs to.
+            #[allow(unused_variables, reason = "not every page belongs to what its path names")]
+            pub fn scope(&self) -> Scope {
+                match self {
+                    $(Self::$name($($field),*) => $scope),*
+                }
+            }
+
+            /// Right required to see the page. `None`: the page has no GET.
+            pub fn get(&self) -> Option<Need> {
+                match self {
+                    $(Self::$name(..) => pages!(@need $($get)?)),*
+                }
+            }
+
+            /// Right required to send the form of the page. `None`: the page has no form.
+            pub fn post(&self) -> Option<Need> {
+                match self {
+                    $(Self::$name(..) => pages!(@need $($post)?)),*
+                }
+            }
+        }
+
+        impl fmt::Display for Page {
+            /// Writes the path of the page.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$name($($field),*) => {
+                        $(f.write_str("/")?; pages!(@write f, $segment);)*
+                        f.write_str(pages!(@end $($segment)*))
+                    })*
+                }
+            }
+        }
+    };
+    (@need) => { None };
+    (@need $need:ident) => { Some(Need::$need) };
+    (@end $($segment:tt)*) => { end(&[$(stringify!($segment)),*]) };
+}
+
+pages! {
+    /// Sign-in form.
+    Login() of Scope::Server, ["login"], get Nothing, post Nothing;
+    /// Second step of signing in.
+    SecondStep() of Scope::Server, ["login" "code"], get Nothing, post Nothing;
+    /// Signs out.
+    Logout() of Scope::Server, ["logout"], post Nothing;
+    /// Creates the first owner, with a code that is typed.
+    Setup() of Scope::Server, ["setup"], get Nothing, post Nothing;
+    /// Creates the first owner, with the code of a link.
+    SetupCode(code: LinkCode) of Scope::Server, ["setup" code], get Nothing;
+    /// Sets the first password of an invited user.
+    Invite(code: LinkCode) of Scope::Server, ["invite" code], get Nothing, post Nothing;
+    /// Resets a password.
+    Reset(code: LinkCode) of Scope::Server, ["reset" code], get Nothing, post Nothing;
+    /// List of projects, or the checks of the only project.
+    Projects() of Scope::Server, [], get Person;
+    /// Creates a project.
+    AddProject() of Scope::Server, ["projects" "add"], get Owner, post Owner;
+    /// Settings of a project.
+    Settings(project: Uuid) of Scope::Project(*project), ["projects" project "settings"], get Read;
+    /// Renames a project.
+    SettingsName(project: Uuid) of Scope::Project(*project),
+        ["projects" project "settings" "name"], post Write;
+    /// Creates a key.
+    SettingsKeys(project: Uuid) of Scope::Project(*project),
+        ["projects" project "settings" "keys"], post Write;
+    /// Revokes or renames a key.
+    Key(project: Uuid, key: u64) of Scope::Project(*project),
+        ["projects" project "settings" "keys" key], get Write, post Write;
+    /// Export of a project as a file.
+    Export(project: Uuid) of Scope::Project(*project),
+        ["projects" project "export.toml"], get Write;
+    /// Sets the limits of a project.
+    SettingsLimits(project: Uuid) of Scope::Project(*project),
+        ["projects" project "settings" "limits"], post Owner;
+    /// Deletes a project.
+    RemoveProject(project: Uuid) of Scope::Project(*project),
+        ["projects" project "remove"], post Owner;
+    /// Badges of a project.
+    Badges(project: Uuid) of Scope::Project(*project), ["projects" project "badges"], get Read;
+    /// List of users, with a form to invite one.
+    Users() of Scope::Server, ["users"], get Owner, post Owner;
+    /// A user.
+    User(user: Uuid) of Scope::Server, ["users" user], get Owner, post Owner;
+    /// Status of the server.
+    System() of Scope::Server, ["system"], get Owner;
+    /// Backup of the server.
+    Backup() of Scope::Server, ["system" "backup"], post Owner;
+    /// Account of the viewer.
+    Account() of Scope::Server, ["account"], get Person, post Person;
+    /// Changes the password of the viewer.
+    AccountPassword() of Scope::Server, ["account" "password"], post Person;
+    /// Second factor of the viewer.
+    AccountTotp() of Scope::Server, ["account" "totp"], get Person, post Person;
+    /// Saves the list preferences of the viewer.
+    AccountList() of Scope::Server, ["account" "list"], post Person;
+    /// Ends sessions of the viewer.
+    AccountSessions() of Scope::Server, ["account" "sessions"], post Person;
+    /// List of checks.
+    Checks(project: Uuid) of Scope::Project(*project), ["projects" project "checks"], get Read;
+    /// Live updates of the list of checks.
+    Events(project: Uuid) of Scope::Project(*project),
+        ["projects" project "checks" "events"], get Read;
+    /// List of the chapters of the documentation.
+    Chapters() of Scope::Server, ["docs"], get Nothing;
+    /// A chapter of the documentation.
+    Chapter(chapter: &'static Chapter) of Scope::Server, ["docs" chapter], get Nothing;
+    /// Bulk actions on checks.
+    Bulk(project: Uuid) of Scope::Project(*project),
+        ["projects" project "checks" "bulk"], post Write;
+    /// Form for a new check.
+    AddCheck(project: Uuid) of Scope::Project(*project),
+        ["projects" project "checks" "add"], get Write, post Write;
+    /// Overview of a check.
+    Check(check: Uuid) of Scope::Check(*check), ["checks" check "details"], get Read;
+    /// Log of a check.
+    Log(check: Uuid) of Scope::Check(*check), ["checks" check "log"], get Read;
+    /// A ping of a check.
+    Ping(check: Uuid, n: u64) of Scope::Check(*check), ["checks" check "pings" n], get Read;
+    /// Body of a ping, as a file.
+    Body(check: Uuid, n: u64) of Scope::Check(*check), ["checks" check "pings" n "body"], get Read;
+    /// Form with the settings of a check.
+    EditCheck(check: Uuid) of Scope::Check(*check), ["checks" check "edit"], get Write, post Write;
+    /// Pauses a check.
+    PauseCheck(check: Uuid) of Scope::Check(*check), ["checks" check "pause"], post Write;
+    /// Resumes a check.
+    ResumeCheck(check: Uuid) of Scope::Check(*check), ["checks" check "resume"], post Write;
+    /// Pings a check.
+    PingCheck(check: Uuid) of Scope::Check(*check), ["checks" check "ping"], post Write;
+    /// Sets the channels of a check.
+    ChannelsOfCheck(check: Uuid) of Scope::Check(*check), ["checks" check "channels"], post Write;
+    /// Sets the time zone of a check.
+    ZoneOfCheck(check: Uuid) of Scope::Check(*check), ["checks" check "zone"], post Write;
+    /// Copies a check.
+    CopyCheck(check: Uuid) of Scope::Check(*check), ["checks" check "copy"], post Write;
+    /// Deletes a check.
+    RemoveCheck(check: Uuid) of Scope::Check(*check),
+        ["checks" check "remove"], get Write, post Write;
+    /// Channels of a project.
+    Integrations(project: Uuid) of Scope::Project(*project),
+        ["projects" project "integrations"], get Read;
+    /// Form for a new channel of some kind.
+    AddIntegration(project: Uuid, kind: &'static ChannelKind) of Scope::Project(*project),
+        ["projects" project "integrations" "add" kind], get Write, post Write;
+    /// Form with the settings of a channel.
+    EditIntegration(channel: Uuid) of Scope::Channel(*channel),
+        ["integrations" channel "edit"], get Write, post Write;
+    /// Sets the checks of a channel.
+    ChecksOfIntegration(channel: Uuid) of Scope::Channel(*channel),
+        ["integrations" channel "checks"], post Write;
+    /// Sends a test message to a channel.
+    TestIntegration(channel: Uuid) of Scope::Channel(*channel),
+        ["integrations" channel "test"], post Write;
+    /// Enables a disabled channel.
+    EnableIntegration(channel: Uuid) of Scope::Channel(*channel),
+        ["integrations" channel "enable"], post Write;
+    /// Deletes a channel.
+    RemoveIntegration(channel: Uuid) of Scope::Channel(*channel),
+        ["integrations" channel "remove"], get Write, post Write;
+    /// Preview of a schedule that is being edited.
+    Preview() of Scope::Server, ["checks" "preview"], get Person;
+    /// Redirects from a unique key, as in links of messages, to its check.
+    Cloaked(key: UniqueKey) of Scope::Server, ["cloaked" key], get Person;
+}
+
+/// Creates a page if all of its segments have examples.
+fn made(make: impl FnOnce() -> Option<Page>) -> Option<Page> {
+    make()
+}
+
+/// End of a path: a slash, unless the last segment is a file name.
+fn end(segments: &[&str]) -> &'static str {
+    match segments.last() {
+        Some(last) if last.contains('.') => "",
+        _ => "/",
+    }
+}
+
+/// Target of a path of the dashboard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum DashboardTarget {
+    /// A page.
+    Page(Page),
+    /// Redirect to a page, from a path without the last slash or a path of Healthchecks.
+    Redirect(Page),
+    /// A static file.
+    Asset(&'static File),
+    /// Favicon that browsers request without a link.
+    Favicon,
+    /// `robots.txt`, which excludes all robots.
+    Robots,
+}
+
+impl DashboardTarget {
+    /// Parses a path. `None` if it has no target in the dashboard.
+    pub(crate) fn parse(path: &str) -> Option<Self> {
+        let inner = path.strip_prefix('/')?;
+        if let Some(file) = assets::find_asset(inner) {
+            return Some(Self::Asset(file));
+        }
+        match inner {
+            "favicon.ico" => return Some(Self::Favicon),
+            "robots.txt" => return Some(Self::Robots),
+            _ => {}
+        }
+        let segments: Vec<_> = inner.splitn(MAX_SEGMENTS + 2, '/').collect();
+        let segments = segments.strip_suffix(&[""]).unwrap_or(&segments);
+        let page = Page::of_segments(segments).or_else(|| page_of_healthchecks_path(segments))?;
+        Some(if page.to_string() == path {
+            Self::Page(page)
+        } else {
+            Self::Redirect(page)
+        })
+    }
+}
+
+/// Page for a path that bookmarks of Healthchecks have. Its separate forms for parts of a check are
+/// one form here.
+fn page_of_healthchecks_path(segments: &[&str]) -> Option<Page> {
+    match *segments {
+        ["checks", check, "name" | "timeout" | "filtering_rules"] => {
+            <Uuid as Segment>::parse(check).map(Page::EditCheck)
+        }
+        ["accounts", "login"] => Some(Page::Login()),
+        ["checks", check, "last_ping"] => <Uuid as Segment>::parse(check).map(Page::Log),
+        _ => None,
+    }
+}
+
+/// Number of segments of the longest path.
+const MAX_SEGMENTS: usize = 6;
+
+/// Link to a page, which begins with the base path of the service.
+pub(crate) struct PageLink<'a> {
+    pub(super) base_url: &'a BaseUrl,
+    pub(super) page: &'a Page,
+}
+
+impl fmt::Display for PageLink<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.base_url.path(), self.page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_written_path_is_parsed_as_the_same_page() {
+        for page in Page::examples() {
+            let path = page.to_string();
+            assert_eq!(
+                DashboardTarget::parse(&path),
+                Some(DashboardTarget::Page(page.clone())),
+                "{path}"
+            );
+            assert!(
+                page.get().is_some() || page.post().is_some(),
+                "{path} takes no method"
+            );
+            assert!(
+                path.split('/').count() <= MAX_SEGMENTS + 1,
+                "{path} is too long"
+            );
+            if let Some(short) = path.strip_suffix('/').filter(|short| !short.is_empty()) {
+                assert_eq!(
+                    DashboardTarget::parse(short),
+                    Some(DashboardTarget::Redirect(page)),
+                    "{short}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn bookmarks_of_healthchecks_lead_to_pages() {
+        for path in ["/accounts/login/", "/accounts/login"] {
+            assert_eq!(
+                DashboardTarget::parse(path),
+                Some(DashboardTarget::Redirect(Page::Login())),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_a_page() {
+        for path in [
+            "",
+            "//",
+            "/projects",
+            "/projects/",
+            "/projects/x/checks/",
+            "/checks",
+            "/a/b/c/d/e/f/g/h/i/",
+        ] {
+            assert_eq!(DashboardTarget::parse(path), None, "{path}");
+        }
+        assert_eq!(
+            (
+                DashboardTarget::parse("/robots.txt"),
+                DashboardTarget::parse("/favicon.ico")
+            ),
+            (
+                Some(DashboardTarget::Robots),
+                Some(DashboardTarget::Favicon)
+            )
+        );
+        let upper = "/projects/6F3A0000-0000-0000-0000-00000000000A/checks/";
+        assert!(
+            !matches!(
+                DashboardTarget::parse(upper),
+                Some(DashboardTarget::Page(_))
+            ),
+            "one path for one page"
+        );
+    }
+}

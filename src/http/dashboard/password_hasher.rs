@@ -1,0 +1,65 @@
+//! Hashes passwords on the threads for slow work: two at a time, so that guessing leaves threads
+//! and memory to others.
+
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::domain::user::{Password, PasswordHash};
+use crate::http::common::reply::HttpError;
+use crate::http::common::response_body::ResponseWriter;
+use crate::util::password::{self, PasswordMatch};
+use crate::util::random::Random;
+
+/// Maximum number of hashes computed at the same time.
+const MAX_HASHES: usize = 2;
+/// Maximum time that a hash waits for its turn.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Hashes passwords, at most two at a time.
+pub(super) struct PasswordHasher {
+    permits: Semaphore,
+    outgoing: ResponseWriter,
+    random: Random,
+}
+
+impl PasswordHasher {
+    pub(super) fn new(outgoing: ResponseWriter, random: Random) -> Self {
+        Self {
+            permits: Semaphore::new(MAX_HASHES),
+            outgoing,
+            random,
+        }
+    }
+
+    /// Checks a password against a hash. Without a hash it takes as long.
+    pub(super) async fn verify(
+        &self,
+        typed: &str,
+        hash: Option<PasswordHash>,
+    ) -> Result<PasswordMatch, HttpError> {
+        let typed = typed.as_bytes().to_vec();
+        self.run_with_permit(move || password::check(&typed, hash.as_ref()))
+            .await
+    }
+
+    /// Hashes a password.
+    pub(super) async fn hash(&self, password: Password) -> Result<PasswordHash, HttpError> {
+        let salt = self.random.bytes();
+        self.run_with_permit(move || password::hash(&password, salt))
+            .await?
+            .map_err(|_| HttpError::Unavailable)
+    }
+
+    async fn run_with_permit<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, HttpError> {
+        let _turn = timeout(QUEUE_TIMEOUT, self.permits.acquire())
+            .await
+            .map_err(|_| HttpError::Unavailable)?
+            .map_err(|_| HttpError::Unavailable)?;
+        self.outgoing.run_blocking(work).await
+    }
+}

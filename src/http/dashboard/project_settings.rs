@@ -1,0 +1,487 @@
+//! Settings of a project: its name, keys, members and limits, and its deletion.
+
+use std::net::IpAddr;
+
+use askama::Template;
+
+use super::form_data::FormData;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_messages::FlashMessage;
+use super::page_request::PageRequest;
+use super::page_routes::{Need, Page};
+use super::sign_in::has_confirmed_password;
+use super::time_display::DisplayTime;
+use crate::domain::ids::KeyId;
+use crate::domain::project::{KeyAccess, KeyLabel, KeySecret, Project, ProjectKey, ProjectName};
+use crate::engine::command::{Command, CommandError};
+use crate::operations::{self, OperationError, project::ProjectChanges};
+
+#[derive(Template)]
+#[template(path = "settings.html", config = "src/http/dashboard/askama.toml")]
+struct ProjectSettingsPage {
+    frame: Layout,
+    name: String,
+    name_is_wrong: Option<String>,
+    may_write: bool,
+    is_owner: bool,
+    api_keys: Vec<KeyListRow>,
+    ping_keys: Vec<KeyListRow>,
+    /// Key that was just created.
+    made: Option<String>,
+    /// Submitted label of a new key, and of a new ping key.
+    label: String,
+    label_is_wrong: Option<&'static str>,
+    ping_label: String,
+    ping_label_is_wrong: Option<&'static str>,
+    is_read_only: bool,
+    people: Vec<ProjectMemberRow>,
+    ping_log_limit: String,
+    check_limit: String,
+    limit_is_wrong: Option<&'static str>,
+    checks: usize,
+    asks_password: bool,
+    delete_is_wrong: Option<&'static str>,
+    own: String,
+}
+
+pub(super) struct KeyListRow {
+    id: u64,
+    access: &'static str,
+    label: String,
+    hint: String,
+    made: DisplayTime,
+    used: Option<(DisplayTime, IpAddr)>,
+    is_unused_since_import: bool,
+    /// Text of a ping key, which may be shown again.
+    text: Option<String>,
+}
+
+struct ProjectMemberRow {
+    name: String,
+    may: &'static str,
+}
+
+/// Errors in one of the submitted forms.
+#[derive(Default)]
+struct SettingsFormErrors {
+    name: Option<(String, String)>,
+    label: Option<(String, KeyAccess, &'static str)>,
+    limits: Option<(String, String, &'static str)>,
+    delete: Option<&'static str>,
+}
+
+pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(visit, SettingsFormErrors::default())?.into())
+}
+
+fn render_page(visit: &PageRequest, wrong: SettingsFormErrors) -> Result<HtmlPage, PageError> {
+    let project = visit.project()?;
+    let may_write = visit.is_allowed(Need::Write);
+    let is_owner = visit.is_allowed(Need::Owner);
+    let path = Page::Settings(project.uuid).to_string();
+    let made = if may_write {
+        visit.dashboard.one_time_secrets.take(visit, &path)
+    } else {
+        None
+    };
+    let keys: Vec<_> = if may_write {
+        operations::key::list(visit.handle(), Some(project.id))
+    } else {
+        Vec::new()
+    };
+    let (ping_keys, api_keys): (Vec<_>, Vec<_>) = keys
+        .iter()
+        .map(|(_, key)| key_row(visit, key))
+        .partition(|row| row.text.is_some());
+    let is_secret = made.is_some() || !ping_keys.is_empty();
+    let limit = project
+        .check_limit
+        .map(|limit| limit.to_string())
+        .unwrap_or_default();
+    let is_refused = wrong.name.is_some()
+        || wrong.label.is_some()
+        || wrong.limits.is_some()
+        || wrong.delete.is_some();
+    let (name, name_is_wrong) = wrong.name.unzip();
+    let access = wrong.label.as_ref().map(|(_, access, _)| *access);
+    let (ping, own): (Vec<_>, Vec<_>) = wrong
+        .label
+        .into_iter()
+        .partition(|(_, access, _)| *access == KeyAccess::Ping);
+    let of = |label: Vec<(String, KeyAccess, &'static str)>| {
+        label
+            .into_iter()
+            .next()
+            .map(|(label, _, reason)| (label, reason))
+            .unzip()
+    };
+    let (label, label_is_wrong): (Option<String>, _) = of(own);
+    let (ping_label, ping_label_is_wrong): (Option<String>, _) = of(ping);
+    let (pings, checks, limit_is_wrong) = wrong.limits.map_or_else(
+        || (project.ping_log_limit.to_string(), limit, None),
+        |(pings, checks, reason)| (pings, checks, Some(reason)),
+    );
+    let settings = ProjectSettingsPage {
+        frame: visit.layout("Settings"),
+        name: name.unwrap_or_else(|| project.name.as_str().into()),
+        name_is_wrong,
+        may_write,
+        is_owner,
+        api_keys,
+        ping_keys,
+        made,
+        label: label.unwrap_or_default(),
+        label_is_wrong,
+        ping_label: ping_label.unwrap_or_default(),
+        ping_label_is_wrong,
+        is_read_only: access == Some(KeyAccess::ReadOnly),
+        people: project_members(visit, project),
+        ping_log_limit: pings,
+        check_limit: checks,
+        limit_is_wrong,
+        checks: visit.handle().with_state(|state| {
+            state
+                .project(project.id)
+                .map_or(0, |found| found.checks.len())
+        }),
+        asks_password: needs_password(visit),
+        delete_is_wrong: wrong.delete,
+        own: visit.page_url(&Page::Settings(project.uuid)),
+    };
+    let html = HtmlPage::from_template(&settings);
+    let html = if is_secret {
+        html.without_caching()
+    } else {
+        html
+    };
+    Ok(if is_refused {
+        html.with_invalid_form()
+    } else {
+        html
+    })
+}
+
+/// True if a critical action requires the password.
+pub(super) fn needs_password(visit: &PageRequest) -> bool {
+    let person = visit.viewer.signed_in.as_ref();
+    let session = person
+        .filter(|person| person.user.password.is_some())
+        .and_then(|person| person.session.as_ref());
+    session.is_some_and(|session| !session.is_confirmed(visit.now))
+}
+
+fn key_row(visit: &PageRequest, key: &ProjectKey) -> KeyListRow {
+    KeyListRow {
+        id: key.id.0,
+        access: match key.secret.access() {
+            KeyAccess::ReadWrite => "Read-write",
+            KeyAccess::ReadOnly => "Read-only",
+            KeyAccess::Ping => "Ping",
+        },
+        label: key.label.as_str().into(),
+        hint: key.hint.as_ref().into(),
+        made: DisplayTime::relative(key.created, &visit.time_formatter()),
+        used: key.last_use.map(|used| {
+            (
+                DisplayTime::relative(used.at, &visit.time_formatter()),
+                used.from,
+            )
+        }),
+        is_unused_since_import: key.is_unused_since_import(),
+        text: if let KeySecret::Ping(key) = &key.secret {
+            Some(key.as_str().into())
+        } else {
+            None
+        },
+    }
+}
+
+fn project_members(visit: &PageRequest, project: &Project) -> Vec<ProjectMemberRow> {
+    visit.handle().with_state(|state| {
+        let mut people: Vec<_> = state
+            .users
+            .iter()
+            .filter(|user| !user.disabled)
+            .filter_map(|user| {
+                let may = if user.grant.is_owner() {
+                    "owner"
+                } else {
+                    user.grant.membership_in(project.id)?.name()
+                };
+                Some(ProjectMemberRow {
+                    name: user.name.as_str().into(),
+                    may,
+                })
+            })
+            .collect();
+        people.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        people
+    })
+}
+
+/// Renames the project.
+pub(super) async fn rename_project(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let project = visit.project()?;
+    let typed = typed.get("name");
+    let refused = |reason: &str| {
+        Ok(render_page(
+            visit,
+            SettingsFormErrors {
+                name: Some((typed.into(), reason.into())),
+                ..SettingsFormErrors::default()
+            },
+        )?
+        .into())
+    };
+    let name = match ProjectName::parse(typed) {
+        Ok(name) => Some(name),
+        Err(reason) => return refused(reason),
+    };
+    match operations::project::update(
+        visit.handle(),
+        project.id,
+        ProjectChanges {
+            name,
+            ..ProjectChanges::default()
+        },
+    )
+    .await
+    {
+        Err(error @ OperationError::ProjectNameTaken) => refused(&error.to_string()),
+        done => redirect_after_save(visit, done),
+    }
+}
+
+/// Sets the limits of the project.
+pub(super) async fn set_limits(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let pings = typed.get("pings").trim();
+    let checks = typed.get("checks").trim();
+    let check_limit = if checks.is_empty() {
+        Some(None)
+    } else {
+        checks.parse().ok().map(Some)
+    };
+    let (Ok(ping_log_limit), Some(check_limit)) = (pings.parse(), check_limit) else {
+        let reason = "enter whole numbers; leave the maximum number of checks empty for no limit";
+        return Ok(render_page(
+            visit,
+            SettingsFormErrors {
+                limits: Some((pings.into(), checks.into(), reason)),
+                ..SettingsFormErrors::default()
+            },
+        )?
+        .into());
+    };
+    let changes = ProjectChanges {
+        check_limit: Some(check_limit),
+        ping_log_limit: Some(ping_log_limit),
+        ..ProjectChanges::default()
+    };
+    redirect_after_save(
+        visit,
+        operations::project::update(visit.handle(), visit.project()?.id, changes).await,
+    )
+}
+
+fn redirect_after_save(
+    visit: &PageRequest,
+    done: Result<(), OperationError>,
+) -> Result<PageResponse, PageError> {
+    done?;
+    Ok(PageResponse::Redirect(
+        Page::Settings(visit.project()?.uuid),
+        FlashMessage::from_code("saved"),
+    ))
+}
+
+/// Creates a key.
+pub(super) async fn create_key(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let project = visit.project()?;
+    let label = typed.get("label");
+    let access = KeyAccess::parse(typed.get("access")).ok_or_else(PageError::not_found)?;
+    let label = match KeyLabel::parse(label.trim()) {
+        Ok(label) => label,
+        Err(reason) => {
+            return Ok(render_page(
+                visit,
+                SettingsFormErrors {
+                    label: Some((label.into(), access, reason)),
+                    ..SettingsFormErrors::default()
+                },
+            )?
+            .into());
+        }
+    };
+    let (id, key) = operations::key::create(visit.handle(), project.id, access, label).await?;
+    tracing::info!(
+        user = visit.user_name(),
+        address = %visit.origin.client.addr,
+        key = id.0,
+        "created a key"
+    );
+    let settings = Page::Settings(project.uuid);
+    if access == KeyAccess::Ping {
+        return Ok(PageResponse::Redirect(
+            settings,
+            FlashMessage::from_code("ping-key-made"),
+        ));
+    }
+    visit
+        .dashboard
+        .one_time_secrets
+        .store(visit, &settings.to_string(), key);
+    Ok(PageResponse::Redirect(settings, None))
+}
+
+#[derive(Template)]
+#[template(path = "revoke.html", config = "src/http/dashboard/askama.toml")]
+struct RevokeKeyPage {
+    frame: Layout,
+    key: KeyListRow,
+    label: String,
+    label_is_wrong: Option<&'static str>,
+    own: String,
+    back: String,
+}
+
+/// Renders the confirmation page, with the effects of revoking the key.
+pub(super) fn show_key(visit: &PageRequest, id: u64) -> Result<PageResponse, PageError> {
+    let key = key_row(visit, &find_key(visit, id)?);
+    let label = key.label.clone();
+    Ok(render_key_page(visit, id, key, label, None)?.into())
+}
+
+fn render_key_page(
+    visit: &PageRequest,
+    id: u64,
+    key: KeyListRow,
+    label: String,
+    label_is_wrong: Option<&'static str>,
+) -> Result<HtmlPage, PageError> {
+    let project = visit.project()?.uuid;
+    let own = visit.page_url(&Page::Key(project, id));
+    let back = visit.page_url(&Page::Settings(project));
+    Ok(HtmlPage::from_template(&RevokeKeyPage {
+        frame: visit.layout("Key"),
+        key,
+        label,
+        label_is_wrong,
+        own,
+        back,
+    }))
+}
+
+/// Revokes or renames the key.
+pub(super) async fn post_key(
+    visit: &PageRequest,
+    id: u64,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let key = find_key(visit, id)?;
+    if typed.has("label") {
+        let typed = typed.get("label").trim();
+        let label = match KeyLabel::parse(typed) {
+            Ok(label) => label,
+            Err(reason) => {
+                return Ok(render_key_page(
+                    visit,
+                    id,
+                    key_row(visit, &key),
+                    typed.into(),
+                    Some(reason),
+                )?
+                .with_invalid_form()
+                .into());
+            }
+        };
+        visit
+            .handle()
+            .call(Command::RenameKey(key.id, label))
+            .await??;
+        return Ok(PageResponse::Redirect(
+            Page::Settings(visit.project()?.uuid),
+            FlashMessage::from_code("saved"),
+        ));
+    }
+    operations::key::revoke(visit.handle(), id).await?;
+    tracing::info!(
+        user = visit.user_name(),
+        address = %visit.origin.client.addr,
+        key = id,
+        "revoked a key"
+    );
+    Ok(PageResponse::Redirect(
+        Page::Settings(visit.project()?.uuid),
+        FlashMessage::from_code("key-revoked"),
+    ))
+}
+
+/// Finds a key of this project.
+fn find_key(visit: &PageRequest, id: u64) -> Result<ProjectKey, PageError> {
+    let project = visit.project()?.id;
+    visit.handle().with_state(|state| {
+        state
+            .key(KeyId(id))
+            .filter(|key| key.project == project)
+            .map(|key| ProjectKey::clone(key))
+            .ok_or_else(PageError::not_found)
+    })
+}
+
+/// Deletes the project.
+pub(super) async fn delete_project(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let project = visit.project()?;
+    let refused = |reason| {
+        Ok(render_page(
+            visit,
+            SettingsFormErrors {
+                delete: Some(reason),
+                ..SettingsFormErrors::default()
+            },
+        )?
+        .into())
+    };
+    if typed.get("name") != project.name.as_str() {
+        return refused("enter the exact name of the project");
+    }
+    if !has_confirmed_password(visit, typed.get("password")).await? {
+        return refused("enter your password");
+    }
+    operations::project::delete(visit.handle(), project.id).await?;
+    tracing::info!(
+        user = visit.user_name(),
+        address = %visit.origin.client.addr,
+        project = project.name.as_str(),
+        "deleted a project"
+    );
+    Ok(PageResponse::Redirect(
+        Page::Projects(),
+        FlashMessage::from_code("project-deleted"),
+    ))
+}
+
+impl From<OperationError> for PageError {
+    fn from(error: OperationError) -> Self {
+        match error {
+            OperationError::Unavailable(unavailable) => unavailable.into(),
+            OperationError::Store(error) => error.into(),
+            OperationError::Command(refusal) => refusal.into(),
+            OperationError::Removed => CommandError::NotFound.into(),
+            error => Self::bad_request(&error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Second step of signing in, for users with a second factor.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use askama::Template;
+
+use super::form_data::FormData;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_request::PageRequest;
+use super::page_routes::Page;
+use super::sign_in::{self, VerifiedCredentials};
+use crate::domain::ids::UserId;
+use crate::domain::project::KeyHash;
+use crate::domain::user::second_factor::SecondFactorProof;
+use crate::domain::user::{PasswordHash, User};
+use crate::util::log_limit::LogLimit;
+
+/// Maximum time between the password and the code: see [limits](crate::docs::limits).
+const CODE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Number of wrong codes that end an attempt: see [limits](crate::docs::limits).
+const MAX_WRONG_CODES: u32 = 5;
+/// Maximum number of waiting attempts: see [limits](crate::docs::limits). Above it the oldest is
+/// dropped.
+const MAX_PENDING: usize = 1000;
+
+static FAILED_CODE_LOG: LogLimit = LogLimit::new();
+static THROTTLED_CODE_LOG: LogLimit = LogLimit::new();
+
+#[derive(Template)]
+#[template(path = "code.html", config = "src/http/dashboard/askama.toml")]
+struct SecondStepPage<'a> {
+    frame: Layout,
+    /// Token of the attempt.
+    attempt: &'a str,
+    is_wrong: bool,
+}
+
+/// Sign-in with a correct password that waits for the code.
+#[derive(Clone)]
+struct PendingSignIn {
+    user: UserId,
+    /// Hash that the password was checked against.
+    verified_hash: PasswordHash,
+    /// New hash of the same password.
+    new_hash: Option<PasswordHash>,
+    next_url: String,
+    started: Duration,
+    wrong_codes: u32,
+}
+
+/// Attempts with a correct password, by the hash of their token. In memory: after a restart the
+/// password is asked for again.
+#[derive(Default)]
+pub(super) struct PendingSignIns(Mutex<HashMap<KeyHash, PendingSignIn>>);
+
+impl PendingSignIns {
+    fn insert(&self, attempt: KeyHash, waiting: PendingSignIn) {
+        let mut all = self.lock();
+        all.retain(|_, old| waiting.started < old.started + CODE_TIMEOUT);
+        let oldest = all
+            .iter()
+            .min_by_key(|(_, old)| old.started)
+            .map(|(attempt, _)| *attempt);
+        if let Some(oldest) = oldest.filter(|_| all.len() >= MAX_PENDING) {
+            all.remove(&oldest);
+        }
+        all.insert(attempt, waiting);
+    }
+
+    fn get(&self, attempt: &KeyHash, now: Duration) -> Option<PendingSignIn> {
+        self.lock()
+            .get(attempt)
+            .filter(|waiting| now < waiting.started + CODE_TIMEOUT)
+            .cloned()
+    }
+
+    /// Counts a wrong code. Returns true if another code may be tried.
+    fn record_failure(&self, attempt: &KeyHash) -> bool {
+        let mut all = self.lock();
+        let Some(waiting) = all.get_mut(attempt) else {
+            return false;
+        };
+        waiting.wrong_codes += 1;
+        let goes_on = waiting.wrong_codes < MAX_WRONG_CODES;
+        if !goes_on {
+            all.remove(attempt);
+        }
+        goes_on
+    }
+
+    fn remove(&self, attempt: &KeyHash) {
+        self.lock().remove(attempt);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<KeyHash, PendingSignIn>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Renders the form for the code after a correct password.
+pub(super) fn begin_second_step(
+    visit: &PageRequest,
+    user: UserId,
+    checked: PasswordHash,
+    renewed: Option<PasswordHash>,
+    next: &str,
+) -> PageResponse {
+    let attempt = visit.handle().random().url_safe::<32>();
+    let waiting = PendingSignIn {
+        user,
+        verified_hash: checked,
+        new_hash: renewed,
+        next_url: next.into(),
+        started: visit.handle().clock().uptime(),
+        wrong_codes: 0,
+    };
+    visit
+        .dashboard
+        .pending_sign_ins
+        .insert(KeyHash::of_key(attempt.as_bytes()), waiting);
+    render_form(visit, &attempt, false).into()
+}
+
+fn render_form(visit: &PageRequest, attempt: &str, is_wrong: bool) -> HtmlPage {
+    HtmlPage::from_template(&SecondStepPage {
+        frame: visit.layout("Sign in"),
+        attempt,
+        is_wrong,
+    })
+    .without_caching()
+}
+
+/// Signs in with a code.
+pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
+    let site = &visit.dashboard;
+    let text = typed.get("attempt");
+    let attempt = KeyHash::of_key(text.as_bytes());
+    let found = site
+        .pending_sign_ins
+        .get(&attempt, visit.handle().clock().uptime());
+    let user = found.as_ref().and_then(|waiting| {
+        visit
+            .handle()
+            .with_state(|state| state.users.get(waiting.user).cloned())
+    });
+    let (Some(waiting), Some(user)) = (found, user) else {
+        return Ok(sign_in::restart_sign_in(
+            visit,
+            "The sign-in has timed out. Sign in again.",
+        ));
+    };
+    let counted = sign_in::begin_attempt(visit, Some(&user.name))?;
+    let proof = user
+        .second_factor
+        .as_ref()
+        .and_then(|second| second.verify_code(typed.get("code"), visit.now));
+    // Recovery codes cannot be guessed, so they are always accepted.
+    let is_recovery = matches!(proof, Some(SecondFactorProof::Recovery(_)));
+    let is_code_counted = user.second_factor.is_some() && !is_recovery;
+    if is_code_counted {
+        count_code(visit, &user)?;
+    }
+    if user.second_factor.is_some() && proof.is_none() {
+        if let Some(left_out) = FAILED_CODE_LOG.admit(visit.now) {
+            let address = visit.origin.client.addr;
+            tracing::warn!(
+                name = user.name.as_str(),
+                %address,
+                "a sign-in failed: wrong code of the second factor{left_out}"
+            );
+        }
+        return Ok(match site.pending_sign_ins.record_failure(&attempt) {
+            true => render_form(visit, text, true).with_invalid_form().into(),
+            false => sign_in::restart_sign_in(visit, "Too many wrong codes. Sign in again."),
+        });
+    }
+    site.pending_sign_ins.remove(&attempt);
+    let PendingSignIn {
+        verified_hash: checked,
+        new_hash: renewed,
+        next_url: next,
+        ..
+    } = waiting;
+    let entered = sign_in::open_session(
+        visit,
+        &user,
+        VerifiedCredentials {
+            verified_hash: checked,
+            new_hash: renewed,
+            second_factor: proof,
+            is_code_counted,
+        },
+        counted,
+        &next,
+    )
+    .await?;
+    Ok(entered.unwrap_or_else(|| {
+        sign_in::restart_sign_in(
+            visit,
+            "Your account was changed in the meantime. Sign in again.",
+        )
+    }))
+}
+
+/// Counts a code as wrong until the sign-in succeeds, or returns the time to wait as an error.
+fn count_code(visit: &PageRequest, user: &User) -> Result<(), PageError> {
+    let is_known = sign_in::known_browser_mark(visit, user).is_some();
+    let uptime = visit.handle().clock().uptime();
+    let throttle = &visit.dashboard.second_factor_throttle;
+    throttle
+        .begin_attempt(user.id, is_known, visit.now, uptime)
+        .map_err(|wait| {
+            if let Some(left_out) = THROTTLED_CODE_LOG.admit(visit.now) {
+                let address = visit.origin.client.addr;
+                tracing::warn!(
+                    name = user.name.as_str(),
+                    %address,
+                    "a second factor has to wait after wrong codes{left_out}"
+                );
+            }
+            sign_in::too_many_attempts(wait)
+        })
+}
+
+/// Redirects to the sign-in form: without a password this page shows nothing.
+pub(super) fn show() -> PageResponse {
+    PageResponse::Redirect(Page::Login(), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pending_sign_in(since: u64) -> PendingSignIn {
+        let since = Duration::from_secs(since);
+        PendingSignIn {
+            user: UserId(1),
+            verified_hash: PasswordHash::new("x"),
+            new_hash: None,
+            next_url: String::new(),
+            started: since,
+            wrong_codes: 0,
+        }
+    }
+
+    #[test]
+    fn an_attempt_ends_after_five_wrong_codes_or_five_minutes() {
+        let attempts = PendingSignIns::default();
+        let secs = Duration::from_secs;
+        let [one, two] = [b"1", b"2"].map(|text| KeyHash::of_key(text));
+        attempts.insert(one, pending_sign_in(0));
+        assert!(attempts.get(&one, secs(299)).is_some() && attempts.get(&one, secs(300)).is_none());
+        assert_eq!(
+            [0; 6].map(|_| attempts.record_failure(&one)),
+            [true, true, true, true, false, false]
+        );
+        assert!(attempts.get(&one, secs(1)).is_none());
+        attempts.insert(two, pending_sign_in(10));
+        attempts.remove(&two);
+        assert!(attempts.get(&two, secs(11)).is_none());
+        for number in 0..MAX_PENDING as u64 + 5 {
+            attempts.insert(KeyHash::of_key(&number.to_le_bytes()), pending_sign_in(20));
+        }
+        assert_eq!(attempts.lock().len(), MAX_PENDING);
+    }
+}

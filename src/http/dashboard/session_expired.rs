@@ -1,0 +1,40 @@
+//! Page for a form whose session has ended: it keeps the fields until the user has signed in again.
+
+use askama::Template;
+
+use super::DashboardState;
+use super::form_data::FormData;
+use super::layout::Layout;
+use super::page_handler::HtmlPage;
+use crate::http::common::reply::HttpError;
+
+/// Fields that have to be typed again, because passwords are never sent back.
+const PASSWORD_FIELDS: [&str; 2] = ["password", "new"];
+
+#[derive(Template)]
+#[template(path = "again.html", config = "src/http/dashboard/askama.toml")]
+struct SessionExpiredPage<'a> {
+    frame: Layout,
+    /// Target of the form.
+    path: &'a str,
+    fields: Vec<(&'a str, &'a str)>,
+}
+
+/// Renders the page. `path`: target of the form.
+pub(super) fn render_page(site: &DashboardState, path: &str, form: &FormData) -> HtmlPage {
+    let fields = form
+        .fields()
+        .0
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let fields = fields
+        .filter(|(name, _)| !PASSWORD_FIELDS.contains(name))
+        .collect();
+    HtmlPage::from_template(&SessionExpiredPage {
+        frame: Layout::without_user(site, "Signed out"),
+        path,
+        fields,
+    })
+    .without_caching()
+    .with_error(HttpError::NotSignedIn)
+}

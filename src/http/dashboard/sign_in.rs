@@ -1,0 +1,533 @@
+//! Sign-in, sign-out, and confirmation by password.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use hyper::Uri;
+
+use super::form_data::FormData;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_messages::FlashMessage;
+use super::page_request::PageRequest;
+use super::page_routes::{DashboardTarget, Need, Page, PageLink};
+use super::proxy_auth::ProxyAuth;
+use super::sign_in_throttle::{AttemptSource, SignInAttempt};
+use super::viewer::SignedInUser;
+use super::{DashboardState, second_step};
+use crate::domain::formatting::{TimeFormatter, format_count};
+use crate::domain::project::KeyHash;
+use crate::domain::user::second_factor::SecondFactorProof;
+use crate::domain::user::session::Session;
+use crate::domain::user::{Password, PasswordHash, User, UserName};
+use crate::engine::command::user::{NewSession, SessionSelection, UserCommand, UserCommandError};
+use crate::engine::command::{Command, CommandError, CommandOutcome};
+use crate::http::common::browser_mark;
+use crate::http::common::reply::HttpError;
+use crate::runtime::accept::client_network;
+use crate::util::log_limit::LogLimit;
+use crate::util::password::PasswordMatch;
+
+/// Maximum length of the URL of the next page in bytes.
+const MAX_NEXT_BYTES: usize = 2000;
+
+static FAILED_SIGN_IN_LOG: LogLimit = LogLimit::new();
+static THROTTLED_SIGN_IN_LOG: LogLimit = LogLimit::new();
+
+#[derive(Template)]
+#[template(path = "login.html", config = "src/http/dashboard/askama.toml")]
+struct SignInPage<'a> {
+    frame: Layout,
+    /// Submitted name.
+    name: &'a str,
+    next: &'a str,
+    wrong: Option<&'static str>,
+    is_in_the_clear: bool,
+}
+
+/// Renders the form, or redirects a signed-in user.
+pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let next = visit.query.get("next");
+    if !visit.viewer.is_anonymous() {
+        return Ok(PageResponse::RedirectToUrl(landing_url(
+            &visit.dashboard,
+            next,
+        )));
+    }
+    if visit.handle().with_state(|state| state.users.is_empty()) {
+        return Ok(PageResponse::Redirect(Page::Setup(), None));
+    }
+    Ok(render_form(visit, "", next, None).into())
+}
+
+fn render_form(
+    visit: &PageRequest,
+    name: &str,
+    next: &str,
+    wrong: Option<&'static str>,
+) -> HtmlPage {
+    let next = if parse_next_url(&visit.dashboard, next).is_some() {
+        next
+    } else {
+        ""
+    };
+    let is_in_the_clear = visit.origin.is_plaintext(&visit.dashboard.base_url);
+    HtmlPage::from_template(&SignInPage {
+        frame: visit.layout("Sign in"),
+        name,
+        next,
+        wrong,
+        is_in_the_clear,
+    })
+    .without_caching()
+}
+
+/// Signs in.
+pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
+    let site = &visit.dashboard;
+    let shown = typed.get("name");
+    let name = UserName::parse(shown).ok();
+    let attempt = begin_attempt(visit, name.as_ref())?;
+    let found = name.as_ref().and_then(|name| {
+        visit
+            .handle()
+            .with_state(|state| state.users.by_name(name).cloned())
+    });
+    let user = found.filter(|user| !user.disabled);
+    let hash = user.as_ref().and_then(|user| user.password.clone());
+    let checked = site
+        .password_hasher
+        .verify(typed.get("password"), hash.clone())
+        .await?;
+    let refused = || {
+        if let Some(left_out) = FAILED_SIGN_IN_LOG.admit(visit.now) {
+            tracing::warn!(
+                name = name_for_log(name.as_ref()),
+                address = %visit.origin.client.addr,
+                "a sign-in failed{left_out}"
+            );
+        }
+        Ok(render_form(
+            visit,
+            shown,
+            typed.get("next"),
+            Some("Wrong name or password."),
+        )
+        .with_invalid_form()
+        .into())
+    };
+    let (PasswordMatch::Right { needs_rehash: old }, Some(user), Some(hash)) =
+        (checked, user, hash)
+    else {
+        return refused();
+    };
+    let renewed = if old {
+        rehash_password(site, typed.get("password"), &user).await?
+    } else {
+        None
+    };
+    if user.second_factor.is_some() {
+        // The attempt counts as failed until the code is correct, too.
+        return Ok(second_step::begin_second_step(
+            visit,
+            user.id,
+            hash,
+            renewed,
+            typed.get("next"),
+        ));
+    }
+    let entering = VerifiedCredentials {
+        verified_hash: hash,
+        new_hash: renewed,
+        second_factor: None,
+        is_code_counted: false,
+    };
+    open_session(visit, &user, entering, attempt, typed.get("next"))
+        .await?
+        .map_or_else(refused, Ok)
+}
+
+/// Verified credentials of a user who is about to sign in.
+pub(super) struct VerifiedCredentials {
+    /// Hash that the password was checked against.
+    pub(super) verified_hash: PasswordHash,
+    /// New hash of the same password, with current parameters.
+    pub(super) new_hash: Option<PasswordHash>,
+    /// Proof of the second factor.
+    pub(super) second_factor: Option<SecondFactorProof>,
+    /// True if the code is counted as wrong so far.
+    pub(super) is_code_counted: bool,
+}
+
+/// Signs in a user with verified credentials. `None` if the password or the second factor has
+/// changed since the user was looked up, or if the user was deleted.
+pub(super) async fn open_session(
+    visit: &PageRequest,
+    user: &User,
+    entering: VerifiedCredentials,
+    attempt: SignInAttempt,
+    next: &str,
+) -> Result<Option<PageResponse>, PageError> {
+    let VerifiedCredentials {
+        verified_hash: checked,
+        new_hash: renewed,
+        second_factor: second,
+        is_code_counted,
+    } = entering;
+    let (token, session) = new_session(visit);
+    let open = UserCommand::OpenSession {
+        user: user.id,
+        verified_password: Some(checked),
+        rehashed_password: renewed,
+        second_factor: second,
+        session,
+    };
+    let session = match visit.handle().call(Command::User(Box::new(open))).await? {
+        Ok(CommandOutcome::Session(session)) => session,
+        Err(CommandError::User(UserCommandError::SignInRefused) | CommandError::NotFound) => {
+            return Ok(None);
+        }
+        Err(refusal) => return Err(refusal.into()),
+        Ok(_) => return Err(HttpError::Unavailable.into()),
+    };
+    visit.dashboard.sign_in_throttle.record_success(attempt);
+    tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "signed in");
+    let is_known = known_browser_mark(visit, user).is_some();
+    if let Some(wrong) =
+        visit
+            .dashboard
+            .second_factor_throttle
+            .record_success(user.id, is_known, is_code_counted)
+    {
+        let zone = user.preferences.zone.as_ref().unwrap_or(&visit.viewer.zone);
+        let codes = format_count(wrong.codes as usize, "wrong code");
+        let since = TimeFormatter {
+            now: visit.now,
+            zone,
+        }
+        .at(wrong.since);
+        let text = format!(
+            "{codes} of your second factor since {since}. A code is asked for only after the right \
+             password. If you did not enter these codes, change your password."
+        );
+        visit.dashboard.one_time_secrets.store_for_session(
+            visit,
+            (user.id, session.id),
+            &Page::SecondStep().to_string(),
+            text,
+        );
+    }
+    Ok(Some(PageResponse::SignIn {
+        token,
+        mark: new_browser_mark(visit, user),
+        to: landing_url(&visit.dashboard, next),
+    }))
+}
+
+/// Mark of a browser in which a user has just signed in.
+pub(super) fn new_browser_mark(visit: &PageRequest, user: &User) -> Option<String> {
+    let nonce = visit
+        .handle()
+        .random()
+        .url_safe::<{ browser_mark::NONCE_LENGTH }>();
+    visit.handle().badge_secret().map(|secret| {
+        browser_mark::new_mark(&secret, user.uuid, user.browsers_trusted_since, &nonce)
+    })
+}
+
+/// Hash of the mark of the browser, if the user has signed in there before.
+pub(super) fn known_browser_mark(visit: &PageRequest, user: &User) -> Option<KeyHash> {
+    let mark = visit.origin.browser_mark.as_deref()?;
+    let secret = visit.handle().badge_secret()?;
+    browser_mark::is_mark_of(&secret, user.uuid, user.browsers_trusted_since, mark)
+        .then(|| KeyHash::of_key(mark.as_bytes()))
+}
+
+/// Redirects to a page after a change that invalidated the marks of the user's browsers. The
+/// current browser gets a new mark if it had one.
+pub(super) fn redirect_with_new_mark(
+    visit: &PageRequest,
+    before: &User,
+    page: Page,
+    notice: &'static str,
+) -> PageResponse {
+    let user = visit
+        .handle()
+        .with_state(|state| state.users.get(before.id).cloned());
+    let mark = user
+        .filter(|_| known_browser_mark(visit, before).is_some())
+        .and_then(|user| new_browser_mark(visit, &user));
+    PageResponse::RedirectWithMark {
+        page,
+        notice: FlashMessage::from_code(notice),
+        mark,
+    }
+}
+
+/// Renders the first step again, with an error.
+pub(super) fn restart_sign_in(visit: &PageRequest, why: &'static str) -> PageResponse {
+    render_form(visit, "", "", Some(why))
+        .with_invalid_form()
+        .into()
+}
+
+async fn rehash_password(
+    site: &DashboardState,
+    typed: &str,
+    user: &User,
+) -> Result<Option<PasswordHash>, HttpError> {
+    match Password::parse(typed, &user.name) {
+        Ok(password) => site.password_hasher.hash(password).await.map(Some),
+        // The password was chosen under other rules.
+        Err(_) => Ok(None),
+    }
+}
+
+/// Signs out.
+pub(super) async fn sign_out(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    if let Some(SignedInUser {
+        user,
+        session: Some(session),
+    }) = &visit.viewer.signed_in
+    {
+        let close = UserCommand::CloseSessions {
+            user: user.id,
+            selection: SessionSelection::One(session.id),
+        };
+        visit
+            .handle()
+            .call(Command::User(Box::new(close)))
+            .await??;
+        tracing::info!(
+            user = user.name.as_str(),
+            address = %visit.origin.client.addr,
+            "signed out"
+        );
+    }
+    let by_proxy = matches!(
+        &visit.viewer.signed_in,
+        Some(SignedInUser { session: None, .. })
+    );
+    let logout_url = visit
+        .dashboard
+        .config
+        .proxy_auth
+        .as_ref()
+        .and_then(ProxyAuth::logout_url)
+        .filter(|_| by_proxy);
+    Ok(PageResponse::SignOut(logout_url.map_or_else(
+        || visit.page_url(&Page::Login()),
+        |logout| logout.url.as_ref().into(),
+    )))
+}
+
+/// True if a critical action is confirmed: the user has typed the password recently, or `typed` is
+/// correct.
+pub(super) async fn has_confirmed_password(
+    visit: &PageRequest,
+    typed: &str,
+) -> Result<bool, PageError> {
+    let Some(SignedInUser {
+        user,
+        session: Some(session),
+    }) = &visit.viewer.signed_in
+    else {
+        return Ok(true);
+    };
+    let (false, Some(hash)) = (session.is_confirmed(visit.now), user.password.clone()) else {
+        return Ok(true);
+    };
+    if typed.is_empty() {
+        return Ok(false);
+    }
+    let attempt = begin_attempt_from(visit, Some(&user.name), AttemptSource::Session(session.id))?;
+    if visit
+        .dashboard
+        .password_hasher
+        .verify(typed, Some(hash.clone()))
+        .await?
+        == PasswordMatch::Wrong
+    {
+        return Ok(false);
+    }
+    visit.dashboard.sign_in_throttle.record_success(attempt);
+    visit
+        .handle()
+        .call(touch_session_command(
+            visit.dashboard.session_idle_secs(),
+            session,
+            visit.origin.client.addr,
+            Some(hash),
+        ))
+        .await??;
+    Ok(true)
+}
+
+/// Command that records the use of a session.
+pub(super) fn touch_session_command(
+    idle_secs: i64,
+    session: &Session,
+    address: IpAddr,
+    checked: Option<PasswordHash>,
+) -> Command {
+    Command::User(Box::new(UserCommand::TouchSession {
+        session: session.id,
+        address,
+        idle_secs,
+        verified_password: checked,
+    }))
+}
+
+/// Token of a new session, and the data that is stored for it.
+pub(super) fn new_session(visit: &PageRequest) -> (String, NewSession) {
+    let token = visit
+        .handle()
+        .random()
+        .url_safe::<{ Session::TOKEN_LENGTH }>();
+    let agent = Session::truncate_user_agent(&visit.origin.user_agent);
+    let address = visit.origin.client.addr;
+    let session = NewSession {
+        hash: KeyHash::of_key(token.as_bytes()),
+        user_agent: agent,
+        address,
+        idle_secs: visit.dashboard.session_idle_secs(),
+    };
+    (token, session)
+}
+
+/// Counts an attempt, or returns the time to wait as an error.
+pub(super) fn begin_attempt(
+    visit: &PageRequest,
+    name: Option<&UserName>,
+) -> Result<SignInAttempt, PageError> {
+    begin_attempt_from(visit, name, attempt_source(visit, name))
+}
+
+fn begin_attempt_from(
+    visit: &PageRequest,
+    name: Option<&UserName>,
+    by: AttemptSource,
+) -> Result<SignInAttempt, PageError> {
+    let folded = name.map(UserName::case_folded).unwrap_or_default();
+    let address = visit.origin.client.addr;
+    let uptime = visit.handle().clock().uptime();
+    let throttle = &visit.dashboard.sign_in_throttle;
+    throttle
+        .begin_attempt(&folded, address, by, uptime)
+        .map_err(|wait| {
+            if let Some(left_out) = THROTTLED_SIGN_IN_LOG.admit(visit.now) {
+                tracing::warn!(
+                    name = name_for_log(name),
+                    %address,
+                    "a sign-in has to wait{left_out}"
+                );
+            }
+            too_many_attempts(wait)
+        })
+}
+
+/// Source of an attempt to sign in with this name.
+fn attempt_source(visit: &PageRequest, name: Option<&UserName>) -> AttemptSource {
+    let address = client_network(visit.origin.client.addr);
+    let found = name.and_then(|name| {
+        visit.handle().with_state(|state| {
+            let user = Arc::clone(state.users.by_name(name)?);
+            let is_near = state
+                .users
+                .sessions_of(user.id, visit.now)
+                .any(|session| client_network(session.address) == address);
+            Some((user, is_near))
+        })
+    });
+    let Some((user, is_near)) = found else {
+        return AttemptSource::Unknown {
+            is_user: false,
+            is_near: false,
+        };
+    };
+    known_browser_mark(visit, &user).map_or(
+        AttemptSource::Unknown {
+            is_user: true,
+            is_near,
+        },
+        |mark| AttemptSource::Browser {
+            user: user.id,
+            mark,
+            is_near,
+        },
+    )
+}
+
+fn name_for_log(name: Option<&UserName>) -> &str {
+    name.map_or("", UserName::as_str)
+}
+
+pub(super) fn too_many_attempts(wait: Duration) -> PageError {
+    let secs = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let time = match secs {
+        ..60 => format!("{secs} seconds"),
+        60..=90 => "a minute".into(),
+        _ => format!("{} minutes", secs.div_ceil(60)),
+    };
+    let fault = HttpError::TooManyRequests(secs.cast_signed());
+    PageError::new(
+        fault,
+        "Too many attempts",
+        format!("Too many attempts. Try again in {time}."),
+    )
+}
+
+/// URL of the sign-in form, which leads back to the page.
+pub(super) fn sign_in_url(site: &DashboardState, page: &Page, query: Option<&str>) -> String {
+    let login = PageLink {
+        base_url: &site.base_url,
+        page: &Page::Login(),
+    };
+    if page.get().is_none() || *page == Page::Projects() && query.is_none() {
+        return login.to_string();
+    }
+    let page = PageLink {
+        base_url: &site.base_url,
+        page,
+    };
+    let next = query.map_or_else(|| page.to_string(), |query| format!("{page}?{query}"));
+    let next = percent_encoding::utf8_percent_encode(&next, percent_encoding::NON_ALPHANUMERIC);
+    format!("{login}?next={next}")
+}
+
+fn landing_url(site: &DashboardState, next: &str) -> String {
+    parse_next_url(site, next).unwrap_or_else(|| {
+        PageLink {
+            base_url: &site.base_url,
+            page: &Page::Projects(),
+        }
+        .to_string()
+    })
+}
+
+/// URL of a page of this server, if the text is one. The text is untrusted, so the path is rebuilt.
+pub(super) fn parse_next_url(site: &DashboardState, next: &str) -> Option<String> {
+    let uri: Uri = next.parse().ok().filter(|_| {
+        next.starts_with('/') && !next.starts_with("//") && next.len() <= MAX_NEXT_BYTES
+    })?;
+    if uri.scheme().is_some() || uri.authority().is_some() {
+        return None;
+    }
+    let Some(DashboardTarget::Page(page)) =
+        DashboardTarget::parse(site.base_url.strip_base_path(uri.path()))
+    else {
+        return None;
+    };
+    page.get().filter(|need| *need != Need::Nothing)?;
+    let link = PageLink {
+        base_url: &site.base_url,
+        page: &page,
+    };
+    Some(
+        uri.query()
+            .map_or_else(|| link.to_string(), |query| format!("{link}?{query}")),
+    )
+}

@@ -1,0 +1,683 @@
+//! Limits attempts to sign in, so that guessing passwords does not succeed and does not lock out
+//! other users.
+//!
+//! Attempts of unknown clients are counted by name, by address, and by both. A session that asks
+//! for its own password and a known browser of the user have separate counters, which the attempts
+//! of others do not affect.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::domain::ids::{SessionId, UserId};
+use crate::domain::project::KeyHash;
+use crate::runtime::accept::client_network;
+
+/// Maximum number of counters. Above it the oldest are dropped, but never the counters of existing
+/// users' names.
+const MAX_COUNTERS: usize = 30_000;
+/// Number of wrong passwords of a name in an hour, from any address, from which the name counts as
+/// attacked.
+const ATTACK_THRESHOLD: u32 = 3;
+/// Maximum number of attempts from one address in an hour, for all names together. It applies to
+/// names that are not attacked. For attacked names the limit of [`AttemptKey::Address`] applies.
+const MAX_ATTEMPTS_PER_ADDRESS: u32 = 600;
+/// Number of counters for the known browsers of a user. Each mark belongs to one of them, so more
+/// marks do not allow more attempts.
+const BROWSER_COUNTERS_PER_USER: u8 = 8;
+
+/// Key of a counter.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum AttemptKey {
+    /// One name from one address.
+    NameAndAddress(Box<str>, IpAddr),
+    /// One name from any address.
+    Name(Box<str>),
+    /// Any name from one address. An IPv6 network of 64 bits counts as one address.
+    Address(IpAddr),
+    /// A session that confirms its password.
+    Session(SessionId),
+    /// A known browser of a user: one of [`BROWSER_COUNTERS_PER_USER`] counters.
+    Browser(UserId, u8),
+}
+
+impl AttemptKey {
+    /// Maximum number of attempts, and the window in which they count.
+    fn max_attempts(&self) -> (u32, Duration) {
+        const HOUR: Duration = Duration::from_secs(3600);
+        match self {
+            Self::NameAndAddress(..) => (10, Duration::from_secs(300)),
+            Self::Name(_) => (100, HOUR),
+            Self::Address(_) => (60, HOUR),
+            Self::Session(_) | Self::Browser(..) => (10, Duration::from_secs(900)),
+        }
+    }
+
+    /// Order in which counters are dropped if there are too many: 0, then 1, never 2.
+    fn eviction_rank(&self, is_user: bool) -> u8 {
+        match self {
+            Self::Name(_) if is_user => 2,
+            Self::Session(_) | Self::Browser(..) => 1,
+            _ => 0,
+        }
+    }
+}
+
+/// Source of an attempt, known before the password is checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum AttemptSource {
+    /// A client without a session and without a known browser of the user.
+    Unknown {
+        /// True if a user has the name.
+        is_user: bool,
+        /// True if that user is signed in from the same network.
+        is_near: bool,
+    },
+    /// A known browser of the user with the name.
+    Browser {
+        /// User with the name.
+        user: UserId,
+        /// Hash of the mark of the browser.
+        mark: KeyHash,
+        /// True if the user is signed in from the same network.
+        is_near: bool,
+    },
+    /// A session that confirms the password of its own user.
+    Session(SessionId),
+}
+
+/// Attempts in a window that began at `since`.
+#[derive(Clone, Copy)]
+struct AttemptCounter {
+    since: Duration,
+    attempts: u32,
+    rank: u8,
+}
+
+/// Attempts that failed or are in progress. In memory: a restart resets the counters.
+#[derive(Default)]
+pub(super) struct SignInThrottle(Mutex<HashMap<AttemptKey, AttemptCounter>>);
+
+/// Attempt in progress. It counts as failed, unless it [succeeds](SignInThrottle::record_success).
+pub(super) struct SignInAttempt(CountedKeys);
+
+enum CountedKeys {
+    Single(AttemptKey),
+    Shared([AttemptKey; 3]),
+}
+
+impl SignInThrottle {
+    /// Counts an attempt, or returns the time to wait. Times are uptimes.
+    pub(super) fn begin_attempt(
+        &self,
+        name: &str,
+        address: IpAddr,
+        by: AttemptSource,
+        now: Duration,
+    ) -> Result<SignInAttempt, Duration> {
+        let mut counts = self.lock();
+        let (is_user, is_near) = match by {
+            AttemptSource::Session(session) => {
+                let own = AttemptKey::Session(session);
+                return remaining_wait(&counts, &own, own.max_attempts().0, now)
+                    .map_or(Ok(()), Err)
+                    .map(|()| {
+                        count_attempt(&mut counts, &own, 1, now);
+                        SignInAttempt(CountedKeys::Single(own))
+                    });
+            }
+            AttemptSource::Browser {
+                user,
+                mark: KeyHash([first, ..]),
+                is_near,
+            } => {
+                let own = AttemptKey::Browser(user, first % BROWSER_COUNTERS_PER_USER);
+                if remaining_wait(&counts, &own, own.max_attempts().0, now).is_none() {
+                    count_attempt(&mut counts, &own, 1, now);
+                    return Ok(SignInAttempt(CountedKeys::Single(own)));
+                }
+                // A browser that has used up its own attempts is treated like an unknown client.
+                (true, is_near)
+            }
+            AttemptSource::Unknown { is_user, is_near } => (is_user, is_near),
+        };
+        let address = client_network(address);
+        let keys @ [both, of_name, of_address] = &[
+            AttemptKey::NameAndAddress(name.into(), address),
+            AttemptKey::Name(name.into()),
+            AttemptKey::Address(address),
+        ];
+        // If an address tries name after name, other users of that address can still sign in.
+        let is_attacked = attempts_in_window(&counts, of_name, now) >= ATTACK_THRESHOLD;
+        let waits = [
+            remaining_wait(&counts, both, both.max_attempts().0, now),
+            remaining_wait(&counts, of_name, of_name.max_attempts().0, now).filter(|_| !is_near),
+            remaining_wait(
+                &counts,
+                of_address,
+                if is_attacked {
+                    of_address.max_attempts().0
+                } else {
+                    MAX_ATTEMPTS_PER_ADDRESS
+                },
+                now,
+            ),
+        ];
+        if let Some(wait) = waits.into_iter().flatten().max() {
+            return Err(wait);
+        }
+        for key in keys {
+            count_attempt(&mut counts, key, key.eviction_rank(is_user), now);
+        }
+        Ok(SignInAttempt(CountedKeys::Shared(keys.clone())))
+    }
+
+    /// Records a correct password: this attempt and earlier ones with the same name from the same
+    /// address are no longer counted.
+    pub(super) fn record_success(&self, SignInAttempt(counters): SignInAttempt) {
+        let mut counts = self.lock();
+        let [both, name, address] = match counters {
+            CountedKeys::Single(own) => {
+                counts.remove(&own);
+                return;
+            }
+            CountedKeys::Shared(tried) => tried,
+        };
+        // A missing counter means that a parallel attempt has already given the credit.
+        let Some(credit) = counts.remove(&both) else {
+            return;
+        };
+        for tried in [name, address] {
+            // Attempts of an earlier window are not subtracted from this one.
+            if let Some(counted) = counts
+                .get_mut(&tried)
+                .filter(|counted| counted.since <= credit.since)
+            {
+                counted.attempts = counted.attempts.saturating_sub(credit.attempts);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<AttemptKey, AttemptCounter>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Number of attempts in the current window.
+fn attempts_in_window(
+    counts: &HashMap<AttemptKey, AttemptCounter>,
+    tried: &AttemptKey,
+    now: Duration,
+) -> u32 {
+    counts
+        .get(tried)
+        .filter(|counted| now < counted.since + tried.max_attempts().1)
+        .map_or(0, |counted| counted.attempts)
+}
+
+/// Returns the time to wait if the maximum is reached.
+fn remaining_wait(
+    counts: &HashMap<AttemptKey, AttemptCounter>,
+    tried: &AttemptKey,
+    most: u32,
+    now: Duration,
+) -> Option<Duration> {
+    let counted = counts
+        .get(tried)
+        .filter(|counted| counted.attempts >= most)?;
+    (counted.since + tried.max_attempts().1)
+        .checked_sub(now)
+        .filter(|wait| !wait.is_zero())
+}
+
+fn count_attempt(
+    counts: &mut HashMap<AttemptKey, AttemptCounter>,
+    tried: &AttemptKey,
+    rank: u8,
+    now: Duration,
+) {
+    evict_counters(counts, now);
+    let begun = AttemptCounter {
+        since: now,
+        attempts: 0,
+        rank,
+    };
+    let counted = counts.entry(tried.clone()).or_insert(begun);
+    if now >= counted.since + tried.max_attempts().1 {
+        *counted = begun;
+    }
+    counted.attempts += 1;
+    counted.rank = counted.rank.max(rank);
+}
+
+/// Drops expired counters. If there are none, drops the older half of those with the lowest rank.
+fn evict_counters(counts: &mut HashMap<AttemptKey, AttemptCounter>, now: Duration) {
+    if counts.len() < MAX_COUNTERS {
+        return;
+    }
+    counts.retain(|tried, counted| now < counted.since + tried.max_attempts().1);
+    for rank in 0..2 {
+        if counts.len() < MAX_COUNTERS {
+            return;
+        }
+        let mut begun: Vec<_> = counts
+            .values()
+            .filter(|counted| counted.rank == rank)
+            .map(|counted| counted.since)
+            .collect();
+        begun.sort_unstable();
+        let middle = begun.get(begun.len() / 2).copied().unwrap_or_default();
+        counts.retain(|_, counted| counted.rank != rank || counted.since > middle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRANGER: AttemptSource = AttemptSource::Unknown {
+        is_user: true,
+        is_near: false,
+    };
+    const NOBODY: AttemptSource = AttemptSource::Unknown {
+        is_user: false,
+        is_near: false,
+    };
+    const NEAR: AttemptSource = AttemptSource::Unknown {
+        is_user: true,
+        is_near: true,
+    };
+
+    fn secs(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    fn address(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    #[test]
+    fn the_eleventh_wrong_password_of_a_name_from_an_address_has_to_wait() {
+        let throttle = SignInThrottle::default();
+        for second in 0..10 {
+            assert!(
+                throttle
+                    .begin_attempt("ann", address(1), STRANGER, secs(second))
+                    .is_ok()
+            );
+        }
+        assert_eq!(
+            throttle
+                .begin_attempt("ann", address(1), STRANGER, secs(100))
+                .err(),
+            Some(secs(200))
+        );
+        // Other names and other addresses do not wait.
+        assert!(
+            throttle
+                .begin_attempt("bob", address(1), STRANGER, secs(100))
+                .is_ok()
+        );
+        assert!(
+            throttle
+                .begin_attempt("ann", address(2), STRANGER, secs(100))
+                .is_ok()
+        );
+        assert!(
+            throttle
+                .begin_attempt("ann", address(1), STRANGER, secs(300))
+                .is_ok()
+        );
+        assert!(
+            throttle
+                .begin_attempt("ann", address(1), STRANGER, secs(301))
+                .is_ok(),
+            "a window that is over counts no more"
+        );
+    }
+
+    #[test]
+    fn names_and_addresses_have_separate_limits() {
+        let throttle = SignInThrottle::default();
+        for from in 0..100 {
+            assert!(
+                throttle
+                    .begin_attempt("ann", address(from), STRANGER, secs(0))
+                    .is_ok(),
+                "{from}"
+            );
+        }
+        assert_eq!(
+            throttle
+                .begin_attempt("ann", address(200), STRANGER, secs(600))
+                .err(),
+            Some(secs(3000))
+        );
+        let throttle = SignInThrottle::default();
+        let of_network = |host: u16| IpAddr::from([0x2001, 0xdb8, 0, 7, 0, 0, 0, host]);
+        for number in 0..60 {
+            assert!(
+                throttle
+                    .begin_attempt(
+                        &format!("user {}", number % 7),
+                        of_network(number),
+                        STRANGER,
+                        secs(0)
+                    )
+                    .is_ok(),
+                "{number}"
+            );
+        }
+        assert_eq!(
+            throttle
+                .begin_attempt("user 3", of_network(99), STRANGER, secs(0))
+                .err(),
+            Some(secs(3600))
+        );
+    }
+
+    #[test]
+    fn users_who_are_not_attacked_can_sign_in_from_the_same_address_up_to_a_limit() {
+        let throttle = SignInThrottle::default();
+        for number in 0..60 {
+            assert!(
+                throttle
+                    .begin_attempt(
+                        &format!("user {}", number % 7),
+                        address(1),
+                        STRANGER,
+                        secs(0)
+                    )
+                    .is_ok(),
+                "{number}"
+            );
+        }
+        // Unknown names get the same answers as existing ones.
+        for (name, by) in [("ann", STRANGER), ("nobody", NOBODY)] {
+            for _ in 0..ATTACK_THRESHOLD {
+                assert!(
+                    throttle
+                        .begin_attempt(name, address(1), by, secs(1))
+                        .is_ok(),
+                    "{name}"
+                );
+            }
+            assert_eq!(
+                throttle.begin_attempt(name, address(1), by, secs(1)).err(),
+                Some(secs(3599)),
+                "{name}"
+            );
+        }
+        for number in 66..MAX_ATTEMPTS_PER_ADDRESS {
+            assert!(
+                throttle
+                    .begin_attempt(&number.to_string(), address(1), NOBODY, secs(2))
+                    .is_ok(),
+                "{number}"
+            );
+        }
+        assert_eq!(
+            throttle
+                .begin_attempt("bob", address(1), STRANGER, secs(2))
+                .err(),
+            Some(secs(3598))
+        );
+        assert!(
+            throttle
+                .begin_attempt("bob", address(2), STRANGER, secs(2))
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn sessions_and_known_browsers_have_separate_counters() {
+        let throttle = SignInThrottle::default();
+        for number in 0..600 {
+            let _ = throttle.begin_attempt(
+                &format!("user {}", number % 7),
+                address(1),
+                STRANGER,
+                secs(0),
+            );
+        }
+        let session = AttemptSource::Session(SessionId(1));
+        let browser = AttemptSource::Browser {
+            user: UserId(1),
+            mark: KeyHash([1; 32]),
+            is_near: false,
+        };
+        for by in [session, browser] {
+            assert!(
+                throttle
+                    .begin_attempt("user 1", address(1), STRANGER, secs(0))
+                    .is_err()
+            );
+            for _ in 0..10 {
+                assert!(
+                    throttle
+                        .begin_attempt("user 1", address(1), by, secs(0))
+                        .is_ok(),
+                    "{by:?}"
+                );
+            }
+            assert!(
+                throttle
+                    .begin_attempt("user 1", address(1), by, secs(899))
+                    .is_err(),
+                "{by:?}"
+            );
+            let attempt = throttle
+                .begin_attempt("user 1", address(1), by, secs(900))
+                .ok()
+                .unwrap();
+            throttle.record_success(attempt);
+            for _ in 0..10 {
+                assert!(
+                    throttle
+                        .begin_attempt("user 1", address(1), by, secs(901))
+                        .is_ok(),
+                    "a right password ends it: {by:?}"
+                );
+            }
+        }
+        assert!(
+            throttle
+                .begin_attempt(
+                    "user 1",
+                    address(1),
+                    AttemptSource::Session(SessionId(2)),
+                    secs(901)
+                )
+                .is_ok()
+        );
+        // A browser that has used up its attempts has the limits of an unknown client.
+        assert!(
+            throttle
+                .begin_attempt("user 1", address(2), browser, secs(901))
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn the_counters_of_known_browsers_of_a_user_are_bounded() {
+        let throttle = SignInThrottle::default();
+        for from in 0..100 {
+            assert!(
+                throttle
+                    .begin_attempt("ann", address(from), STRANGER, secs(0))
+                    .is_ok(),
+                "{from}"
+            );
+        }
+        let by = |user: u64, mark: u16| AttemptSource::Browser {
+            user: UserId(user),
+            mark: KeyHash::of_key(&mark.to_le_bytes()),
+            is_near: false,
+        };
+        let tries = (0..2000).filter(|number| {
+            throttle
+                .begin_attempt("ann", address(200), by(1, number % 200), secs(1))
+                .is_ok()
+        });
+        assert_eq!(tries.count(), 10 * usize::from(BROWSER_COUNTERS_PER_USER));
+        assert!(
+            throttle
+                .begin_attempt("bob", address(200), by(2, 0), secs(1))
+                .is_ok(),
+            "another user has counters of their own"
+        );
+    }
+
+    #[test]
+    fn a_user_signed_in_at_an_address_does_not_wait_for_other_users() {
+        let throttle = SignInThrottle::default();
+        for from in 0..100 {
+            assert!(
+                throttle
+                    .begin_attempt("ann", address(from), STRANGER, secs(0))
+                    .is_ok(),
+                "{from}"
+            );
+        }
+        for _ in 0..10 {
+            assert!(
+                throttle
+                    .begin_attempt("ann", address(200), NEAR, secs(1))
+                    .is_ok()
+            );
+        }
+        // Attempts from there are counted as usual.
+        assert_eq!(
+            throttle
+                .begin_attempt("ann", address(200), NEAR, secs(1))
+                .err(),
+            Some(secs(300))
+        );
+        assert_eq!(
+            throttle
+                .begin_attempt("ann", address(201), STRANGER, secs(1))
+                .err(),
+            Some(secs(3599))
+        );
+    }
+
+    #[test]
+    fn the_right_password_is_not_counted_and_removes_earlier_errors() {
+        let throttle = SignInThrottle::default();
+        for round in 0..50 {
+            for _ in 0..8 {
+                throttle
+                    .begin_attempt("ann", address(1), STRANGER, secs(round))
+                    .ok()
+                    .unwrap();
+            }
+            let attempt = throttle
+                .begin_attempt("ann", address(1), STRANGER, secs(round))
+                .ok()
+                .unwrap();
+            throttle.record_success(attempt);
+        }
+    }
+
+    #[test]
+    fn credit_is_given_once() {
+        let throttle = SignInThrottle::default();
+        for number in 0..50 {
+            throttle
+                .begin_attempt(
+                    &format!("user {}", number % 7),
+                    address(1),
+                    STRANGER,
+                    secs(0),
+                )
+                .ok()
+                .unwrap();
+        }
+        // Ten correct passwords of one user are checked at once.
+        let under_way: Vec<_> = (0..10)
+            .map(|_| {
+                throttle
+                    .begin_attempt("mel", address(1), STRANGER, secs(0))
+                    .ok()
+                    .unwrap()
+            })
+            .collect();
+        under_way
+            .into_iter()
+            .for_each(|attempt| throttle.record_success(attempt));
+        let more = (0..60).filter(|number| {
+            throttle
+                .begin_attempt(
+                    &format!("user {}", number % 7),
+                    address(1),
+                    STRANGER,
+                    secs(0),
+                )
+                .is_ok()
+        });
+        assert_eq!(more.count(), 10);
+        // Credit from one window is not subtracted from the next.
+        let throttle = SignInThrottle::default();
+        throttle
+            .begin_attempt("other", address(1), STRANGER, secs(0))
+            .ok()
+            .unwrap();
+        for _ in 0..9 {
+            throttle
+                .begin_attempt("mel", address(1), STRANGER, secs(3599))
+                .ok()
+                .unwrap();
+        }
+        for number in 0..50 {
+            throttle
+                .begin_attempt(
+                    &format!("user {}", number % 7),
+                    address(1),
+                    STRANGER,
+                    secs(3600),
+                )
+                .ok()
+                .unwrap();
+        }
+        let attempt = throttle
+            .begin_attempt("mel", address(1), STRANGER, secs(3600))
+            .ok()
+            .unwrap();
+        throttle.record_success(attempt);
+        assert_eq!(
+            attempts_in_window(
+                &throttle.lock(),
+                &AttemptKey::Address(address(1)),
+                secs(3600)
+            ),
+            51
+        );
+    }
+
+    #[test]
+    fn counters_are_bounded_and_those_of_users_are_kept() {
+        let throttle = SignInThrottle::default();
+        for from in 0..100 {
+            throttle
+                .begin_attempt("ann", address(from), STRANGER, secs(0))
+                .ok()
+                .unwrap();
+        }
+        for number in 0..2 * MAX_COUNTERS as u32 {
+            let now = secs(u64::from(number / 100));
+            let _ = throttle.begin_attempt(
+                &number.to_string(),
+                IpAddr::from(number.to_be_bytes()),
+                NOBODY,
+                now,
+            );
+        }
+        assert!(throttle.lock().len() <= MAX_COUNTERS);
+        assert!(
+            throttle
+                .begin_attempt("ann", address(200), STRANGER, secs(700))
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,237 @@
+//! Page about the server for owners: its data, the state of the writer, and the route of the
+//! current request.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+
+use super::browser_security::is_private_address;
+use super::form_data::FormData;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_request::PageRequest;
+use super::page_routes::Page;
+use super::project_settings::needs_password;
+use super::sign_in::has_confirmed_password;
+use super::time_display::DisplayTime;
+use crate::backup;
+use crate::domain::formatting::{TimeFormatter, format_count, format_duration, format_size};
+use crate::http::common::client_address::is_trusted;
+use crate::http::common::reply::HttpError;
+use crate::http::common::response_body::ResponseBody;
+use crate::metrics::BackupStatus;
+
+#[derive(Template)]
+#[template(path = "system.html", config = "src/http/dashboard/askama.toml")]
+struct SystemPage {
+    frame: Layout,
+    runs_for: String,
+    is_writable: bool,
+    holds: String,
+    /// Duration of the last commit as text. `None`: no commit yet.
+    last_commit: Option<String>,
+    /// URL at which a script tests if events arrive without delay. `None` if there is no project.
+    events: Option<String>,
+    waiting: usize,
+    /// Size of the database file as text. `None`: the file is being reopened.
+    file: Option<String>,
+    /// Number of commands that wait for the writer, and its maximum.
+    queue: (u64, usize),
+    backup: String,
+    backups: Backups,
+    asks_password: bool,
+    backup_is_wrong: Option<&'static str>,
+    base_url: String,
+    /// Value that `--base-url` should have, judging by the request.
+    other: Option<String>,
+    host: String,
+    peer: String,
+    address: String,
+    is_relayed: bool,
+    is_peer_trusted: bool,
+    is_secure: bool,
+    /// Single address that the sessions of all users seem to come from.
+    shared_address: Option<IpAddr>,
+}
+
+/// Status of automatic backups.
+enum Backups {
+    Off,
+    /// No backup was due yet.
+    Begun,
+    Made(DisplayTime),
+    /// Start of the failures, last reason, and time of the newest backup.
+    Failing(DisplayTime, String, Option<DisplayTime>),
+}
+
+impl Backups {
+    fn from_status(status: Option<BackupStatus>, times: &TimeFormatter<'_>) -> Self {
+        let when = |at| DisplayTime::relative(at, times);
+        match status {
+            None => Self::Off,
+            Some(BackupStatus {
+                newest,
+                failing: Some((since, reason)),
+            }) => Self::Failing(when(since), reason, newest.map(when)),
+            Some(BackupStatus {
+                newest,
+                failing: None,
+            }) => newest.map_or(Self::Begun, |newest| Self::Made(when(newest))),
+        }
+    }
+}
+
+pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(visit, None).into())
+}
+
+fn render_page(visit: &PageRequest, backup_is_wrong: Option<&'static str>) -> HtmlPage {
+    let came = &visit.origin;
+    let base_url = visit.base_url();
+    let uptime = visit.handle().clock().uptime().as_micros();
+    let (projects, checks, users, waiting, first) = visit.handle().with_state(|state| {
+        let first = state.projects().next().map(|found| found.project.uuid);
+        (
+            state.projects().count(),
+            state.check_count(),
+            state.users.len(),
+            state.outbox.len(),
+            first,
+        )
+    });
+    let pings = usize::try_from(count_pings(visit)).unwrap_or(usize::MAX);
+    let holds = [
+        (projects, "project"),
+        (checks, "check"),
+        (pings, "ping"),
+        (users, "user"),
+        (visit.dashboard.live_updates.stream_count(), "stream"),
+    ];
+    let system = SystemPage {
+        frame: visit.layout("System"),
+        runs_for: format_duration(i64::try_from(uptime).unwrap_or(i64::MAX)),
+        is_writable: visit.handle().is_writable(),
+        last_commit: visit.handle().metrics().last_commit().map(format_millis),
+        events: first.map(|project| visit.page_url(&Page::Events(project))),
+        holds: holds
+            .map(|(number, what)| format_count(number, what))
+            .join(" · "),
+        waiting,
+        file: visit.handle().file_bytes().map(format_size),
+        queue: visit.handle().queue_depth(),
+        backup: visit.page_url(&Page::Backup()),
+        backups: Backups::from_status(
+            visit.handle().metrics().backup_status(),
+            &visit.time_formatter(),
+        ),
+        asks_password: needs_password(visit),
+        backup_is_wrong,
+        base_url: base_url.as_str().into(),
+        other: came.mismatched_address(base_url),
+        host: came.host.as_ref().into(),
+        peer: came.peer.to_string(),
+        address: came.client.addr.to_string(),
+        is_relayed: came.is_proxied,
+        is_peer_trusted: is_trusted(came.peer, &visit.dashboard.trusted_proxies),
+        is_secure: came.is_secure(base_url),
+        shared_address: find_shared_address(visit),
+    };
+    let html = HtmlPage::from_template(&system);
+    if backup_is_wrong.is_some() {
+        html.with_invalid_form()
+    } else {
+        html
+    }
+}
+
+/// Private address that all sessions of several users come from, unless it belongs to a trusted
+/// proxy. Behind a proxy that is not configured as trusted, all users appear as one client, and
+/// their wrong passwords are counted together.
+fn find_shared_address(visit: &PageRequest) -> Option<IpAddr> {
+    let addresses: Vec<BTreeSet<IpAddr>> = visit.handle().with_state(|state| {
+        let addresses = |user| {
+            state
+                .users
+                .sessions_of(user, visit.now)
+                .map(|session| session.address)
+                .collect()
+        };
+        state.users.iter().map(|user| addresses(user.id)).collect()
+    });
+    let people = addresses
+        .iter()
+        .filter(|addresses| !addresses.is_empty())
+        .count();
+    let mut all = addresses.into_iter().flatten();
+    let shared = all
+        .next()
+        .filter(|shared| people > 1 && all.all(|address| address == *shared))?;
+    (is_private_address(shared) && !is_trusted(shared, &visit.dashboard.trusted_proxies))
+        .then_some(shared)
+}
+
+/// Formats a short duration: `0.4 ms`.
+fn format_millis(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1000.0)
+}
+
+/// Number of pings in the logs of all checks.
+fn count_pings(visit: &PageRequest) -> u64 {
+    let projects: Vec<_> = visit.handle().with_state(|state| {
+        state
+            .projects()
+            .map(|found| (found.project.id, found.project.ping_log_limit))
+            .collect()
+    });
+    let mut pings = 0;
+    for (project, limit) in projects {
+        visit.handle().for_each_check(project, |check| {
+            pings += check.state.n_pings.min(limit.into())
+        });
+    }
+    pings
+}
+
+/// Sends a backup of the whole database.
+pub(super) async fn send_backup(
+    visit: PageRequest,
+    typed: FormData,
+) -> Result<PageResponse, PageError> {
+    // A backup contains every secret of the server.
+    if !has_confirmed_password(&visit, typed.get("password")).await? {
+        let site = Arc::clone(&visit.dashboard);
+        return Ok(site
+            .outgoing
+            .run_blocking(move || render_page(&visit, Some("enter your password")))
+            .await?
+            .into());
+    }
+    let turn = Arc::clone(&visit.dashboard.backup_permit)
+        .try_acquire_owned()
+        .map_err(|_| {
+            let text = "A backup is already in progress. Wait until it ends, or cancel it.";
+            PageError::new(HttpError::Unavailable, "Backup in progress", text)
+        })?;
+    let pieces =
+        backup::backup_chunks(visit.handle().clone(), true).map_err(|_| HttpError::Unavailable)?;
+    tracing::info!(
+        user = visit.user_name(),
+        address = %visit.origin.client.addr,
+        "downloads a backup"
+    );
+    let mut now = String::new();
+    visit.now.write_rfc3339_secs(&mut now);
+    let time: String = now
+        .chars()
+        .take_while(|c| *c != '+')
+        .filter(|c| c.is_ascii_alphanumeric())
+        .collect();
+    Ok(PageResponse::Stream {
+        name: format!("overdue-{time}Z.backup.zst"),
+        content: ResponseBody::from_channel(pieces, turn),
+    })
+}

@@ -1,0 +1,596 @@
+//! Pages of the users, for owners: invite users, set their rights, disable and delete them.
+
+use std::sync::Arc;
+
+use askama::Template;
+use uuid::Uuid;
+
+use super::form_data::FormData;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_messages::FlashMessage;
+use super::page_request::PageRequest;
+use super::page_routes::Page;
+use super::project_settings::needs_password;
+use super::sign_in::has_confirmed_password;
+use super::time_display::DisplayTime;
+use crate::domain::user::{Grant, Membership, ProjectMemberships, User, UserName};
+use crate::engine::command::user::{SessionSelection, UserChanges, UserCommandError};
+use crate::operations::{self, OperationError};
+
+/// Maximum number of users listed, and of projects to choose from.
+const MAX_LISTED: usize = 1000;
+
+#[derive(Template)]
+#[template(path = "users.html", config = "src/http/dashboard/askama.toml")]
+struct UserListPage {
+    frame: Layout,
+    users: Vec<UserListRow>,
+    /// True if there are more users.
+    are_more: bool,
+    /// Link that was just created.
+    made: Option<String>,
+    name: String,
+    name_is_wrong: Option<String>,
+    granted: GrantForm,
+    asks_password: bool,
+    password_is_wrong: Option<&'static str>,
+}
+
+struct UserListRow {
+    name: String,
+    link: String,
+    may: String,
+    status: &'static str,
+    seen: Option<DisplayTime>,
+}
+
+/// Rights that a form offers.
+struct GrantForm {
+    is_owner: bool,
+    projects: Vec<ProjectGrantOption>,
+}
+
+/// Membership of a user in a project.
+struct ProjectGrantOption {
+    uuid: Uuid,
+    name: String,
+    may: &'static str,
+}
+
+/// Renders the list of users.
+pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(
+        visit,
+        "",
+        InviteFormErrors::default(),
+        &Grant::Projects(ProjectMemberships::default()),
+    )
+    .into())
+}
+
+/// Errors in the form that invites a user.
+#[derive(Default)]
+struct InviteFormErrors {
+    name: Option<String>,
+    password: Option<&'static str>,
+}
+
+fn render_page(
+    visit: &PageRequest,
+    name: &str,
+    wrong: InviteFormErrors,
+    grant: &Grant,
+) -> HtmlPage {
+    let made = visit
+        .dashboard
+        .one_time_secrets
+        .take(visit, &Page::Users().to_string());
+    let is_secret = made.is_some();
+    let all: Vec<_> = visit
+        .handle()
+        .with_state(|state| state.users.iter().take(MAX_LISTED + 1).cloned().collect());
+    let is_refused = wrong.name.is_some() || wrong.password.is_some();
+    let users = UserListPage {
+        frame: visit.layout("Users"),
+        are_more: all.len() > MAX_LISTED,
+        users: all
+            .iter()
+            .take(MAX_LISTED)
+            .map(|user| user_row(visit, user))
+            .collect(),
+        made,
+        name: name.into(),
+        name_is_wrong: wrong.name,
+        granted: grant_form(visit, grant),
+        asks_password: needs_password(visit),
+        password_is_wrong: wrong.password,
+    };
+    let html = HtmlPage::from_template(&users);
+    let html = if is_secret {
+        html.without_caching()
+    } else {
+        html
+    };
+    if is_refused {
+        html.with_invalid_form()
+    } else {
+        html
+    }
+}
+
+fn user_row(visit: &PageRequest, user: &User) -> UserListRow {
+    visit.handle().with_state(|state| {
+        let may = match &user.grant {
+            Grant::Owner => "owner".into(),
+            Grant::Projects(projects) => {
+                let one = |(id, kind): (_, Membership)| {
+                    Some(format!(
+                        "{}: {}",
+                        state.project(id)?.project.name.as_str(),
+                        kind.name()
+                    ))
+                };
+                let all: Vec<_> = projects.iter().filter_map(one).collect();
+                if all.is_empty() {
+                    "no project".into()
+                } else {
+                    all.join(", ")
+                }
+            }
+        };
+        let seen = state
+            .users
+            .sessions_of(user.id, visit.now)
+            .map(|session| session.last_used)
+            .max();
+        UserListRow {
+            name: user.name.as_str().into(),
+            link: visit.page_url(&Page::User(user.uuid)),
+            may,
+            status: user_status(user),
+            seen: seen.map(|seen| DisplayTime::relative(seen, &visit.time_formatter())),
+        }
+    })
+}
+
+fn user_status(user: &User) -> &'static str {
+    match user {
+        User { disabled: true, .. } => "disabled",
+        User { password: None, .. } => "invited",
+        _ => "active",
+    }
+}
+
+fn grant_form(visit: &PageRequest, grant: &Grant) -> GrantForm {
+    visit.handle().with_state(|state| {
+        let projects = state
+            .projects()
+            .take(MAX_LISTED)
+            .map(|found| &found.project);
+        let may = |id| {
+            if grant.is_owner() {
+                None
+            } else {
+                grant.membership_in(id)
+            }
+        };
+        let choice = |project: &Arc<crate::domain::project::Project>| ProjectGrantOption {
+            uuid: project.uuid,
+            name: project.name.as_str().into(),
+            may: may(project.id).map_or("", Membership::name),
+        };
+        GrantForm {
+            is_owner: grant.is_owner(),
+            projects: projects.map(choice).collect(),
+        }
+    })
+}
+
+/// Parses the rights of a form: `role`, and a field for each project, named by its UUID.
+fn parse_grant(visit: &PageRequest, typed: &FormData, before: &Grant) -> Grant {
+    if typed.get("role") == "owner" {
+        return Grant::Owner;
+    }
+    visit.handle().with_state(|state| {
+        // Projects that the form did not show keep their membership.
+        let not_shown = state
+            .projects()
+            .skip(MAX_LISTED)
+            .filter(|_| !before.is_owner());
+        let not_shown = not_shown
+            .filter_map(|found| Some((found.project.id, before.membership_in(found.project.id)?)));
+        let submitted = state.projects().take(MAX_LISTED);
+        let submitted = submitted.filter_map(|found| {
+            Some((
+                found.project.id,
+                Membership::parse(typed.get(&found.project.uuid.to_string()))?,
+            ))
+        });
+        Grant::Projects(ProjectMemberships::new(submitted.chain(not_shown)))
+    })
+}
+
+/// Invites a user.
+pub(super) async fn invite_user(
+    visit: &PageRequest,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let text = typed.get("name");
+    let grant = parse_grant(visit, typed, &Grant::Owner);
+    let name = match UserName::parse(text) {
+        Ok(name) => name,
+        Err(reason) => {
+            return Ok(render_page(
+                visit,
+                text,
+                InviteFormErrors {
+                    name: Some(reason.into()),
+                    ..InviteFormErrors::default()
+                },
+                &grant,
+            )
+            .into());
+        }
+    };
+    if grant.is_owner() && !has_confirmed_password(visit, typed.get("password")).await? {
+        return Ok(render_page(
+            visit,
+            text,
+            InviteFormErrors {
+                password: Some(OWN_PASSWORD_REQUIRED),
+                ..InviteFormErrors::default()
+            },
+            &grant,
+        )
+        .into());
+    }
+    let user = match operations::user::create(visit.handle(), name, None, grant.clone()).await {
+        Err(
+            error @ OperationError::User(
+                UserCommandError::NameTaken | UserCommandError::TooManyUsers,
+            ),
+        ) => {
+            return Ok(render_page(
+                visit,
+                text,
+                InviteFormErrors {
+                    name: Some(error.to_string()),
+                    ..InviteFormErrors::default()
+                },
+                &grant,
+            )
+            .into());
+        }
+        made => made?,
+    };
+    log_action(visit, "invited", &user);
+    create_link(visit, &user, &Page::Users()).await?;
+    Ok(PageResponse::Redirect(
+        Page::Users(),
+        FlashMessage::from_code("invited"),
+    ))
+}
+
+async fn create_link(visit: &PageRequest, user: &User, at: &Page) -> Result<(), PageError> {
+    let link = operations::user::create_link(visit.handle(), Some(user)).await?;
+    log_action(visit, "created a link for", user);
+    visit.dashboard.one_time_secrets.store(
+        visit,
+        &at.to_string(),
+        format!("{}{}", visit.base_url().as_str(), link.path()),
+    );
+    Ok(())
+}
+
+fn log_action(visit: &PageRequest, action: &str, whom: &User) {
+    tracing::info!(
+        user = visit.user_name(),
+        address = %visit.origin.client.addr,
+        whom = whom.name.as_str(),
+        "{action} a user"
+    );
+}
+
+#[derive(Template)]
+#[template(path = "user.html", config = "src/http/dashboard/askama.toml")]
+struct UserPage {
+    frame: Layout,
+    own: String,
+    title: String,
+    name: String,
+    status: &'static str,
+    wrong: UserFormErrors,
+    granted: GrantForm,
+    sessions: usize,
+    made: Option<String>,
+    is_oneself: bool,
+    /// True if the user is a disabled owner: enabling the account makes an owner.
+    is_disabled_owner: bool,
+    has_second_factor: bool,
+    asks_password: bool,
+}
+
+/// Errors in the submitted form.
+#[derive(PartialEq, Eq, Default)]
+struct UserFormErrors {
+    name: Option<String>,
+    /// Error in the password that is required to make a user an owner.
+    password: Option<&'static str>,
+    /// Error in the password that the buttons require.
+    button: Option<&'static str>,
+    /// Error in the rights, or of a button.
+    grant: Option<String>,
+    delete: Option<&'static str>,
+}
+
+/// Renders the page of a user.
+pub(super) fn show_user(visit: &PageRequest, uuid: Uuid) -> Result<PageResponse, PageError> {
+    let user = find_user(visit, uuid)?;
+    Ok(render_user_page(
+        visit,
+        &user,
+        user.name.as_str(),
+        &user.grant,
+        UserFormErrors::default(),
+    )
+    .into())
+}
+
+fn render_user_page(
+    visit: &PageRequest,
+    user: &User,
+    name: &str,
+    grant: &Grant,
+    wrong: UserFormErrors,
+) -> HtmlPage {
+    let at = Page::User(user.uuid);
+    let is_refused = wrong != UserFormErrors::default();
+    let made = visit
+        .dashboard
+        .one_time_secrets
+        .take(visit, &at.to_string());
+    let is_secret = made.is_some();
+    let one = UserPage {
+        frame: visit.layout(user.name.as_str()),
+        own: visit.page_url(&at),
+        title: user.name.as_str().into(),
+        name: name.into(),
+        status: user_status(user),
+        wrong,
+        granted: grant_form(visit, grant),
+        sessions: visit
+            .handle()
+            .with_state(|state| state.users.sessions_of(user.id, visit.now).count()),
+        made,
+        is_oneself: is_own_account(visit, user),
+        is_disabled_owner: user.disabled && user.grant.is_owner(),
+        has_second_factor: user.second_factor.is_some(),
+        asks_password: needs_password(visit),
+    };
+    let html = HtmlPage::from_template(&one);
+    let html = if is_secret {
+        html.without_caching()
+    } else {
+        html
+    };
+    if is_refused {
+        html.with_invalid_form()
+    } else {
+        html
+    }
+}
+
+fn find_user(visit: &PageRequest, uuid: Uuid) -> Result<Arc<User>, PageError> {
+    visit.handle().with_state(|state| {
+        state
+            .users
+            .by_uuid(uuid)
+            .cloned()
+            .ok_or_else(PageError::not_found)
+    })
+}
+
+fn is_own_account(visit: &PageRequest, user: &User) -> bool {
+    visit
+        .viewer
+        .signed_in
+        .as_ref()
+        .is_some_and(|person| person.user.id == user.id)
+}
+
+/// Error for a critical action without the viewer's own password.
+const OWN_PASSWORD_REQUIRED: &str = "enter your own password";
+
+/// Returns the errors of an action that is refused. Critical actions require the viewer's own
+/// password, because an unattended session could otherwise create permanent access. Actions on the
+/// viewer's own account are on the account page.
+async fn check_confirmation(
+    visit: &PageRequest,
+    user: &User,
+    typed: &FormData,
+) -> Result<Option<UserFormErrors>, PageError> {
+    let does = typed.get("do");
+    let is_button = matches!(does, "link" | "reset-totp");
+    if is_button && is_own_account(visit, user) {
+        let reason = "change your own password and second factor on your account page";
+        return Ok(Some(UserFormErrors {
+            button: Some(reason),
+            ..UserFormErrors::default()
+        }));
+    }
+    let makes_owner = match does {
+        "save" => typed.get("role") == "owner" && !user.grant.is_owner(),
+        "enable" => user.grant.is_owner() && user.disabled,
+        _ => false,
+    };
+    if (!is_button && !makes_owner) || has_confirmed_password(visit, typed.get("password")).await? {
+        return Ok(None);
+    }
+    Ok(Some(match does != "save" {
+        true => UserFormErrors {
+            button: Some(OWN_PASSWORD_REQUIRED),
+            ..UserFormErrors::default()
+        },
+        false => UserFormErrors {
+            password: Some(OWN_PASSWORD_REQUIRED),
+            ..UserFormErrors::default()
+        },
+    }))
+}
+
+/// Executes the action of a button.
+pub(super) async fn post_user(
+    visit: &PageRequest,
+    uuid: Uuid,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    let user = find_user(visit, uuid)?;
+    let by = visit
+        .viewer
+        .signed_in
+        .as_ref()
+        .and_then(|person| person.session.as_ref())
+        .map(|session| session.id);
+    let at = Page::User(uuid);
+    if let Some(wrong) = check_confirmation(visit, &user, typed).await? {
+        return Ok(show_user_errors(visit, &user, typed, wrong));
+    }
+    let changes = match typed.get("do") {
+        "save" => {
+            let grant = Some(parse_grant(visit, typed, &user.grant));
+            match UserName::parse(typed.get("name")) {
+                Ok(name) => UserChanges {
+                    name: Some(name),
+                    grant,
+                    ..UserChanges::default()
+                },
+                Err(reason) => {
+                    return Ok(show_user_errors(
+                        visit,
+                        &user,
+                        typed,
+                        UserFormErrors {
+                            name: Some(reason.into()),
+                            ..UserFormErrors::default()
+                        },
+                    ));
+                }
+            }
+        }
+        "disable" => UserChanges {
+            disabled: Some(true),
+            ..UserChanges::default()
+        },
+        "reset-totp" => UserChanges {
+            second_factor: Some(None),
+            ..UserChanges::default()
+        },
+        "enable" => UserChanges {
+            disabled: Some(false),
+            ..UserChanges::default()
+        },
+        "link" => {
+            create_link(visit, &user, &at).await?;
+            return Ok(PageResponse::Redirect(at, None));
+        }
+        "sign-out" => {
+            operations::user::end_sessions(visit.handle(), user.id, SessionSelection::All).await?;
+            log_action(visit, "signed out", &user);
+            return Ok(PageResponse::Redirect(
+                at,
+                FlashMessage::from_code("signed-out"),
+            ));
+        }
+        "delete" => return delete_user(visit, &user, typed).await,
+        _ => return Err(PageError::not_found()),
+    };
+    match operations::user::update(visit.handle(), user.id, changes, by).await {
+        Err(error @ OperationError::User(UserCommandError::NameTaken)) => {
+            return Ok(show_user_errors(
+                visit,
+                &user,
+                typed,
+                UserFormErrors {
+                    name: Some(error.to_string()),
+                    ..UserFormErrors::default()
+                },
+            ));
+        }
+        Err(error @ OperationError::User(_)) => {
+            return Ok(show_user_errors(
+                visit,
+                &user,
+                typed,
+                UserFormErrors {
+                    grant: Some(error.to_string()),
+                    ..UserFormErrors::default()
+                },
+            ));
+        }
+        done => done?,
+    };
+    log_action(
+        visit,
+        if typed.get("do") == "reset-totp" {
+            "removed the second factor of"
+        } else {
+            "changed"
+        },
+        &user,
+    );
+    Ok(PageResponse::Redirect(at, FlashMessage::from_code("saved")))
+}
+
+/// Renders the page again, with the submitted values if they were name and rights.
+fn show_user_errors(
+    visit: &PageRequest,
+    user: &User,
+    typed: &FormData,
+    wrong: UserFormErrors,
+) -> PageResponse {
+    let typed = Some(typed).filter(|typed| typed.get("do") == "save");
+    let (name, grant) = match typed {
+        Some(typed) => (typed.get("name"), parse_grant(visit, typed, &user.grant)),
+        None => (user.name.as_str(), user.grant.clone()),
+    };
+    render_user_page(visit, user, name, &grant, wrong).into()
+}
+
+async fn delete_user(
+    visit: &PageRequest,
+    user: &User,
+    typed: &FormData,
+) -> Result<PageResponse, PageError> {
+    if !has_confirmed_password(visit, typed.get("password")).await? {
+        return Ok(show_user_errors(
+            visit,
+            user,
+            typed,
+            UserFormErrors {
+                delete: Some(OWN_PASSWORD_REQUIRED),
+                ..UserFormErrors::default()
+            },
+        ));
+    }
+    match operations::user::delete(visit.handle(), user.id).await {
+        Err(error @ OperationError::User(_)) => {
+            return Ok(show_user_errors(
+                visit,
+                user,
+                typed,
+                UserFormErrors {
+                    grant: Some(error.to_string()),
+                    ..UserFormErrors::default()
+                },
+            ));
+        }
+        done => done?,
+    }
+    log_action(visit, "deleted", user);
+    Ok(PageResponse::Redirect(
+        Page::Users(),
+        FlashMessage::from_code("user-deleted"),
+    ))
+}

@@ -1,0 +1,188 @@
+//! Viewer of a page, and the rights of the viewer.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hyper::header::HeaderMap;
+
+use super::browser_security::RequestOrigin;
+use super::cookie::CookieJar;
+use super::page_error::PageError;
+use super::page_routes::Need;
+use super::{AuthMode, DashboardState, proxy_auth, sign_in};
+use crate::domain::ids::ProjectId;
+use crate::domain::timezone::Timezone;
+use crate::domain::user::preferences::ListPreferences;
+use crate::domain::user::session::Session;
+use crate::domain::user::{Grant, Membership, Theme, User, UserPreferences};
+use crate::engine::Handle;
+use crate::http::common::client_address::is_trusted;
+
+/// Viewer of a page.
+#[derive(Clone, Debug)]
+pub(crate) struct Viewer {
+    /// Time zone for displayed times.
+    pub(crate) zone: Timezone,
+    /// Theme of the pages.
+    pub(crate) theme: Theme,
+    /// True if keyboard shortcuts are enabled.
+    pub(crate) shortcuts: bool,
+    /// List preferences that apply if a URL does not override them.
+    pub(crate) list_preferences: ListPreferences,
+    /// Signed-in user. `None` for an anonymous viewer, and if the server runs without sign-in.
+    pub(crate) signed_in: Option<SignedInUser>,
+    grant: Option<Grant>,
+}
+
+/// A signed-in user.
+#[derive(Clone, Debug)]
+pub(crate) struct SignedInUser {
+    /// Signed-in user.
+    pub(crate) user: Arc<User>,
+    /// Session of the user. `None` if a proxy authenticates the user.
+    pub(crate) session: Option<Arc<Session>>,
+}
+
+impl Viewer {
+    fn new(
+        site: &DashboardState,
+        taste: UserPreferences,
+        grant: Option<Grant>,
+        person: Option<SignedInUser>,
+    ) -> Self {
+        let zone = taste
+            .zone
+            .unwrap_or_else(|| site.config.default_zone.clone());
+        Self {
+            zone,
+            theme: taste.theme,
+            shortcuts: taste.shortcuts,
+            list_preferences: taste.list,
+            signed_in: person,
+            grant,
+        }
+    }
+
+    /// True if the viewer is not signed in.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.grant.is_none()
+    }
+
+    /// True if the viewer has this right for a project. `None` stands for resources outside
+    /// projects.
+    pub(crate) fn is_allowed(&self, need: Need, project: Option<ProjectId>) -> bool {
+        let Some(grant) = &self.grant else {
+            return need == Need::Nothing;
+        };
+        let has_membership = |least| {
+            project.map_or(grant.is_owner(), |project| {
+                grant.membership_in(project) >= Some(least)
+            })
+        };
+        match need {
+            Need::Nothing | Need::Person => true,
+            Need::Read => has_membership(Membership::ReadOnly),
+            Need::Write => has_membership(Membership::Member),
+            Need::Owner => grant.is_owner(),
+        }
+    }
+}
+
+impl Viewer {
+    /// True if the viewer may still see a project. Sessions end, memberships are revoked, and
+    /// projects are deleted.
+    pub(crate) fn can_still_read(&self, handle: &Handle, project: ProjectId) -> bool {
+        let now = handle.now();
+        handle.with_state(|state| {
+            if state.project(project).is_none() {
+                return false;
+            }
+            let Some(SignedInUser { user, session }) = &self.signed_in else {
+                return self.is_allowed(Need::Read, Some(project));
+            };
+            let user = match session {
+                Some(session) => state
+                    .users
+                    .session(&session.hash, now)
+                    .map(|(_, user)| user),
+                None => state.users.get(user.id).filter(|user| !user.disabled),
+            };
+            user.is_some_and(|user| user.grant.membership_in(project) >= Some(Membership::ReadOnly))
+        })
+    }
+}
+
+/// Identifies the viewer of a request.
+///
+/// # Errors
+/// If the server runs without sign-in, and the client is on another machine or the host is unknown.
+/// Also if [`proxy_auth::authenticate`] fails.
+pub(super) async fn identify_viewer(
+    site: &DashboardState,
+    came: &RequestOrigin,
+    headers: &HeaderMap,
+    peer: SocketAddr,
+) -> Result<Viewer, PageError> {
+    match site.config.auth {
+        AuthMode::Password => {
+            // A user that the proxy names takes precedence over a cookie.
+            let named = proxy_auth::authenticate(site, came, headers, peer).await?;
+            let person = named.or_else(|| user_by_cookie(site, came, headers));
+            let (taste, grant) = person
+                .as_ref()
+                .map(|person| (person.user.preferences.clone(), person.user.grant.clone()))
+                .unzip();
+            Ok(Viewer::new(site, taste.unwrap_or_default(), grant, person))
+        }
+        AuthMode::None => {
+            let peer = peer.ip().to_canonical();
+            if !peer.is_loopback() && !is_trusted(peer, &site.trusted_proxies) {
+                return Err(PageError::not_local());
+            }
+            if !came.has_known_host(site) {
+                return Err(PageError::unknown_host(came));
+            }
+            Ok(Viewer::new(
+                site,
+                UserPreferences::default(),
+                Some(Grant::Owner),
+                None,
+            ))
+        }
+    }
+}
+
+fn user_by_cookie(
+    site: &DashboardState,
+    came: &RequestOrigin,
+    headers: &HeaderMap,
+) -> Option<SignedInUser> {
+    let jar = CookieJar {
+        is_secure: came.is_secure(&site.base_url),
+        base_path: site.base_url.path(),
+    };
+    let now = site.handle.now();
+    let person = site.handle.with_state(|state| {
+        let mut found = jar
+            .session_token_hashes(headers)
+            .filter_map(|token| state.users.session(&token, now));
+        found.next().map(|(session, user)| SignedInUser {
+            user: Arc::clone(user),
+            session: Some(Arc::clone(session)),
+        })
+    });
+    if let Some(session) = person
+        .as_ref()
+        .and_then(|person| person.session.as_ref())
+        .filter(|session| session.needs_use_recorded(now))
+    {
+        // The result is not awaited. If the write fails, the next request submits it again.
+        drop(site.handle.submit(sign_in::touch_session_command(
+            site.session_idle_secs(),
+            session,
+            came.client.addr,
+            None,
+        )));
+    }
+    person
+}

@@ -1,0 +1,584 @@
+//! Scheduler: selects the next messages. Its input is the time and the results of sending. It never
+//! waits, reads or sends itself.
+
+mod channel_progress;
+mod failure_suspects;
+mod row_selection;
+mod send_slots;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use channel_progress::ChannelProgress;
+use send_slots::SendSlots;
+
+use super::delivery_policy::DeliveryPolicy;
+use crate::channels::alert::DelayReason;
+use crate::domain::alert::{OutboxRow, Recipient};
+use crate::domain::channel::ChannelClass;
+use crate::domain::ids::{ChannelId, DeliveryNumber};
+use crate::domain::project::Channel;
+use crate::domain::timestamp::Timestamp;
+use crate::engine::command::{DeliveryReport, SendResult};
+use crate::engine::state::State;
+use crate::util::random::Random;
+
+/// Maximum number of messages in flight: see [limits](crate::docs::limits).
+const MAX_IN_FLIGHT: usize = 64;
+/// Maximum number of messages in flight to one destination: see [limits](crate::docs::limits).
+const MAX_PER_DESTINATION: usize = 8;
+/// Time without new rows after which a digest is sent.
+const DIGEST_QUIET_TIME: Duration = Duration::from_millis(500);
+/// Maximum time that a digest waits after its first row.
+const MAX_DIGEST_WAIT: Duration = Duration::from_secs(1);
+/// Maximum number of attempts for a message that its receiver permanently refuses: see
+/// [limits](crate::docs::limits).
+const MAX_REFUSALS: u16 = 5;
+/// Error of a channel that has reached its daily limit.
+pub(super) const DAILY_LIMIT_TEXT: &str =
+    "as much was sent within a day as most-a-day allows; what waits is sent when that day is over";
+/// Maximum number of reports on rows that a round finishes without sending. The rest follows in the
+/// next round.
+const MAX_REPORTS: usize = 500;
+
+/// Id of a message in flight.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct MessageId(u64);
+
+/// Message to be sent.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Message {
+    pub(super) id: MessageId,
+    pub(super) channel: Arc<Channel>,
+    /// Content, oldest first. Several items form a digest.
+    pub(super) items: Vec<MessageItem>,
+    /// Rows that this message makes unnecessary.
+    pub(super) superseded: Vec<DeliveryNumber>,
+    /// Destination for the limits.
+    destination: String,
+}
+
+/// Part of a message about one check.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct MessageItem {
+    pub(super) row: Arc<OutboxRow>,
+    /// For a check that is up again: the row of its downtime, if no user has been notified of it.
+    pub(super) unnotified_down: Option<Arc<OutboxRow>>,
+    /// Number of changes of this check that are left out, and the time of the first.
+    pub(super) skipped: usize,
+    pub(super) skipped_since: Timestamp,
+    /// For a check that is down again: the time at which it came up, if no user has been notified
+    /// of that.
+    pub(super) up_since: Option<Timestamp>,
+    /// Reason for the delay of this item, if there was one.
+    pub(super) delay: Option<DelayReason>,
+}
+
+impl Message {
+    /// Updates the rows to their state after their attempts have begun. Rows that no longer exist
+    /// are dropped.
+    pub(super) fn refresh_rows(&mut self, begun: &HashMap<DeliveryNumber, Arc<OutboxRow>>) {
+        self.items
+            .retain_mut(|item| match begun.get(&item.row.number) {
+                Some(row) => {
+                    item.row = Arc::clone(row);
+                    true
+                }
+                None => false,
+            });
+    }
+
+    /// Reports for a message that was not sent although attempts may have begun. Rows that were in
+    /// flight when the server ended may have arrived.
+    pub(super) fn not_sent_reports(&self) -> Vec<DeliveryReport> {
+        let (doubtful, unsent): (Vec<_>, Vec<_>) = self
+            .items
+            .iter()
+            .map(|item| &item.row)
+            .partition(|row| row.attempt_started.is_some());
+        let report = |rows: Vec<&Arc<OutboxRow>>, doubtful| {
+            let sent = SendResult::Retry {
+                reason: "".into(),
+                may_have_arrived: doubtful,
+            };
+            let rows = rows.into_iter().map(|row| row.number).collect();
+            DeliveryReport {
+                recipients: Default::default(),
+                channel: self.channel.id,
+                sent_to: None,
+                rows,
+                result: sent,
+                status: 0,
+                merged_into: None,
+            }
+        };
+        [report(unsent, false), report(doubtful, true)]
+            .into_iter()
+            .filter(|report| !report.rows.is_empty())
+            .collect()
+    }
+
+    /// Rows whose attempts begin with this message.
+    pub(super) fn delivery_numbers(&self) -> Vec<DeliveryNumber> {
+        self.items.iter().map(|item| item.row.number).collect()
+    }
+}
+
+/// Result of a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct MessageResult {
+    pub(super) outcome: MessageOutcome,
+    /// Error as a sentence for the owner of the channel; empty if the message was delivered to
+    /// all.
+    pub(super) reason: Box<str>,
+    /// Status of the response, or 0.
+    pub(super) status: u16,
+    /// Results of this attempt for recipients that get a mail each. `None`: there are none.
+    pub(super) recipients: Option<Arc<[Recipient]>>,
+}
+
+impl MessageResult {
+    /// Result of a message to the channel as a whole, without results for recipients.
+    pub(super) fn new(outcome: MessageOutcome, reason: &str, status: u16) -> Self {
+        Self {
+            outcome,
+            reason: reason.into(),
+            status,
+            recipients: None,
+        }
+    }
+
+    /// Failure for this reason; the message is retried.
+    pub(super) fn failed(reason: &str) -> Self {
+        Self::new(
+            MessageOutcome::Retry {
+                retry_after: None,
+                may_have_arrived: true,
+            },
+            reason,
+            0,
+        )
+    }
+}
+
+/// Outcome of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum MessageOutcome {
+    Delivered,
+    /// This kind of channel sends no such message.
+    Skipped,
+    /// The receiver will never accept this message.
+    Refused,
+    /// The channel will accept nothing until its configuration changes.
+    ChannelUnusable,
+    Retry {
+        /// Pause that the receiver asks for.
+        retry_after: Option<Duration>,
+        /// True if the message may have arrived.
+        may_have_arrived: bool,
+    },
+    /// Some recipients have accepted it. It is retried for the others only.
+    RetrySomeRecipients,
+}
+
+/// Work of one round.
+#[derive(Default)]
+pub(super) struct ScheduledWork {
+    pub(super) messages: Vec<Message>,
+    /// Rows that are finished without being sent.
+    pub(super) reports: Vec<DeliveryReport>,
+    /// Uptime of the next round, if no event causes an earlier one.
+    pub(super) wake_at: Option<Duration>,
+    /// Rows of the reports.
+    reported_rows: BTreeSet<DeliveryNumber>,
+}
+
+impl ScheduledWork {
+    fn wake_no_later_than(&mut self, at: Duration) {
+        self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    fn is_reported(&self, row: &OutboxRow) -> bool {
+        self.reported_rows.contains(&row.number)
+    }
+
+    fn finish(&mut self, channel: ChannelId, rows: Vec<DeliveryNumber>, sent: SendResult) {
+        self.reported_rows.extend(&rows);
+        self.reports.push(DeliveryReport {
+            recipients: Default::default(),
+            channel,
+            sent_to: None,
+            rows,
+            result: sent,
+            status: 0,
+            merged_into: None,
+        });
+    }
+}
+
+/// Current time on both clocks. Pauses are measured in uptime, which cannot be set.
+#[derive(Clone, Copy)]
+pub(super) struct CurrentTime {
+    pub(super) wall: Timestamp,
+    pub(super) uptime: Duration,
+}
+
+impl CurrentTime {
+    /// Uptime in microseconds at a given time, by the current clock. A time in the future, after
+    /// the clock was set back, counts as now.
+    pub(super) fn uptime_of(self, moment: Timestamp) -> i64 {
+        let uptime = i64::try_from(self.uptime.as_micros()).unwrap_or(i64::MAX);
+        uptime.saturating_sub(self.wall.micros_since(moment).max(0))
+    }
+}
+
+/// Progress of all channels and messages in flight.
+#[derive(Default)]
+pub(super) struct SendScheduler {
+    channels: HashMap<ChannelId, ChannelProgress>,
+    in_flight: BTreeMap<MessageId, Message>,
+    /// Finished messages whose results are not stored yet.
+    unsettled: BTreeSet<MessageId>,
+    slots: SendSlots,
+    last_id: u64,
+}
+
+/// Published state. It is locked only during a lookup.
+pub(super) trait StateView {
+    /// Calls `look` with the state and returns its result.
+    fn read_state<T>(&self, look: impl FnOnce(&State) -> T) -> T;
+}
+
+impl SendScheduler {
+    /// Selects the messages to send now. The state is locked for one message, or for a part of a
+    /// digest, at a time.
+    pub(super) fn schedule(
+        &mut self,
+        view: &impl StateView,
+        rules: impl Fn(&Channel) -> DeliveryPolicy,
+        now: CurrentTime,
+    ) -> ScheduledWork {
+        let mut step = ScheduledWork::default();
+        let waiting = view.read_state(|state| {
+            self.channels
+                .retain(|id, progress| progress.is_busy() || state.channel(*id).is_some());
+            let channels = state.outbox.channels().filter_map(|id| state.channel(id));
+            channels
+                .filter(|channel| channel.health.disabled.is_none())
+                .cloned()
+                .collect::<Vec<_>>()
+        });
+        let policies: HashMap<_, _> = waiting
+            .iter()
+            .map(|channel| (channel.id, rules(channel)))
+            .collect();
+        let mut turns = self.slots.round_robin(waiting);
+        while !self.slots.are_full()
+            && let Some((project, mut channels)) = turns.pop_front()
+        {
+            while !self.slots.are_full_for(project)
+                && let Some(channel) = channels.pop_front()
+            {
+                let Some(rules) = policies.get(&channel.id) else {
+                    continue;
+                };
+                if self.begin_next(view, &channel, rules, now, &mut step) {
+                    channels.push_back(channel);
+                    turns.push_back((project, channels));
+                    break;
+                }
+            }
+        }
+        step
+    }
+
+    /// Begins a message to a channel, if one may be sent now.
+    fn begin_next(
+        &mut self,
+        view: &impl StateView,
+        channel: &Arc<Channel>,
+        rules: &DeliveryPolicy,
+        now: CurrentTime,
+        step: &mut ScheduledWork,
+    ) -> bool {
+        let first = view.read_state(|state| {
+            let progress = self.may_begin(state, channel, rules, now, step)?;
+            Some(match rules.class {
+                ChannelClass::Machine | ChannelClass::Incident => {
+                    row_selection::pick_for_machines(state, channel.id, rules, progress, now, step)
+                }
+                // People need several lookups; the members of a group get messages of their own.
+                ChannelClass::People | ChannelClass::Group => None,
+            })
+        });
+        let (Some(picked), Some(progress)) = (first, self.channels.get_mut(&channel.id)) else {
+            return false;
+        };
+        let picked = match rules.class {
+            ChannelClass::People => {
+                row_selection::pick_for_people(view, channel.id, rules, progress, now, step)
+            }
+            ChannelClass::Machine | ChannelClass::Incident | ChannelClass::Group => picked,
+        };
+        let Some((mut items, superseded)) = picked else {
+            return false;
+        };
+        items
+            .iter_mut()
+            .for_each(|item| item.delay = progress.delay_reason(item, now));
+        self.slots.acquire(channel, &rules.destination);
+        self.last_id += 1;
+        progress.begin(&items);
+        let place = rules.destination.clone();
+        let job = Message {
+            id: MessageId(self.last_id),
+            channel: Arc::clone(&progress.channel),
+            items,
+            superseded,
+            destination: place,
+        };
+        self.in_flight.insert(job.id, job.clone());
+        step.messages.push(job);
+        true
+    }
+
+    /// Returns the progress of a channel if a message may be sent to it now.
+    fn may_begin(
+        &mut self,
+        state: &State,
+        channel: &Arc<Channel>,
+        rules: &DeliveryPolicy,
+        now: CurrentTime,
+        step: &mut ScheduledWork,
+    ) -> Option<&mut ChannelProgress> {
+        let id = channel.id;
+        if !state
+            .channel(id)
+            .is_some_and(|current| Arc::ptr_eq(current, channel))
+        {
+            // The channel has changed since its policy was computed.
+            step.wake_no_later_than(now.uptime);
+            return None;
+        }
+        let progress = self
+            .channels
+            .entry(id)
+            .or_insert_with(|| ChannelProgress::new(channel, rules, now.uptime));
+        progress.update_channel(channel, state);
+        if rules.max_parallel == 0 {
+            return None;
+        }
+        if let Some(until) = rules.quiet_until.filter(|until| *until > now.wall) {
+            let remaining =
+                Duration::from_micros(until.micros_since(now.wall).max(0).unsigned_abs());
+            step.wake_no_later_than(now.uptime + remaining);
+            progress.note_delay(DelayReason::QuietHours, now.wall);
+            return None;
+        }
+        // Further messages would only wait for these, and would occupy slots that others need.
+        if !self.slots.has_slot(channel.project, &rules.destination) {
+            return None;
+        }
+        progress.try_others(state, rules);
+        if let Err(wake_at) = progress.may_send(rules, now.uptime) {
+            wake_at
+                .into_iter()
+                .for_each(|at| step.wake_no_later_than(at));
+            if progress.note_waiting(rules, now)
+                && progress
+                    .channel
+                    .health
+                    .failing
+                    .as_ref()
+                    .is_none_or(|(_, reason)| **reason != *DAILY_LIMIT_TEXT)
+            {
+                step.finish(
+                    id,
+                    Vec::new(),
+                    SendResult::Retry {
+                        reason: DAILY_LIMIT_TEXT.into(),
+                        may_have_arrived: false,
+                    },
+                );
+            }
+            return None;
+        }
+        Some(progress)
+    }
+
+    /// Returns the reports for a message that was sent. Its rows remain reserved until
+    /// [`settle`](Self::settle).
+    pub(super) fn record_result(
+        &mut self,
+        id: MessageId,
+        done: MessageResult,
+        rules: &DeliveryPolicy,
+        now: CurrentTime,
+        random: &Random,
+    ) -> Vec<DeliveryReport> {
+        let Some(job) = self.in_flight.get(&id) else {
+            return Vec::new();
+        };
+        let Some(progress) = self.channels.get_mut(&job.channel.id) else {
+            return Vec::new();
+        };
+        self.unsettled.insert(id);
+        let MessageResult {
+            mut outcome,
+            mut reason,
+            status,
+            recipients,
+        } = done;
+        let is_refused = outcome == MessageOutcome::Refused;
+        if is_refused && !progress.record_refusal(job, rules) {
+            // The receiver may be under repair.
+            outcome = MessageOutcome::Retry {
+                retry_after: None,
+                may_have_arrived: false,
+            };
+        }
+        match outcome {
+            MessageOutcome::Retry {
+                retry_after: after,
+                may_have_arrived: doubtful,
+            } => {
+                if !progress.record_failure(job, is_refused || status >= 500, after, now, random) {
+                    // The channel accepts other messages.
+                    reason = "".into();
+                }
+                if !doubtful {
+                    progress.refund_daily_limit();
+                }
+            }
+            MessageOutcome::RetrySomeRecipients => {
+                let _ = progress.record_failure(job, true, None, now, random);
+                // The channel works: other messages are sent meanwhile.
+                progress.record_delivery(
+                    &Message {
+                        items: Vec::new(),
+                        ..job.clone()
+                    },
+                    rules,
+                    now.uptime,
+                );
+            }
+            MessageOutcome::Delivered => progress.record_delivery(job, rules, now.uptime),
+            MessageOutcome::Skipped | MessageOutcome::Refused | MessageOutcome::ChannelUnusable => {
+            }
+        }
+        let sent = match outcome {
+            MessageOutcome::Delivered if reason.is_empty() => SendResult::Delivered,
+            MessageOutcome::Delivered => SendResult::PartlyDelivered(reason),
+            MessageOutcome::Skipped => SendResult::Skipped(reason),
+            MessageOutcome::Refused => SendResult::Failed(reason),
+            MessageOutcome::ChannelUnusable => SendResult::ChannelRejected(reason),
+            MessageOutcome::Retry {
+                may_have_arrived: doubtful,
+                ..
+            } => SendResult::Retry {
+                reason,
+                may_have_arrived: doubtful,
+            },
+            // This is no error of the channel, which has accepted the message.
+            MessageOutcome::RetrySomeRecipients => SendResult::Retry {
+                reason: "".into(),
+                may_have_arrived: true,
+            },
+        };
+        let first = job.items.first().map(|item| item.row.number);
+        let report = |rows: &[DeliveryNumber], sent, status| {
+            let sent_to = Some(Arc::clone(&job.channel));
+            DeliveryReport {
+                recipients: Default::default(),
+                channel: job.channel.id,
+                sent_to,
+                rows: rows.to_vec(),
+                result: sent,
+                status,
+                merged_into: first,
+            }
+        };
+        let mut reports = Vec::new();
+        if !job.superseded.is_empty() && !matches!(sent, SendResult::Retry { .. }) {
+            let sent = SendResult::Superseded("a later message includes it".into());
+            reports.push(report(&job.superseded, sent, 0));
+        }
+        reports.push(DeliveryReport {
+            recipients,
+            ..report(&job.delivery_numbers(), sent, status)
+        });
+        reports
+    }
+
+    /// Releases the rows of a message whose reports are stored, or that was never begun. They may
+    /// be selected again.
+    pub(super) fn settle(&mut self, id: MessageId) {
+        let Some(job) = self.in_flight.remove(&id) else {
+            return;
+        };
+        self.slots.release(job.channel.project, &job.destination);
+        let ended = self.unsettled.remove(&id);
+        if let Some(progress) = self.channels.get_mut(&job.channel.id) {
+            if !ended {
+                // It was never sent.
+                progress.uncount_message();
+            }
+            progress.end(&job.items);
+        }
+    }
+
+    /// True if an alert about the server, which has no row in the outbox, may be sent to a channel
+    /// now. If so, counts it as a message.
+    pub(super) fn admit_self_alert(
+        &mut self,
+        channel: &Arc<Channel>,
+        rules: &DeliveryPolicy,
+        now: CurrentTime,
+    ) -> bool {
+        let progress = self.progress(channel, rules, now);
+        let may = rules.quiet_until.is_none_or(|until| until <= now.wall)
+            && progress.may_send(rules, now.uptime).is_ok();
+        if may {
+            progress.count_message();
+        }
+        may
+    }
+
+    /// True if the daily limit allows a test of a channel; no other limit applies. If so, counts it
+    /// as a message.
+    pub(super) fn admit_channel_test(
+        &mut self,
+        channel: &Arc<Channel>,
+        rules: &DeliveryPolicy,
+        now: CurrentTime,
+    ) -> bool {
+        self.progress(channel, rules, now)
+            .count_toward_daily_limit(rules, now.uptime)
+    }
+
+    fn progress(
+        &mut self,
+        channel: &Arc<Channel>,
+        rules: &DeliveryPolicy,
+        now: CurrentTime,
+    ) -> &mut ChannelProgress {
+        self.channels
+            .entry(channel.id)
+            .or_insert_with(|| ChannelProgress::new(channel, rules, now.uptime))
+    }
+
+    /// Channel that a message is sent to.
+    pub(super) fn channel_of(&self, id: MessageId) -> Option<Arc<Channel>> {
+        self.in_flight.get(&id).map(|job| Arc::clone(&job.channel))
+    }
+
+    /// Number of messages in flight.
+    #[cfg(test)]
+    pub(super) fn in_flight_count(&self) -> usize {
+        self.in_flight.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

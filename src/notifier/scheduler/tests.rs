@@ -1,0 +1,630 @@
+mod delays;
+mod order;
+mod parked_messages;
+mod poisoned_messages;
+mod send_slots;
+mod state_lock_count;
+
+use super::*;
+use crate::channels::SendRate;
+use crate::domain::alert::{AlertEvent, ChannelHealth};
+use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::domain::ids::{CheckId, FlipNumber, ProjectId};
+use crate::domain::project::{ChannelName, Project, ProjectName};
+use crate::engine::state::Change;
+
+const PEOPLE: DeliveryPolicy = DeliveryPolicy {
+    destination: String::new(),
+    class: ChannelClass::People,
+    max_parallel: 1,
+    digest_above: Some(5),
+    rate_limit: None,
+    daily_limit: None,
+    quiet_until: None,
+    give_up_after: Duration::from_secs(7 * 86_400),
+};
+fn machine() -> DeliveryPolicy {
+    DeliveryPolicy {
+        class: ChannelClass::Machine,
+        max_parallel: 4,
+        digest_above: None,
+        give_up_after: Duration::from_secs(86_400),
+        ..PEOPLE
+    }
+}
+
+fn incident() -> DeliveryPolicy {
+    DeliveryPolicy {
+        class: ChannelClass::Incident,
+        max_parallel: 4,
+        ..machine()
+    }
+}
+
+impl StateView for State {
+    fn read_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(self)
+    }
+}
+
+const CHANNEL: ChannelId = ChannelId(2);
+
+/// Scheduler for one channel, its outbox, and a clock that the test sets.
+struct SchedulerTester {
+    rules: DeliveryPolicy,
+    state: State,
+    plan: SendScheduler,
+    now: CurrentTime,
+    random: Random,
+    last: u64,
+    /// Reports as text.
+    results: Vec<String>,
+}
+
+impl SchedulerTester {
+    fn new(rules: DeliveryPolicy) -> Self {
+        let random = Random::seeded(1);
+        let mut state = State::default();
+        let name = ProjectName::parse("p").unwrap();
+        let id = ProjectId(1);
+        let uuid = random.uuid();
+        let badge_key = "b".into();
+        let project = Project {
+            id,
+            uuid,
+            name,
+            check_limit: None,
+            ping_log_limit: 1,
+            badge_key,
+            legacy_badge: None,
+            import: None,
+        };
+        state.apply(&Change::Project(Arc::new(project)));
+        let settings = ChannelSettings::parse(
+            ChannelKind::from_name("email").unwrap(),
+            [("to", "a@example.org")],
+        )
+        .unwrap();
+        let health = ChannelHealth::default();
+        let name = ChannelName::parse("").unwrap();
+        let channel = Channel {
+            id: CHANNEL,
+            uuid: random.uuid(),
+            project: ProjectId(1),
+            name,
+            settings,
+            set_by_operator: true,
+            health,
+        };
+        state.apply(&Change::Channel(Arc::new(channel)));
+        let now = CurrentTime {
+            wall: Timestamp::from_secs(1_800_000_000),
+            uptime: Duration::from_secs(100),
+        };
+        Self {
+            rules,
+            state,
+            plan: SendScheduler::default(),
+            now,
+            random,
+            last: 0,
+            results: Vec::new(),
+        }
+    }
+
+    fn queue(&mut self, check: u64, event: AlertEvent) -> DeliveryNumber {
+        self.last += 1;
+        let number = DeliveryNumber(self.last);
+        let row = OutboxRow::new(
+            number,
+            CHANNEL,
+            CheckId(check),
+            FlipNumber(self.last),
+            event,
+            self.now.wall,
+            self.now.wall,
+        );
+        self.state.apply(&Change::Queued(Arc::new(row)));
+        number
+    }
+
+    fn pass(&mut self, millis: u64) {
+        self.now.uptime += Duration::from_millis(millis);
+        self.now.wall = self.now.wall.plus_micros(millis as i64 * 1000);
+    }
+
+    /// Runs a round and applies all that it reports and begins.
+    fn step(&mut self) -> (Vec<Message>, Option<u64>) {
+        let ScheduledWork {
+            messages: jobs,
+            reports,
+            wake_at,
+            ..
+        } = self
+            .plan
+            .schedule(&self.state, |_| self.rules.clone(), self.now);
+        self.apply(&reports);
+        for job in &jobs {
+            for number in job.delivery_numbers() {
+                let row = OutboxRow::clone(self.state.outbox.get(number).expect("it is not over"));
+                let row = OutboxRow {
+                    attempt_started: Some(self.now.wall),
+                    attempts: row.attempts + 1,
+                    ..row
+                };
+                self.state.apply(&Change::Queued(Arc::new(row)));
+            }
+        }
+        (
+            jobs,
+            wake_at.map(|at| at.saturating_sub(self.now.uptime).as_millis() as u64),
+        )
+    }
+
+    fn apply(&mut self, reports: &[DeliveryReport]) {
+        for report in reports {
+            for number in &report.rows {
+                let Some(row) = self.state.outbox.get(*number).cloned() else {
+                    continue;
+                };
+                self.results.push(
+                    format!("{} {:?}", number.0, report.result)
+                        .split(['(', ' ', '{'])
+                        .take(2)
+                        .collect::<Vec<_>>()
+                        .join(" "),
+                );
+                match &report.result {
+                    SendResult::Retry {
+                        may_have_arrived: doubtful,
+                        ..
+                    } => {
+                        let row = OutboxRow {
+                            attempt_started: None,
+                            may_be_duplicate: row.may_be_duplicate || *doubtful,
+                            ..OutboxRow::clone(&row)
+                        };
+                        self.state.apply(&Change::Queued(Arc::new(row)));
+                    }
+                    _ => self.state.apply(&Change::Unqueued(*number)),
+                }
+            }
+        }
+    }
+
+    fn done(&mut self, job: &Message, outcome: MessageOutcome) {
+        self.answered(job, outcome, 0);
+    }
+
+    fn answered(&mut self, job: &Message, outcome: MessageOutcome, status: u16) {
+        let done = MessageResult::new(outcome, "", status);
+        let reports = self
+            .plan
+            .record_result(job.id, done, &self.rules, self.now, &self.random);
+        self.apply(&reports);
+        self.plan.settle(job.id);
+    }
+
+    /// Content of the messages of a round: check and event, with `+` if a downtime is included that
+    /// was not sent.
+    fn item_labels(jobs: &[Message]) -> Vec<String> {
+        let item = |item: &MessageItem| {
+            format!(
+                "{}{}{}",
+                item.row.check.0,
+                item.row.event.name(),
+                if item.unnotified_down.is_some() {
+                    "+"
+                } else {
+                    ""
+                }
+            )
+        };
+        jobs.iter()
+            .map(|job| job.items.iter().map(item).collect::<Vec<_>>().join(" "))
+            .collect()
+    }
+}
+
+const LATER: MessageOutcome = MessageOutcome::Retry {
+    retry_after: None,
+    may_have_arrived: false,
+};
+
+#[test]
+fn people_get_one_message_at_a_time_oldest_first() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    world.queue(9, AlertEvent::Down);
+    world.queue(3, AlertEvent::Down);
+    let (jobs, wake_in) = world.step();
+    assert_eq!(
+        (SchedulerTester::item_labels(&jobs), wake_in),
+        (vec!["9down".to_owned()], None)
+    );
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), [""; 0]);
+    world.done(&jobs[0], MessageOutcome::Delivered);
+    let (jobs, _) = world.step();
+    assert_eq!(SchedulerTester::item_labels(&jobs), ["3down"]);
+    world.done(&jobs[0], MessageOutcome::Skipped);
+    assert_eq!(world.results, ["1 Delivered", "2 Skipped"]);
+}
+
+#[test]
+fn people_get_only_the_current_status_of_a_check() {
+    // Rows before the message, its content, and the number of changes that it leaves out.
+    let down = AlertEvent::Down;
+    let up = AlertEvent::Up;
+    for (events, label, skipped) in [
+        (&[down][..], "1down", 0),
+        (&[up], "1up", 0),
+        (&[down, up], "1up+", 0),
+        (&[up, down], "1down", 1),
+        (&[down, up, down], "1down", 2),
+        (&[down, up, down, up], "1up+", 2),
+    ] {
+        let mut world = SchedulerTester::new(PEOPLE);
+        events.iter().for_each(|event| _ = world.queue(1, *event));
+        let (jobs, _) = world.step();
+        assert_eq!(
+            (
+                SchedulerTester::item_labels(&jobs),
+                jobs[0].items[0].skipped
+            ),
+            (vec![label.to_owned()], skipped),
+            "{events:?}"
+        );
+        assert_eq!(
+            jobs[0].items[0].up_since.is_some(),
+            label == "1down" && events.len() > 1,
+            "{events:?}"
+        );
+        world.done(&jobs[0], MessageOutcome::Delivered);
+        assert!(
+            world.state.outbox.is_empty() && world.results.len() == events.len(),
+            "{:?}",
+            world.results
+        );
+    }
+}
+
+#[test]
+fn a_downtime_that_may_have_been_sent_does_not_count_as_unnotified() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    world.queue(1, AlertEvent::Down);
+    let (jobs, _) = world.step();
+    world.done(
+        &jobs[0],
+        MessageOutcome::Retry {
+            retry_after: None,
+            may_have_arrived: true,
+        },
+    );
+    world.queue(1, AlertEvent::Up);
+    world.pass(10_000);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1up"]);
+}
+
+#[test]
+fn many_checks_form_one_digest_that_waits_for_more() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    for check in 1..=4 {
+        world.queue(check, AlertEvent::Down);
+    }
+    world.queue(5, AlertEvent::Down);
+    world.queue(6, AlertEvent::Down);
+    assert_eq!(world.step().1, Some(500));
+    for check in 7..=9 {
+        world.pass(400);
+        world.queue(check, AlertEvent::Down);
+        let expected = if check == 7 { Some(500) } else { Some(200) };
+        if check < 9 {
+            assert_eq!(world.step().1, expected);
+        }
+    }
+    let (jobs, _) = world.step();
+    assert_eq!(jobs[0].items.len(), 9, "a second after the first of them");
+    world.queue(10, AlertEvent::Down);
+    world.done(&jobs[0], MessageOutcome::Delivered);
+    assert_eq!(world.step().1, Some(10_000));
+    world.pass(10_000);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["10down"]);
+}
+
+#[test]
+fn a_digest_that_is_not_accepted_is_composed_again() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    (1..=6).for_each(|check| _ = world.queue(check, AlertEvent::Down));
+    world.pass(1000);
+    let (jobs, _) = world.step();
+    world.queue(2, AlertEvent::Up);
+    world.done(&jobs[0], LATER);
+    world.pass(6001);
+    let (jobs, _) = world.step();
+    assert_eq!(
+        SchedulerTester::item_labels(&jobs),
+        ["1down 3down 4down 5down 6down 2up+"]
+    );
+}
+
+#[test]
+fn people_get_at_most_six_messages_an_hour_about_a_check() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    for round in 0..6 {
+        world.queue(
+            1,
+            if round % 2 == 0 {
+                AlertEvent::Down
+            } else {
+                AlertEvent::Up
+            },
+        );
+        let (jobs, _) = world.step();
+        world.done(&jobs[0], MessageOutcome::Delivered);
+        world.pass(60_000);
+    }
+    world.queue(1, AlertEvent::Down);
+    world.queue(2, AlertEvent::Down);
+    let (jobs, _) = world.step();
+    assert_eq!(
+        SchedulerTester::item_labels(&jobs),
+        ["2down"],
+        "others are notified"
+    );
+    world.done(&jobs[0], MessageOutcome::Delivered);
+    world.queue(1, AlertEvent::Up);
+    assert_eq!(world.step(), (vec![], Some(3_600_000 - 6 * 60_000)));
+    world.pass(3_600_000 - 6 * 60_000);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1up+"]);
+}
+
+#[test]
+fn programs_get_everything_in_order_four_at_a_time() {
+    let mut world = SchedulerTester::new(machine());
+    for check in 1..=10 {
+        world.queue(check, AlertEvent::Down);
+        world.queue(check, AlertEvent::Up);
+    }
+    let (jobs, _) = world.step();
+    assert_eq!(
+        SchedulerTester::item_labels(&jobs),
+        ["1down", "2down", "3down", "4down"]
+    );
+    world.done(&jobs[1], MessageOutcome::Delivered);
+    let (jobs, _) = world.step();
+    assert_eq!(SchedulerTester::item_labels(&jobs), ["2up"]);
+}
+
+#[test]
+fn a_failing_receiver_gets_one_message_at_a_time() {
+    let mut world = SchedulerTester::new(machine());
+    (1..=20).for_each(|check| _ = world.queue(check, AlertEvent::Down));
+    let (jobs, _) = world.step();
+    for job in &jobs {
+        world.done(job, LATER);
+    }
+    // They fail together, which is one failure: five seconds, a fifth more or less.
+    let (jobs, wake_in) = world.step();
+    assert!(
+        jobs.is_empty() && wake_in.is_some_and(|millis| (4000..=6000).contains(&millis)),
+        "{wake_in:?}"
+    );
+    for (least, most) in [(12_000, 18_000), (24_000, 36_000)] {
+        world.pass(wake_in.unwrap_or_default().max(36_000));
+        let (jobs, _) = world.step();
+        assert_eq!(jobs.len(), 1);
+        world.done(&jobs[0], LATER);
+        let wake_in = world.step().1;
+        assert!(
+            wake_in.is_some_and(|millis| (least..=most).contains(&millis)),
+            "{wake_in:?}"
+        );
+    }
+    world.pass(36_000);
+    let (jobs, _) = world.step();
+    assert_eq!(jobs.len(), 1);
+    world.done(&jobs[0], MessageOutcome::Delivered);
+    assert_eq!(world.step().0.len(), 4);
+}
+
+#[test]
+fn the_receiver_may_ask_for_a_longer_pause_up_to_six_hours() {
+    for (after, least, most) in [(60, 60, 60), (1, 4, 6), (1_000_000, 21_600, 21_600)] {
+        let mut world = SchedulerTester::new(PEOPLE);
+        world.queue(1, AlertEvent::Down);
+        let (jobs, _) = world.step();
+        world.done(
+            &jobs[0],
+            MessageOutcome::Retry {
+                retry_after: Some(Duration::from_secs(after)),
+                may_have_arrived: false,
+            },
+        );
+        let wake_in = world.step().1.unwrap();
+        assert!(
+            (least * 1000..=most * 1000).contains(&wake_in),
+            "{after}: {wake_in}"
+        );
+    }
+}
+
+#[test]
+fn a_changed_channel_is_tried_immediately() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    world.queue(1, AlertEvent::Down);
+    let (jobs, _) = world.step();
+    world.done(&jobs[0], LATER);
+    assert!(world.step().0.is_empty());
+    let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
+    channel.settings = ChannelSettings::parse(
+        ChannelKind::from_name("email").unwrap(),
+        [("to", "b@example.org")],
+    )
+    .unwrap();
+    world.state.apply(&Change::Channel(Arc::new(channel)));
+    assert_eq!(world.step().0.len(), 1);
+}
+
+#[test]
+fn incidents_that_end_before_they_are_sent_are_not_sent() {
+    let mut world = SchedulerTester::new(incident());
+    for (check, end) in [(1, AlertEvent::Up), (2, AlertEvent::Closed)] {
+        world.queue(check, AlertEvent::Down);
+        world.queue(check, end);
+    }
+    world.queue(3, AlertEvent::Down);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["3down"]);
+    assert_eq!(
+        world.results,
+        [
+            "1 Superseded",
+            "2 Superseded",
+            "3 Superseded",
+            "4 Superseded"
+        ]
+    );
+    // Begun with an unknown result: both are sent, in order.
+    let mut world = SchedulerTester::new(incident());
+    world.queue(1, AlertEvent::Down);
+    let (jobs, _) = world.step();
+    world.done(
+        &jobs[0],
+        MessageOutcome::Retry {
+            retry_after: None,
+            may_have_arrived: true,
+        },
+    );
+    world.queue(1, AlertEvent::Up);
+    world.pass(7000);
+    let (jobs, _) = world.step();
+    assert_eq!(SchedulerTester::item_labels(&jobs), ["1down"]);
+    world.done(&jobs[0], MessageOutcome::Delivered);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1up"]);
+}
+
+#[test]
+fn messages_that_wait_too_long_are_given_up_after_more_attempts() {
+    for (rules, days) in [(machine(), 1), (PEOPLE, 7)] {
+        let mut world = SchedulerTester::new(rules);
+        (1..=1200).for_each(|check| _ = world.queue(check, AlertEvent::Down));
+        world.pass(1_000);
+        let (jobs, _) = world.step();
+        jobs.iter().for_each(|job| world.done(job, LATER));
+        // The machine sleeps, or the clock is set: neither is a failed attempt.
+        for plan in [std::mem::take(&mut world.plan), SendScheduler::default()] {
+            world.plan = plan;
+            world.now.wall = world.now.wall.plus_secs(days * 86_400 + 1);
+            world.queue(5000, AlertEvent::Down);
+            world.now.wall = world.now.wall.plus_secs(2);
+            let over = |world: &SchedulerTester| {
+                world
+                    .results
+                    .iter()
+                    .filter(|result| result.ends_with("Failed"))
+                    .count()
+            };
+            for _ in 0..2 {
+                world.pass(700_000);
+                let (jobs, _) = world.step();
+                assert!(!jobs.is_empty() && over(&world) == 0, "it is tried");
+                jobs.iter().for_each(|job| world.done(job, LATER));
+            }
+            world.now.wall = world.now.wall.plus_secs(-1_400);
+        }
+        world.pass(700_000);
+        let (jobs, _) = world.step();
+        jobs.iter().for_each(|job| world.done(job, LATER));
+        for _ in 0..4 {
+            world.pass(700_000);
+            let (jobs, _) = world.step();
+            jobs.iter().for_each(|job| world.done(job, LATER));
+        }
+        assert!(
+            world
+                .results
+                .iter()
+                .filter(|result| result.ends_with("Failed"))
+                .count()
+                >= 1200,
+            "{}",
+            world.results.len()
+        );
+        assert!(!world.state.outbox.is_empty(), "what is new is kept");
+    }
+}
+
+#[test]
+fn the_rate_limit_is_respected() {
+    let mut world = SchedulerTester::new(DeliveryPolicy {
+        rate_limit: Some(SendRate {
+            burst: 2,
+            refill: Duration::from_secs(6),
+        }),
+        digest_above: None,
+        ..PEOPLE
+    });
+    (1..=5).for_each(|check| _ = world.queue(check, AlertEvent::Down));
+    for wait in [0, 0, 6001, 6001] {
+        world.pass(wait);
+        let (jobs, _) = world.step();
+        assert_eq!(jobs.len(), 1);
+        world.done(&jobs[0], MessageOutcome::Delivered);
+    }
+    let (jobs, wake_in) = world.step();
+    assert!(
+        jobs.is_empty() && wake_in.is_some_and(|millis| (5_990..=6_001).contains(&millis)),
+        "{wake_in:?}"
+    );
+}
+
+#[test]
+fn the_daily_limit_is_respected() {
+    let mut world = SchedulerTester::new(DeliveryPolicy {
+        daily_limit: Some(2),
+        digest_above: None,
+        ..PEOPLE
+    });
+    (1..=3).for_each(|check| _ = world.queue(check, AlertEvent::Down));
+    for _ in 0..2 {
+        world.pass(3_600_000);
+        let (jobs, _) = world.step();
+        world.done(&jobs[0], MessageOutcome::Delivered);
+    }
+    // The day began with the first message, an hour ago.
+    assert_eq!(world.step(), (vec![], Some(82_800_000)));
+    world.pass(82_800_000);
+    assert_eq!(world.step().0.len(), 1);
+}
+
+#[test]
+fn quiet_hours_end_with_the_current_status() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    world.rules.quiet_until = Some(world.now.wall.plus_secs(60));
+    world.queue(1, AlertEvent::Down);
+    assert_eq!(world.step(), (vec![], Some(60_000)));
+    world.pass(30_000);
+    world.queue(1, AlertEvent::Up);
+    assert_eq!(world.step().1, Some(30_000));
+    world.pass(30_000);
+    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1up+"]);
+}
+
+#[test]
+fn an_unreachable_receiver_does_not_count_as_a_refusal() {
+    let mut world = SchedulerTester::new(machine());
+    world.queue(1, AlertEvent::Down);
+    let mut ended = Vec::new();
+    while !world.state.outbox.is_empty() {
+        let (jobs, _) = world.step();
+        if let Some(job) = jobs.first() {
+            let outcome = if ended.len() < 6 {
+                LATER
+            } else {
+                MessageOutcome::Refused
+            };
+            world.done(job, outcome);
+            ended.push(outcome);
+        }
+        world.pass(4_000_000);
+    }
+    assert_eq!(ended.len(), 6 + 5);
+}

@@ -1,0 +1,495 @@
+//! The server as a whole: opens the database, starts the writer and the listeners, and stops them
+//! in order.
+
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use sd_notify::NotifyState;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tracing::level_filters::LevelFilter;
+
+use crate::admin;
+use crate::backup::{BackupSchedule, BackupScheduler};
+use crate::domain::project::KeyHash;
+use crate::domain::timezone::Timezone;
+use crate::engine::{self, Handle, Writer, WriterExit};
+use crate::http::dashboard;
+use crate::http::{self, ApiRate, BaseUrl};
+use crate::notifier::{self, Heartbeat};
+use crate::outbound::{Outbound, OutboundConfig};
+use crate::runtime::blocking_threads::BlockingThreads;
+use crate::runtime::connection_threads::ConnectionThreads;
+use crate::smtp::address::MailDomain;
+use crate::store::{self, Medium};
+use crate::util::clock::Clock;
+use crate::util::random::Random;
+pub use declared_files::DeclaredFiles;
+pub use error::ServeError;
+use first_start::RemoteAccess;
+use listeners::{Listeners, ServerThreads};
+pub use log::LogFormat;
+use log::LogWriter;
+use passed_sockets::PassedSockets;
+pub(crate) use passed_sockets::passed_socket_count;
+use signals::{HangupCount, StopSignals};
+use watchdog::LastActivity;
+
+mod declared_files;
+mod error;
+mod first_start;
+mod listeners;
+mod log;
+mod open_files;
+mod passed_sockets;
+mod reload;
+mod signals;
+mod startup_progress;
+mod watchdog;
+
+/// Time in which listeners must finish what they have begun. They wait for their clients a little
+/// less.
+const LISTENERS_STOP_TIMEOUT: Duration = Duration::from_secs(6);
+/// Time for the writer after that. Together they stay below the ten seconds after which a
+/// supervisor kills.
+const WRITER_STOP_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Threads for slow work. More would only wait for the same disk and the same cores.
+const BLOCKING_THREADS: usize = 4;
+
+/// Default address for HTTP.
+pub const DEFAULT_LISTEN: &str = "127.0.0.1:8000";
+
+/// Configuration of the server from the command line.
+pub struct ServerConfig {
+    /// Path of the data directory.
+    pub data_directory: PathBuf,
+    /// Path by which this program was called. Commands in messages begin with it.
+    pub program: PathBuf,
+    /// Addresses for HTTP; at least one. Sockets from a supervisor replace [`DEFAULT_LISTEN`].
+    pub listen: Vec<SocketAddr>,
+    /// Certificate for these addresses; `None` for HTTP without TLS.
+    pub certificate: Option<CertificateFiles>,
+    /// Public base URL; `None` for one that is derived from the first of `listen`.
+    pub base_url: Option<BaseUrl>,
+    /// See [`crate::http::HttpConfig`].
+    pub site_name: Box<str>,
+    /// See [`crate::http::HttpConfig`].
+    pub trusted_proxies: Vec<IpNet>,
+    /// See [`crate::http::HttpConfig`].
+    pub api_rate: ApiRate,
+    /// See [`crate::http::HttpConfig`].
+    pub web: dashboard::DashboardConfig,
+    /// See [`crate::http::HttpConfig`].
+    pub connections_per_address: usize,
+    /// See [`engine::EngineConfig`].
+    pub ping_body_limit: usize,
+    /// Configuration of pings by mail, if they are enabled.
+    pub mail: Option<MailPingConfig>,
+    /// Configuration of outgoing messages.
+    pub outbound: OutboundConfig,
+    /// Time zone of times in alerts; `None` for that of the machine.
+    pub zone: Option<Timezone>,
+    /// Outgoing heartbeat, which reports that the server is alive.
+    pub heartbeat: Option<Heartbeat>,
+    /// Files that declare the configuration.
+    pub declared: Option<DeclaredFiles>,
+    /// Schedule of automatic backups.
+    pub backups: Option<BackupSchedule>,
+    /// See [`engine::EngineConfig`].
+    pub holds_after_outage: bool,
+    /// Log level.
+    pub log: LevelFilter,
+    /// Format of log lines.
+    pub log_format: LogFormat,
+    /// See [`crate::http::HttpConfig`].
+    pub access_log: bool,
+    /// Addresses for metrics without a key.
+    pub metrics_listen: Vec<SocketAddr>,
+    /// See [`crate::http::HttpConfig`].
+    pub metrics_token: Option<KeyHash>,
+    /// Warnings about the flags and the environment of the start.
+    pub warnings: Vec<String>,
+}
+
+/// Configuration of pings by mail.
+pub struct MailPingConfig {
+    /// Addresses for SMTP, besides sockets from a supervisor.
+    pub listen: Vec<SocketAddr>,
+    /// See [`crate::smtp::SmtpConfig`].
+    pub domain: MailDomain,
+    /// Certificate for STARTTLS.
+    pub certificate: Option<CertificateFiles>,
+}
+
+/// PEM files of a certificate.
+pub struct CertificateFiles {
+    /// File of the certificate and its chain.
+    pub chain: PathBuf,
+    /// File of its private key.
+    pub key: PathBuf,
+}
+
+/// Runs the server until a signal stops it.
+pub fn run(config: ServerConfig) -> Result<(), ServeError> {
+    // Before there is a second thread, because this changes the environment.
+    let passed = PassedSockets::take()?;
+    let _log = LogWriter::start(config.log, config.log_format).map_err(ServeError::System)?;
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    open_files::raise_limit();
+    // An unreadable file of a flag is reported before anything is created.
+    let outbound = Outbound::new(config.outbound.clone(), &Clock::System, Random::System)
+        .map_err(ServeError::Outbound)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(ServeError::System)?;
+    let hangups = signals::handle_hangups(&runtime).map_err(ServeError::System)?;
+    // Before the database: a start that fails for a port creates none.
+    let listeners = runtime.block_on(Listeners::bind(&config, passed))?;
+    let engine = engine::EngineConfig::new(
+        Medium::Directory(config.data_directory.clone()),
+        config.ping_body_limit,
+    );
+    let last_progress = LastActivity::default();
+    let engine = engine::EngineConfig {
+        progress: startup_progress::startup_progress(last_progress.clone()),
+        holds_alerts_after_outage: config.holds_after_outage,
+        ..engine
+    };
+    let (handle, writer) = engine::open(engine).map_err(ServeError::Store)?;
+    warn_if_directory_open(&config.data_directory);
+    let writer_exit = start_writer(writer).map_err(ServeError::System)?;
+    let result = runtime.block_on(serve(
+        config,
+        (listeners, hangups),
+        (handle, last_progress),
+        outbound,
+        writer_exit,
+    ));
+    // Blocking reads are not waited for.
+    runtime.shutdown_background();
+    result
+}
+
+async fn serve(
+    config: ServerConfig,
+    (listeners, hangups): (Listeners, HangupCount),
+    (handle, last_progress): (Handle, LastActivity),
+    outbound: Outbound,
+    mut writer_exit: oneshot::Receiver<WriterExit>,
+) -> Result<(), ServeError> {
+    let mut signals = StopSignals::new().map_err(ServeError::System)?;
+    let admin = admin::AdminSocket::bind(&config.data_directory).map_err(ServeError::Admin)?;
+    if handle.is_new() {
+        let prepared = first_start::create_default_project(
+            &handle,
+            &listeners.base_url,
+            &config.program,
+            &config.data_directory,
+        )
+        .await;
+        // If it is not read, `overdue key list` still shows the ping key.
+        print_to_stderr(&prepared.map_err(ServeError::FirstStart)?);
+    } else if handle.with_state(|state| state.projects().next().is_none()) {
+        tracing::warn!(
+            "the database has no project: create one with `overdue project create NAME`"
+        );
+    }
+    if config
+        .web
+        .proxy_auth
+        .as_ref()
+        .is_some_and(|forward| forward.is_spoofable(&config.trusted_proxies))
+    {
+        tracing::warn!(
+            "any machine in the ranges of --trusted-proxy can sign in as any user: give only the \
+             proxy's own address, or give --auth-header-secret-file"
+        );
+    }
+    let files = reload::ReloadableFiles {
+        certificates: listeners.certificates(),
+        declared: config.declared.clone(),
+        pages: config
+            .web
+            .is_enabled
+            .then(|| listeners.base_url.as_str().to_owned()),
+    };
+    if let Some(declared) = &files.declared {
+        declared_files::apply_declared(&handle, declared, files.pages.as_deref()).await;
+    }
+    if config.web.uses_passwords()
+        && handle.with_state(|state| state.users.is_empty())
+        && let Some(lines) = first_start::create_setup_link(
+            &handle,
+            &remote_access(&listeners, &config),
+            &config.program,
+            &config.data_directory,
+        )
+        .await
+    {
+        // If it is not read, `overdue user link` prints another one.
+        print_to_stderr(&lines);
+    }
+    let backups = config
+        .backups
+        .clone()
+        .map(|schedule| BackupScheduler::start(handle.clone(), schedule));
+    let _backups = backups.transpose().map_err(ServeError::System)?;
+    log_start(&listeners, &handle);
+    let (stop, stopped) = watch::channel(false);
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    let start_threads =
+        |name, count| ConnectionThreads::start(name, count, &handle).map_err(ServeError::System);
+    let threads = ServerThreads {
+        connections: start_threads("connections", cores)?,
+        handshakes: start_threads(
+            "handshakes",
+            if config.certificate.is_some() {
+                cores.div_ceil(2)
+            } else {
+                0
+            },
+        )?,
+        blocking: Arc::new(BlockingThreads::start(BLOCKING_THREADS).map_err(ServeError::System)?),
+    };
+    let blocking = Arc::clone(&threads.blocking);
+    let last_round = LastActivity::default();
+    let notifier_config = notifier::NotifierConfig {
+        outbound,
+        zone: config.zone.clone().unwrap_or_else(machine_timezone),
+        host: listeners.base_url.host().into(),
+        heartbeat: config.heartbeat.clone(),
+        last_round: Arc::clone(&last_round.0),
+        render_check: http::check_renderer(listeners.base_url.clone(), handle.clone()),
+        pages_url: config
+            .base_url
+            .as_ref()
+            .filter(|_| config.web.is_enabled)
+            .map(|base_url| base_url.as_str().to_owned()),
+        unsubscribe_links: config
+            .base_url
+            .clone()
+            .map(|base_url| http::unsubscribe_links(base_url, handle.clone())),
+    };
+    last_round.record(Clock::System.uptime());
+    let mut notifier = notifier::start(handle.clone(), notifier_config, stopped.clone())
+        .map_err(ServeError::System)?;
+    let mut listeners = listeners.serve(admin, &handle, config, threads, &stopped);
+    notify_supervisor(NotifyState::Ready);
+    files.watch(handle.clone(), blocking, hangups);
+    watchdog::start(handle.clone(), last_progress, last_round);
+
+    let failure = tokio::select! {
+        name = signals.next() => {
+            tracing::info!(signal = name, "stopping");
+            None
+        }
+        _ = &mut writer_exit => Some(ServeError::WriterPanicked),
+        _ = listeners.join_next() => Some(ServeError::ListenerPanicked),
+        _ = &mut notifier => Some(ServeError::NotifierPanicked),
+    };
+    notify_supervisor(NotifyState::Stopping);
+    stop.send_replace(true);
+    let stopping = async {
+        // A notifier that panicked is not waited for.
+        let notifier = (!matches!(failure, Some(ServeError::NotifierPanicked))).then_some(notifier);
+        stop_listeners(listeners, notifier).await;
+        match failure {
+            Some(error) => Err(error),
+            None => stop_writer(&handle, writer_exit).await,
+        }
+    };
+    tokio::select! {
+        stopped = stopping => stopped,
+        _ = signals.next() => Err(ServeError::Interrupted),
+    }
+}
+
+/// Returns the access to the dashboard from another device.
+fn remote_access<'a>(listeners: &'a Listeners, config: &ServerConfig) -> RemoteAccess<'a> {
+    RemoteAccess {
+        base_url: &listeners.base_url,
+        is_configured: config.base_url.is_some(),
+        reachable_address: listeners.reachable_address(),
+        has_passed_sockets: listeners.has_passed_sockets,
+    }
+}
+
+/// Prints text that does not belong in a log to standard error.
+fn print_to_stderr(lines: &str) {
+    // If it cannot be written, a command shows it again.
+    let _ = io::stderr().write_all(lines.as_bytes());
+}
+
+/// Logs the release, the addresses, and the numbers of projects, checks and channels.
+fn log_start(listeners: &Listeners, handle: &Handle) {
+    handle.with_state(|state| {
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            schema = store::SCHEMA,
+            listen = listeners.addresses(),
+            base_url = listeners.base_url.as_str(),
+            projects = state.projects().count(),
+            checks = state
+                .projects()
+                .map(|project| project.checks.len())
+                .sum::<usize>(),
+            channels = state
+                .projects()
+                .map(|project| project.channels.len())
+                .sum::<usize>(),
+            "starting"
+        );
+    });
+}
+
+/// Starts the writer on a thread of its own. The receiver gets its result.
+fn start_writer(writer: Writer) -> io::Result<oneshot::Receiver<WriterExit>> {
+    let (sender, receiver) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("writer".into())
+        .spawn(move || {
+            // The receiver is gone only when the process is about to end.
+            let _ = sender.send(writer.run());
+        })?;
+    Ok(receiver)
+}
+
+/// Waits for the listeners, so that everything they accepted reaches the writer and is answered.
+async fn stop_listeners(mut listeners: JoinSet<()>, notifier: Option<oneshot::Receiver<()>>) {
+    let closed = async {
+        while listeners.join_next().await.is_some() {}
+        // The results of messages in flight go to the same writer.
+        if let Some(notifier) = notifier {
+            let _ = notifier.await;
+        }
+    };
+    if timeout(LISTENERS_STOP_TIMEOUT, closed).await.is_err() {
+        tracing::warn!("requests and alerts that did not finish in time are dropped");
+    }
+}
+
+/// Lets the writer finish its queue.
+async fn stop_writer(
+    handle: &Handle,
+    writer_exit: oneshot::Receiver<WriterExit>,
+) -> Result<(), ServeError> {
+    handle.close();
+    match timeout(WRITER_STOP_TIMEOUT, writer_exit).await {
+        Ok(Ok(WriterExit::Closed)) => Ok(()),
+        Ok(_) => Err(ServeError::WriterPanicked),
+        Err(_) => Err(ServeError::WriterTimeout),
+    }
+}
+
+/// Warns if other users can access the data directory. The permissions of an existing directory are
+/// not changed.
+fn warn_if_directory_open(directory: &Path) {
+    let is_accessible = std::fs::metadata(directory)
+        .is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0);
+    if is_accessible {
+        tracing::warn!(
+            "other users can access the data directory {}: run chmod 700 on it",
+            directory.display()
+        );
+    }
+}
+
+/// Returns the time zone of the machine if it is known, else UTC.
+pub(crate) fn machine_timezone() -> Timezone {
+    let link = std::fs::read_link("/etc/localtime").ok();
+    let name = link
+        .as_deref()
+        .and_then(Path::to_str)
+        .and_then(|path| path.split_once("/zoneinfo/"))
+        .map(|(_, name)| name);
+    // The same zone has several names; the common one is used.
+    let name =
+        name.filter(|name| !matches!(*name, "Etc/UTC" | "Etc/UCT" | "Etc/Universal" | "Etc/Zulu"));
+    name.and_then(|name| Timezone::parse(name).ok())
+        .unwrap_or_else(Timezone::utc)
+}
+
+/// Notifies a supervisor such as systemd, if there is one.
+fn notify_supervisor(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!("cannot notify the supervisor: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_that_panicked_ends_the_server() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = ServerConfig {
+            data_directory: directory.path().into(),
+            program: "overdue".into(),
+            listen: vec![([127, 0, 0, 1], 0).into()],
+            certificate: None,
+            base_url: None,
+            site_name: "overdue".into(),
+            trusted_proxies: Vec::new(),
+            api_rate: ApiRate::UNLIMITED,
+            web: dashboard::DashboardConfig {
+                is_enabled: false,
+                ..dashboard::DashboardConfig::new(dashboard::AuthMode::Password)
+            },
+            connections_per_address: 1,
+            ping_body_limit: 0,
+            mail: None,
+            outbound: OutboundConfig::default(),
+            zone: None,
+            heartbeat: None,
+            backups: None,
+            declared: None,
+            holds_after_outage: true,
+            log: LevelFilter::OFF,
+            log_format: LogFormat::Text,
+            access_log: false,
+            metrics_listen: Vec::new(),
+            metrics_token: None,
+            warnings: Vec::new(),
+        };
+        let (handle, writer) =
+            engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
+        let _running = start_writer(writer).unwrap();
+        let (sender, writer_exit) = oneshot::channel();
+        sender.send(WriterExit::Panicked).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let listeners = runtime
+            .block_on(Listeners::bind(&config, PassedSockets::default()))
+            .unwrap();
+        let hangups = signals::handle_hangups(&runtime).unwrap();
+        let outbound =
+            Outbound::new(OutboundConfig::default(), &Clock::System, Random::System).unwrap();
+        assert!(matches!(
+            runtime.block_on(serve(
+                config,
+                (listeners, hangups),
+                (handle.clone(), LastActivity::default()),
+                outbound,
+                writer_exit
+            )),
+            Err(ServeError::WriterPanicked)
+        ));
+        handle.close();
+    }
+}
