@@ -86,7 +86,7 @@ fn windows(c: &mut Criterion) {
 fn parse(c: &mut Criterion) {
     for text in CRON.iter().chain(&ON_CALENDAR) {
         c.bench_function(&format!("parse {text:?}"), |b| {
-            b.iter(|| Schedule::parse(black_box(text)))
+            b.iter(|| Schedule::parse(black_box(text)));
         });
     }
 }

@@ -46,7 +46,7 @@ fn throughput(criterion: &mut Criterion) {
         .sample_size(10)
         .throughput(Throughput::Elements(ENTRIES));
     group.bench_function("insert", |bencher| {
-        bencher.iter_with_large_drop(|| filled_wheel(deadlines()))
+        bencher.iter_with_large_drop(|| filled_wheel(deadlines()));
     });
     group.bench_function("advance by seconds", |bencher| {
         let mut due = Vec::new();

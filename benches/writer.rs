@@ -139,7 +139,7 @@ fn batches(criterion: &mut Criterion) {
     for count in [1, 64, 256] {
         group.throughput(Throughput::Elements(count as u64));
         group.bench_function(format!("{count} pings a commit"), |bencher| {
-            bencher.iter(|| fixture.ping_batch(count))
+            bencher.iter(|| fixture.ping_batch(count));
         });
     }
     group.finish();

@@ -135,7 +135,7 @@ async fn report_run(
             "the server did not accept the ping: {reason}; the next run sends it again"
         )),
         PingResult::Lost(reason) => {
-            print_notice(&format!("the server did not accept the ping: {reason}"))
+            print_notice(&format!("the server did not accept the ping: {reason}"));
         }
     }
 }

@@ -397,7 +397,7 @@ impl HttpServer {
         let is_refused = head.is_over_budget.load(Ordering::Relaxed);
         match ended_for {
             Some(ClientWait::ResponseRead) => {
-                stream.with_socket(slow_client::discard_unsent_on_close)
+                stream.with_socket(slow_client::discard_unsent_on_close);
             }
             Some(ClientWait::Body) => stream.send_last(reply::OVERLOADED_RESPONSE).await,
             _ if is_refused => stream.send_last(reply::OVERLOADED_RESPONSE).await,

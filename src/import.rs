@@ -234,7 +234,7 @@ impl<'a> SourceReader<'a> {
                     is_reading_logs: false,
                     done,
                     total,
-                })
+                });
             },
         };
         source.read_tables(&mut pass).map_err(ImportError::Source)?;
@@ -303,7 +303,7 @@ impl<'a> SourceReader<'a> {
                     is_reading_logs: true,
                     done,
                     total,
-                })
+                });
             },
         };
         self.source

@@ -113,7 +113,7 @@ impl AdminSocket {
         let refused = |error| AdminSocketError::Io(path.clone(), error);
         match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.file_type().is_socket() => {
-                fs::remove_file(&path).map_err(refused)?
+                fs::remove_file(&path).map_err(refused)?;
             }
             Ok(_) => return Err(AdminSocketError::Occupied(path)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -220,7 +220,7 @@ impl ConnectionImport {
         match reply {
             AdminReply::ImportBegun(import) => self.import = Some(ImportId(*import)),
             AdminReply::Imported(..) | AdminReply::Done if ends == self.import => {
-                self.import = None
+                self.import = None;
             }
             _ => {}
         }

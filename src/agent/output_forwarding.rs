@@ -66,10 +66,10 @@ impl OutputPipes {
         let one = |stream: Option<(Receiver, StandardStream)>| async move {
             match stream {
                 Some((from, StandardStream::Out)) => {
-                    forward_stream(from, tokio::io::stdout(), end, ended.clone()).await
+                    forward_stream(from, tokio::io::stdout(), end, ended.clone()).await;
                 }
                 Some((from, StandardStream::Err)) => {
-                    forward_stream(from, tokio::io::stderr(), end, ended.clone()).await
+                    forward_stream(from, tokio::io::stderr(), end, ended.clone()).await;
                 }
                 None => {}
             }

@@ -237,9 +237,9 @@ fn largest_fitting(end: usize, holds: impl Fn(usize) -> bool) -> Option<usize> {
     while high - low > 1 {
         let middle = low.midpoint(high);
         if holds(middle) {
-            low = middle
+            low = middle;
         } else {
-            high = middle
+            high = middle;
         }
     }
     Some(low)

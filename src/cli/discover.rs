@@ -308,7 +308,7 @@ impl DiscoverArgs {
                         crontab.name.trim_start_matches('/'),
                         &crontab.text,
                         &lines,
-                    )
+                    );
                 }
                 None => {}
             }

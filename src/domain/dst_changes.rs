@@ -72,7 +72,7 @@ fn dst_warning(
             WallTimeResolution::Twice([first, second], _)
                 if runs.contains(&first) && runs.contains(&second) =>
             {
-                twice.push(*wall)
+                twice.push(*wall);
             }
             WallTimeResolution::Twice(..) | WallTimeResolution::Once(_) => {}
         }

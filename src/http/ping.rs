@@ -188,7 +188,7 @@ impl PingParameters {
                         .as_deref()
                         .and_then(parse_hyphenated_uuid)
                         .map(Some)
-                        .ok_or(())
+                        .ok_or(());
                 }
                 Some("create") => parameters.create = value.as_deref() == Some("1"),
                 _ => {}

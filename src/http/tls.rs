@@ -80,7 +80,7 @@ impl HttpTls {
             line.cancel_close();
             agreed
                 .inspect_err(|error| {
-                    tracing::debug!("the TLS handshake with a client failed: {error}")
+                    tracing::debug!("the TLS handshake with a client failed: {error}");
                 })
                 .ok()
         };
@@ -148,7 +148,7 @@ async fn handshake(certificate: &Certificate, stream: TcpStream) -> io::Result<D
     let agreed = certificate
         .acceptor()
         .accept_with(MovableSocket::Attached(stream), |session| {
-            session.set_buffer_limit(Some(MAX_PENDING_CIPHERTEXT))
+            session.set_buffer_limit(Some(MAX_PENDING_CIPHERTEXT));
         })
         .await?;
     TlsConnection(Mutex::new(agreed))

@@ -136,7 +136,7 @@ pub(super) fn serve_flags(environment: &ServerEnvironment) -> ServeFlags {
         .map(|limit| (limit, limit.parse::<u32>()))
     {
         Some((_, Ok(limit))) if limit <= MAX_BODY_BYTES => {
-            serve.push_flag("--ping-body-limit", "PING_BODY_LIMIT", &limit.to_string())
+            serve.push_flag("--ping-body-limit", "PING_BODY_LIMIT", &limit.to_string());
         }
         Some((limit, read)) if read.is_ok() || limit == "None" => {
             serve.push_flag(
@@ -196,7 +196,7 @@ impl ServeFlags {
             value if value.bytes().all(is_plain) => self.flags.push(format!("{flag} {value}")),
             // The text goes to a terminal, and from there perhaps into a shell.
             value if !value.chars().any(|c| c.is_control() || c == '\'') => {
-                self.flags.push(format!("{flag} '{value}'"))
+                self.flags.push(format!("{flag} '{value}'"));
             }
             _ => self.advice.push(format!(
                 "set {flag} to its {name}, which is not printed because of special characters"

@@ -95,7 +95,7 @@ fn looked(
     let mut source = ImportSource::open(&path, &Random::System).unwrap();
     let mut told = Vec::new();
     let (imported, report) = dry_run(&mut source, options, NOW, &mut |progress| {
-        told.push(progress)
+        told.push(progress);
     })?;
     assert!(
         told.iter().all(|progress| progress.done <= progress.total),

@@ -420,9 +420,9 @@ impl MessageSender {
         for (index, item) in items.iter().enumerate() {
             let brief = self.check_summary(item, index < MAX_LOOKUPS);
             if item.row.event == AlertEvent::Up {
-                up.push(brief)
+                up.push(brief);
             } else {
-                down.push(brief)
+                down.push(brief);
             }
         }
         let is_outage = up.is_empty() && items.iter().all(|item| item.row.during_outage);

@@ -89,7 +89,7 @@ async fn read_and_apply(
         let name = &change.object.name;
         match change.operation {
             ChangeOperation::Keep => {
-                tracing::info!("--apply: the {kind} {name:?} is no longer declared, but is kept")
+                tracing::info!("--apply: the {kind} {name:?} is no longer declared, but is kept");
             }
             op => tracing::info!("--apply: {} {kind} {name:?}", op.name()),
         }

@@ -51,7 +51,7 @@ impl LogWriter {
         match format {
             LogFormat::Json => log.json().flatten_event(true).with_ansi(false).init(),
             LogFormat::Text if is_journal(std::env::var_os("JOURNAL_STREAM").as_deref()) => {
-                log.without_time().init()
+                log.without_time().init();
             }
             LogFormat::Text => log.init(),
         }

@@ -51,9 +51,9 @@ impl PassedSockets {
             // A socket without a name of its own has the name of its unit.
             let is_mail = matches!(name, "smtp" | "overdue-smtp.socket");
             if is_mail {
-                passed.smtp.push(listener)
+                passed.smtp.push(listener);
             } else {
-                passed.http.push(listener)
+                passed.http.push(listener);
             }
         }
         Ok(passed)

@@ -94,7 +94,7 @@ fn log_reload(certificate: &Certificate, result: &CertificateReload) {
             );
         }
         CertificateReload::Failed(error) => {
-            tracing::warn!("the previous certificate stays in use: {error}")
+            tracing::warn!("the previous certificate stays in use: {error}");
         }
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn start(handle: Handle, last_progress: LastActivity, last_round: Las
                 Some(component) => {
                     tracing::error!(
                         "{component} makes no progress: the supervisor's watchdog is not notified"
-                    )
+                    );
                 }
             }
             sleep(interval / 4).await;

@@ -213,10 +213,10 @@ mod tests {
         ) {
             match parse_recipient(&recipient, &domain("d")) {
                 Ok(PingTarget::Uuid(uuid)) => {
-                    prop_assert_eq!(format!("{uuid}@d"), recipient.to_lowercase())
+                    prop_assert_eq!(format!("{uuid}@d"), recipient.to_lowercase());
                 }
                 Ok(PingTarget::Slug { key, slug, .. }) => {
-                    prop_assert_eq!(format!("{}+{}@d", key.as_str(), slug.as_str()), recipient)
+                    prop_assert_eq!(format!("{}+{}@d", key.as_str(), slug.as_str()), recipient);
                 }
                 Err(RecipientError::OtherDomain) => prop_assert!(!recipient.ends_with("@d")),
                 Err(RecipientError::BadMailbox) => {}

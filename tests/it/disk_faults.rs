@@ -183,7 +183,7 @@ fn an_old_unreadable_row_blocks_no_pings() {
         assert_eq!(
             engine.execute(ping(7, PingKind::Success, "")),
             CommandOutcome::Pinged
-        )
+        );
     });
     assert_eq!(counts(&engine, id), (100, Some(2)));
 }
@@ -279,7 +279,7 @@ fn a_full_file_system_refuses_pings_until_there_is_space() -> io::Result<()> {
         assert_eq!(
             engine.batch([ping(7, PingKind::Success, body(90))]),
             [Err(Unavailable::StorageFailed)]
-        )
+        );
     };
     refused(&mut engine);
     let (seen, logged) = counts(&engine, id);

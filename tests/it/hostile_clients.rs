@@ -85,7 +85,7 @@ async fn a_request_needs_one_host_and_a_known_coding() {
 #[tokio::test]
 async fn the_connections_of_an_address_are_limited() {
     let server = TestServer::start_with(|config| {
-        (config.trusted_proxies, config.connections_per_address) = (Vec::new(), 2)
+        (config.trusted_proxies, config.connections_per_address) = (Vec::new(), 2);
     })
     .await;
     let connections = [server.connect().await, server.connect().await];

@@ -888,7 +888,7 @@ async fn an_invalid_export_leaves_nothing() {
     let other = empty_server().await;
     let before = lines_between(&export_lines(&other.handle, true)).join("\n");
     let circle = |imported: &mut ImportContents| {
-        imported.projects[0].checks[2].parents = Box::new([Uuid::from_u128(21)])
+        imported.projects[0].checks[2].parents = Box::new([Uuid::from_u128(21)]);
     };
     let windows = |imported: &mut ImportContents| {
         let window = imported.projects[0].windows[0].clone();
@@ -977,7 +977,7 @@ async fn an_export_that_no_server_writes_is_refused() {
             |row| {
                 row["times"] = json!({
                     "recurring": { "schedule": "* * * * *", "tz": "UTC", "minutes": 20_000 },
-                })
+                });
             },
             "1 to 10080",
         ),

@@ -804,7 +804,7 @@ fn without_extra_time_after_an_outage_alerts_are_sent_at_once() {
     let clock = ManualClock::at(engine.handle.now().plus_secs(600));
     drop(engine);
     let (handle, writer) = open(disk.medium(), &clock, |config| {
-        config.holds_alerts_after_outage = false
+        config.holds_alerts_after_outage = false;
     })
     .unwrap();
     let mut engine = TestEngine {

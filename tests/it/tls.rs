@@ -146,7 +146,7 @@ async fn pages_under_a_certificate_of_our_own_ask_for_tls_where_the_base_url_nam
     }
     // A proxy that terminates TLS says so in a header.
     let server = TestServer::start_with(|config| {
-        config.base_url = format!("https://{NAME}").parse().unwrap()
+        config.base_url = format!("https://{NAME}").parse().unwrap();
     })
     .await;
     let page = server
@@ -247,7 +247,7 @@ async fn connections_before_the_handshake_count_for_their_address() {
         ConnectionThreads::default(),
     );
     let server = TestServer::start_encrypted(tls, |config| {
-        (config.trusted_proxies, config.connections_per_address) = (Vec::new(), 2)
+        (config.trusted_proxies, config.connections_per_address) = (Vec::new(), 2);
     })
     .await;
     let connections = [server.connect().await, server.connect().await];

@@ -876,7 +876,7 @@ fn a_check_shows_when_its_downtimes_alert() {
                 .unwrap()
                 .status,
             200
-        )
+        );
     };
     fail();
     let alerting = shown();

@@ -472,7 +472,7 @@ fn changes_as_json_do_nothing_to_a_terminal() {
             &file,
             format!("version = 1\n[project.Home.check.one]\nname = \"{name}\"\n"),
         )
-        .unwrap()
+        .unwrap();
     };
     named("plain");
     admin(&data, &["apply", file.to_str().unwrap()]);

@@ -77,7 +77,7 @@ fn parse_timer(shown: &str) -> SystemdTimer {
                 timer.period_secs = active.and_then(parse_time_span).or(timer.period_secs);
             }
             "RandomizedDelayUSec" | "AccuracyUSec" => {
-                timer.max_delay_secs += parse_time_span(value).unwrap_or(0)
+                timer.max_delay_secs += parse_time_span(value).unwrap_or(0);
             }
             _ => {}
         }

@@ -135,7 +135,7 @@ impl DialectWriter {
             (_, 0) => {}
             (Dialect::Html, due) => {
                 self.out
-                    .push_str(if due == 1 { "<br>\n" } else { "<br><br>\n" })
+                    .push_str(if due == 1 { "<br>\n" } else { "<br><br>\n" });
             }
             (Dialect::Markdown, 1) => self.out.push_str("  \n"),
             (_, due) => self.out.extend(std::iter::repeat_n('\n', due)),

@@ -286,7 +286,7 @@ fn untrusted_names_break_no_request() {
                             .map(|(_, value)| value)
                             .chain([&mail.subject]);
                         lines.for_each(|line| {
-                            assert!(!line.chars().any(char::is_control), "{line:?}")
+                            assert!(!line.chars().any(char::is_control), "{line:?}");
                         });
                     }
                     SendStep::Command(shell) => {

@@ -128,7 +128,7 @@ fn flags_and_subcommands_in_the_chapters_exist() {
                         wrong.push((chapter.slug, part));
                     }
                     (Some(flag), _) if named && !has(command, flag) => {
-                        wrong.push((chapter.slug, part))
+                        wrong.push((chapter.slug, part));
                     }
                     (Some(_), _) => flags += 1,
                     (None, Some(next)) if named => (command, commands) = (next, commands + 1),

@@ -83,7 +83,7 @@ impl ConfigReader {
                 let about = node.entries().iter().find(|(key, ..)| is_about(key));
                 match about {
                     Some((key, _, value)) => {
-                        self.add_problem(value, &child_path(&object.path, key), reason)
+                        self.add_problem(value, &child_path(&object.path, key), reason);
                     }
                     None => self.add_problem(node, &object.path, reason),
                 }

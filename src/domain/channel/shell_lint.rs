@@ -91,7 +91,7 @@ impl<'a> ShellScanner<'a> {
                         .rest
                         .find('\n')
                         .and_then(|end| self.rest.get(end..))
-                        .unwrap_or_default()
+                        .unwrap_or_default();
                 }
                 '(' if word.is_none() => all.extend(self.scan_nested(')')),
                 c => self.scan_word_part(c, word.get_or_insert_default()),

@@ -258,7 +258,7 @@ pub fn channel_fields(settings: &ChannelSettings) -> ObjectFields {
         match kind.secret_key_of_file(key) {
             Some(of) => fields.push((of.into(), ObjectValue::Path(value.into()))),
             None if kind.is_secret(key) => {
-                fields.push((key.into(), ObjectValue::Secret(value.into())))
+                fields.push((key.into(), ObjectValue::Secret(value.into())));
             }
             None => fields.push((key.into(), ObjectValue::Text(value.into()))),
         }

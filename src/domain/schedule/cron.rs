@@ -94,7 +94,7 @@ impl Cron {
                 }
                 // Rounded up to whole minutes, even if the gap ends within a minute.
                 WallTimeResolution::Skipped(_, until) => {
-                    wall = wall.plus_secs((until.secs() - wall.secs() + 59) / 60 * 60)
+                    wall = wall.plus_secs((until.secs() - wall.secs() + 59) / 60 * 60);
                 }
             }
         }

@@ -31,10 +31,10 @@ impl WorkingState {
         for step in &plan.steps {
             match step {
                 PlanStep::UpdateCheck(id, settings) => {
-                    self.expire_before_edit(*id, &settings.parents, now)
+                    self.expire_before_edit(*id, &settings.parents, now);
                 }
                 PlanStep::PauseCheck(id) | PlanStep::Delete(ExistingObject::Check(id)) => {
-                    self.expire_if_due(*id, now)
+                    self.expire_if_due(*id, now);
                 }
                 _ => {}
             }
@@ -64,15 +64,15 @@ impl WorkingState {
                 }
             }
             PlanStep::PauseCheck(id) => {
-                self.expect_accepted(|working| working.pause_check(id, now))
+                self.expect_accepted(|working| working.pause_check(id, now));
             }
             PlanStep::ResumeCheck(id) => {
-                self.expect_accepted(|working| working.resume_check(id, now))
+                self.expect_accepted(|working| working.resume_check(id, now));
             }
             PlanStep::PutWindow(window) => self.put_window(window, now),
             PlanStep::CreateKey(id, key) => drop(self.insert_key(id, *key, now)),
             PlanStep::CreateUser { id, user, disabled } => {
-                drop(self.insert_user(id, *user, disabled, now))
+                drop(self.insert_user(id, *user, disabled, now));
             }
             PlanStep::UpdateUser(id, changes) => self.execute_user_update(id, *changes, now),
             PlanStep::Delete(object) => self.expect_accepted(|working| match object {

@@ -220,7 +220,7 @@ impl WorkingState {
             match result {
                 SendResult::Delivered | SendResult::PartlyDelivered(_) if is_current => {
                     self.update_health(channel, |health| {
-                        (health.failing, health.proof) = (None, DeliveryProof::Delivered)
+                        (health.failing, health.proof) = (None, DeliveryProof::Delivered);
                     });
                 }
                 SendResult::ChannelRejected(reason) => self.disable(channel, &reason, now),
@@ -421,7 +421,7 @@ impl WorkingState {
 
     fn disable(&mut self, id: ChannelId, reason: &str, now: Timestamp) {
         self.update_health(id, |health| {
-            health.disabled = Some((now, DeliveryRecord::truncate_reason(reason)))
+            health.disabled = Some((now, DeliveryRecord::truncate_reason(reason)));
         });
     }
 

@@ -199,7 +199,7 @@ impl ConfigPlanner<'_> {
                 channel.name.as_str(),
                 channel.uuid,
                 channel.settings.kind().class,
-            )
+            );
         });
         // Groups may list channels that are declared after them.
         for (channel, at, found, id, uuid) in matched_channels {

@@ -100,7 +100,7 @@ impl GroupIndex {
                 .or_default()
                 .insert(channel.id);
             channel.settings.members().for_each(|member| {
-                _ = self.by_member.entry(member).or_default().insert(channel.id)
+                _ = self.by_member.entry(member).or_default().insert(channel.id);
             });
         }
     }

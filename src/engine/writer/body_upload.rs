@@ -93,7 +93,7 @@ impl Writer {
                         ..upload
                     },
                     caller,
-                ))
+                ));
             }
             None => self.memory.housekeeping.request_chunk_pruning(),
         }

@@ -15,7 +15,7 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
         let mut body = String::new();
         let mut object = JsonObject::begin(&mut body);
         object.member("channels", |out| {
-            write_array(out, channels, |channel, out| write_channel(out, channel))
+            write_array(out, channels, |channel, out| write_channel(out, channel));
         });
         object.end();
         Ok(TaggedList {

@@ -80,7 +80,7 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
             let mut object = JsonObject::begin(&mut out);
             object.member("checks", |out| {
                 write_array(out, &checks, |check, out| {
-                    view.write_check(out, check, CheckMembers::Read, &channels, now)
+                    view.write_check(out, check, CheckMembers::Read, &channels, now);
                 });
             });
             object.end();

@@ -77,7 +77,7 @@ impl FlipQuery {
                 Some("start") => start = Some(parse_number("start", value, TIMESTAMP_RANGE)?),
                 Some("end") => end = Some(parse_number("end", value, TIMESTAMP_RANGE)?),
                 Some("seconds") if value != Some("") => {
-                    seconds = Some(parse_number("seconds", value, SECONDS_RANGE)?)
+                    seconds = Some(parse_number("seconds", value, SECONDS_RANGE)?);
                 }
                 _ => {}
             }

@@ -69,7 +69,7 @@ impl<'a> JsonObject<'a> {
     /// Writes a member with `true` or `false`.
     pub(crate) fn boolean(&mut self, name: &str, value: bool) -> &mut Self {
         self.member(name, |out| {
-            out.push_str(if value { "true" } else { "false" })
+            out.push_str(if value { "true" } else { "false" });
         })
     }
 }
@@ -151,8 +151,8 @@ mod tests {
             .unescaped_or_null("e", Some(Uuid::nil()), write_uuid)
             .member("f", |out| {
                 write_array(out, [1, 2], |n, out| {
-                    out.push_str(if n == 1 { "1" } else { "2" })
-                })
+                    out.push_str(if n == 1 { "1" } else { "2" });
+                });
             });
         object.end();
         assert_eq!(

@@ -119,7 +119,7 @@ impl ApiView {
         );
         if self.read_only {
             object.unescaped("unique_key", |out| {
-                write_display(UniqueKey::of_check(check.uuid), out)
+                write_display(UniqueKey::of_check(check.uuid), out);
             });
             return;
         }
@@ -172,7 +172,7 @@ impl ApiView {
     pub(crate) fn write_pings(&self, out: &mut String, check: Uuid, newest_first: &[Ping]) {
         let pings = newest_first.iter().zip(ping::run_durations(newest_first));
         write_array(out, pings, |(ping, duration), out| {
-            self.write_ping(out, check, ping, duration)
+            self.write_ping(out, check, ping, duration);
         });
     }
 
@@ -204,7 +204,7 @@ impl ApiView {
                 write_display(
                     format_args!("{}.{:02}", hundredths / 100, hundredths % 100),
                     out,
-                )
+                );
             });
         }
         object.unescaped_or_null(

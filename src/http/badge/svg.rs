@@ -80,7 +80,7 @@ fn escape_xml(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             c if c.is_whitespace() => escaped.push(' '),
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => {
-                escaped.push(char::REPLACEMENT_CHARACTER)
+                escaped.push(char::REPLACEMENT_CHARACTER);
             }
             c => escaped.push(c),
         }

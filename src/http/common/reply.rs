@@ -299,10 +299,10 @@ impl HttpError {
         match self {
             Self::MethodNotAllowed(allowed) => set_header(&mut reply, ALLOW, allowed),
             Self::TooManyRequests(seconds) => {
-                set_header(&mut reply, RETRY_AFTER, &seconds.to_string())
+                set_header(&mut reply, RETRY_AFTER, &seconds.to_string());
             }
             Self::Unavailable | Self::BodyBudgetExhausted => {
-                set_header(&mut reply, RETRY_AFTER, "1")
+                set_header(&mut reply, RETRY_AFTER, "1");
             }
             Self::TooManyStreams => set_header(&mut reply, RETRY_AFTER, "60"),
             _ => {}

@@ -246,7 +246,7 @@ impl<'b> BodyBudgetShare<'b> {
                         permit: taken,
                         rate_timer: Box::pin(sleep(RATE_INTERVAL)),
                         received: 0,
-                    })
+                    });
                 }
             }
         }

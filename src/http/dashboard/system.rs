@@ -190,7 +190,7 @@ fn count_pings(visit: &PageRequest) -> u64 {
     let mut pings = 0;
     for (project, limit) in projects {
         visit.handle().for_each_check(project, |check| {
-            pings += check.state.n_pings.min(limit.into())
+            pings += check.state.n_pings.min(limit.into());
         });
     }
     pings

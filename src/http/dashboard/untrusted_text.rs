@@ -87,7 +87,7 @@ pub(crate) fn sanitize_line(text: &str) -> String {
             ' '
         } else {
             c
-        })
+        });
     });
     out.text
 }

@@ -70,7 +70,7 @@ impl ExportReader {
                     is_reading_logs: false,
                     done,
                     total,
-                })
+                });
             },
             &mut |item| contents.add_entry(item).map(ControlFlow::Continue),
         );
@@ -109,7 +109,7 @@ impl ExportReader {
                     is_reading_logs: true,
                     done,
                     total,
-                })
+                });
             },
             &mut |item| {
                 let entry = match item {
@@ -225,9 +225,9 @@ impl ExportContents {
 
     fn tally_item(&mut self, kind: ReportedKind, is_included: bool) {
         if is_included {
-            self.tally.add_carried(kind, 1)
+            self.tally.add_carried(kind, 1);
         } else {
-            self.tally.add_dropped(kind, 1, NOT_SELECTED)
+            self.tally.add_dropped(kind, 1, NOT_SELECTED);
         }
     }
 

@@ -437,7 +437,7 @@ impl ChannelSettingsBuilder<'_> {
             match (converted.authorization, key.strip_suffix("-url")) {
                 (None, _) => {}
                 (Some(header), Some(event)) if self.kind.name == "webhook" => {
-                    headers.push((format!("{event}-header.Authorization"), header))
+                    headers.push((format!("{event}-header.Authorization"), header));
                 }
                 // Only webhooks have headers. For other kinds, the value is reported unchanged as
                 // invalid.

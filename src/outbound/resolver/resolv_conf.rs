@@ -65,7 +65,7 @@ impl ResolvConf {
             ("ndots", Ok(value)) => self.ndots = usize::from(value.min(15)),
             // At most the default: all servers share five seconds.
             ("timeout", Ok(value)) => {
-                self.timeout = Duration::from_secs(u64::from(value.clamp(1, 2)))
+                self.timeout = Duration::from_secs(u64::from(value.clamp(1, 2)));
             }
             ("attempts", Ok(value)) => self.attempts = usize::from(value.clamp(1, 5)),
             ("use-vc", _) => self.use_vc = true,

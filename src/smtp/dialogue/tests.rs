@@ -23,7 +23,7 @@ impl DialogueTester {
             match dialogue.step(&mut input) {
                 DialogueStep::NeedMore => break,
                 DialogueStep::Reply(reply) | DialogueStep::StartTls(reply) => {
-                    self.replies.push_str(&reply)
+                    self.replies.push_str(&reply);
                 }
                 DialogueStep::Deliver(envelope) => {
                     self.envelopes.push(envelope);

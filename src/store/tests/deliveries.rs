@@ -46,7 +46,7 @@ fn deliveries_are_removed_by_number_and_the_oldest_are_found() {
         assert_eq!(batch.delivery_count()?, 7);
         let mut seen = Vec::new();
         batch.for_each_delivery(|number, delivery| {
-            seen.push((number.0, delivery.map(|delivery| delivery.check.0)))
+            seen.push((number.0, delivery.map(|delivery| delivery.check.0)));
         })?;
         assert_eq!(seen, [1, 3, 5, 6, 7, 8, 9].map(|number| (number, Some(1))));
         Ok(())

@@ -102,7 +102,7 @@ impl WheelWithModel {
         }
         match (self.wheel.next_tick(), earliest) {
             (Some(next), Some(earliest)) => {
-                assert!(next <= earliest && (more || next > self.wheel.time))
+                assert!(next <= earliest && (more || next > self.wheel.time));
             }
             (next, earliest) => assert_eq!(next, earliest),
         }

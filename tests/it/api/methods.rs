@@ -157,7 +157,7 @@ async fn a_body_where_none_belongs_does_not_end_the_connection() {
 #[tokio::test]
 async fn lists_are_found_without_their_slash() {
     let server = TestServer::start_with(|config| {
-        config.base_url = "http://example.org/sub".parse().unwrap()
+        config.base_url = "http://example.org/sub".parse().unwrap();
     })
     .await;
     let check = server.create_check(json!({})).await;
@@ -255,7 +255,7 @@ async fn other_forms_of_a_path_are_unknown() {
 #[tokio::test]
 async fn addresses_in_answers_begin_with_the_base_url() {
     let server = TestServer::start_with(|config| {
-        config.base_url = "https://example.org/sub/".parse().unwrap()
+        config.base_url = "https://example.org/sub/".parse().unwrap();
     })
     .await;
     for prefix in ["", "/sub"] {

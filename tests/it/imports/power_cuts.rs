@@ -221,7 +221,7 @@ impl PowerCutWorld {
                     .map_err(|power| (power, Some(after.clone())))?
                 {
                     CommandOutcome::Import(ImportStepOutcome::Finished { replaced, .. }) => {
-                        self.tally.replaced += replaced as u32
+                        self.tally.replaced += replaced as u32;
                     }
                     outcome => panic!("{outcome:?}"),
                 }

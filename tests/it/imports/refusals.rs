@@ -88,7 +88,7 @@ fn an_identifier_in_use_is_refused_and_both_objects_are_named() {
     ] {
         match source.import(&mut engine, LIVE) {
             Err(ImportStepError::Conflicts(sentences)) => {
-                assert!(sentences[0].contains(sentence), "{sentence}: {sentences:?}")
+                assert!(sentences[0].contains(sentence), "{sentence}: {sentences:?}");
             }
             other => panic!("{sentence}: {other:?}"),
         }
@@ -156,7 +156,7 @@ fn locally_pinged_or_changed_objects_are_replaced_only_on_request() {
                 drop(engine.execute(Command::UpdateCheck(
                     check_by_uuid(engine, 21).id,
                     Box::default(),
-                )))
+                )));
             },
             0,
         ),
@@ -281,7 +281,7 @@ fn an_invalid_import_is_refused() {
     let before = visible_state(&engine);
     let wrong = |refused: Result<CommandOutcome, ImportStepError>, part: &str| match refused {
         Err(ImportStepError::Invalid(sentence)) => {
-            assert!(sentence.contains(part), "{part}: {sentence}")
+            assert!(sentence.contains(part), "{part}: {sentence}");
         }
         other => panic!("{part}: {other:?}"),
     };
@@ -458,7 +458,7 @@ fn a_server_limits_the_checks_of_an_import_and_a_command_without_one_takes_more(
     for takes_pings in [true, false] {
         let clock = ManualClock::at(Timestamp::from_secs(NOW));
         let (handle, writer) = engine::open(Medium::memory(), &clock, |config| {
-            config.accepts_pings = takes_pings
+            config.accepts_pings = takes_pings;
         })
         .unwrap();
         let mut engine = TestEngine {

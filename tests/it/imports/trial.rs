@@ -214,7 +214,7 @@ fn trials_are_logged_once_a_day() {
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     let lines = |engine: &mut TestEngine, hours: i64| {
         engine::log_lines_with("on trial", || {
-            (0..hours).for_each(|_| advance(engine, 3601))
+            (0..hours).for_each(|_| advance(engine, 3601));
         })
     };
     assert_eq!(lines(&mut engine, 2), <[&str; 0]>::default());
@@ -254,7 +254,7 @@ fn trials_are_logged_once_a_day() {
         "{logged:?}"
     );
     let logged = engine::log_lines_with("from now on", || {
-        assert_eq!(ImportFixture::new().import(&mut engine, LIVE), Ok(1))
+        assert_eq!(ImportFixture::new().import(&mut engine, LIVE), Ok(1));
     });
     assert_eq!(logged.len(), 1, "{logged:?}");
     assert_eq!(lines(&mut engine, 26), <[&str; 0]>::default());

@@ -77,7 +77,7 @@ async fn alerts_are_sent_again_with_the_secret_of_the_file_and_a_refusal_is_show
             3 => assert!(site.wait_for_failure(id).await.contains("401")),
             _ => {
                 site.wait_until(|| site.channel_now(id).health.failing.is_none())
-                    .await
+                    .await;
             }
         }
     }

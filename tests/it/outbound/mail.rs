@@ -130,7 +130,7 @@ async fn errors_contain_the_reply_and_its_step() {
         let server = RecordingMailServer::start(replies(&[(start, reply)])).await;
         match send(&outbound(plain(&server))).await {
             Err(MailError::Refused(told)) => {
-                assert_eq!((told.step, told.code), (step, code), "{start}: {told}")
+                assert_eq!((told.step, told.code), (step, code), "{start}: {told}");
             }
             other => panic!("{start}: {other:?}"),
         }

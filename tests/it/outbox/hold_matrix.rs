@@ -83,9 +83,9 @@ impl HoldCase {
     fn go_down(self, engine: &mut TestEngine, id: CheckId) {
         let pause = |engine: &mut TestEngine| {
             if self.away {
-                sleep(engine, 50)
+                sleep(engine, 50);
             } else {
-                wait(engine, 50)
+                wait(engine, 50);
             }
         };
         match self.way {

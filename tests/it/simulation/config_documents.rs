@@ -199,10 +199,10 @@ impl Model {
         }
         match wanted.paused {
             Some(true) if old.replay().status != Status::Paused => {
-                check.record_event(now, HistoryEvent::Pause)
+                check.record_event(now, HistoryEvent::Pause);
             }
             Some(false) if old.replay().status == Status::Paused => {
-                check.record_event(now, HistoryEvent::Resume)
+                check.record_event(now, HistoryEvent::Resume);
             }
             _ => {}
         }

@@ -359,9 +359,9 @@ impl Model {
                         continue;
                     };
                     if let Command::ExpireChecks(_) = command {
-                        check.settle(now)
+                        check.settle(now);
                     } else {
-                        check.resume_after_clock_jump(now)
+                        check.resume_after_clock_jump(now);
                     }
                 }
                 Ok(ExpectedAnswer::Done)
@@ -925,7 +925,7 @@ impl Model {
         match &edit.channels {
             None => {}
             Some(ChannelSelection::All) => {
-                labels.channels = own.iter().map(|(id, _)| **id).collect()
+                labels.channels = own.iter().map(|(id, _)| **id).collect();
             }
             Some(ChannelSelection::Listed(items)) => {
                 let mut chosen = BTreeSet::new();

@@ -183,10 +183,10 @@ fn records_of_type(kind: u16, addresses: &[IpAddr], ttl: u32, name: &[u8]) -> Ve
     for address in addresses {
         match address {
             IpAddr::V4(address) if kind == 1 => {
-                records.push(encode_record(name, kind, ttl, &address.octets()))
+                records.push(encode_record(name, kind, ttl, &address.octets()));
             }
             IpAddr::V6(address) if kind == 28 => {
-                records.push(encode_record(name, kind, ttl, &address.octets()))
+                records.push(encode_record(name, kind, ttl, &address.octets()));
             }
             _ => {}
         }

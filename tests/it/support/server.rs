@@ -125,7 +125,7 @@ impl TestServer {
     ) -> Self {
         let clock = ManualClock::at(now);
         let (handle, writer) = open(medium, &clock, |config| {
-            config.ping_body_limit = ping_body_limit
+            config.ping_body_limit = ping_body_limit;
         })
         .unwrap();
         let writer = std::thread::spawn(|| writer.run());

@@ -201,7 +201,7 @@ async fn without_sign_in_only_our_own_host_names_are_answered() {
 #[tokio::test]
 async fn pages_are_served_below_the_path_of_the_base_url_and_at_the_root() {
     let server = TestServer::start_with(|config| {
-        config.base_url = "http://localhost/checks".parse().unwrap()
+        config.base_url = "http://localhost/checks".parse().unwrap();
     })
     .await;
     let project = project_uuid(&server);
@@ -368,7 +368,7 @@ async fn pages_can_be_turned_off() {
 #[tokio::test]
 async fn automatic_requests_of_browsers_and_robots_are_answered() {
     let server = TestServer::start_with(|config| {
-        config.base_url = "http://localhost/checks".parse().unwrap()
+        config.base_url = "http://localhost/checks".parse().unwrap();
     })
     .await;
     for prefix in ["", "/checks"] {

@@ -573,7 +573,7 @@ async fn every_page_requires_the_permission_in_its_row() {
                 };
                 match expected {
                     Some(status) => {
-                        assert_eq!(answer.status, status, "{name} {method} {path}: {answer:?}")
+                        assert_eq!(answer.status, status, "{name} {method} {path}: {answer:?}");
                     }
                     // The result depends on the page, but the user is let in.
                     None => assert!(

@@ -163,7 +163,7 @@ impl Cron {
             let next = Timestamp::from_secs(next.secs() - offset);
             match change {
                 Some((begins, new_offset)) if next >= begins => {
-                    (from, offset) = (begins.plus_secs(-1), new_offset)
+                    (from, offset) = (begins.plus_secs(-1), new_offset);
                 }
                 _ => return Some(next),
             }

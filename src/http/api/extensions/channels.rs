@@ -38,8 +38,8 @@ pub(super) async fn list(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpErro
         let mut object = JsonObject::begin(&mut out);
         object.member("channels", |out| {
             write_array(out, &channels, |channel, out| {
-                write_channel(out, channel, &handle, &last)
-            })
+                write_channel(out, channel, &handle, &last);
+            });
         });
         object.end();
         Ok(out)
@@ -276,16 +276,16 @@ fn write_channel(
     });
     object.member("warnings", |out| {
         write_array(out, &channel.settings.warnings(), |warning, out| {
-            write_string(out, warning)
-        })
+            write_string(out, warning);
+        });
     });
     object.member("unsubscribed", |out| {
         write_array(out, &channel.health.unsubscribed, |recipient, out| {
-            write_string(out, recipient)
-        })
+            write_string(out, recipient);
+        });
     });
     object.member("refused", |out| {
-        write_array(out, &channel.health.refused, write_refused)
+        write_array(out, &channel.health.refused, write_refused);
     });
     object
         .text("status", status.name())

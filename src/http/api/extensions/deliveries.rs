@@ -62,7 +62,7 @@ pub(super) async fn list(
         object.member("deliveries", |out| {
             handle.with_state(|state| {
                 write_array(out, &deliveries, |delivery, out| {
-                    write_delivery(out, delivery, state)
+                    write_delivery(out, delivery, state);
                 });
             });
         });
@@ -114,19 +114,19 @@ fn write_delivery(out: &mut String, delivery: &DeliveryRecord, state: &State) {
         .text("outcome", outcome.name());
     object
         .unescaped("queued", |out| {
-            Timestamp::write_rfc3339_micros(*queued, out)
+            Timestamp::write_rfc3339_micros(*queued, out);
         })
         .unescaped("finished", |out| {
-            Timestamp::write_rfc3339_micros(*finished, out)
+            Timestamp::write_rfc3339_micros(*finished, out);
         });
     object
         .number("attempts", *attempts)
         .member("status", |out| write_status(*status, out));
     object.member("error", |out| {
         if reason.is_empty() {
-            out.push_str("null")
+            out.push_str("null");
         } else {
-            write_string(out, reason)
+            write_string(out, reason);
         }
     });
     object.member("told_with", |out| match told_with {
@@ -157,7 +157,7 @@ impl DeliveryQuery {
                 Some("limit") => page.limit = parse_number("limit", value, LIMIT_RANGE)? as usize,
                 Some("before") => {
                     page.before =
-                        DeliveryNumber(parse_number("before", value, NUMBER_RANGE)?.unsigned_abs())
+                        DeliveryNumber(parse_number("before", value, NUMBER_RANGE)?.unsigned_abs());
                 }
                 Some("outcome") => {
                     let outcome = value.and_then(DeliveryResult::from_name);

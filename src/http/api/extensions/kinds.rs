@@ -18,7 +18,7 @@ fn kinds_json() -> String {
     let mut out = String::new();
     let mut object = JsonObject::begin(&mut out);
     object.member("kinds", |out| {
-        write_array(out, ChannelKind::ALL, write_kind)
+        write_array(out, ChannelKind::ALL, write_kind);
     });
     object.end();
     out
@@ -43,7 +43,7 @@ fn write_kind(kind: &ChannelKind, out: &mut String) {
             out,
             kind.fields.iter().chain(kind.common_fields()),
             write_field,
-        )
+        );
     });
     object.end();
 }
@@ -101,7 +101,7 @@ fn write_form(object: &mut JsonObject<'_>, field_type: &FieldType) {
     object.text("form", word);
     if let FieldType::Choice(words) = field_type {
         object.member("choices", |out| {
-            write_array(out, *words, |word, out| write_string(out, word))
+            write_array(out, *words, |word, out| write_string(out, word));
         });
     }
     for (name, number) in [("least", least), ("most", most)] {

@@ -23,8 +23,8 @@ pub(super) fn list(call: &ExtensionCall<'_>) -> HttpReply {
     let mut object = JsonObject::begin(&mut out);
     object.member("windows", |out| {
         write_array(out, windows.iter().flatten(), |window, out| {
-            write_window(out, window, call.now)
-        })
+            write_window(out, window, call.now);
+        });
     });
     object.end();
     reply::json(out)
@@ -125,18 +125,18 @@ fn write_window(out: &mut String, window: &MaintenanceWindow, now: Timestamp) {
     object.unescaped_or_null("to", once.map(|(_, to)| to), Timestamp::write_rfc3339_secs);
     object.member("schedule", |out| {
         write_or_null(out, recurring, |(schedule, ..), out| {
-            write_string(out, schedule.text())
-        })
+            write_string(out, schedule.text());
+        });
     });
     object.member("minutes", |out| {
         write_or_null(out, recurring, |(.., minutes), out| {
-            write_display(minutes, out)
-        })
+            write_display(minutes, out);
+        });
     });
     object.member("tz", |out| {
         write_or_null(out, recurring, |(_, tz, _), out| {
-            write_string(out, tz.name())
-        })
+            write_string(out, tz.name());
+        });
     });
     object.unescaped_or_null(
         "until",

@@ -175,7 +175,7 @@ pub(super) fn parse_pairs(
             _ if given.trim().is_empty() => {}
             Input::Lines => pairs.push((entry.key.into(), given)),
             Input::Line | Input::Choice(_) | Input::Secret => {
-                pairs.push((entry.key.into(), given.trim().to_owned()))
+                pairs.push((entry.key.into(), given.trim().to_owned()));
             }
         }
     }

@@ -412,7 +412,7 @@ fn collect_error<T>(
             field,
             label,
             text: text.into(),
-        })
+        });
     })
     .ok()
 }

@@ -152,7 +152,7 @@ impl CheckListQuery {
                 "sort" => query.order = SortOrder::parse(value).unwrap_or(usual.order),
                 "rows" => {
                     query.page_size =
-                        ListPreferences::parse_page_size(value).unwrap_or(usual.page_size)
+                        ListPreferences::parse_page_size(value).unwrap_or(usual.page_size);
                 }
                 "page" => query.page = value.parse().unwrap_or(1).clamp(1, LAST_PAGE),
                 _ => {}

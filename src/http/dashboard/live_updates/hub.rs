@@ -279,7 +279,7 @@ fn add_change(
         Some(check) => match seen.update(check, draft.now) {
             SnapshotChange::Added | SnapshotChange::Edited => draft.edited.push(id),
             SnapshotChange::StatusChanged | SnapshotChange::Unchanged => {
-                draft.rows.push((id, row_json(check, draft.now)))
+                draft.rows.push((id, row_json(check, draft.now)));
             }
         },
     }

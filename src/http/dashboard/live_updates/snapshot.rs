@@ -173,7 +173,7 @@ mod tests {
                             };
                             check
                                 .state
-                                .apply_ping(&settings, kind.into(), None, now, &mut Vec::new())
+                                .apply_ping(&settings, kind.into(), None, now, &mut Vec::new());
                         }
                     }
                     let news = seen.update(check, now);

@@ -79,7 +79,7 @@ fn digests_count_as_messages_about_their_checks() {
                 } else {
                     AlertEvent::Up
                 },
-            )
+            );
         });
         for _ in 0..30 {
             world.pass(1_000);

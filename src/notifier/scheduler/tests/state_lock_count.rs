@@ -66,7 +66,7 @@ fn an_oversized_digest_contains_the_newest_row_of_each_check() {
             } else {
                 AlertEvent::Down
             },
-        )
+        );
     });
     world.pass(1000);
     let (jobs, looks) = step(&mut world);

@@ -391,9 +391,9 @@ impl AlertModel {
         for (at, _, to, cause) in &flips {
             *self.flips.entry(check).or_default() += 1;
             if *to == Status::Down {
-                self.begin_downtime(check, *at, *cause, now)
+                self.begin_downtime(check, *at, *cause, now);
             } else {
-                self.end_downtime(check, *to)
+                self.end_downtime(check, *to);
             }
         }
         if let Some(AnnouncementState::Held {

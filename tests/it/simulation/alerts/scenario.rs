@@ -319,7 +319,7 @@ impl AlertScenario {
     fn open(&mut self) -> ScenarioResult {
         let random = Random::seeded(self.dice.below(u64::MAX));
         let opened = engine::open(self.disk.medium(), &self.clock, |config| {
-            config.random = random
+            config.random = random;
         });
         self.engine =
             Some(opened.map_err(|error| format!("the database cannot be opened: {error}"))?);

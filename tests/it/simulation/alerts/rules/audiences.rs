@@ -229,7 +229,7 @@ impl AlertModel {
         match command {
             Command::EnableChannel(channel) => drop(self.health.remove(&channel.0)),
             Command::DisableChannel { channel, .. } => {
-                self.health.entry(channel.0).or_default().disabled = true
+                self.health.entry(channel.0).or_default().disabled = true;
             }
             Command::QueueReminder(channel)
                 if self.accepts(channel.0, AlertEvent::StillDown)
