@@ -240,11 +240,11 @@ mod tests {
         }
         assert_eq!(
             warnings("*-*-* 03:30", "Europe/Riga"),
-            [forward("28 Mar 2027", "the run of 03:30 is left out")]
+            [forward("28 Mar 2027", "the run at 03:30 is skipped")]
         );
         let both = [
             forward("28 Mar 2027", "4 runs are skipped"),
-            back("31 Oct 2027", "4 runs come twice"),
+            back("31 Oct 2027", "4 runs happen twice"),
         ];
         assert_eq!(warnings("*/15 3 * * *", "Europe/Riga"), both);
         let one = forward(

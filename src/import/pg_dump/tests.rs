@@ -122,7 +122,7 @@ fn incomplete_dumps_are_rejected_with_the_line() {
     bytes[at] = 0xff;
     assert_eq!(
         read_all(&bytes),
-        Err("line 11: a text of api_check is not UTF-8".into())
+        Err("line 11: a text in api_check is not UTF-8".into())
     );
     let mut long = b"COPY api_check (id) FROM stdin;\n".to_vec();
     long.resize(MAX_ROW_BYTES + 100, b'x');

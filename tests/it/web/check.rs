@@ -103,7 +103,7 @@ async fn the_page_shows_the_status_over_time() {
         "{up}"
     );
     assert!(
-        up.contains("Sat 21 Nov 03:30 +02 in 15 h yours: tomorrow 01:30"),
+        up.contains("Sat 21 Nov 03:30 +02 in 15 h your time: tomorrow 01:30"),
         "{up}"
     );
     assert!(
