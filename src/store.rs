@@ -284,6 +284,11 @@ impl Store {
         self.storage.retry_unreadable()
     }
 
+    /// True if a page could not be read, and has not been read since.
+    pub fn has_unreadable(&self) -> bool {
+        self.storage.has_unreadable()
+    }
+
     /// Returns an error text if the medium no longer contains the file that was opened.
     pub fn check_file(&self, medium: &Medium) -> Result<(), String> {
         medium.check_file(self.file, self.storage.expected_len())

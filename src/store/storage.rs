@@ -139,6 +139,11 @@ impl Storage {
         }
     }
 
+    /// True if a place could not be read, and has not been read since.
+    pub(super) fn has_unreadable(&self) -> bool {
+        !self.lock_unreadable().is_empty()
+    }
+
     /// Clears the failed place of this thread. [`Storage::take_failed_place`] then returns a later
     /// one.
     pub(super) fn clear_failed_place() {

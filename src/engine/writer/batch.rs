@@ -34,7 +34,9 @@ impl Writer {
             Ok(Ok(applied)) => applied,
             Ok(Err(error)) => {
                 self.is_disk_full = error.is_full();
-                self.recovery.note_failed_batch(count, &error);
+                let met_unreadable = self.has_met_unreadable();
+                self.recovery
+                    .note_failed_batch(count, &error, met_unreadable);
                 // Set before the replies: a caller that reads its reply must not find the service
                 // healthy.
                 self.shared.writable.store(false, Ordering::Relaxed);

@@ -38,6 +38,8 @@ pub(super) struct Recovery {
     /// True if the library panicked during a write. Closing the database then causes a repair,
     /// which reads every page.
     leaks_store: bool,
+    /// True if it panicked although every page could be read: the repair may meet a damaged page.
+    is_store_corrupt: bool,
     /// Acknowledged numbers: a database with lower ones is not opened.
     acknowledged: SequenceNumbers,
     /// Last logged message about a failed attempt, which is not repeated.
@@ -69,6 +71,7 @@ impl Recovery {
             needs_rewrite: false,
             grows_sparsely: false,
             leaks_store: false,
+            is_store_corrupt: false,
             acknowledged,
             last_message: String::new(),
             file_checked_at: None,
@@ -77,20 +80,28 @@ impl Recovery {
         }
     }
 
-    /// Records that a batch of `count` commands could not be written.
-    pub(super) fn note_failed_batch(&mut self, count: usize, error: &StoreError) {
+    /// Records that a batch of `count` commands could not be written. `met_unreadable`: a page
+    /// could not be read since the database was opened.
+    pub(super) fn note_failed_batch(
+        &mut self,
+        count: usize,
+        error: &StoreError,
+        met_unreadable: bool,
+    ) {
         self.fault = if matches!(error, StoreError::Damaged { .. }) {
             DatabaseFault::Damaged
         } else {
             DatabaseFault::Failed
         };
-        self.note_leak(error);
+        self.note_leak(error, met_unreadable);
         self.log_once(format!("a batch of commands could not be written: {error}"));
         tracing::debug!("{count} commands are refused");
     }
 
-    fn note_leak(&mut self, error: &StoreError) {
-        self.leaks_store |= matches!(error, StoreError::Damaged { panicked: true, .. });
+    fn note_leak(&mut self, error: &StoreError, met_unreadable: bool) {
+        let panicked = matches!(error, StoreError::Damaged { panicked: true, .. });
+        self.leaks_store |= panicked;
+        self.is_store_corrupt |= panicked && !met_unreadable;
     }
 
     /// Records that everything up to these numbers was acknowledged.
@@ -146,7 +157,8 @@ impl Writer {
         self.recovery.log_once(format!(
             "housekeeping skips unreadable rows, which stay in the file: {error}"
         ));
-        self.recovery.note_leak(error);
+        let met_unreadable = self.has_met_unreadable();
+        self.recovery.note_leak(error, met_unreadable);
         self.recovery.housekeeping_paused_until = self.shared.clock.uptime() + HOUSEKEEPING_PAUSE;
         if self.memory.housekeeping.skip_unreadable_upload() {
             self.memory
@@ -207,10 +219,25 @@ impl Writer {
         ));
     }
 
-    /// Reopens the database once an unreadable page is readable again, unless a reader uses it.
+    /// True if the open database remembers a page as unreadable, which may be readable again.
+    pub(super) fn has_met_unreadable(&self) -> bool {
+        self.has_unreadable() || self.shared.is_page_readable_again.load(Ordering::Relaxed)
+    }
+
+    fn has_unreadable(&self) -> bool {
+        self.shared
+            .store
+            .get()
+            .is_ok_and(|store| store.has_unreadable())
+    }
+
+    /// Reopens the database once an unreadable page is readable again, unless a reader uses it. If
+    /// that includes a repair, every page must be readable.
     pub(super) fn reopen_if_readable_again(&mut self) {
         let is_readable = &self.shared.is_page_readable_again;
-        if self.recovery.leaks_store
+        let is_repair_unsafe =
+            self.recovery.leaks_store && (self.recovery.is_store_corrupt || self.has_unreadable());
+        if is_repair_unsafe
             || !is_readable.load(Ordering::Relaxed)
             || !self
                 .recovery
@@ -396,7 +423,7 @@ impl Writer {
 
     fn close_store(&mut self, store: Store) -> Result<(), StoreError> {
         self.recovery.needs_rewrite |= store.may_have_lost_writes();
-        self.recovery.leaks_store = false;
+        (self.recovery.leaks_store, self.recovery.is_store_corrupt) = (false, false);
         catch_panic(move || {
             drop(store);
             Ok(())

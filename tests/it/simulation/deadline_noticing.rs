@@ -183,10 +183,18 @@ fn random_command(dice: &SeededRng, uuid: u128, id: CheckId) -> Command {
 /// Makes a story up while it is played, with every deadline noticed at once.
 fn record_script(dice: &SeededRng, engine: &mut TestEngine, ids: &[CheckId]) -> TimedCommands {
     let mut script = TimedCommands::new();
-    let mut say = |engine: &mut TestEngine, at: Timestamp, commands: Vec<Command>| {
-        run_at(engine, at, &commands, true);
-        script.push((at, commands));
-    };
+    let mut say =
+        |engine: &mut TestEngine, at: Timestamp, commands: Vec<Command>, looks_again: bool| {
+            run_at(engine, at, &commands, true);
+            script.push((at, commands));
+            // What falls due within a tick of this look is noticed by one engine only. The next
+            // look may be seconds later, when a window is open.
+            if looks_again {
+                let again = at.plus_micros(2 * TICK);
+                run_at(engine, again, &[], false);
+                script.push((again, Vec::new()));
+            }
+        };
     for _ in 0..ROUNDS {
         let now = engine.handle.now();
         let deadlines: Vec<_> = engine.handle.with_state(|state| {
@@ -212,15 +220,16 @@ fn record_script(dice: &SeededRng, engine: &mut TestEngine, ids: &[CheckId]) -> 
                 .collect();
             let next = looks
                 .into_iter()
-                .filter(|look| *look > at && *look < target.plus_micros(-2 * TICK))
+                .filter(|look| *look > at && *look < target.plus_micros(-3 * TICK))
                 .min();
             let second = at.plus_secs(5);
+            let is_decision = next.is_some_and(|next| next <= second);
             at = match next {
-                Some(next) if next <= second => next.plus_micros(TICK),
+                Some(next) if is_decision => next.plus_micros(TICK),
                 _ if second < target.plus_micros(-2 * TICK) => second,
                 _ => break,
             };
-            say(engine, at, Vec::new());
+            say(engine, at, Vec::new(), is_decision);
         }
         // Decisions that are due are made before somebody pings; deadlines are noticed by pings.
         let about = due(engine, target.plus_secs(2))
@@ -231,7 +240,7 @@ fn record_script(dice: &SeededRng, engine: &mut TestEngine, ids: &[CheckId]) -> 
             });
         if let Some((at, _)) = about.last() {
             let at = at.max(engine.handle.now()).plus_secs(2);
-            say(engine, at, Vec::new());
+            say(engine, at, Vec::new(), true);
             continue;
         }
         let at = target
@@ -251,22 +260,16 @@ fn record_script(dice: &SeededRng, engine: &mut TestEngine, ids: &[CheckId]) -> 
         if dice.chance(50) {
             commands.reverse();
         }
-        say(engine, at, commands);
-        say(engine, at.plus_micros(2 * TICK), Vec::new());
+        say(engine, at, commands, true);
     }
-    // Everything that waits is decided. The second look after each decision is for an engine that
-    // noticed something up to two ticks later: if it decided much later again each time, a
-    // window would be open for one engine only.
+    // Everything that waits is decided.
     let end = engine.handle.now().plus_secs(3000);
     while engine.handle.now() < end {
         let later = engine.handle.now().plus_secs(15);
         let next = due(engine, later.plus_micros(TICK))
             .first()
             .map(|(at, _)| (*at).max(engine.handle.now()).plus_micros(TICK));
-        say(engine, next.unwrap_or(later), Vec::new());
-        if let Some(at) = next {
-            say(engine, at.plus_micros(2 * TICK), Vec::new());
-        }
+        say(engine, next.unwrap_or(later), Vec::new(), next.is_some());
     }
     script
 }

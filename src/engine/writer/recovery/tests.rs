@@ -39,6 +39,7 @@ fn a_file_that_was_missing_while_the_database_had_failed_is_read_again() {
             reason: "on purpose".into(),
             panicked: false,
         },
+        false,
     );
     writer.shared.writable.store(false, Ordering::Relaxed);
     let path = directory.path().join(FILE_NAME);
@@ -66,4 +67,41 @@ fn a_file_that_was_missing_while_the_database_had_failed_is_read_again() {
     assert!(matches!(receiver.blocking_recv(), Ok(Ok(Ok(_)))));
     assert_eq!(handle.with_state(|state| state.projects().count()), 1);
     assert!(writer.recovery.pause() >= Duration::from_millis(1));
+}
+
+#[test]
+fn after_a_panic_of_the_library_the_database_is_reopened_once_the_page_that_caused_it_is_readable()
+{
+    for met_unreadable in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = ManualClock::at(Timestamp::from_secs(1_800_000_000));
+        let medium = Medium::Directory(directory.path().into());
+        let config = EngineConfig {
+            clock: Clock::Manual(clock),
+            random: Random::seeded(1),
+            ..EngineConfig::new(medium, 100)
+        };
+        let (handle, mut writer) = Writer::open(config).unwrap();
+        writer.recovery.note_leak(
+            &StoreError::Damaged {
+                reason: "on purpose".into(),
+                panicked: true,
+            },
+            met_unreadable,
+        );
+        writer
+            .shared
+            .is_page_readable_again
+            .store(true, Ordering::Relaxed);
+        writer.step(false).unwrap();
+        // Without an unreadable page the database itself is damaged, and may not be opened again.
+        assert_eq!(!writer.recovery.leaks_store, met_unreadable);
+        assert_eq!(
+            !writer.shared.is_page_readable_again.load(Ordering::Relaxed),
+            met_unreadable
+        );
+        let answer = handle.submit(create("one")).unwrap();
+        writer.step(false).unwrap();
+        assert!(matches!(answer.blocking_recv(), Ok(Ok(Ok(_)))));
+    }
 }

@@ -473,14 +473,12 @@ impl AlertModel {
         match self.announcements.remove(&check) {
             Some(AnnouncementState::Announced { .. }) => {
                 self.count(AlertCase::Deleted);
+                let before = self.log.rows.len();
                 self.notify(check, AlertEvent::Closed, (flip, flip));
-                let closed = self
-                    .log
-                    .rows
+                // An earlier end that is being sent does not say that the check was deleted.
+                self.log.rows[before..]
                     .iter_mut()
-                    .rev()
-                    .take_while(|row| (row.check, row.event) == (check, AlertEvent::Closed));
-                closed.for_each(|row| *row = (*row).of_deleted_check());
+                    .for_each(|row| *row = (*row).of_deleted_check());
             }
             Some(AnnouncementState::Held { .. }) => {
                 self.log.add(
