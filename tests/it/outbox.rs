@@ -18,7 +18,7 @@ use overdue::domain::ping::PingKind;
 use overdue::domain::project::{ChannelName, KeyHash, KeyLabel, KeySecret};
 use overdue::domain::schedule::Schedule;
 use overdue::domain::status::Status;
-use overdue::domain::text::{FailureThreshold, Seconds};
+use overdue::domain::text::{FailureThreshold, Name, Seconds};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::HousekeepingLimits;
 use overdue::engine::command::{

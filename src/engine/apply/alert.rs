@@ -476,42 +476,27 @@ impl WorkingState {
     /// A queued recovery is still sent to channels that keep incidents.
     pub(super) fn close_alerts(&mut self, check: &Check, now: Timestamp) {
         self.compare_audience_of(check, now);
-        let gone = Box::new(DeletedCheck {
+        let deleted_check = Box::new(DeletedCheck {
             names: NameSet::from_settings(&check.settings),
             unique_key: UniqueKey::of_check(check.uuid),
         });
         let outbox = &self.state.outbox;
-        for row in outbox
-            .rows_of_check(check.id)
-            .filter(|row| !outbox.is_sending(row.number))
-            .cloned()
-            .collect::<Vec<_>>()
-        {
-            let is_last = self
-                .state
-                .outbox
-                .rows_of_pair(row.channel, row.check)
-                .last()
-                .is_some_and(|last| last.number == row.number);
-            let is_end = is_last && matches!(row.event, AlertEvent::Up | AlertEvent::Closed);
-            if is_end
-                && self
-                    .state
-                    .channel(row.channel)
-                    .is_some_and(|channel| channel.settings.handles_event(AlertEvent::Closed))
-            {
-                // It is not being sent, though an attempt may have begun before the last start.
-                let begun = None;
-                let doubtful = row.may_have_arrived();
-                let row = OutboxRow {
-                    event: AlertEvent::Closed,
-                    deleted_check: Some(gone.clone()),
-                    attempt_started: begun,
-                    may_be_duplicate: doubtful,
+        for row in outbox.rows_of_check(check.id).cloned().collect::<Vec<_>>() {
+            let is_sending = self.state.outbox.is_sending(row.number);
+            if self.ends_incident(&row) {
+                let mut row = OutboxRow {
+                    deleted_check: Some(deleted_check.clone()),
                     ..OutboxRow::clone(&row)
                 };
+                // A recovery that is being sent stays one until its next attempt.
+                if !is_sending {
+                    row.event = AlertEvent::Closed;
+                    // An attempt may have begun before the last start.
+                    row.may_be_duplicate = row.may_have_arrived();
+                    row.attempt_started = None;
+                }
                 self.record_change(Change::Queued(Arc::new(row)));
-            } else {
+            } else if !is_sending {
                 self.finish_row(&row, DeliveryResult::Skipped, CHECK_GONE, now);
             }
         }
@@ -531,12 +516,27 @@ impl WorkingState {
                     continue;
                 }
                 let row = OutboxRow {
-                    deleted_check: Some(gone.clone()),
+                    deleted_check: Some(deleted_check.clone()),
                     ..self.new_outbox_row(channel.id, check, AlertEvent::Closed, now, now)
                 };
                 self.queue_row(&channel, row, now);
             }
         }
+    }
+
+    /// True if a row is the newest of its check and channel, and ends an incident at the receiver.
+    fn ends_incident(&self, row: &OutboxRow) -> bool {
+        let last = self
+            .state
+            .outbox
+            .rows_of_pair(row.channel, row.check)
+            .last();
+        matches!(row.event, AlertEvent::Up | AlertEvent::Closed)
+            && last.is_some_and(|last| last.number == row.number)
+            && self
+                .state
+                .channel(row.channel)
+                .is_some_and(|channel| channel.settings.handles_event(AlertEvent::Closed))
     }
 
     /// Keeps the names under which a downtime was alerted, if the check is about to be stored with

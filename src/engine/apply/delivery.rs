@@ -95,6 +95,9 @@ impl WorkingState {
                 self.note_undelivered_alert(&row, now);
                 continue;
             }
+            if row.deleted_check.is_some() {
+                row.event = AlertEvent::Closed;
+            }
             row.attempts = row.attempts.saturating_add(1);
             (row.attempt_started, row.part) = (Some(now), part);
             let row = Arc::new(row);
@@ -189,6 +192,9 @@ impl WorkingState {
                         };
                         row.recipients =
                             Recipient::after_attempt(&row.recipients, results, is_address);
+                    }
+                    if row.deleted_check.is_some() {
+                        row.event = AlertEvent::Closed;
                     }
                     self.record_change(Change::Queued(Arc::new(row)));
                 }

@@ -139,10 +139,14 @@ impl Outbox {
             *self.row_counts.entry(*project).or_default() += 1;
         }
         self.by_check.insert((row.check, row.channel, row.number));
-        if row.attempt_started.is_some() {
-            self.sending.insert(row.number);
-        } else {
+        let is_same_attempt = self
+            .rows
+            .get(&row.number)
+            .is_some_and(|old| old.attempts == row.attempts);
+        if row.attempt_started.is_none() {
             self.sending.remove(&row.number);
+        } else if !is_same_attempt {
+            self.sending.insert(row.number);
         }
         self.rows.insert(row.number, Arc::clone(row));
     }

@@ -523,3 +523,71 @@ fn the_end_of_an_incident_of_a_deleted_check_is_not_sent_after_a_restart() {
         "an unsent message is removed with its channel"
     );
 }
+
+#[test]
+fn an_end_that_is_being_sent_when_its_check_is_deleted_is_sent_again_if_that_fails() {
+    for restarts in [false, true] {
+        let disk = Disk::default();
+        let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+        engine.create_project(100);
+        let pager = channel(&mut engine, 1, "pd", PAGER);
+        let hook = channel(&mut engine, 2, "webhook", HOOK);
+        let id = check(&mut engine, 7);
+        engine.execute(ping(7, PingKind::Fail, ""));
+        let down = numbers(&engine);
+        begin(&mut engine, down.clone());
+        report(
+            &mut engine,
+            pager,
+            down[..1].to_vec(),
+            SendResult::Delivered,
+        );
+        report(&mut engine, hook, down[1..].to_vec(), SendResult::Delivered);
+        engine.execute(ping(7, PingKind::Success, ""));
+        let up = numbers(&engine);
+        begin(&mut engine, up.clone());
+        engine.execute(Command::DeleteCheck(id));
+        assert_eq!(
+            waiting_events(&engine),
+            [(pager, AlertEvent::Up), (hook, AlertEvent::Up)]
+        );
+        let mut engine = restart(engine, &disk, restarts);
+        let failure = SendResult::Retry {
+            reason: "the connection was reset".into(),
+            may_have_arrived: true,
+        };
+        if restarts {
+            begin(&mut engine, up);
+        } else {
+            report(&mut engine, pager, up[..1].to_vec(), failure.clone());
+            report(&mut engine, hook, up[1..].to_vec(), failure);
+        }
+        assert_eq!(waiting_events(&engine), [(pager, AlertEvent::Closed)]);
+    }
+}
+
+#[test]
+fn a_rename_leaves_an_interrupted_attempt_interrupted() {
+    let disk = Disk::default();
+    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+    engine.create_project(100);
+    channel(&mut engine, 1, "alertmanager", &[("url", "http://a/")]);
+    let id = check(&mut engine, 7);
+    engine.execute(ping(7, PingKind::Fail, ""));
+    let down = numbers(&engine);
+    begin(&mut engine, down.clone());
+    let mut engine = restart(engine, &disk, true);
+    let edit = CheckEdit {
+        name: Some(Name::parse("another name").unwrap()),
+        ..CheckEdit::default()
+    };
+    engine.execute(Command::UpdateCheck(id, Box::new(edit)));
+    let is_sending = |engine: &TestEngine| {
+        engine
+            .handle
+            .with_state(|state| state.outbox.is_sending(down[0]))
+    };
+    assert!(!is_sending(&engine));
+    assert_eq!(begin(&mut engine, down.clone()), [(2, true)]);
+    assert!(is_sending(&engine));
+}

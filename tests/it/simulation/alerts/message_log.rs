@@ -89,6 +89,12 @@ impl ExpectedMessage {
         }
     }
 
+    fn announce_deletion(&mut self) {
+        if self.of_gone {
+            self.event = AlertEvent::Closed;
+        }
+    }
+
     /// Whether it was left out before it was ever sent, and nothing has said the same since.
     pub(crate) fn is_unsent(&self) -> bool {
         let is_skipped = matches!(
@@ -259,25 +265,26 @@ impl MessageLog {
             .any(|row| row.waits() && (row.channel, row.check) == (channel, 0))
     }
 
-    /// What waits about a check that is deleted is left out, apart from what is being sent, and
-    /// from the end of an incident.
+    /// Skips the rows of a deleted check, apart from those being sent, and from the end of an
+    /// incident. An end that is being sent announces the deletion if it is sent again.
     pub(crate) fn forget_check(&mut self, check: u64, keeps_incidents: impl Fn(u64) -> bool) {
         let waiting: Vec<_> = (0..self.rows.len())
             .filter(|at| self.rows[*at].waits() && self.rows[*at].check == check)
             .collect();
         for at in waiting.iter().copied() {
-            if self.rows[at].sending {
-                continue;
-            }
             let channel = self.rows[at].channel;
             let is_last = !waiting
                 .iter()
                 .any(|later| *later > at && self.rows[*later].channel == channel);
             if is_last && self.rows[at].event != AlertEvent::Down && keeps_incidents(channel) {
                 let row = &mut self.rows[at];
-                (row.event, row.of_gone, row.begun, row.doubtful) =
-                    (AlertEvent::Closed, true, false, row.doubtful || row.begun);
-            } else {
+                row.of_gone = true;
+                if !row.sending {
+                    row.event = AlertEvent::Closed;
+                    row.doubtful |= row.begun;
+                    row.begun = false;
+                }
+            } else if !self.rows[at].sending {
                 self.rows[at].finish(CHECK_GONE);
             }
         }
@@ -341,6 +348,7 @@ impl MessageLog {
                 row.finish(INTERRUPTED);
                 given_up.push(*row);
             } else {
+                row.announce_deletion();
                 (row.attempts, row.begun, row.sending) = (row.attempts + 1, true, true);
             }
         }
@@ -373,6 +381,7 @@ impl MessageLog {
                 may_have_arrived: doubtful,
                 ..
             } => {
+                row.announce_deletion();
                 (row.begun, row.sending) = (false, false);
                 row.doubtful |= *doubtful;
                 return Vec::new();
