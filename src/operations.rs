@@ -16,13 +16,18 @@ pub mod window;
 pub use error::OperationError;
 
 use crate::engine::Handle;
-use crate::engine::command::{Command, CommandError, CommandOutcome, Unavailable};
+use crate::engine::command::{
+    Command, CommandError, CommandOutcome, Unavailable, UnexpectedOutcome,
+};
 use crate::store::StoreError;
 
-/// Sends a command to the writer, and waits until the change is on disk.
-async fn submit(handle: &Handle, command: Command) -> Result<CommandOutcome, OperationError> {
+/// Sends a command to the writer, waits until the change is on disk, and returns the outcome.
+async fn submit<T>(handle: &Handle, command: Command) -> Result<T, OperationError>
+where
+    T: TryFrom<CommandOutcome, Error = UnexpectedOutcome>,
+{
     match handle.call(command).await {
-        Ok(Ok(outcome)) => Ok(outcome),
+        Ok(Ok(outcome)) => T::try_from(outcome).map_err(OperationError::from),
         Ok(Err(CommandError::ProjectNameTaken)) => Err(OperationError::ProjectNameTaken),
         Ok(Err(CommandError::NotFound)) => Err(OperationError::Removed),
         Ok(Err(CommandError::User(refusal))) => Err(OperationError::User(refusal)),

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::Receiver;
 
 use super::request::{AdminReply, AdminRequest, CheckLimit, CreatedKeyRow, KeyRow, ProjectRow};
 use crate::backup;
-use crate::domain::channel::SettingsUpdate;
+use crate::domain::channel::{SettingsAuthor, SettingsUpdate};
 use crate::domain::declared::ApplyOptions;
 use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::project::KeySecret;
@@ -140,8 +140,14 @@ async fn dispatch(
             name,
             settings,
         } => {
-            let channel =
-                operations::channel::create(handle, one(project)?, name, settings).await?;
+            let channel = operations::channel::create(
+                handle,
+                one(project)?,
+                name,
+                settings,
+                SettingsAuthor::Operator,
+            )
+            .await?;
             Ok(AdminReply::Made(channel.uuid))
         }
         AdminRequest::SetChannel {
@@ -158,7 +164,14 @@ async fn dispatch(
                 SettingsUpdate::replace_all
             };
             let is_set = settings.is_some();
-            operations::channel::update(handle, channel.id, name, settings.map(given)).await?;
+            operations::channel::update(
+                handle,
+                channel.id,
+                name,
+                settings.map(given),
+                SettingsAuthor::Operator,
+            )
+            .await?;
             let warnings = handle.with_state(|state| {
                 state
                     .channel(channel.id)
@@ -247,8 +260,8 @@ async fn dispatch(
             edit,
             unique,
         } => {
-            let check = operations::check::create(handle, one(project)?, *edit, unique).await?;
-            Ok(AdminReply::Made(check.uuid))
+            let saved = operations::check::create(handle, one(project)?, *edit, unique).await?;
+            Ok(AdminReply::Made(saved.check.uuid))
         }
         AdminRequest::OfCheck {
             project,

@@ -3,6 +3,7 @@
 pub mod apply_config;
 mod delivery_report;
 pub mod import;
+mod outcome;
 mod reply;
 pub mod user;
 
@@ -30,6 +31,7 @@ use crate::domain::user::{User, session::Session};
 use apply_config::{AppliedConfig, ApplyConfigRequest};
 pub use delivery_report::{DeliveryReport, SendResult};
 use import::{ImportStep, ImportStepError, ImportStepOutcome};
+pub use outcome::{SavedCheck, UnexpectedOutcome};
 pub use reply::{CommandReply, Unavailable};
 use user::{UserCommand, UserCommandError};
 

@@ -9,10 +9,10 @@ use uuid::Uuid;
 use super::{BaseUrl, ServerState};
 use crate::domain::project::{BadgeSecret, Channel};
 use crate::engine::Handle;
-use crate::engine::command::Command;
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::unsubscribe_link::{is_valid_signature, unsubscribe_url};
 use crate::notifier::UnsubscribeLinks;
+use crate::operations::channel;
 
 /// Kind of channel whose messages have such links.
 const CHANNEL_KIND: &str = "email";
@@ -80,13 +80,7 @@ pub(super) async fn respond(
         }),
         Method::POST => {
             if !is_silent(recipient) {
-                server
-                    .handle
-                    .call(Command::Unsubscribe {
-                        channel: channel.id,
-                        recipient: recipient.into(),
-                    })
-                    .await??;
+                channel::unsubscribe(&server.handle, channel.id, recipient).await?;
                 tracing::info!(
                     channel = %channel.uuid,
                     "a recipient unsubscribed with the link in a mail"

@@ -11,7 +11,7 @@ use crate::domain::formatting::format_count;
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 use crate::domain::project::{Channel, ChannelName, Project};
 use crate::engine::Handle;
-use crate::engine::command::{Command, CommandOutcome, NewChannel};
+use crate::engine::command::{Command, NewChannel};
 use crate::engine::state::State;
 pub use status::{ChannelStatus, unnotified_reason};
 pub use test::{MemberTest, TEST_TIMEOUT, Tested, test};
@@ -24,29 +24,28 @@ const ASSIGN_BATCH_CHECKS: usize = 256;
 /// Creates a channel.
 ///
 /// # Errors
-/// If the project is gone, or the writer does not answer.
+/// If the project is gone or has too many channels, the author may not make these settings, or the
+/// writer does not answer.
 pub async fn create(
     handle: &Handle,
     project: ProjectId,
     name: ChannelName,
     settings: ChannelSettings,
+    author: SettingsAuthor,
 ) -> Result<Box<Channel>, OperationError> {
     let channel = NewChannel {
         uuid: handle.random().uuid(),
         project,
         name,
         settings,
-        is_by_operator: true,
+        is_by_operator: author == SettingsAuthor::Operator,
     };
-    match submit(handle, Command::CreateChannel(Box::new(channel))).await? {
-        CommandOutcome::Channel(channel) => Ok(channel),
-        // The command has no other outcome.
-        _ => Err(OperationError::Removed),
-    }
+    submit(handle, Command::CreateChannel(Box::new(channel))).await
 }
 
-/// Changes a channel; `None` leaves a field as it is. The settings replace all previous ones, of
-/// the same kind; in them [`MASK`](crate::domain::channel::MASK) keeps a stored secret.
+/// Changes a channel and returns it as it is now; `None` leaves a field as it is. The settings
+/// replace all previous ones, of the same kind; in them [`MASK`](crate::domain::channel::MASK)
+/// keeps a stored secret.
 ///
 /// # Errors
 /// If its kind does not take the settings, it is gone, or the writer does not answer.
@@ -55,18 +54,15 @@ pub async fn update(
     channel: ChannelId,
     name: Option<ChannelName>,
     settings: Option<SettingsUpdate>,
-) -> Result<(), OperationError> {
-    submit(
-        handle,
-        Command::UpdateChannel {
-            channel,
-            name,
-            settings,
-            maker: SettingsAuthor::Operator,
-        },
-    )
-    .await
-    .map(drop)
+    author: SettingsAuthor,
+) -> Result<Box<Channel>, OperationError> {
+    let command = Command::UpdateChannel {
+        channel,
+        name,
+        settings,
+        maker: author,
+    };
+    submit(handle, command).await
 }
 
 /// Deletes a channel, and removes it from all checks and groups.
@@ -74,9 +70,7 @@ pub async fn update(
 /// # Errors
 /// If it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, channel: ChannelId) -> Result<(), OperationError> {
-    submit(handle, Command::DeleteChannel(channel))
-        .await
-        .map(drop)
+    submit(handle, Command::DeleteChannel(channel)).await
 }
 
 /// Returns a warning for each group that loses a channel if it is deleted.
@@ -100,14 +94,28 @@ pub fn deletion_warnings(state: &State, channel: &Channel) -> Vec<String> {
     state.groups_of(channel).map(warning).collect()
 }
 
-/// Enables a channel, whatever the results of earlier attempts.
+/// Enables a channel, regardless of the results of earlier attempts. Returns it as it is now.
 ///
 /// # Errors
 /// If it is gone, or the writer does not answer.
-pub async fn enable(handle: &Handle, channel: ChannelId) -> Result<(), OperationError> {
-    submit(handle, Command::EnableChannel(channel))
-        .await
-        .map(drop)
+pub async fn enable(handle: &Handle, channel: ChannelId) -> Result<Box<Channel>, OperationError> {
+    submit(handle, Command::EnableChannel(channel)).await
+}
+
+/// Unsubscribes a recipient of a channel. A channel without other recipients is disabled.
+///
+/// # Errors
+/// If the channel is gone, or the writer does not answer.
+pub async fn unsubscribe(
+    handle: &Handle,
+    channel: ChannelId,
+    recipient: &str,
+) -> Result<(), OperationError> {
+    let command = Command::Unsubscribe {
+        channel,
+        recipient: recipient.into(),
+    };
+    submit(handle, command).await
 }
 
 /// Disables a channel until it is enabled or a test of it arrives. Waiting messages are dropped.
@@ -115,15 +123,11 @@ pub async fn enable(handle: &Handle, channel: ChannelId) -> Result<(), Operation
 /// # Errors
 /// If it is gone, or the writer does not answer.
 pub async fn disable(handle: &Handle, channel: ChannelId) -> Result<(), OperationError> {
-    submit(
-        handle,
-        Command::DisableChannel {
-            channel,
-            reason: DISABLED_REASON.into(),
-        },
-    )
-    .await
-    .map(drop)
+    let command = Command::DisableChannel {
+        channel,
+        reason: DISABLED_REASON.into(),
+    };
+    submit(handle, command).await
 }
 
 /// Selection of checks of a channel's project.
@@ -152,13 +156,8 @@ pub async fn assign(
             let found = names
                 .iter()
                 .map(|name| check::find(handle, Some(channel.project), name).map(|check| check.id));
-            return assign_all(
-                handle,
-                channel.id,
-                &found.collect::<Result<Vec<_>, _>>()?,
-                assigned,
-            )
-            .await;
+            let checks = found.collect::<Result<Vec<_>, _>>()?;
+            return assign_checks(handle, channel.id, &checks, assigned).await;
         }
         CheckSelection::All => Vec::new(),
         CheckSelection::Tagged(tags) => tags,
@@ -169,10 +168,15 @@ pub async fn assign(
             checks.push(check.id);
         }
     });
-    assign_all(handle, channel.id, &checks, assigned).await
+    assign_checks(handle, channel.id, &checks, assigned).await
 }
 
-async fn assign_all(
+/// Assigns these checks to a channel or unassigns them. Returns the number of checks that this
+/// changed. Checks that do not exist or belong to another project are left out.
+///
+/// # Errors
+/// If the channel is gone, or the writer does not answer. Some checks may have been changed.
+pub async fn assign_checks(
     handle: &Handle,
     channel: ChannelId,
     checks: &[CheckId],
@@ -180,20 +184,12 @@ async fn assign_all(
 ) -> Result<usize, OperationError> {
     let mut count = 0;
     for checks in checks.chunks(ASSIGN_BATCH_CHECKS) {
-        let CommandOutcome::ChannelAssigned(changed) = submit(
-            handle,
-            Command::AssignChannel {
-                channel,
-                checks: checks.to_vec(),
-                assigned,
-            },
-        )
-        .await?
-        else {
-            // The command has no other outcome.
-            return Err(OperationError::Removed);
+        let command = Command::AssignChannel {
+            channel,
+            checks: checks.to_vec(),
+            assigned,
         };
-        count += changed;
+        count += submit::<usize>(handle, command).await?;
     }
     Ok(count)
 }

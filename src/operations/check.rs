@@ -14,7 +14,7 @@ use crate::domain::text::{FailureThreshold, Slug};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 use crate::engine::command::{
-    CheckUuids, Command, CommandError, CommandOutcome, CreateCheckRequest,
+    CheckUuids, Command, CommandError, CreateCheckRequest, SavedCheck, Unavailable,
 };
 use crate::engine::state::ProjectState;
 
@@ -26,6 +26,18 @@ pub struct CheckDetails {
     pub project: Arc<Project>,
     /// Channels that are assigned to it.
     pub channels: Vec<Arc<Channel>>,
+}
+
+/// Change of one check.
+pub enum CheckChange {
+    /// Changes its settings.
+    Update(CheckId, Box<CheckEdit>),
+    /// Pauses it.
+    Pause(CheckId),
+    /// Resumes it.
+    Resume(CheckId),
+    /// Deletes it.
+    Delete(CheckId),
 }
 
 /// Position in the list of all checks: that of a check.
@@ -41,29 +53,21 @@ pub async fn create(
     project: ProjectId,
     edit: CheckEdit,
     unique: Vec<UniqueField>,
-) -> Result<Box<Check>, OperationError> {
+) -> Result<SavedCheck, OperationError> {
     let uuids = CheckUuids {
         uuid: handle.random().uuid(),
         badge: handle.random().uuid(),
     };
-    match submit(
-        handle,
-        Command::CreateCheck(Box::new(CreateCheckRequest {
-            project,
-            edit,
-            unique,
-            uuids,
-        })),
-    )
-    .await?
-    {
-        CommandOutcome::CheckCreated(check) | CommandOutcome::Check(check) => Ok(check),
-        // The command has no other outcome.
-        _ => Err(OperationError::Removed),
-    }
+    let request = CreateCheckRequest {
+        project,
+        edit,
+        unique,
+        uuids,
+    };
+    submit(handle, Command::CreateCheck(Box::new(request))).await
 }
 
-/// Changes a check.
+/// Changes a check and returns it as it is now.
 ///
 /// # Errors
 /// If it is gone, a channel is unknown, or the writer does not answer.
@@ -71,75 +75,95 @@ pub async fn update(
     handle: &Handle,
     check: CheckId,
     edit: CheckEdit,
-) -> Result<(), OperationError> {
-    submit(handle, Command::UpdateCheck(check, Box::new(edit)))
-        .await
-        .map(drop)
+) -> Result<Box<Check>, OperationError> {
+    submit(handle, Command::UpdateCheck(check, Box::new(edit))).await
 }
 
-/// Pauses a check.
+/// Pauses a check and returns it as it is now.
 ///
 /// # Errors
 /// If it is gone, or the writer does not answer.
-pub async fn pause(handle: &Handle, check: CheckId) -> Result<(), OperationError> {
-    submit(handle, Command::PauseCheck(check)).await.map(drop)
+pub async fn pause(handle: &Handle, check: CheckId) -> Result<Box<Check>, OperationError> {
+    submit(handle, Command::PauseCheck(check)).await
 }
 
-/// Resumes a check.
+/// Resumes a check and returns it as it is now.
 ///
 /// # Errors
 /// If it is gone or not paused, or the writer does not answer.
-pub async fn resume(handle: &Handle, check: CheckId) -> Result<(), OperationError> {
-    submit(handle, Command::ResumeCheck(check)).await.map(drop)
+pub async fn resume(handle: &Handle, check: CheckId) -> Result<Box<Check>, OperationError> {
+    submit(handle, Command::ResumeCheck(check)).await
+}
+
+/// Changes several checks and returns the result for each, in their order. The commands are queued
+/// together.
+///
+/// # Errors
+/// If the queue is full, or the writer does not answer. Some checks may have been changed.
+pub async fn change_all(
+    handle: &Handle,
+    changes: impl IntoIterator<Item = CheckChange>,
+) -> Result<Vec<Result<(), CommandError>>, OperationError> {
+    let mut replies = Vec::new();
+    for change in changes {
+        let command = match change {
+            CheckChange::Update(check, edit) => Command::UpdateCheck(check, edit),
+            CheckChange::Pause(check) => Command::PauseCheck(check),
+            CheckChange::Resume(check) => Command::ResumeCheck(check),
+            CheckChange::Delete(check) => Command::DeleteCheck(check),
+        };
+        replies.push(handle.submit(command)?);
+    }
+    let mut results = Vec::with_capacity(replies.len());
+    for reply in replies {
+        // The writer has ended without a reply.
+        let reply = reply.await.unwrap_or(Err(Unavailable::StorageFailed));
+        results.push(reply?.map(drop));
+    }
+    Ok(results)
 }
 
 /// Changes the number of consecutive failures before a check alerts, and the checks that it depends
-/// on, given by UUID, slug or name; `None` leaves a field as it is. Returns the check after the
-/// change.
+/// on; `None` leaves a field as it is. Returns the check as it is now.
 ///
 /// # Errors
 /// If it or a parent is gone, it cannot have these parents, or the writer does not answer.
 pub async fn set_alerting(
     handle: &Handle,
-    check: &Check,
+    check: CheckId,
     after: Option<FailureThreshold>,
-    parents: Option<Vec<String>>,
+    parents: Option<Parents>,
 ) -> Result<Box<Check>, OperationError> {
-    let parent = |requested: &String| Ok(find(handle, Some(check.project), requested)?.id);
-    let parents = parents
-        .map(|requested| {
-            requested
-                .iter()
-                .map(parent)
-                .collect::<Result<Vec<_>, OperationError>>()
-        })
-        .transpose()?;
-    let parents = parents
-        .map(Parents::new)
-        .transpose()
-        .map_err(|error| OperationError::Command(CommandError::InvalidParents(error)))?;
-    match submit(
-        handle,
-        Command::SetAlerting {
-            check: check.id,
-            after,
-            parents,
-        },
-    )
-    .await?
-    {
-        CommandOutcome::Check(check) => Ok(check),
-        // The command has no other outcome.
-        _ => Err(OperationError::Removed),
-    }
+    let command = Command::SetAlerting {
+        check,
+        after,
+        parents,
+    };
+    submit(handle, command).await
 }
 
-/// Deletes a check with all its log entries.
+/// Returns the checks of a project with these UUIDs, slugs or names, as parents of another.
+///
+/// # Errors
+/// If there is no such check, several have a slug or a name, or they are too many.
+pub fn find_parents(
+    handle: &Handle,
+    project: ProjectId,
+    requested: &[String],
+) -> Result<Parents, OperationError> {
+    let ids = requested
+        .iter()
+        .map(|requested| Ok(find(handle, Some(project), requested)?.id))
+        .collect::<Result<Vec<_>, OperationError>>()?;
+    Parents::new(ids).map_err(|error| OperationError::Command(CommandError::InvalidParents(error)))
+}
+
+/// Deletes a check with all its log entries. Returns it as it was.
 ///
 /// # Errors
 /// If it is gone, or the writer does not answer.
-pub async fn delete(handle: &Handle, check: CheckId) -> Result<(), OperationError> {
-    submit(handle, Command::DeleteCheck(check)).await.map(drop)
+pub async fn delete(handle: &Handle, check: CheckId) -> Result<Box<Check>, OperationError> {
+    submit(handle, Command::DeleteCheck(check)).await
 }
 
 /// Returns the one check of this UUID, slug or name, in one project or in all.

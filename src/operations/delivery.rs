@@ -11,7 +11,7 @@ use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
 use crate::domain::project::Channel;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
-use crate::engine::command::{Command, CommandOutcome};
+use crate::engine::command::Command;
 use crate::store::StoreError;
 
 /// Filter for deliveries; `None` matches all.
@@ -141,19 +141,12 @@ pub async fn retry(handle: &Handle, number: u64) -> Result<u64, OperationError> 
     let at = read_blocking(handle, move |handle| handle.flip(flip))
         .await?
         .map_or(delivery.queued, |logged| logged.flip.at);
-    match submit(
-        handle,
-        Command::RetryDelivery {
-            delivery: Box::new(delivery),
-            at,
-        },
-    )
-    .await?
-    {
-        CommandOutcome::DeliveryQueued(number) => Ok(number.0),
-        // The command has no other outcome.
-        _ => Err(OperationError::Removed),
-    }
+    let command = Command::RetryDelivery {
+        delivery: Box::new(delivery),
+        at,
+    };
+    let queued: DeliveryNumber = submit(handle, command).await?;
+    Ok(queued.0)
 }
 
 /// Returns the time of the last delivery to each of these channels, as far back as the log reaches.

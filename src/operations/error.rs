@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::domain::channel::SettingsError;
 use crate::domain::maintenance_window::WindowError;
 use crate::engine::command::user::UserCommandError;
-use crate::engine::command::{CommandError, Unavailable};
+use crate::engine::command::{CommandError, Unavailable, UnexpectedOutcome};
 use crate::store::StoreError;
 
 /// Maximum number of names in a message.
@@ -296,6 +296,20 @@ impl fmt::Display for OperationError {
 }
 
 impl std::error::Error for OperationError {}
+
+impl From<Unavailable> for OperationError {
+    fn from(unavailable: Unavailable) -> Self {
+        Self::Unavailable(unavailable)
+    }
+}
+
+impl From<UnexpectedOutcome> for OperationError {
+    /// Reports that the result of a change is unknown. No command has such an outcome.
+    fn from(_: UnexpectedOutcome) -> Self {
+        debug_assert!(false, "a command had an unexpected outcome");
+        Self::Unavailable(Unavailable::StorageFailed)
+    }
+}
 
 impl From<SettingsError> for OperationError {
     fn from(error: SettingsError) -> Self {

@@ -6,16 +6,14 @@ use crate::domain::ids::ProjectId;
 use crate::domain::import_item::{ImportId, ImportItem, NumberedFlip, NumberedPing};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
-use crate::engine::command::import::{
-    ImportFinishOptions, ImportStep, ImportStepOutcome, LocalChanges,
-};
-use crate::engine::command::{Command, CommandOutcome};
+use crate::engine::command::import::{ImportFinishOptions, ImportStep, LocalChanges};
+use crate::engine::command::{Command, CommandOutcome, UnexpectedOutcome};
 
-async fn submit_step(
-    handle: &Handle,
-    command: ImportStep,
-) -> Result<CommandOutcome, OperationError> {
-    submit(handle, Command::Import(Box::new(command))).await
+async fn submit_step<T>(handle: &Handle, step: ImportStep) -> Result<T, OperationError>
+where
+    T: TryFrom<CommandOutcome, Error = UnexpectedOutcome>,
+{
+    submit(handle, Command::Import(Box::new(step))).await
 }
 
 /// Begins an import with these numbers of ids and of checks. Returns its number.
@@ -24,11 +22,7 @@ async fn submit_step(
 /// If too many imports are open, it is too large, it has more checks than a running server accepts
 /// at once, or the writer does not answer.
 pub async fn begin(handle: &Handle, ids: u64, checks: u64) -> Result<ImportId, OperationError> {
-    match submit_step(handle, ImportStep::Begin { ids, checks }).await? {
-        CommandOutcome::Import(ImportStepOutcome::Begun(import)) => Ok(import),
-        // The command has no other outcome.
-        _ => Err(OperationError::Removed),
-    }
+    submit_step(handle, ImportStep::Begin { ids, checks }).await
 }
 
 /// Adds log entries.
@@ -41,16 +35,12 @@ pub async fn add_log_entries(
     pings: Vec<NumberedPing>,
     flips: Vec<NumberedFlip>,
 ) -> Result<(), OperationError> {
-    submit_step(
-        handle,
-        ImportStep::Log {
-            import,
-            pings,
-            flips,
-        },
-    )
-    .await
-    .map(drop)
+    let step = ImportStep::Log {
+        import,
+        pings,
+        flips,
+    };
+    submit_step(handle, step).await
 }
 
 /// Adds items.
@@ -62,9 +52,7 @@ pub async fn add_items(
     import: ImportId,
     objects: Vec<ImportItem>,
 ) -> Result<(), OperationError> {
-    submit_step(handle, ImportStep::Objects { import, objects })
-        .await
-        .map(drop)
+    submit_step(handle, ImportStep::Objects { import, objects }).await
 }
 
 /// Makes all of it visible. Returns the number of projects that it replaced, and the changes in
@@ -78,7 +66,7 @@ pub async fn finish(
     import: ImportId,
     ending: ImportFinishOptions,
 ) -> Result<(usize, LocalChanges), OperationError> {
-    submit_finish(handle, ImportStep::Finish { import, ending }).await
+    submit_step(handle, ImportStep::Finish { import, ending }).await
 }
 
 /// Dry run of [`finish`]; the import stays open.
@@ -90,21 +78,7 @@ pub async fn dry_run(
     import: ImportId,
     ending: ImportFinishOptions,
 ) -> Result<(usize, LocalChanges), OperationError> {
-    submit_finish(handle, ImportStep::Preview { import, ending }).await
-}
-
-async fn submit_finish(
-    handle: &Handle,
-    command: ImportStep,
-) -> Result<(usize, LocalChanges), OperationError> {
-    match submit_step(handle, command).await? {
-        CommandOutcome::Import(ImportStepOutcome::Finished {
-            replaced,
-            lost_changes: lost,
-        }) => Ok((replaced, lost)),
-        // These commands have no other outcome.
-        _ => Err(OperationError::Removed),
-    }
+    submit_step(handle, ImportStep::Preview { import, ending }).await
 }
 
 /// Discards an import.
@@ -112,9 +86,7 @@ async fn submit_finish(
 /// # Errors
 /// If there is no such import, or the writer does not answer.
 pub async fn abandon(handle: &Handle, import: ImportId) -> Result<(), OperationError> {
-    submit_step(handle, ImportStep::Abandon { import })
-        .await
-        .map(drop)
+    submit_step(handle, ImportStep::Abandon { import }).await
 }
 
 /// Ends the trial of a project.
@@ -122,9 +94,7 @@ pub async fn abandon(handle: &Handle, import: ImportId) -> Result<(), OperationE
 /// # Errors
 /// If it is not on trial, it is gone, or the writer does not answer.
 pub async fn end_trial(handle: &Handle, project: ProjectId) -> Result<(), OperationError> {
-    submit_step(handle, ImportStep::EndTrial(project))
-        .await
-        .map(drop)
+    submit_step(handle, ImportStep::EndTrial(project)).await
 }
 
 /// An open import, or a project on trial.

@@ -8,7 +8,7 @@ use crate::domain::project::{
     KeyAccess, KeyHash, KeyLabel, KeySecret, PingKey, Project, ProjectKey,
 };
 use crate::engine::Handle;
-use crate::engine::command::{Command, CommandOutcome, NewKey};
+use crate::engine::command::{Command, NewKey};
 use crate::util::random::Random;
 
 /// Creates a key and returns its number and the key itself. An API key cannot be read again: only
@@ -35,11 +35,8 @@ pub async fn create(
         label,
         hint,
     };
-    match submit(handle, Command::CreateKey(Box::new(key))).await? {
-        CommandOutcome::Key(key) => Ok((key.id, text)),
-        // The command has no other outcome.
-        _ => Err(OperationError::Removed),
-    }
+    let key: Box<ProjectKey> = submit(handle, Command::CreateKey(Box::new(key))).await?;
+    Ok((key.id, text))
 }
 
 /// Generates a key. Returns its stored form and its text form.
@@ -66,9 +63,15 @@ pub async fn revoke(handle: &Handle, id: u64) -> Result<(), OperationError> {
     if !exists {
         return Err(OperationError::UnknownKey(id));
     }
-    submit(handle, Command::RevokeKey(KeyId(id)))
-        .await
-        .map(drop)
+    submit(handle, Command::RevokeKey(KeyId(id))).await
+}
+
+/// Changes the label of a key.
+///
+/// # Errors
+/// If it is gone, or the writer does not answer.
+pub async fn rename(handle: &Handle, key: KeyId, label: KeyLabel) -> Result<(), OperationError> {
+    submit(handle, Command::RenameKey(key, label)).await
 }
 
 /// Returns the keys of a project or of all, each with its project, oldest first.

@@ -8,7 +8,7 @@ use super::{OperationError, submit};
 use crate::domain::ids::ProjectId;
 use crate::domain::project::{Project, ProjectName};
 use crate::engine::Handle;
-use crate::engine::command::{Command, CommandOutcome, NewProject};
+use crate::engine::command::{Command, NewProject};
 
 /// Length in characters of the path segment that names a project in badge URLs.
 const BADGE_KEY_LENGTH: usize = 22;
@@ -43,11 +43,7 @@ pub async fn create(
         ping_log_limit,
         badge_key,
     };
-    match submit(handle, Command::CreateProject(Box::new(project))).await? {
-        CommandOutcome::Project(project) => Ok(project),
-        // The command has no other outcome.
-        _ => Err(OperationError::Removed),
-    }
+    submit(handle, Command::CreateProject(Box::new(project))).await
 }
 
 /// Changes a project.
@@ -69,16 +65,13 @@ pub async fn update(
             .project(project)
             .map(|project_state| Arc::clone(&project_state.project))
     });
-    submit(
-        handle,
-        Command::UpdateProject {
-            project,
-            name: name.clone(),
-            check_limit,
-            ping_log_limit,
-        },
-    )
-    .await?;
+    let command = Command::UpdateProject {
+        project,
+        name: name.clone(),
+        check_limit,
+        ping_log_limit,
+    };
+    submit::<()>(handle, command).await?;
     if let Some((before, now)) = before.zip(name).filter(|(before, now)| before.name != *now) {
         tracing::info!(
             before = before.name.as_str(),
@@ -94,9 +87,7 @@ pub async fn update(
 /// # Errors
 /// If it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, project: ProjectId) -> Result<(), OperationError> {
-    submit(handle, Command::DeleteProject(project))
-        .await
-        .map(drop)
+    submit(handle, Command::DeleteProject(project)).await
 }
 
 /// Returns the project of this UUID or, if there is none, of this name. A name in the form of a

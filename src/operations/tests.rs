@@ -3,7 +3,7 @@ mod alerts;
 use std::future::Future;
 
 use super::*;
-use crate::domain::channel::{ChannelKind, ChannelSettings, SettingsUpdate};
+use crate::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
 use crate::domain::project::{
     ChannelName, KeyAccess, KeyHash, KeyLabel, PingKey, Project, ProjectName,
 };
@@ -67,6 +67,7 @@ impl EngineFixture {
             project.id,
             ChannelName::parse(name).unwrap(),
             settings,
+            SettingsAuthor::Operator,
         ))
         .unwrap()
         .uuid
@@ -94,7 +95,9 @@ impl EngineFixture {
             channel.id,
             name,
             pairs.map(SettingsUpdate::replace_all),
+            SettingsAuthor::Operator,
         ))
+        .map(drop)
         .map_err(|error| error.to_string())
     }
 }

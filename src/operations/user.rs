@@ -5,10 +5,14 @@ use std::sync::Arc;
 use super::{OperationError, submit};
 use crate::domain::ids::{SessionId, UserId};
 use crate::domain::user::one_time_link::{LinkCode, LinkPurpose};
+use crate::domain::user::session::Session;
 use crate::domain::user::{Grant, PasswordHash, User, UserName};
 use crate::engine::Handle;
-use crate::engine::command::user::{NewUser, SessionSelection, UserChanges, UserCommand};
-use crate::engine::command::{Command, CommandOutcome};
+use crate::engine::command::user::{
+    LinkRedemption, NewUser, RedeemedLink, SessionSelection, SessionUse, SignIn, UserChanges,
+    UserCommand,
+};
+use crate::engine::command::{Command, CommandOutcome, UnexpectedOutcome};
 
 /// Lifetime in seconds of a link to set up, or to choose another password: see
 /// [limits](crate::docs::limits).
@@ -98,7 +102,7 @@ pub async fn create(
         password,
         grant,
     };
-    submit_change(handle, UserCommand::Create(user)).await
+    submit_command(handle, UserCommand::Create(user)).await
 }
 
 /// Changes a user. A new password, or disabling the user, ends all sessions except `by`, the one
@@ -114,15 +118,12 @@ pub async fn update(
     by: Option<SessionId>,
 ) -> Result<Box<User>, OperationError> {
     let before = handle.with_state(|state| state.users.get(user).map(|user| user.name.clone()));
-    let user = submit_change(
-        handle,
-        UserCommand::Update {
-            user,
-            changes,
-            requested_by: by,
-        },
-    )
-    .await?;
+    let command = UserCommand::Update {
+        user,
+        changes,
+        requested_by: by,
+    };
+    let user: Box<User> = submit_command(handle, command).await?;
     if let Some(before) = before.filter(|before| *before != user.name) {
         tracing::info!(
             before = before.as_str(),
@@ -138,9 +139,7 @@ pub async fn update(
 /// # Errors
 /// If no owner would be left, it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, user: UserId) -> Result<(), OperationError> {
-    submit_command(handle, UserCommand::Delete(user))
-        .await
-        .map(drop)
+    submit_command(handle, UserCommand::Delete(user)).await
 }
 
 /// Creates the link by which a user chooses its password, or by which the first owner is created.
@@ -166,20 +165,54 @@ pub async fn create_link(
         ),
     };
     let code = LinkCode::from_random(handle.random().bytes());
-    submit_command(
-        handle,
-        UserCommand::CreateLink {
-            purpose,
-            hash: code.hash(),
-            secs,
-        },
-    )
-    .await?;
+    let command = UserCommand::CreateLink {
+        purpose,
+        hash: code.hash(),
+        secs,
+    };
+    submit_command::<()>(handle, command).await?;
     Ok(CreatedLink {
         kind,
         code,
         lifetime_secs: secs,
     })
+}
+
+/// Redeems a link: sets the password of its user, and signs in unless a second factor is required.
+///
+/// # Errors
+/// If the link was used or has expired, or the writer does not answer.
+pub async fn redeem_link(
+    handle: &Handle,
+    redemption: LinkRedemption,
+) -> Result<RedeemedLink, OperationError> {
+    submit_command(handle, UserCommand::RedeemLink(redemption)).await
+}
+
+/// Opens a session.
+///
+/// # Errors
+/// If the user is gone, may not sign in or has another password or second factor by now, or the
+/// writer does not answer.
+pub async fn sign_in(handle: &Handle, sign_in: SignIn) -> Result<Box<Session>, OperationError> {
+    submit_command(handle, UserCommand::OpenSession(sign_in)).await
+}
+
+/// Records the use of a session.
+///
+/// # Errors
+/// If the session has ended, its user has another password by now, or the writer does not answer.
+pub async fn record_session_use(
+    handle: &Handle,
+    session_use: SessionUse,
+) -> Result<(), OperationError> {
+    submit_command(handle, UserCommand::TouchSession(session_use)).await
+}
+
+/// Queues the recording of the use of a session. If the write fails, a later request records it.
+pub fn queue_session_use(handle: &Handle, session_use: SessionUse) {
+    let command = UserCommand::TouchSession(session_use);
+    drop(handle.submit(Command::User(Box::new(command))));
 }
 
 /// Ends sessions of a user.
@@ -191,15 +224,11 @@ pub async fn end_sessions(
     user: UserId,
     which: SessionSelection,
 ) -> Result<(), OperationError> {
-    submit_command(
-        handle,
-        UserCommand::CloseSessions {
-            user,
-            selection: which,
-        },
-    )
-    .await
-    .map(drop)
+    let command = UserCommand::CloseSessions {
+        user,
+        selection: which,
+    };
+    submit_command(handle, command).await
 }
 
 /// Returns all users, oldest first.
@@ -207,17 +236,9 @@ pub fn list(handle: &Handle) -> Vec<Arc<User>> {
     handle.with_state(|state| state.users.iter().cloned().collect())
 }
 
-async fn submit_change(handle: &Handle, command: UserCommand) -> Result<Box<User>, OperationError> {
-    match submit_command(handle, command).await? {
-        CommandOutcome::User(user) => Ok(user),
-        // These commands have no other outcome.
-        _ => Err(OperationError::Removed),
-    }
-}
-
-async fn submit_command(
-    handle: &Handle,
-    command: UserCommand,
-) -> Result<CommandOutcome, OperationError> {
+async fn submit_command<T>(handle: &Handle, command: UserCommand) -> Result<T, OperationError>
+where
+    T: TryFrom<CommandOutcome, Error = UnexpectedOutcome>,
+{
     submit(handle, Command::User(Box::new(command))).await
 }

@@ -8,7 +8,7 @@ use crate::domain::maintenance_window::{MaintenanceWindow, WindowError, WindowTi
 use crate::domain::project::Project;
 use crate::domain::text::{Name, Tags};
 use crate::engine::Handle;
-use crate::engine::command::{Command, CommandOutcome, NewWindow};
+use crate::engine::command::{Command, NewWindow};
 
 /// Creates a window.
 ///
@@ -32,22 +32,14 @@ pub async fn create(
     }
     let times = times.parse(handle.now()).map_err(OperationError::Window)?;
     let uuid = handle.random().uuid();
-    match submit(
-        handle,
-        Command::CreateWindow(Box::new(NewWindow {
-            uuid,
-            project,
-            name,
-            tags,
-            times,
-        })),
-    )
-    .await?
-    {
-        CommandOutcome::Window(window) => Ok(window),
-        // The command has no other outcome.
-        _ => Err(OperationError::Removed),
-    }
+    let window = NewWindow {
+        uuid,
+        project,
+        name,
+        tags,
+        times,
+    };
+    submit(handle, Command::CreateWindow(Box::new(window))).await
 }
 
 /// Deletes a window. Alerts that it held back are sent.
@@ -55,9 +47,7 @@ pub async fn create(
 /// # Errors
 /// If it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, window: &MaintenanceWindow) -> Result<(), OperationError> {
-    submit(handle, Command::DeleteWindow(window.project, window.id))
-        .await
-        .map(drop)
+    submit(handle, Command::DeleteWindow(window.project, window.id)).await
 }
 
 /// Returns the windows of a project or of all, oldest first, with their projects.

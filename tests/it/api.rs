@@ -20,7 +20,7 @@ mod update;
 mod upsert;
 mod versions;
 
-use overdue::domain::channel::{ChannelKind, ChannelSettings};
+use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor};
 use overdue::domain::project::ChannelName;
 use overdue::operations::channel;
 use serde_json::{Value, json};
@@ -55,6 +55,7 @@ impl TestServer {
             project.id,
             ChannelName::parse(name).unwrap(),
             settings,
+            SettingsAuthor::Operator,
         )
         .await
         .unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use overdue::domain::channel::{ChannelKind, ChannelSettings};
+use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor};
 use overdue::domain::check::CheckSettings;
 use overdue::domain::import_contents::{ImportContents, ImportedKeySecret};
 use overdue::domain::project::{ChannelName, KeyHash, KeySecret, PingKey, ProjectName};
@@ -92,6 +92,7 @@ async fn filled_server() -> TestServer {
         server.main.id,
         ChannelName::parse("ops").unwrap(),
         settings,
+        SettingsAuthor::Operator,
     )
     .await
     .unwrap();

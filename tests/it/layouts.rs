@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use overdue::domain::alert::NotificationState;
-use overdue::domain::channel::{ChannelKind, ChannelSettings};
+use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor};
 use overdue::domain::ping::{PingMethod, PingOrigin, PingScheme};
 use overdue::domain::project::ChannelName;
 use overdue::domain::status::Status;
@@ -172,6 +172,7 @@ pub(crate) async fn fill(site: &LayoutServer) -> (TestProject, TestProject, Vec<
             main.id,
             ChannelName::parse(name).unwrap(),
             settings,
+            SettingsAuthor::Operator,
         )
         .await
         .unwrap();

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use overdue::domain::channel::{ChannelKind, ChannelSettings};
+use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor};
 use overdue::domain::project::ChannelName;
 use overdue::engine::ChannelTestResult;
 use overdue::engine::command::{Command, DeliveryReport, SendResult};
@@ -245,6 +245,7 @@ async fn server_with_examples() -> (TestServer, BTreeMap<&'static str, String>) 
         server.main.id,
         ChannelName::parse("").unwrap(),
         settings,
+        SettingsAuthor::Operator,
     )
     .await
     .unwrap();

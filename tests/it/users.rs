@@ -5,7 +5,8 @@ use overdue::domain::project::KeyHash;
 use overdue::domain::user::one_time_link::{LinkCode, LinkPurpose};
 use overdue::domain::user::{Grant, PasswordHash, UserName, UserPreferences};
 use overdue::engine::command::user::{
-    FirstUser, NewSession, NewUser, SessionSelection, UserChanges, UserCommand, UserCommandError,
+    FirstUser, LinkRedemption, NewSession, NewUser, SessionSelection, SessionUse, SignIn,
+    UserChanges, UserCommand, UserCommandError,
 };
 use overdue::engine::command::{Command, CommandError, CommandOutcome};
 use overdue::engine::{self, HousekeepingLimits};
@@ -42,13 +43,13 @@ fn new_session(number: u8) -> NewSession {
 
 fn open(user: UserId, number: u8) -> Command {
     let checked = Some(PasswordHash::new("first"));
-    command(UserCommand::OpenSession {
+    command(UserCommand::OpenSession(SignIn {
         user,
         verified_password: checked,
         rehashed_password: None,
         second_factor: None,
         session: new_session(number),
-    })
+    }))
 }
 
 fn user(outcome: CommandOutcome) -> UserId {
@@ -98,12 +99,12 @@ fn a_session_outlives_a_restart_and_ends_when_it_is_not_used() {
     );
     engine.clock.advance_secs(29 * DAY);
     let touch = |checked| {
-        command(UserCommand::TouchSession {
+        command(UserCommand::TouchSession(SessionUse {
             session: used,
             address: [192, 0, 2, 9].into(),
             idle_secs: IDLE,
             verified_password: checked,
-        })
+        }))
     };
     let touched = engine.execute(touch(None));
     let CommandOutcome::Session(touched) = touched else {
@@ -228,12 +229,12 @@ fn a_link_is_valid_once_and_for_a_limited_time() {
         let hash = code(number);
         let password = PasswordHash::new("first");
         let session = new_session(session);
-        command(UserCommand::RedeemLink {
+        command(UserCommand::RedeemLink(LinkRedemption {
             hash,
             setup,
             password,
             session,
-        })
+        }))
     };
     let spent = Err(CommandError::User(UserCommandError::LinkInvalid));
     engine.execute(link(LinkPurpose::Setup, 1, DAY));

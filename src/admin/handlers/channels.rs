@@ -77,7 +77,7 @@ pub(super) async fn handle_action(
     let (chosen, assigned) = match what {
         ChannelAction::Test { up } => return test(handle, channel, up).await,
         ChannelAction::Enable => {
-            return enable(handle, channel.id).await.map(|()| AdminReply::Done);
+            return enable(handle, channel.id).await.map(|_| AdminReply::Done);
         }
         ChannelAction::Disable => {
             return disable(handle, channel.id).await.map(|()| AdminReply::Done);

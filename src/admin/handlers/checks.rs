@@ -85,7 +85,7 @@ pub(super) async fn handle_action(
     what: CheckAction,
 ) -> Result<AdminReply, OperationError> {
     use operations::check::{
-        delete, flips, load_details, pause, pings, resume, set_alerting, update,
+        delete, find_parents, flips, load_details, pause, pings, resume, set_alerting, update,
     };
     let done = match what {
         CheckAction::Show => {
@@ -103,17 +103,18 @@ pub(super) async fn handle_action(
             parents: None,
         } => return Ok(alerting_reply(handle, &check)),
         CheckAction::Alerting { after, parents } => {
-            return Ok(alerting_reply(
-                handle,
-                &*set_alerting(handle, &check, after, parents).await?,
-            ));
+            let parents = parents
+                .map(|requested| find_parents(handle, check.project, &requested))
+                .transpose()?;
+            let check = set_alerting(handle, check.id, after, parents).await?;
+            return Ok(alerting_reply(handle, &check));
         }
         CheckAction::Set(edit) => update(handle, check.id, *edit).await,
         CheckAction::Pause => pause(handle, check.id).await,
         CheckAction::Resume => resume(handle, check.id).await,
         CheckAction::Delete => delete(handle, check.id).await,
     };
-    done.map(|()| AdminReply::Done)
+    done.map(|_| AdminReply::Done)
 }
 
 /// Returns the row of a check at `now`.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::super::command::user::{
-    FirstUser, NewSession, NewUser, SessionSelection, UserChanges, UserCommand, UserCommandError,
+    FirstUser, LinkRedemption, NewSession, NewUser, SessionSelection, SessionUse, SignIn,
+    UserChanges, UserCommand, UserCommandError,
 };
 use super::super::command::{CommandError, CommandOutcome};
 use super::super::state::{Change, UserChange};
@@ -49,31 +50,31 @@ impl WorkingState {
                 hash,
                 secs,
             } => self.create_link(purpose, hash, now.plus_secs(secs)),
-            UserCommand::RedeemLink {
+            UserCommand::RedeemLink(LinkRedemption {
                 hash,
                 setup,
                 password,
                 session,
-            } => self.redeem_link(&hash, setup, password, session, now),
-            UserCommand::OpenSession {
+            }) => self.redeem_link(&hash, setup, password, session, now),
+            UserCommand::OpenSession(SignIn {
                 user,
                 verified_password,
                 rehashed_password,
                 second_factor,
                 session,
-            } => self.sign_in(
+            }) => self.sign_in(
                 user,
                 (verified_password.as_ref(), second_factor.as_ref()),
                 rehashed_password,
                 session,
                 now,
             ),
-            UserCommand::TouchSession {
+            UserCommand::TouchSession(SessionUse {
                 session,
                 address,
                 idle_secs,
                 verified_password,
-            } => {
+            }) => {
                 let session = self
                     .state
                     .users

@@ -9,7 +9,8 @@ use crate::domain::ids::{SessionId, UserId};
 use crate::domain::project::KeyHash;
 use crate::domain::user::one_time_link::LinkPurpose;
 use crate::domain::user::second_factor::{SecondFactor, SecondFactorProof};
-use crate::domain::user::{Grant, PasswordHash, UserName, UserPreferences};
+use crate::domain::user::session::Session;
+use crate::domain::user::{Grant, PasswordHash, User, UserName, UserPreferences};
 
 /// Change of users, sessions or links.
 #[derive(Clone, Debug)]
@@ -37,46 +38,12 @@ pub enum UserCommand {
         /// Validity in seconds.
         secs: i64,
     },
-    /// Redeems a link: sets the password of its user and signs in. Outcome:
-    /// [`CommandOutcome::Session`](super::CommandOutcome::Session). A user with a second factor is
-    /// not signed in, since the link does not prove it; the outcome is then
-    /// [`CommandOutcome::User`](super::CommandOutcome::User).
-    RedeemLink {
-        /// Hash of the code in the link.
-        hash: KeyHash,
-        /// Owner that a setup link creates. `None` for a link of an existing user.
-        setup: Option<FirstUser>,
-        /// New password.
-        password: PasswordHash,
-        /// Session to open.
-        session: NewSession,
-    },
+    /// Redeems a link: sets the password of its user and signs in. Outcome: [`RedeemedLink`].
+    RedeemLink(LinkRedemption),
     /// Signs a user in. Outcome: [`CommandOutcome::Session`](super::CommandOutcome::Session).
-    OpenSession {
-        /// User to sign in.
-        user: UserId,
-        /// Hash that the password was verified against. The session is refused if the user has
-        /// another one by now. `None` if no password was required.
-        verified_password: Option<PasswordHash>,
-        /// Hash of the same password with the current parameters.
-        rehashed_password: Option<PasswordHash>,
-        /// Proof of the second factor. Required if the user has one and signs in with a password.
-        second_factor: Option<SecondFactorProof>,
-        /// Session to open.
-        session: NewSession,
-    },
+    OpenSession(SignIn),
     /// Records the use of a session.
-    TouchSession {
-        /// Session that is used.
-        session: SessionId,
-        /// Address of the client.
-        address: IpAddr,
-        /// Seconds without use after which it expires.
-        idle_secs: i64,
-        /// Hash that a password just entered was verified against, if any. Refused if the user has
-        /// another one by now.
-        verified_password: Option<PasswordHash>,
-    },
+    TouchSession(SessionUse),
     /// Closes sessions of a user.
     CloseSessions {
         /// User of the sessions.
@@ -86,6 +53,59 @@ pub enum UserCommand {
     },
     /// Removes rows of expired sessions and links.
     RemoveExpired,
+}
+
+/// Use of a link with a new password.
+#[derive(Clone, Debug)]
+pub struct LinkRedemption {
+    /// Hash of the code in the link.
+    pub hash: KeyHash,
+    /// Owner that a setup link creates. `None` for a link of an existing user.
+    pub setup: Option<FirstUser>,
+    /// New password.
+    pub password: PasswordHash,
+    /// Session to open.
+    pub session: NewSession,
+}
+
+/// Result of the use of a link.
+#[derive(Clone, PartialEq, Debug)]
+pub enum RedeemedLink {
+    /// The user is signed in.
+    SignedIn(Box<Session>),
+    /// The password is set. The user has a second factor, which the link does not prove, and must
+    /// sign in.
+    PasswordSet(Box<User>),
+}
+
+/// Sign-in of a user.
+#[derive(Clone, Debug)]
+pub struct SignIn {
+    /// User to sign in.
+    pub user: UserId,
+    /// Hash that the password was verified against. The session is refused if the user has another
+    /// one by now. `None` if no password was required.
+    pub verified_password: Option<PasswordHash>,
+    /// Hash of the same password with the current parameters.
+    pub rehashed_password: Option<PasswordHash>,
+    /// Proof of the second factor. Required if the user has one and signs in with a password.
+    pub second_factor: Option<SecondFactorProof>,
+    /// Session to open.
+    pub session: NewSession,
+}
+
+/// Use of a session.
+#[derive(Clone, Debug)]
+pub struct SessionUse {
+    /// Session that is used.
+    pub session: SessionId,
+    /// Address of the client.
+    pub address: IpAddr,
+    /// Seconds without use after which it expires.
+    pub idle_secs: i64,
+    /// Hash that a password just entered was verified against, if any. Refused if the user has
+    /// another one by now.
+    pub verified_password: Option<PasswordHash>,
 }
 
 /// Selection of sessions of a user to close.

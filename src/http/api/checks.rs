@@ -16,11 +16,11 @@ use crate::domain::ids::ProjectId;
 use crate::domain::text::Slug;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
-use crate::engine::command::{CheckUuids, Command, CommandOutcome, CreateCheckRequest};
 use crate::engine::state::State;
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::request;
 use crate::http::common::response_body::CHUNK_BYTES;
+use crate::operations::check;
 
 /// Approximate bytes of a check in a response.
 const CHECK_BYTES: usize = 1024;
@@ -205,86 +205,43 @@ pub(super) async fn create(mut call: ApiCall<'_>) -> Result<HttpReply, HttpError
         edit,
         unique_on: unique,
     } = call.parse_fields(None).await?;
-    let random = call.handle().random();
-    let uuids = CheckUuids {
-        uuid: random.uuid(),
-        badge: random.uuid(),
-    };
-    run_check_command(
-        &call,
-        Command::CreateCheck(Box::new(CreateCheckRequest {
-            project: call.caller.project,
-            edit,
-            unique,
-            uuids,
-        })),
-    )
-    .await
+    let saved = check::create(call.handle(), call.caller.project, edit, unique).await?;
+    let json = changed_check_json(&call, &saved.check);
+    Ok(if saved.is_new {
+        reply::created_json(json)
+    } else {
+        reply::json(json)
+    })
 }
 
 pub(super) async fn update(mut call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let check = call.find_check(CheckRef::Uuid(uuid)).await?;
     let CheckFields { edit, .. } = call.parse_fields(Some(Arc::clone(&check.settings))).await?;
-    run_check_command(&call, Command::UpdateCheck(check.id, Box::new(edit))).await
+    let check = check::update(call.handle(), check.id, edit).await?;
+    Ok(reply::json(changed_check_json(&call, &check)))
 }
 
 pub(super) async fn pause(call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
-    run_check_command(
-        &call,
-        Command::PauseCheck(call.find_check(CheckRef::Uuid(uuid)).await?.id),
-    )
-    .await
+    let check = call.find_check(CheckRef::Uuid(uuid)).await?;
+    let check = check::pause(call.handle(), check.id).await?;
+    Ok(reply::json(changed_check_json(&call, &check)))
 }
 
 pub(super) async fn resume(call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
-    run_check_command(
-        &call,
-        Command::ResumeCheck(call.find_check(CheckRef::Uuid(uuid)).await?.id),
-    )
-    .await
+    let check = call.find_check(CheckRef::Uuid(uuid)).await?;
+    let check = check::resume(call.handle(), check.id).await?;
+    Ok(reply::json(changed_check_json(&call, &check)))
 }
 
 pub(super) async fn delete(call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
-    run_check_command(
-        &call,
-        Command::DeleteCheck(call.find_check(CheckRef::Uuid(uuid)).await?.id),
-    )
-    .await
+    let check = call.find_check(CheckRef::Uuid(uuid)).await?;
+    let check = check::delete(call.handle(), check.id).await?;
+    Ok(reply::json(changed_check_json(&call, &check)))
 }
 
-/// Runs a command whose outcome is a check.
-async fn run_check_command(call: &ApiCall<'_>, command: Command) -> Result<HttpReply, HttpError> {
-    let outcome = call.handle().call(command).await??;
-    let now = call.handle().now();
-    match outcome {
-        CommandOutcome::CheckCreated(check) => Ok(reply::created_json(check_json(
-            call,
-            &check,
-            CheckMembers::Changed,
-            now,
-        ))),
-        CommandOutcome::Check(check) => Ok(reply::json(check_json(
-            call,
-            &check,
-            CheckMembers::Changed,
-            now,
-        ))),
-        // No command of this file has these outcomes.
-        CommandOutcome::Pinged
-        | CommandOutcome::PingedNewCheck
-        | CommandOutcome::Project(_)
-        | CommandOutcome::Key(_)
-        | CommandOutcome::User(_)
-        | CommandOutcome::Session(_)
-        | CommandOutcome::Channel(_)
-        | CommandOutcome::DeliveriesBegun(_)
-        | CommandOutcome::Window(_)
-        | CommandOutcome::ChannelAssigned(_)
-        | CommandOutcome::DeliveryQueued(_)
-        | CommandOutcome::ConfigApplied(_)
-        | CommandOutcome::Import(_)
-        | CommandOutcome::Completed => Err(HttpError::Unavailable),
-    }
+/// Returns a check as the reply to its change.
+fn changed_check_json(call: &ApiCall<'_>, check: &Check) -> String {
+    check_json(call, check, CheckMembers::Changed, call.handle().now())
 }
 
 fn check_json(call: &ApiCall<'_>, check: &Check, members: CheckMembers, now: Timestamp) -> String {

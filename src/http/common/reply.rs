@@ -12,6 +12,7 @@ use hyper::{Response, StatusCode};
 
 use super::response_body::ResponseBody;
 use crate::engine::command::{CommandError, Unavailable};
+use crate::operations::OperationError;
 
 /// HTTP response of this server.
 pub(crate) type HttpReply = Response<ResponseBody>;
@@ -355,6 +356,21 @@ impl From<CommandError> for HttpError {
             CommandError::User(_) => Self::BadRequest("the user cannot be changed".into()),
             CommandError::ChannelDisabled => Self::BadRequest("the channel is disabled".into()),
             CommandError::Outdated => Self::BadRequest("the check has changed since".into()),
+        }
+    }
+}
+
+impl From<OperationError> for HttpError {
+    fn from(error: OperationError) -> Self {
+        match error {
+            OperationError::Command(refusal) => refusal.into(),
+            OperationError::Removed => CommandError::NotFound.into(),
+            OperationError::ProjectNameTaken => CommandError::ProjectNameTaken.into(),
+            OperationError::User(refusal) => CommandError::User(refusal).into(),
+            OperationError::Settings(error) => CommandError::InvalidSettings(error).into(),
+            OperationError::Unavailable(unavailable) => unavailable.into(),
+            OperationError::Store(error) => error.into(),
+            error => Self::BadRequest(error.to_string().into()),
         }
     }
 }

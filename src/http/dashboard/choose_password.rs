@@ -14,9 +14,9 @@ use crate::domain::ids::UserId;
 use crate::domain::timezone::Timezone;
 use crate::domain::user::one_time_link::{LinkCode, LinkPurpose};
 use crate::domain::user::{Password, UserName, UserPreferences};
-use crate::engine::command::user::{FirstUser, UserCommand, UserCommandError};
-use crate::engine::command::{Command, CommandError, CommandOutcome};
+use crate::engine::command::user::{FirstUser, LinkRedemption, RedeemedLink, UserCommandError};
 use crate::http::common::reply::HttpError;
+use crate::operations::{self, OperationError};
 
 #[derive(Template)]
 #[template(path = "choose.html", config = "src/http/dashboard/askama.toml")]
@@ -196,15 +196,18 @@ async fn redeem_link(
 ) -> Result<PageResponse, PageError> {
     let password = visit.dashboard.password_hasher.hash(password).await?;
     let (token, session) = new_session(visit);
-    let redeem = UserCommand::RedeemLink {
+    let redemption = LinkRedemption {
         hash: code.hash(),
         setup,
         password,
         session,
     };
-    let session = match visit.handle().call(Command::User(Box::new(redeem))).await? {
-        Ok(CommandOutcome::Session(session)) => session,
-        Ok(CommandOutcome::User(user)) => {
+    let session = match operations::user::redeem_link(visit.handle(), redemption).await {
+        // Another request has used the link in the meantime.
+        Err(OperationError::User(UserCommandError::LinkInvalid)) => return Err(link_spent_error()),
+        Err(error) => return Err(error.into()),
+        Ok(RedeemedLink::SignedIn(session)) => session,
+        Ok(RedeemedLink::PasswordSet(user)) => {
             tracing::info!(
                 user = user.name.as_str(),
                 address = %visit.origin.client.addr,
@@ -215,10 +218,6 @@ async fn redeem_link(
                 FlashMessage::from_code("chosen"),
             ));
         }
-        // Another request has used the link in the meantime.
-        Err(CommandError::User(UserCommandError::LinkInvalid)) => return Err(link_spent_error()),
-        Err(refusal) => return Err(refusal.into()),
-        Ok(_) => return Err(HttpError::Unavailable.into()),
     };
     let user = visit
         .handle()

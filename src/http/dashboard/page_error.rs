@@ -11,6 +11,7 @@ use super::page_routes::Need;
 use crate::engine::command::{CommandError, Unavailable};
 use crate::http::common::reply::{HttpError, HttpReply};
 use crate::http::common::request::BaseUrl;
+use crate::operations::OperationError;
 use crate::store::StoreError;
 
 /// Reason why a page is not shown or a form is refused.
@@ -198,6 +199,18 @@ impl From<CommandError> for PageError {
             );
         }
         HttpError::from(refusal).into()
+    }
+}
+
+impl From<OperationError> for PageError {
+    fn from(error: OperationError) -> Self {
+        match error {
+            OperationError::Unavailable(unavailable) => unavailable.into(),
+            OperationError::Store(error) => error.into(),
+            OperationError::Command(refusal) => refusal.into(),
+            OperationError::Removed => CommandError::NotFound.into(),
+            error => Self::bad_request(&error.to_string()),
+        }
     }
 }
 

@@ -15,7 +15,6 @@ use super::sign_in::has_confirmed_password;
 use super::time_display::DisplayTime;
 use crate::domain::ids::KeyId;
 use crate::domain::project::{KeyAccess, KeyLabel, KeySecret, Project, ProjectKey, ProjectName};
-use crate::engine::command::{Command, CommandError};
 use crate::operations::{self, OperationError, project::ProjectChanges};
 
 #[derive(Template)]
@@ -405,10 +404,7 @@ pub(super) async fn post_key(
                 .into());
             }
         };
-        visit
-            .handle()
-            .call(Command::RenameKey(key.id, label))
-            .await??;
+        operations::key::rename(visit.handle(), key.id, label).await?;
         return Ok(PageResponse::Redirect(
             Page::Settings(visit.project()?.uuid),
             FlashMessage::from_code("saved"),
@@ -472,16 +468,4 @@ pub(super) async fn delete_project(
         Page::Projects(),
         FlashMessage::from_code("project-deleted"),
     ))
-}
-
-impl From<OperationError> for PageError {
-    fn from(error: OperationError) -> Self {
-        match error {
-            OperationError::Unavailable(unavailable) => unavailable.into(),
-            OperationError::Store(error) => error.into(),
-            OperationError::Command(refusal) => refusal.into(),
-            OperationError::Removed => CommandError::NotFound.into(),
-            error => Self::bad_request(&error.to_string()),
-        }
-    }
 }

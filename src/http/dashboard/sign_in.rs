@@ -1,6 +1,5 @@
 //! Sign-in, sign-out, and confirmation by password.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,10 +22,12 @@ use crate::domain::project::KeyHash;
 use crate::domain::user::second_factor::SecondFactorProof;
 use crate::domain::user::session::Session;
 use crate::domain::user::{Password, PasswordHash, User, UserName};
-use crate::engine::command::user::{NewSession, SessionSelection, UserCommand, UserCommandError};
-use crate::engine::command::{Command, CommandError, CommandOutcome};
+use crate::engine::command::user::{
+    NewSession, SessionSelection, SessionUse, SignIn, UserCommandError,
+};
 use crate::http::common::browser_mark;
 use crate::http::common::reply::HttpError;
+use crate::operations::{self, OperationError};
 use crate::runtime::accept::client_network;
 use crate::util::log_limit::LogLimit;
 use crate::util::password::PasswordMatch;
@@ -178,20 +179,18 @@ pub(super) async fn open_session(
         is_code_counted,
     } = entering;
     let (token, session) = new_session(visit);
-    let open = UserCommand::OpenSession {
+    let sign_in = SignIn {
         user: user.id,
         verified_password: Some(checked),
         rehashed_password: renewed,
         second_factor: second,
         session,
     };
-    let session = match visit.handle().call(Command::User(Box::new(open))).await? {
-        Ok(CommandOutcome::Session(session)) => session,
-        Err(CommandError::User(UserCommandError::SignInRefused) | CommandError::NotFound) => {
+    let session = match operations::user::sign_in(visit.handle(), sign_in).await {
+        Err(OperationError::User(UserCommandError::SignInRefused) | OperationError::Removed) => {
             return Ok(None);
         }
-        Err(refusal) => return Err(refusal.into()),
-        Ok(_) => return Err(HttpError::Unavailable.into()),
+        opened => opened?,
     };
     visit.dashboard.sign_in_throttle.record_success(attempt);
     tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "signed in");
@@ -293,14 +292,8 @@ pub(super) async fn sign_out(visit: &PageRequest) -> Result<PageResponse, PageEr
         session: Some(session),
     }) = &visit.viewer.signed_in
     {
-        let close = UserCommand::CloseSessions {
-            user: user.id,
-            selection: SessionSelection::One(session.id),
-        };
-        visit
-            .handle()
-            .call(Command::User(Box::new(close)))
-            .await??;
+        let selection = SessionSelection::One(session.id);
+        operations::user::end_sessions(visit.handle(), user.id, selection).await?;
         tracing::info!(
             user = user.name.as_str(),
             address = %visit.origin.client.addr,
@@ -354,31 +347,14 @@ pub(super) async fn has_confirmed_password(
         return Ok(false);
     }
     visit.dashboard.sign_in_throttle.record_success(attempt);
-    visit
-        .handle()
-        .call(touch_session_command(
-            visit.dashboard.session_idle_secs(),
-            session,
-            visit.origin.client.addr,
-            Some(hash),
-        ))
-        .await??;
-    Ok(true)
-}
-
-/// Command that records the use of a session.
-pub(super) fn touch_session_command(
-    idle_secs: i64,
-    session: &Session,
-    address: IpAddr,
-    checked: Option<PasswordHash>,
-) -> Command {
-    Command::User(Box::new(UserCommand::TouchSession {
+    let session_use = SessionUse {
         session: session.id,
-        address,
-        idle_secs,
-        verified_password: checked,
-    }))
+        address: visit.origin.client.addr,
+        idle_secs: visit.dashboard.session_idle_secs(),
+        verified_password: Some(hash),
+    };
+    operations::user::record_session_use(visit.handle(), session_use).await?;
+    Ok(true)
 }
 
 /// Token of a new session, and the data that is stored for it.

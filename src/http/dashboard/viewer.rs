@@ -9,14 +9,16 @@ use super::browser_security::RequestOrigin;
 use super::cookie::CookieJar;
 use super::page_error::PageError;
 use super::page_routes::Need;
-use super::{AuthMode, DashboardState, proxy_auth, sign_in};
+use super::{AuthMode, DashboardState, proxy_auth};
 use crate::domain::ids::ProjectId;
 use crate::domain::timezone::Timezone;
 use crate::domain::user::preferences::ListPreferences;
 use crate::domain::user::session::Session;
 use crate::domain::user::{Grant, Membership, Theme, User, UserPreferences};
 use crate::engine::Handle;
+use crate::engine::command::user::SessionUse;
 use crate::http::common::client_address::is_trusted;
+use crate::operations;
 
 /// Viewer of a page.
 #[derive(Clone, Debug)]
@@ -176,13 +178,13 @@ fn user_by_cookie(
         .and_then(|person| person.session.as_ref())
         .filter(|session| session.needs_use_recorded(now))
     {
-        // The result is not awaited. If the write fails, the next request submits it again.
-        drop(site.handle.submit(sign_in::touch_session_command(
-            site.session_idle_secs(),
-            session,
-            came.client.addr,
-            None,
-        )));
+        let session_use = SessionUse {
+            session: session.id,
+            address: came.client.addr,
+            idle_secs: site.session_idle_secs(),
+            verified_password: None,
+        };
+        operations::user::queue_session_use(&site.handle, session_use);
     }
     person
 }

@@ -24,6 +24,7 @@ fn check(service: &EngineFixture, project: &Project, name: &str, tags: &str) -> 
     service
         .run(check::create(&service.handle, project.id, edit, Vec::new()))
         .unwrap()
+        .check
 }
 
 /// Creates a channel of a kind, and returns its id.
@@ -42,6 +43,7 @@ fn channel_of(
             project.id,
             ChannelName::parse(kind).unwrap(),
             settings,
+            SettingsAuthor::Operator,
         ))
         .unwrap()
         .id
@@ -482,7 +484,7 @@ fn alerting_is_changed_and_shows_what_it_waits_for() {
     let three = service
         .run(check::set_alerting(
             &service.handle,
-            &check,
+            check.id,
             Some(FailureThreshold::parse(3).unwrap()),
             None,
         ))
@@ -509,7 +511,7 @@ fn alerting_is_changed_and_shows_what_it_waits_for() {
     let one = service
         .run(check::set_alerting(
             &service.handle,
-            &check,
+            check.id,
             Some(FailureThreshold::ONE),
             None,
         ))
@@ -527,7 +529,7 @@ fn alerting_is_changed_and_shows_what_it_waits_for() {
     assert_eq!(
         refused(service.run(check::set_alerting(
             &service.handle,
-            &check,
+            check.id,
             Some(FailureThreshold::ONE),
             None
         ))),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsUpdate};
+use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
 use overdue::domain::ids::ChannelId;
 use overdue::domain::project::ChannelName;
 use overdue::domain::timezone::Timezone;
@@ -64,11 +64,17 @@ impl TestServer {
             ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied())
                 .unwrap();
         let name = ChannelName::parse("").unwrap();
-        channel::create(&self.handle, self.main.id, name, settings)
-            .await
-            .unwrap()
-            .uuid
-            .to_string()
+        channel::create(
+            &self.handle,
+            self.main.id,
+            name,
+            settings,
+            SettingsAuthor::Operator,
+        )
+        .await
+        .unwrap()
+        .uuid
+        .to_string()
     }
 
     async fn done(&self, command: Command) {
@@ -456,9 +462,15 @@ async fn settings_through_the_api_end_operator_privileges() {
         "down-url".to_owned(),
         "http://127.0.0.1/".to_owned(),
     )]);
-    channel::update(&server.handle, server.stored(&hook).id, None, Some(update))
-        .await
-        .unwrap();
+    channel::update(
+        &server.handle,
+        server.stored(&hook).id,
+        None,
+        Some(update),
+        SettingsAuthor::Operator,
+    )
+    .await
+    .unwrap();
     assert!(
         server.stored(&hook).operator,
         "the last one to set the settings"

@@ -13,7 +13,8 @@ use overdue::domain::user::{
 };
 use overdue::engine::command::CommandError;
 use overdue::engine::command::user::{
-    FirstUser, NewSession, NewUser, SessionSelection, UserChanges, UserCommand, UserCommandError,
+    FirstUser, LinkRedemption, NewSession, NewUser, SessionSelection, SessionUse, SignIn,
+    UserChanges, UserCommand, UserCommandError,
 };
 use overdue::engine::state::State;
 
@@ -149,12 +150,12 @@ impl ModelUsers {
                 self.links.insert(hash.0, (of, now + secs * SECOND));
                 Ok(ExpectedAnswer::Done)
             }
-            UserCommand::RedeemLink {
+            UserCommand::RedeemLink(LinkRedemption {
                 hash,
                 setup,
                 password,
                 session,
-            } => {
+            }) => {
                 let Some((of, expires)) = self.links.get(&hash.0).copied() else {
                     return refused(UserCommandError::LinkInvalid);
                 };
@@ -198,13 +199,13 @@ impl ModelUsers {
                 }
                 Ok(self.open(id(), user, session, Some(now), now))
             }
-            UserCommand::OpenSession {
+            UserCommand::OpenSession(SignIn {
                 user: UserId(user),
                 verified_password: checked,
                 rehashed_password: renewed,
                 second_factor: second,
                 session,
-            } => {
+            }) => {
                 self.allowed(*user, checked.as_ref())?;
                 if checked.is_some()
                     && let Some(own) = &mut self.users.get_mut(user).unwrap().second
@@ -217,12 +218,12 @@ impl ModelUsers {
                 }
                 Ok(self.open(id(), *user, session, checked.as_ref().map(|_| now), now))
             }
-            UserCommand::TouchSession {
+            UserCommand::TouchSession(SessionUse {
                 session: SessionId(id),
                 idle_secs,
                 verified_password: checked,
                 ..
-            } => {
+            }) => {
                 let user = self
                     .sessions
                     .get(id)
@@ -622,22 +623,22 @@ pub(crate) fn random_command(
                 preferences: taste(dice),
             };
             let setup = (is_setup != dice.chance(10)).then_some(first);
-            UserCommand::RedeemLink {
+            UserCommand::RedeemLink(LinkRedemption {
                 hash: KeyHash(link),
                 setup,
                 password: password(dice),
                 session: session(dice),
-            }
+            })
         }
         64..80 => {
             let second = dice.optional(80, proof);
-            UserCommand::OpenSession {
+            UserCommand::OpenSession(SignIn {
                 user,
                 verified_password: checked(dice),
                 rehashed_password: dice.optional(20, password),
                 second_factor: second,
                 session: session(dice),
-            }
+            })
         }
         80..90 => {
             let user = model.sessions.get(&open.0).map(|session| session.user);
@@ -647,12 +648,12 @@ pub(crate) fn random_command(
             let checked = dice.optional(50, |dice| {
                 PasswordHash::new(known.filter(|_| dice.chance(80)).unwrap_or(PASSWORDS[1]))
             });
-            UserCommand::TouchSession {
+            UserCommand::TouchSession(SessionUse {
                 session: open,
                 address: [192, 0, 2, 9].into(),
                 idle_secs: days(dice),
                 verified_password: checked,
-            }
+            })
         }
         90..96 => {
             let which = dice.pick(&[

@@ -9,10 +9,10 @@ use crate::domain::ids::{parse_hyphenated_uuid, write_uuid};
 use crate::domain::parents::{Parents, ParentsError};
 use crate::domain::text::FailureThreshold;
 use crate::domain::timestamp::Timestamp;
-use crate::engine::command::{Command, CommandOutcome};
 use crate::http::api::json::{JsonObject, write_array, write_string};
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::operations::channel::unnotified_reason;
+use crate::operations::check;
 
 /// Maximum number of UUIDs in a request, repeated ones included.
 const MAX_UUIDS: usize = 100;
@@ -40,19 +40,8 @@ pub(super) async fn change(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpR
     if after.is_none() && parents.is_none() {
         return Ok(reply::json(alerting_json(call, &check)));
     }
-    match call
-        .handle()
-        .call(Command::SetAlerting {
-            check: check.id,
-            after,
-            parents,
-        })
-        .await??
-    {
-        CommandOutcome::Check(check) => Ok(reply::json(alerting_json(call, &check))),
-        // The command has no other outcome.
-        _ => Err(HttpError::Unavailable),
-    }
+    let check = check::set_alerting(call.handle(), check.id, after, parents).await?;
+    Ok(reply::json(alerting_json(call, &check)))
 }
 
 /// Returns the checks of these UUIDs. Each needs a search, so their number is limited.

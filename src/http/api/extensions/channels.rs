@@ -15,10 +15,10 @@ use crate::domain::project::{Channel, ChannelName};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::ChannelTestResult;
 use crate::engine::Handle;
-use crate::engine::command::{Command, CommandOutcome, NewChannel};
 use crate::http::api::check_fields::{FieldError, FieldProblem, RequestDocument};
 use crate::http::api::json::{JsonObject, write_array, write_string};
 use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::operations::channel;
 use crate::operations::channel::{ChannelStatus, TEST_TIMEOUT};
 use crate::operations::delivery::last_delivered;
 
@@ -58,19 +58,9 @@ pub(super) async fn create(mut call: ExtensionCall<'_>) -> Result<HttpReply, Htt
         .server
         .run_sized(call.body_length, move || parse_new_channel(&document))
         .await??;
-    let uuid = call.handle().random().uuid();
     let project = call.caller.project;
-    let channel = run_channel_command(
-        &call,
-        Command::CreateChannel(Box::new(NewChannel {
-            uuid,
-            project,
-            name,
-            settings,
-            is_by_operator: false,
-        })),
-    )
-    .await?;
+    let author = SettingsAuthor::Api;
+    let channel = channel::create(call.handle(), project, name, settings, author).await?;
     let mut out = String::new();
     write_channel(&mut out, &channel, call.handle(), &BTreeMap::new());
     Ok(reply::created_json(out))
@@ -100,33 +90,23 @@ pub(super) async fn change(
         ));
     }
     let settings = settings.map(SettingsUpdate::replace_all);
-    let channel = run_channel_command(
-        &call,
-        Command::UpdateChannel {
-            channel: channel.id,
-            name,
-            settings,
-            maker: SettingsAuthor::Api,
-        },
-    )
-    .await?;
-    channel_reply(&call, channel).await
+    let author = SettingsAuthor::Api;
+    let channel = channel::update(call.handle(), channel.id, name, settings, author).await?;
+    channel_reply(&call, Arc::from(channel)).await
 }
 
 pub(super) async fn delete(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let channel = call.find_channel(uuid)?;
     // The reply shows the channel as it was before it was deleted.
     let reply = channel_reply(call, Arc::clone(&channel)).await?;
-    call.handle()
-        .call(Command::DeleteChannel(channel.id))
-        .await??;
+    channel::delete(call.handle(), channel.id).await?;
     Ok(reply)
 }
 
 pub(super) async fn enable(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let channel = call.find_channel(uuid)?;
-    let channel = run_channel_command(call, Command::EnableChannel(channel.id)).await?;
-    channel_reply(call, channel).await
+    let channel = channel::enable(call.handle(), channel.id).await?;
+    channel_reply(call, Arc::from(channel)).await
 }
 
 /// Sends a test, and waits for its result.
@@ -174,18 +154,6 @@ pub(super) fn write_status(status: u16, out: &mut String) {
     match status {
         0 => out.push_str("null"),
         status => out.push_str(&status.to_string()),
-    }
-}
-
-/// Runs a command whose outcome is a channel.
-async fn run_channel_command(
-    call: &ExtensionCall<'_>,
-    command: Command,
-) -> Result<Arc<Channel>, HttpError> {
-    match call.handle().call(command).await?? {
-        CommandOutcome::Channel(channel) => Ok(Arc::from(channel)),
-        // No command of this file has another outcome.
-        _ => Err(HttpError::Unavailable),
     }
 }
 

@@ -9,9 +9,9 @@ use crate::domain::ids::write_uuid;
 use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes, WindowTimesInput};
 use crate::domain::text::{Name, Tags};
 use crate::domain::timestamp::Timestamp;
-use crate::engine::command::{Command, CommandOutcome, NewWindow};
 use crate::http::api::json::{JsonObject, write_array, write_display, write_string};
 use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::operations::window;
 
 pub(super) fn list(call: &ExtensionCall<'_>) -> HttpReply {
     let windows = call.handle().with_state(|state| {
@@ -53,34 +53,15 @@ pub(super) async fn create(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpEr
         minutes: document.unsigned("minutes")?,
         tz: document.string("tz")?,
     };
-    let times = times
-        .parse(call.now)
-        .map_err(|error| HttpError::BadRequest(error.to_string().into()))?;
-    let uuid = call.handle().random().uuid();
-    let project = call.caller.project;
-    match call
-        .handle()
-        .call(Command::CreateWindow(Box::new(NewWindow {
-            uuid,
-            project,
-            name,
-            tags,
-            times,
-        })))
-        .await??
-    {
-        CommandOutcome::Window(window) => Ok(reply::created_json(window_json(&window, call.now))),
-        // The command has no other outcome.
-        _ => Err(HttpError::Unavailable),
-    }
+    let handle = call.handle();
+    let window = window::create(handle, call.caller.project, name, tags, times).await?;
+    Ok(reply::created_json(window_json(&window, handle.now())))
 }
 
 /// Deletes a window. The reply shows it as it was.
 pub(super) async fn delete(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let window = find_window(call, uuid)?;
-    call.handle()
-        .call(Command::DeleteWindow(window.project, window.id))
-        .await??;
+    window::delete(call.handle(), &window).await?;
     Ok(reply::json(window_json(&window, call.now)))
 }
 

@@ -8,7 +8,6 @@ use tokio::time::timeout;
 use super::{notes_of, render_page};
 use crate::domain::ids::ChannelId;
 use crate::domain::project::Channel;
-use crate::engine::command::Command;
 use crate::http::common::reply::HttpError;
 use crate::http::dashboard::form_data::FormData;
 use crate::http::dashboard::layout::Layout;
@@ -19,9 +18,6 @@ use crate::http::dashboard::page_request::PageRequest;
 use crate::http::dashboard::page_routes::Page;
 use crate::operations::OperationError;
 use crate::operations::channel::{self, TEST_TIMEOUT};
-
-/// Number of checks assigned by one command. Pings are processed between commands.
-const CHECKS_PER_COMMAND: usize = 256;
 
 #[derive(Template)]
 #[template(
@@ -76,10 +72,7 @@ pub(super) async fn test_channel(
 
 /// Enables a disabled channel again.
 pub(crate) async fn enable_channel(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    visit
-        .handle()
-        .call(Command::EnableChannel(visit.channel()?.id))
-        .await??;
+    channel::enable(visit.handle(), visit.channel()?.id).await?;
     Ok(PageResponse::Redirect(
         Page::Integrations(visit.project()?.uuid),
         FlashMessage::from_code("integration-enabled"),
@@ -131,18 +124,8 @@ pub(super) async fn assign_checks(
         (selected, others)
     });
     let (selected, others) = selection.await?;
-    for (checks, assigned) in [(selected, true), (others, false)] {
-        for checks in checks.chunks(CHECKS_PER_COMMAND) {
-            visit
-                .handle()
-                .call(Command::AssignChannel {
-                    channel,
-                    checks: checks.to_vec(),
-                    assigned,
-                })
-                .await??;
-        }
-    }
+    channel::assign_checks(visit.handle(), channel, &selected, true).await?;
+    channel::assign_checks(visit.handle(), channel, &others, false).await?;
     Ok(())
 }
 
@@ -163,10 +146,7 @@ pub(crate) fn show_delete(visit: &PageRequest) -> Result<PageResponse, PageError
 }
 
 pub(crate) async fn delete_channel(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    visit
-        .handle()
-        .call(Command::DeleteChannel(visit.channel()?.id))
-        .await??;
+    channel::delete(visit.handle(), visit.channel()?.id).await?;
     Ok(PageResponse::Redirect(
         Page::Integrations(visit.project()?.uuid),
         FlashMessage::from_code("integration-deleted"),

@@ -8,7 +8,6 @@ use super::actions::{assign_checks, test_channel};
 use super::form_fields::{ChannelFormError, ChannelFormField, Input, form_fields, parse_pairs};
 use crate::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
 use crate::domain::project::{Channel, ChannelName};
-use crate::engine::command::{Command, CommandError, CommandOutcome, NewChannel};
 use crate::http::dashboard::form_data::FormData;
 use crate::http::dashboard::layout::Layout;
 use crate::http::dashboard::page_error::PageError;
@@ -16,6 +15,7 @@ use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_messages::FlashMessage;
 use crate::http::dashboard::page_request::{PageRequest, Query};
 use crate::http::dashboard::page_routes::Page;
+use crate::operations::{OperationError, channel};
 
 #[derive(Template)]
 #[template(path = "integration.html", config = "src/http/dashboard/askama.toml")]
@@ -198,27 +198,14 @@ pub(crate) async fn create_channel(
         Ok(read) => read,
         Err(wrong) => return redisplay_form(visit, form, wrong).await,
     };
-    let uuid = visit.handle().random().uuid();
     let project = visit.project()?.id;
-    let new = NewChannel {
-        uuid,
-        project,
-        name,
-        settings,
-        is_by_operator: false,
-    };
-    let channel = match visit
-        .handle()
-        .call(Command::CreateChannel(Box::new(new)))
-        .await?
-    {
-        Ok(CommandOutcome::Channel(channel)) => channel,
-        // This command has no other result.
-        Ok(_) => return Err(PageError::not_found()),
-        Err(CommandError::InvalidSettings(error)) => {
+    let author = SettingsAuthor::Api;
+    let created = channel::create(visit.handle(), project, name, settings, author).await;
+    let channel = match created {
+        Err(OperationError::Settings(error)) => {
             return redisplay_form(visit, form, error.into()).await;
         }
-        Err(refusal) => return Err(refusal.into()),
+        created => created?,
     };
     assign_checks(&visit, channel.id, &form).await?;
     respond_or_test(visit, Arc::from(channel), &form, "integration-made").await
@@ -245,21 +232,11 @@ pub(crate) async fn update_channel(
         Ok(read) => read,
         Err(wrong) => return redisplay_form(visit, form, wrong).await,
     };
-    let command = Command::UpdateChannel {
-        channel: channel.id,
-        name: Some(name),
-        settings,
-        maker: SettingsAuthor::Api,
-    };
-    match visit.handle().call(command).await? {
-        Ok(CommandOutcome::Channel(channel)) => {
-            respond_or_test(visit, Arc::from(channel), &form, "saved").await
-        }
-        Ok(_) => Err(PageError::not_found()),
-        Err(CommandError::InvalidSettings(error)) => {
-            redisplay_form(visit, form, error.into()).await
-        }
-        Err(refusal) => Err(refusal.into()),
+    let author = SettingsAuthor::Api;
+    let updated = channel::update(visit.handle(), channel.id, Some(name), settings, author).await;
+    match updated {
+        Err(OperationError::Settings(error)) => redisplay_form(visit, form, error.into()).await,
+        updated => respond_or_test(visit, Arc::from(updated?), &form, "saved").await,
     }
 }
 

@@ -8,9 +8,7 @@ use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::ping::{PingKind, PingMethod, PingOrigin};
 use crate::domain::text::{Name, Slug};
 use crate::domain::timezone::Timezone;
-use crate::engine::command::{
-    CheckUuids, Command, CommandOutcome, CreateCheckRequest, PingRequest, PingSignal, PingTarget,
-};
+use crate::engine::command::{Command, PingRequest, PingSignal, PingTarget};
 use crate::http::common::reply::HttpError;
 use crate::http::dashboard::form_data::FormData;
 use crate::http::dashboard::page_error::PageError;
@@ -18,17 +16,10 @@ use crate::http::dashboard::page_handler::PageResponse;
 use crate::http::dashboard::page_messages::FlashMessage;
 use crate::http::dashboard::page_request::PageRequest;
 use crate::http::dashboard::page_routes::Page;
+use crate::operations::check;
 
 /// User agent logged for pings that are sent from a page.
 const DASHBOARD_USER_AGENT: &str = "overdue dashboard";
-
-/// Sends a command to the writer and waits for the result.
-pub(super) async fn execute(
-    visit: &PageRequest,
-    command: Command,
-) -> Result<CommandOutcome, PageError> {
-    Ok(visit.handle().call(command).await??)
-}
 
 /// Redirects to the page of the check, with a message.
 fn redirect_to_check(check: Uuid, notice: &str) -> PageResponse {
@@ -37,13 +28,13 @@ fn redirect_to_check(check: Uuid, notice: &str) -> PageResponse {
 
 pub(crate) async fn pause(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
-    execute(visit, Command::PauseCheck(check.id)).await?;
+    check::pause(visit.handle(), check.id).await?;
     Ok(redirect_to_check(check.uuid, "paused"))
 }
 
 pub(crate) async fn resume(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
-    execute(visit, Command::ResumeCheck(check.id)).await?;
+    check::resume(visit.handle(), check.id).await?;
     Ok(redirect_to_check(check.uuid, "resumed"))
 }
 
@@ -67,17 +58,14 @@ pub(crate) async fn ping(visit: &PageRequest, form: &FormData) -> Result<PageRes
     };
     let target = PingTarget::Uuid(check.uuid);
     let signal = PingSignal::Http(kind);
-    execute(
-        visit,
-        Command::Ping(Box::new(PingRequest {
-            target,
-            signal,
-            origin,
-            rid: None,
-            body: Bytes::new(),
-        })),
-    )
-    .await?;
+    let ping = PingRequest {
+        target,
+        signal,
+        origin,
+        rid: None,
+        body: Bytes::new(),
+    };
+    visit.handle().call(Command::Ping(Box::new(ping))).await??;
     Ok(redirect_to_check(check.uuid, "pinged"))
 }
 
@@ -89,17 +77,11 @@ pub(crate) async fn set_zone(
     let check = visit.check()?;
     let tz = Timezone::parse(form.get("tz"))
         .map_err(|error| HttpError::BadRequest(error.to_string().into()))?;
-    execute(
-        visit,
-        Command::UpdateCheck(
-            check.id,
-            Box::new(CheckEdit {
-                tz: Some(tz),
-                ..CheckEdit::default()
-            }),
-        ),
-    )
-    .await?;
+    let edit = CheckEdit {
+        tz: Some(tz),
+        ..CheckEdit::default()
+    };
+    check::update(visit.handle(), check.id, edit).await?;
     Ok(redirect_to_check(check.uuid, "saved"))
 }
 
@@ -112,17 +94,11 @@ pub(crate) async fn set_channels(
     let channels = Some(ChannelSelection::Listed(
         form.get_all("channel").map(Box::from).collect(),
     ));
-    execute(
-        visit,
-        Command::UpdateCheck(
-            check.id,
-            Box::new(CheckEdit {
-                channels,
-                ..CheckEdit::default()
-            }),
-        ),
-    )
-    .await?;
+    let edit = CheckEdit {
+        channels,
+        ..CheckEdit::default()
+    };
+    check::update(visit.handle(), check.id, edit).await?;
     Ok(redirect_to_check(check.uuid, "saved"))
 }
 
@@ -133,15 +109,7 @@ pub(crate) async fn copy(visit: &PageRequest) -> Result<PageResponse, PageError>
     let parents = check.settings.parents.clone();
     let made = create_check(visit, copied_settings(visit, check)).await?;
     if (after, &parents) != (made.settings.failure_threshold, &made.settings.parents) {
-        execute(
-            visit,
-            Command::SetAlerting {
-                check: made.id,
-                after: Some(after),
-                parents: Some(parents),
-            },
-        )
-        .await?;
+        check::set_alerting(visit.handle(), made.id, Some(after), Some(parents)).await?;
     }
     Ok(redirect_to_check(made.uuid, "copied-check"))
 }
@@ -151,22 +119,9 @@ pub(super) async fn create_check(
     visit: &PageRequest,
     edit: CheckEdit,
 ) -> Result<Box<Check>, PageError> {
-    let random = visit.handle().random();
-    let names = CheckUuids {
-        uuid: random.uuid(),
-        badge: random.uuid(),
-    };
-    let create = CreateCheckRequest {
-        project: visit.project()?.id,
-        edit,
-        unique: Vec::new(),
-        uuids: names,
-    };
-    match execute(visit, Command::CreateCheck(Box::new(create))).await? {
-        CommandOutcome::CheckCreated(check) | CommandOutcome::Check(check) => Ok(check),
-        // This command has no other result.
-        _ => Err(PageError::not_found()),
-    }
+    let project = visit.project()?.id;
+    let created = check::create(visit.handle(), project, edit, Vec::new()).await?;
+    Ok(created.check)
 }
 
 /// Settings of a check with another name and slug.

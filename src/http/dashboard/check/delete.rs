@@ -3,15 +3,14 @@
 use askama::Template;
 
 use super::CheckHeader;
-use super::actions::execute;
 use crate::domain::formatting::format_count;
-use crate::engine::command::Command;
 use crate::http::dashboard::layout::Layout;
 use crate::http::dashboard::page_error::PageError;
 use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_messages::FlashMessage;
 use crate::http::dashboard::page_request::PageRequest;
 use crate::http::dashboard::page_routes::Page;
+use crate::operations::check;
 
 #[derive(Template)]
 #[template(path = "remove.html", config = "src/http/dashboard/askama.toml")]
@@ -38,7 +37,7 @@ pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
 }
 
 pub(crate) async fn delete_check(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    execute(visit, Command::DeleteCheck(visit.check()?.id)).await?;
+    check::delete(visit.handle(), visit.check()?.id).await?;
     Ok(PageResponse::Redirect(
         Page::Checks(visit.project()?.uuid),
         FlashMessage::from_code("deleted"),

@@ -29,6 +29,7 @@ use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_messages::FlashMessage;
 use crate::http::dashboard::page_request::PageRequest;
 use crate::http::dashboard::page_routes::Page;
+use crate::operations::{OperationError, check};
 
 #[derive(Template)]
 #[template(path = "edit.html", config = "src/http/dashboard/askama.toml")]
@@ -315,27 +316,15 @@ pub(crate) async fn update_check(
     };
     // The command that may be refused is first, so that everything is saved or nothing.
     if (after, &parents) != (check.settings.failure_threshold, &check.settings.parents) {
-        match visit
-            .handle()
-            .call(Command::SetAlerting {
-                check: check.id,
-                after: Some(after),
-                parents: Some(parents),
-            })
-            .await?
-        {
-            Err(CommandError::InvalidParents(error)) => {
+        match check::set_alerting(visit.handle(), check.id, Some(after), Some(parents)).await {
+            Err(OperationError::Command(CommandError::InvalidParents(error))) => {
                 return refused(fields, was, vec![parent_error(&error.to_string())]).await;
             }
-            done => done?,
+            changed => changed?,
         };
     }
-    match visit
-        .handle()
-        .call(Command::UpdateCheck(check.id, Box::new(edit)))
-        .await?
-    {
-        Err(CommandError::InvalidChannel(_)) => {
+    match check::update(visit.handle(), check.id, edit).await {
+        Err(OperationError::Command(CommandError::InvalidChannel(_))) => {
             let text = "A channel was deleted in the meantime. Choose again.".into();
             refused(
                 fields,

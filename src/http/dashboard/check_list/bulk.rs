@@ -13,7 +13,7 @@ use crate::domain::formatting::format_count;
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 use crate::domain::status::Status;
 use crate::domain::text::Tags;
-use crate::engine::command::{Command, CommandError, CommandOutcome};
+use crate::engine::command::CommandError;
 use crate::http::common::reply::HttpError;
 use crate::http::dashboard::form_data::FormData;
 use crate::http::dashboard::layout::Layout;
@@ -22,6 +22,8 @@ use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_messages::Banner;
 use crate::http::dashboard::page_request::{PageRequest, Query};
 use crate::http::dashboard::page_routes::Page;
+use crate::operations::check::CheckChange;
+use crate::operations::{channel, check};
 
 /// Number of commands queued before their results are awaited, so that pings are processed in
 /// between. See [limits](crate::docs::limits).
@@ -119,18 +121,16 @@ impl BulkAction {
     fn step_for(&self, check: &Check) -> BulkStep {
         let own = &check.settings.tags;
         let tagged = |tags: Tags| {
-            BulkStep::Submit(Command::UpdateCheck(
-                check.id,
-                Box::new(CheckEdit {
-                    tags: Some(tags),
-                    ..CheckEdit::default()
-                }),
-            ))
+            let edit = CheckEdit {
+                tags: Some(tags),
+                ..CheckEdit::default()
+            };
+            BulkStep::Change(CheckChange::Update(check.id, Box::new(edit)))
         };
         match self {
             Self::Pause if check.state.status == Status::Paused => BulkStep::Unchanged,
-            Self::Pause => BulkStep::Submit(Command::PauseCheck(check.id)),
-            Self::Resume => BulkStep::Submit(Command::ResumeCheck(check.id)),
+            Self::Pause => BulkStep::Change(CheckChange::Pause(check.id)),
+            Self::Resume => BulkStep::Change(CheckChange::Resume(check.id)),
             Self::AddTag(tag) if own.contains(tag) => BulkStep::Unchanged,
             Self::AddTag(tag) => Tags::parse(format!("{} {tag}", own.as_str()).trim())
                 .map_or(BulkStep::TooManyTags, tagged),
@@ -142,7 +142,7 @@ impl BulkAction {
                     .collect::<Vec<_>>()
                     .join(" "),
             )),
-            Self::Delete => BulkStep::Submit(Command::DeleteCheck(check.id)),
+            Self::Delete => BulkStep::Change(CheckChange::Delete(check.id)),
             // Assignments use one command for many checks.
             Self::Assign(..) => BulkStep::Unchanged,
         }
@@ -151,7 +151,7 @@ impl BulkAction {
 
 /// Step for one check.
 enum BulkStep {
-    Submit(Command),
+    Change(CheckChange),
     /// The check already has the requested state.
     Unchanged,
     /// The check has the maximum number of tags.
@@ -346,31 +346,23 @@ async fn execute(
     let mut tally = BulkResult::default();
     for some in checks.chunks(COMMANDS_PER_BATCH) {
         if let BulkAction::Assign(channel, assigned) = *action {
-            let command = Command::AssignChannel {
-                channel,
-                checks: some.iter().map(|check| check.id).collect(),
-                assigned,
-            };
-            if let CommandOutcome::ChannelAssigned(changed) = visit.handle().call(command).await?? {
-                (tally.changed, tally.unchanged) = (
-                    tally.changed + changed,
-                    tally.unchanged + some.len() - changed,
-                );
-            }
+            let ids: Vec<_> = some.iter().map(|check| check.id).collect();
+            let changed = channel::assign_checks(visit.handle(), channel, &ids, assigned).await?;
+            tally.changed += changed;
+            tally.unchanged += some.len() - changed;
             continue;
         }
-        let mut answers = Vec::with_capacity(some.len());
+        let mut changes = Vec::with_capacity(some.len());
         for check in some {
             match action.step_for(check) {
-                BulkStep::Submit(command) => answers.push(visit.handle().submit(command)),
+                BulkStep::Change(change) => changes.push(change),
                 BulkStep::Unchanged => tally.unchanged += 1,
                 BulkStep::TooManyTags => tally.refused += 1,
             }
         }
-        for answer in answers {
-            // An error here means that the writer has ended.
-            match answer?.await.map_err(|_| HttpError::Unavailable)?? {
-                Ok(_) => tally.changed += 1,
+        for result in check::change_all(visit.handle(), changes).await? {
+            match result {
+                Ok(()) => tally.changed += 1,
                 Err(CommandError::NotFound) => tally.deleted += 1,
                 Err(CommandError::NotPaused) => tally.unchanged += 1,
                 Err(_) => tally.refused += 1,
