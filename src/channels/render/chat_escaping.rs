@@ -9,8 +9,12 @@ use super::url;
 enum Links {
     /// URLs after any character but letters and digits, and some after these.
     Everywhere,
-    /// URLs after whitespace or one of these characters only.
-    After(&'static str),
+    /// URLs after whitespace or one of the characters of `after` only, without the characters of
+    /// `never_last` at their end.
+    After {
+        after: &'static str,
+        never_last: &'static [char],
+    },
 }
 
 impl Links {
@@ -18,8 +22,17 @@ impl Links {
     fn begin_after(self, c: char) -> bool {
         match self {
             Self::Everywhere => !c.is_ascii_alphanumeric(),
-            Self::After(characters) => c.is_whitespace() || characters.contains(c),
+            Self::After { after, .. } => c.is_whitespace() || after.contains(c),
         }
+    }
+
+    /// Returns the URL at the beginning of a text that becomes a link after this character.
+    fn url_at_start(self, before: char, text: &str) -> Option<&str> {
+        let found = url::at_start(text).filter(|_| self.begin_after(before))?;
+        Some(match self {
+            Self::Everywhere => found,
+            Self::After { never_last, .. } => found.trim_end_matches(never_last),
+        })
     }
 
     /// Length in bytes of the scheme with its colon at the beginning of a text, if a link may begin
@@ -67,7 +80,7 @@ fn escaped(
     let mut is_after_url = false;
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        if let Some(found) = url::at_start(rest).filter(|_| links.begin_after(before)) {
+        if let Some(found) = links.url_at_start(before, rest) {
             escaped.push_str(&show(found));
             rest = rest.get(found.len()..).unwrap_or_default();
             leads = false;
@@ -178,6 +191,12 @@ fn is_entity(after: &str) -> bool {
 /// character. It makes a link only of a URL whose host has a dot, or is `localhost`.
 pub(super) fn escape_rocket_chat(text: &str) -> String {
     const MARKS: [char; 5] = ['*', '_', '~', '`', '#'];
+    let links = Links::After {
+        after: "([",
+        never_last: &[
+            '.', ',', '!', '%', '~', '*', '"', '\'', ':', ';', '(', ')', '=',
+        ],
+    };
     let show = |url: &str| {
         let shown = url::without_mentions(url);
         if url::has_domain(url) {
@@ -188,7 +207,7 @@ pub(super) fn escape_rocket_chat(text: &str) -> String {
             })
         }
     };
-    escaped(text, Links::After("(["), show, |at| match at.c {
+    escaped(text, links, show, |at| match at.c {
         c if MARKS.contains(&c) => Written::AfterBackslash,
         '.' if at.leads && at.before.is_ascii_digit() => Written::AfterBackslash,
         '-' | '+' | '>' if at.leads => Written::AfterJoiner,

@@ -152,7 +152,8 @@ pub(super) fn without_marks(url: &str) -> String {
             Some(code) => written.push_str(&code.repeat(length)),
             None => written.push_str(run),
         }
-        before = mark;
+        // A code ends with a letter, which a reader that does not turn the URL into a link sees.
+        before = written.chars().next_back().unwrap_or(before);
         rest = after;
     }
     written
