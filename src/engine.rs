@@ -29,7 +29,7 @@ mod writer_watchdog;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use tokio::sync::oneshot;
 
@@ -42,6 +42,7 @@ use crate::metrics::Metrics;
 use crate::store::{Medium, ProgressReporter, StoreError};
 use crate::util::clock::Clock;
 use crate::util::random::Random;
+use crate::util::sync::read;
 use api_keys::KeyUpdates;
 use change_feed::ChangeFeed;
 use channel_test::ChannelTestQueue;
@@ -184,11 +185,7 @@ impl Handle {
     /// writer. Debug builds panic instead.
     pub fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         let _once = state_read_guard::StateReadGuard::begin();
-        let state = self
-            .0
-            .published
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let state = read(&self.0.published);
         look(&state)
     }
 

@@ -29,8 +29,9 @@
 //! | 2 | [`channels`] | messages of each kind: texts, formats, requests, meaning of responses |
 //! | 2 | [`mail`] | extracts subject and text from a mail |
 //! | 2 | [`metrics`] | counters of the server, as text for Prometheus |
-//! | 2 | [`util`] | clock, randomness, timing wheel, password hashes, limit on log lines |
+//! | 2 | [`util`] | clock, randomness, timing wheel, password hashes, limits |
 //! | 1 | [`domain`] | rules for checks, pings, flips, schedules and kinds of channel |
+//! | 1 | `util::sync` | locks that outlive a panic |
 //! | 1 | [`docs`] | chapters of the documentation |
 //!
 //! # Where to look

@@ -5,8 +5,8 @@ mod backup_status;
 mod process;
 mod text_format;
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode_registry;
@@ -21,6 +21,7 @@ use crate::domain::alert::DeliveryResult;
 use crate::domain::ping::{PingKind, PingScheme};
 use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
+use crate::util::sync::lock;
 pub use backup_status::BackupStatus;
 
 /// Commit that this release was built from.
@@ -401,19 +402,11 @@ impl Metrics {
 
     /// Status of automatic backups. `None`: automatic backups are off.
     pub fn backup_status(&self) -> Option<BackupStatus> {
-        self.backups
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.backups).clone()
     }
 
     fn update_backup_status(&self, change: impl FnOnce(&mut BackupStatus)) {
-        change(
-            self.backups
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_or_insert_default(),
-        );
+        change(lock(&self.backups).get_or_insert_default());
     }
 
     /// Records if the configuration files of `--apply` were applied.

@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Stdio;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::watch;
 use tokio::time::sleep;
+
+use crate::util::sync::{ignore_poison, lock};
 
 /// Maximum bytes of the end of a job's output that are sent.
 pub(super) const MAX_OUTPUT_BYTES: usize = 100_000;
@@ -139,7 +141,7 @@ pub(super) struct OutputTail(Mutex<VecDeque<u8>>);
 
 impl OutputTail {
     fn push(&self, bytes: &[u8]) {
-        let mut tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = lock(&self.0);
         let bytes = bytes
             .get(bytes.len().saturating_sub(MAX_OUTPUT_BYTES)..)
             .unwrap_or_default();
@@ -149,10 +151,7 @@ impl OutputTail {
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {
-        self.0
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
-            .into()
+        ignore_poison(self.0.into_inner()).into()
     }
 }
 

@@ -3,13 +3,14 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::Handle;
 use super::command::Command;
 use crate::domain::ids::KeyId;
 use crate::domain::legacy_keys::{LegacyKey, LegacySecrets};
 use crate::domain::project::{KeyHash, KeyUse, ProjectKey};
+use crate::util::sync::lock;
 
 /// Updates of API keys that are not written yet, at most one of each kind for a key.
 #[derive(Default)]
@@ -34,7 +35,7 @@ impl KeyUpdates {
     }
 
     fn lock_pending(&self) -> MutexGuard<'_, PendingKeyUpdates> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 // For numbers that the server itself has assigned.
 use foldhash::fast::RandomState;
@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use super::Handle;
 use super::state::{Change, State, UserChange};
 use crate::domain::ids::{CheckId, ProjectId};
+use crate::util::sync::lock;
 
 /// Maximum number of changed checks that are kept until they are taken: see
 /// [limits](crate::docs::limits). Beyond it every check counts as changed.
@@ -60,7 +61,7 @@ struct Subscriber {
 
 impl Subscriber {
     fn lock_changes(&self) -> MutexGuard<'_, ChangeSet> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.changes)
     }
 
     fn update(&self, change: impl FnOnce(&mut ChangeSet)) {
@@ -99,16 +100,12 @@ impl Default for ChangeFeed {
 
 impl ChangeFeed {
     fn subscribers(&self) -> MutexGuard<'_, HashMap<ProjectId, Vec<Arc<Subscriber>>, RandomState>> {
-        self.subscribers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.subscribers)
     }
 
     /// Begins a publication. It ends when the guard is dropped, after [`Self::notify_subscribers`].
     pub(super) fn begin_publication(&self) -> MutexGuard<'_, ()> {
-        self.publication
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.publication)
     }
 
     /// Records published changes. `state` is the state after them.

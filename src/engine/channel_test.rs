@@ -1,7 +1,7 @@
 //! Queue of channel tests: API and CLI enqueue, the notifier executes.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
@@ -9,6 +9,7 @@ use tokio::sync::{Notify, oneshot};
 use super::Handle;
 use super::command::Unavailable;
 use crate::domain::ids::{ChannelId, ProjectId};
+use crate::util::sync::lock;
 
 /// Maximum number of waiting tests. The tests of one project may take at most as many slots as
 /// remain free after them.
@@ -86,7 +87,7 @@ pub(super) struct ChannelTestQueue {
 
 impl ChannelTestQueue {
     fn lock_requests(&self) -> MutexGuard<'_, ChannelTestRequests> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.requests)
     }
 }
 

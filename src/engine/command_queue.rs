@@ -2,7 +2,7 @@
 //! callers wait or are refused, and memory does not grow.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use super::command::{Command, CommandReply, PingSignal, Unavailable};
 use super::replies::ReplyRouteId;
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
+use crate::util::sync::{ignore_poison, lock};
 
 /// Maximum number of waiting commands.
 pub(super) const MAX_COMMANDS: usize = 8192;
@@ -161,11 +162,12 @@ impl CommandQueue {
         let is_idle = |contents: &mut QueueContents| {
             contents.is_empty() && !contents.closed && !contents.is_woken
         };
-        let mut contents = self
-            .arrived
-            .wait_timeout_while(self.lock_contents(), timeout, is_idle)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0;
+        let mut contents = ignore_poison(self.arrived.wait_timeout_while(
+            self.lock_contents(),
+            timeout,
+            is_idle,
+        ))
+        .0;
         contents.is_woken = false;
         let entries = contents.take_small();
         let large = if takes_large {
@@ -245,7 +247,7 @@ impl CommandQueue {
     }
 
     fn lock_contents(&self) -> MutexGuard<'_, QueueContents> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.contents)
     }
 }
 

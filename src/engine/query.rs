@@ -3,7 +3,6 @@
 //!
 //! These calls may wait for the disk. Asynchronous callers run them on a thread that may block.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::Handle;
@@ -14,6 +13,7 @@ use crate::domain::ids::{Arrival, DeliveryNumber, FlipNumber};
 use crate::domain::ping::Ping;
 use crate::domain::timestamp::Timestamp;
 use crate::store::{BodyPart, Snapshot, StoreError, TableRows, catch_panic};
+use crate::util::sync::lock;
 
 /// Maximum number of pings in one list: see [limits](crate::docs::limits).
 const MAX_LISTED_PINGS: u64 = 1000;
@@ -306,11 +306,7 @@ impl Handle {
     ) -> Result<T, StoreError> {
         let result = self.query(query);
         if let Err(StoreError::Damaged { reason, .. }) = &result {
-            let mut reported = self
-                .0
-                .reported_damage
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut reported = lock(&self.0.reported_damage);
             if reported.len() < MAX_DAMAGE_REPORTS && reported.insert((check.id, table)) {
                 tracing::error!(
                     "the `{table}` of check {} cannot be read ({reason}): requests for them get \

@@ -5,11 +5,13 @@
 //! next to nothing.
 
 use std::cell::Cell;
-use std::sync::{PoisonError, RwLock};
+use std::sync::RwLock;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::command::CommandReply;
+
+use crate::util::sync::{read, write};
 
 /// Caller that waits, and its reply.
 pub(super) type PendingReply = (oneshot::Sender<CommandReply>, CommandReply);
@@ -38,7 +40,7 @@ impl ReplyRoutes {
     pub(super) fn register_thread(&self) -> ReplyInbox {
         // Its length is bounded by the queue of commands.
         let (sender, receiver) = mpsc::unbounded_channel();
-        let mut inboxes = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut inboxes = write(&self.0);
         THREAD_ROUTE.set(Some(ReplyRouteId {
             engine: self.engine_id(),
             inbox: inboxes.len(),
@@ -59,7 +61,7 @@ impl ReplyRoutes {
         &self,
         replies: impl Iterator<Item = (Option<ReplyRouteId>, PendingReply)>,
     ) {
-        let inboxes = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let inboxes = read(&self.0);
         let mut batches: Vec<_> = inboxes.iter().map(|_| Vec::new()).collect();
         for (route, delivery) in replies {
             match route.and_then(|route| batches.get_mut(route.inbox)) {

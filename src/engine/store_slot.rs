@@ -1,10 +1,11 @@
 //! Slot for the open database, shared by readers and the writer. The writer takes the database out
 //! to reopen it.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::store::{Store, StoreError};
+use crate::util::sync::{ignore_poison, lock};
 
 /// Maximum time for which readers wait while the database is reopened: see
 /// [limits](crate::docs::limits).
@@ -34,11 +35,12 @@ impl StoreSlot {
     /// Returns the open database. Waits up to a second while it is being reopened.
     pub(super) fn get(&self) -> Result<Arc<Store>, StoreError> {
         let is_reopening = |state: &mut StoreSlotState| matches!(state, StoreSlotState::Reopening);
-        let state = self
-            .returned
-            .wait_timeout_while(self.lock_state(), REOPEN_PATIENCE, is_reopening)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0;
+        let state = ignore_poison(self.returned.wait_timeout_while(
+            self.lock_state(),
+            REOPEN_PATIENCE,
+            is_reopening,
+        ))
+        .0;
         match &*state {
             StoreSlotState::Open(store) => Ok(Arc::clone(store)),
             StoreSlotState::Reopening | StoreSlotState::Failed => Err(StoreError::Reopening),
@@ -76,6 +78,6 @@ impl StoreSlot {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, StoreSlotState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }

@@ -1,13 +1,15 @@
 //! Watchdog of the writer, which may hang if the disk hangs: waiting callers are refused, and the
 //! health status changes.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::command::Unavailable;
 use super::command_queue::ReplyTarget;
 use super::{Handle, Shared};
+
+use crate::util::sync::lock;
 
 /// Duration of a step of the writer after which it is logged and callers are refused: see
 /// [limits](crate::docs::limits).
@@ -59,20 +61,12 @@ impl WriterActivity {
 
     /// Sets the callers of the batch that is being written.
     pub(super) fn set_batch_callers(&self, callers: Vec<ReplyTarget>) {
-        *self
-            .batch_callers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = callers;
+        *lock(&self.batch_callers) = callers;
     }
 
     /// Takes the callers that still wait for the batch.
     pub(super) fn take_batch_callers(&self) -> Vec<ReplyTarget> {
-        std::mem::take(
-            &mut *self
-                .batch_callers
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        std::mem::take(&mut *lock(&self.batch_callers))
     }
 
     /// True if the current step takes too long.

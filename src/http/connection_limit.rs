@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::http::common::connection_state::ConnectionState;
 use crate::runtime::accept::{AddressLimit, AddressPermit, client_network};
+use crate::util::sync::lock;
 
 /// Time for which a new connection waits for the end of another before one more is asked to end.
 const EVICTION_TIMEOUT: Duration = Duration::from_millis(300);
@@ -113,7 +114,7 @@ impl ConnectionLimit {
     }
 
     fn lock(&self) -> MutexGuard<'_, OpenConnections> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 }
 

@@ -3,14 +3,15 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf, Take};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::http::common::connection_state::ConnectionState;
+use crate::util::sync::lock;
 
 /// Bytes that are read at once. With one more, hyper would enlarge its buffer each time, and no
 /// budget counts that buffer.
@@ -64,10 +65,7 @@ impl<'a> HeaderLimit<'a> {
     /// Marks the header as complete; the next one begins.
     pub(super) fn finish_header(&self) {
         if self.received.load(Relaxed) > UNBUDGETED_BYTES {
-            self.budget_permit
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
+            lock(&self.budget_permit).take();
         }
         self.received.store(0, Relaxed);
     }
@@ -83,10 +81,7 @@ impl<'a> HeaderLimit<'a> {
         let Ok(permit) = self.budget.0.try_acquire_many(beyond as u32) else {
             return false;
         };
-        let mut budget_permit = self
-            .budget_permit
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut budget_permit = lock(&self.budget_permit);
         match budget_permit.as_mut() {
             Some(budget_permit) => budget_permit.merge(permit),
             None => *budget_permit = Some(permit),

@@ -4,7 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use crate::http::common::connection_state::ConnectionState;
 use crate::runtime::accept::wait_for_stop;
 use crate::runtime::certificate::Certificate;
 use crate::runtime::connection_threads::{ConnectionThreads, HandOff};
+use crate::util::sync::{ignore_poison, lock};
 
 /// Protocols within TLS. HTTP/2 would have many requests on one connection, and the limits of a
 /// connection would then be needed for each request.
@@ -197,13 +198,13 @@ pub(super) struct TlsHalf<'a>(&'a Mutex<TlsStream<MovableSocket>>);
 
 impl TlsHalf<'_> {
     fn lock(&self) -> MutexGuard<'_, TlsStream<MovableSocket>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(self.0)
     }
 }
 
 impl TlsConnection {
     fn stream_mut(&mut self) -> &mut TlsStream<MovableSocket> {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(self.0.get_mut())
     }
 }
 

@@ -7,10 +7,11 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::{RowVisitor, dumpdata, pg_dump};
 use crate::util::random::Random;
+use crate::util::sync::{ignore_poison, lock};
 
 /// Number of bytes that are examined to detect the format.
 const SIGNATURE_BYTES: usize = 64;
@@ -308,7 +309,7 @@ impl DumpFile {
         pk: u64,
         fields: &serde_json::Value,
     ) -> Result<(), String> {
-        let (file, begun) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (file, begun) = &mut *lock(&self.0);
         let object = serde_json::json!({ "model": model, "pk": pk, "fields": fields });
         let before = if std::mem::replace(begun, true) {
             ",\n"
@@ -323,7 +324,7 @@ impl DumpFile {
     /// # Errors
     /// Returns an error if the file cannot be written.
     pub(super) fn into_source(self, name: String) -> Result<ImportSource, String> {
-        let (mut file, _) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (mut file, _) = ignore_poison(self.0.into_inner());
         write!(file, "]").map_err(write_error_text)?;
         let file = file
             .into_inner()

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::process::{
@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::error::{SendError, SendStage};
 use crate::util::passwd::{self, Entry};
+use crate::util::sync::lock;
 
 /// Maximum number of concurrent commands.
 const MAX_COMMANDS: usize = 4;
@@ -255,14 +256,14 @@ impl StderrPrefix {
     async fn collect(self, mut stderr: ChildStderr) {
         let mut buffer = [0; 1024];
         while let Ok(length @ 1..) = stderr.read(&mut buffer).await {
-            let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut heard = lock(&self.0);
             let room = MAX_STDERR_BYTES - heard.len();
             heard.extend(buffer.iter().take(length.min(room)));
         }
     }
 
     fn to_text(&self) -> String {
-        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = lock(&self.0);
         String::from_utf8_lossy(&heard).trim().to_owned()
     }
 }

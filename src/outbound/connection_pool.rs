@@ -1,7 +1,7 @@
 //! HTTP connections, kept for a while after a response.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use hyper::client::conn::http1::{Builder, SendRequest};
@@ -15,6 +15,7 @@ use super::http::TrackedBody;
 use super::tls::CertificatePin;
 use super::url::HostPort;
 use crate::util::clock::Clock;
+use crate::util::sync::lock;
 
 /// Maximum number of idle connections to one host and port.
 const MAX_IDLE_PER_HOST: usize = 4;
@@ -92,7 +93,7 @@ impl ConnectionPool {
     pub(super) async fn take(&self, key: &PoolKey) -> Option<PooledConnection> {
         loop {
             let (mut sender, since) = {
-                let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut idle = lock(&self.idle);
                 let senders = idle.by_key.get_mut(key)?;
                 let last = senders.pop();
                 if senders.is_empty() {
@@ -112,7 +113,7 @@ impl ConnectionPool {
         if sender.requests.is_closed() {
             return;
         }
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = lock(&self.idle);
         let senders = idle.by_key.entry(sender.key.clone()).or_default();
         if senders.len() < MAX_IDLE_PER_HOST {
             senders.push((sender, self.clock.uptime()));
@@ -129,7 +130,7 @@ async fn sweep(idle: Weak<Mutex<IdleConnections>>, clock: Clock) {
     loop {
         sleep(IDLE_TIMEOUT).await;
         let Some(idle) = idle.upgrade() else { return };
-        let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = lock(&idle);
         let now = clock.uptime();
         idle.by_key.retain(|_, senders| {
             senders.retain(|(sender, since)| {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -20,6 +20,7 @@ use super::error::{SendError, SendStage};
 use super::http::QUEUE_TIMEOUT;
 use crate::domain::channel::MASK;
 use crate::util::clock::Clock;
+use crate::util::sync::lock;
 pub use message::OutgoingMail;
 pub use server::{MailFrom, MailRelay, MailServer};
 
@@ -135,18 +136,14 @@ impl MailConnections {
     }
 
     fn take(&self) -> Option<MailSession> {
-        let session = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let session = lock(&self.idle).take();
         session.filter(|session| self.clock.uptime() < session.last_used + IDLE_TIMEOUT)
     }
 
     fn put(&self, mut session: MailSession) {
         session.messages += 1;
         session.last_used = self.clock.uptime();
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = lock(&self.idle);
         if session.messages < MAX_MESSAGES && idle.is_none() {
             let last_used = session.last_used;
             let weak = Arc::downgrade(&self.idle);
@@ -154,10 +151,7 @@ impl MailConnections {
             tokio::spawn(async move {
                 sleep(IDLE_TIMEOUT).await;
                 let Some(idle) = weak.upgrade() else { return };
-                let expired = idle
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take_if(|session| session.last_used <= last_used);
+                let expired = lock(&idle).take_if(|session| session.last_used <= last_used);
                 quit(expired).await;
             });
         } else {

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
@@ -24,6 +24,7 @@ use super::error::{SendError, SendStage};
 use super::url::Host;
 use crate::util::clock::Clock;
 use crate::util::random::Random;
+use crate::util::sync::lock;
 
 mod dns;
 mod resolv_conf;
@@ -219,7 +220,7 @@ impl Resolver {
 
     /// Cached addresses that expired at most `max_staleness` ago.
     fn cached(&self, name: &str, max_staleness: Duration) -> Option<Vec<IpAddr>> {
-        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let cache = lock(&self.cache);
         cache
             .get(name)
             .filter(|entry| self.clock.uptime() < entry.fresh_until + max_staleness)
@@ -230,7 +231,7 @@ impl Resolver {
         let lifetime =
             Duration::from_secs(u64::from(ttl.clamp(*TTL_RANGE.start(), *TTL_RANGE.end())));
         let fresh_until = self.clock.uptime() + lifetime;
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = lock(&self.cache);
         if cache.len() >= MAX_CACHED_NAMES && !cache.contains_key(name) {
             let oldest = cache
                 .iter()

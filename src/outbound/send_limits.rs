@@ -2,12 +2,13 @@
 //! at most half of each.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::url::HostPort;
 use crate::domain::ids::ProjectId;
+use crate::util::sync::lock;
 
 /// Maximum number of concurrent requests and mails.
 pub(super) const MAX_CONCURRENT: usize = 64;
@@ -75,10 +76,7 @@ impl SendLimits {
     }
 
     fn semaphore(&self, share: SendLimitKey) -> Arc<Semaphore> {
-        let mut semaphores = self
-            .semaphores
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut semaphores = lock(&self.semaphores);
         if semaphores.len() >= MAX_SEMAPHORES {
             // Holders of a permit and waiting tasks hold the semaphore too.
             semaphores.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -22,6 +22,7 @@ use sha2::{Digest as _, Sha256};
 use super::error::{SendError, SendStage};
 use super::url::Host;
 use crate::util::clock::Clock;
+use crate::util::sync::lock;
 
 /// Minimum time between two reads of the roots.
 const MIN_RELOAD_INTERVAL: Duration = Duration::from_secs(600);
@@ -68,7 +69,7 @@ impl TrustedRoots {
         &self,
         pin: Option<CertificatePin>,
     ) -> Result<Arc<ClientConfig>, SendError> {
-        let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = lock(&self.loaded);
         match (pin, &*read) {
             (Some(pin), _) => pin_config(pin).map_err(|error| {
                 SendError::new(SendStage::Tls, format!("TLS cannot be used: {error}"))
@@ -87,7 +88,7 @@ impl TrustedRoots {
 
     /// Reads the roots again, unless that was done recently. True if they may have changed.
     pub(super) fn reload(&self) -> bool {
-        let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = lock(&self.loaded);
         let now = self.clock.uptime();
         if read
             .as_ref()

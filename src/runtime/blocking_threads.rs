@@ -4,11 +4,13 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+
+use crate::util::sync::lock;
 
 /// Maximum number of tasks that wait for a thread.
 const MAX_QUEUED: usize = 4096;
@@ -65,10 +67,7 @@ impl BlockingThreads {
 fn run_worker(receiver: &Mutex<Receiver<BlockingTask>>) {
     loop {
         // Held while the thread waits for a task. The other threads wait for the lock.
-        let next = receiver
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .recv();
+        let next = lock(receiver).recv();
         let Ok(work) = next else { return };
         // The state of the task is gone. The hook has logged the panic.
         let _ = catch_unwind(AssertUnwindSafe(work));

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::SystemTime;
 
 use tokio_rustls::TlsAcceptor;
@@ -16,6 +16,7 @@ use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 use crate::outbound::pem_cause;
+use crate::util::sync::{lock, read, write};
 
 /// Certificate with its chain and its private key. Clones share it, and a reload applies to all of
 /// them.
@@ -41,9 +42,7 @@ struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
 impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(
-            &self.0.read().unwrap_or_else(PoisonError::into_inner),
-        ))
+        Some(Arc::clone(&read(&self.0)))
     }
 }
 
@@ -117,16 +116,13 @@ impl Certificate {
             ..
         } = &*self.0;
         let now = [file_stamp(chain), file_stamp(key)];
-        let before = std::mem::replace(
-            &mut *last_stamps.lock().unwrap_or_else(PoisonError::into_inner),
-            now,
-        );
+        let before = std::mem::replace(&mut *lock(last_stamps), now);
         if before == now && !even_if_same {
             return CertificateReload::Unchanged;
         }
         match load_key_pair(chain, key) {
             Ok(pair) => {
-                *current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
+                *write(&current.0) = Arc::new(pair);
                 CertificateReload::Replaced
             }
             Err(error) => CertificateReload::Failed(error),

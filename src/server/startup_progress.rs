@@ -1,7 +1,7 @@
 //! Reports the progress of a long start or recovery to the log and the supervisor. systemd ends a
 //! start that is silent for 90 seconds.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
@@ -10,6 +10,7 @@ use super::notify_supervisor;
 use super::watchdog::LastActivity;
 use crate::store::ProgressReporter;
 use crate::util::clock::Clock;
+use crate::util::sync::lock;
 
 /// Time between two reports.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
@@ -36,7 +37,7 @@ fn rate_limited_progress(
 ) -> ProgressReporter {
     let last = Mutex::new(clock.uptime());
     ProgressReporter::with_callback(move |task, percent| {
-        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&last);
         let now = clock.uptime();
         if now >= *last + REPORT_INTERVAL {
             *last = now;

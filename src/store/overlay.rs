@@ -6,11 +6,13 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::StorageBackend;
 
 use super::{FILE_NAME, Medium, StoreError};
+
+use crate::util::sync::lock;
 
 /// Size of a page in bytes. Written pages are kept whole.
 const PAGE_BYTES: u64 = 4096;
@@ -55,7 +57,7 @@ impl Medium {
 
 impl Overlay {
     fn lock_pages(&self) -> MutexGuard<'_, WrittenPages> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.written)
     }
 
     /// Reads from the file; fills with zeros after its end.

@@ -6,7 +6,7 @@ mod row;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction};
 
@@ -14,6 +14,7 @@ use super::record;
 use super::{Batch, Snapshot, StoreError, chunks};
 use crate::domain::ids::{Arrival, CheckId};
 use crate::domain::ping::{Ping, long_body_bytes_of};
+use crate::util::sync::lock;
 pub use body_part::BodyPart;
 pub use kept::KeptPutResult;
 use row::PingRecord;
@@ -551,11 +552,7 @@ impl Snapshot {
 }
 
 fn lock_if_large(row: &PingRecord<'_>) -> Option<MutexGuard<'static, ()>> {
-    (row.body_len as usize > LARGE_BODY).then(|| {
-        LARGE_READ_LOCK
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    })
+    (row.body_len as usize > LARGE_BODY).then(|| lock(&LARGE_READ_LOCK))
 }
 
 /// Verifies that a step of a chain leads to the previous ping, so that no malformed row causes an

@@ -11,11 +11,13 @@ use std::fs::File;
 use std::io;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::{BackendError, StorageBackend};
 
 use super::ProgressReporter;
+
+use crate::util::sync::lock;
 
 /// Maximum number of remembered unreadable places. They are reread until they can be read: see
 /// [limits](crate::docs::limits).
@@ -156,10 +158,7 @@ impl Storage {
     }
 
     fn lock_unreadable(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
-        self.0
-            .unreadable
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.unreadable)
     }
 
     fn note_write_result(&self, written: io::Result<()>) -> io::Result<()> {

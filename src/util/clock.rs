@@ -1,9 +1,10 @@
 //! The only place that reads the time.
 
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::domain::timestamp::Timestamp;
+use crate::util::sync::lock;
 
 /// Maximum time between the reads of the clock and of the uptime. If they take longer, both are
 /// read again, because the values would not belong together.
@@ -143,6 +144,6 @@ impl ManualClock {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, ManualTime> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

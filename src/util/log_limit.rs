@@ -2,9 +2,10 @@
 //! are counted.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
+use crate::util::sync::lock;
 
 /// Maximum number of lines of one kind written in a second.
 const MAX_LINES_PER_SECOND: u32 = 20;
@@ -35,7 +36,7 @@ impl LogLimit {
 
     /// Returns the number of suppressed lines if a line may be written now, otherwise `None`.
     pub(crate) fn admit(&self, now: Timestamp) -> Option<SuppressedLines> {
-        let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut window = lock(&self.0);
         let second = now.micros() / MICROS_PER_SEC;
         if window.second != second {
             (window.second, window.written) = (second, 0);

@@ -1,8 +1,10 @@
 //! The only place that draws random numbers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use uuid::Uuid;
+
+use crate::util::sync::lock;
 
 /// Source of randomness.
 #[derive(Clone)]
@@ -38,7 +40,7 @@ impl Random {
                 }
             }
             Self::Seeded(state) => {
-                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut state = lock(state);
                 for chunk in bytes.chunks_mut(8) {
                     let word = split_mix(&mut state).to_le_bytes();
                     chunk

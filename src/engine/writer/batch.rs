@@ -2,8 +2,8 @@
 //! deadlines of its checks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use super::{Writer, WriterExit, WriterMemory};
 use crate::domain::ids::CheckId;
@@ -12,6 +12,7 @@ use crate::engine::batch_log;
 use crate::engine::command::{Command, Unavailable};
 use crate::engine::command_queue::QueuedCommand;
 use crate::engine::state::Change;
+use crate::util::sync::write;
 
 impl Writer {
     /// Processes the writer's own commands and then the commands of callers, in one transaction.
@@ -133,11 +134,7 @@ impl Writer {
         self.recovery.set_acknowledged(self.memory.working.numbers);
         if !changes.is_empty() {
             // A batch without changes takes no lock.
-            let mut published = self
-                .shared
-                .published
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut published = write(&self.shared.published);
             changes.iter().for_each(|change| published.apply(change));
         }
         if changes.iter().any(|change| {

@@ -2,8 +2,8 @@
 //! reopened. After a failed read, memory is restored from the file. While the file is missing, no
 //! pings are accepted.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::super::apply::SequenceNumbers;
@@ -11,6 +11,7 @@ use super::super::housekeeping::HousekeepingPosition;
 use super::{Writer, WriterMemory};
 use crate::domain::ids::Arrival;
 use crate::store::{ProgressReporter, Store, StoreError, catch_panic};
+use crate::util::sync::write;
 
 /// Pause between two attempts to reopen a database that failed.
 const REOPEN_PAUSE: Duration = Duration::from_millis(250);
@@ -405,11 +406,7 @@ impl Writer {
             }));
         }
         memory.last_timestamp = now;
-        *self
-            .shared
-            .published
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = published;
+        *write(&self.shared.published) = published;
         self.memory = memory;
         self.shared.feed.notify_of_everything();
         Ok(())

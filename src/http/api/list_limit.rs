@@ -2,7 +2,7 @@
 //! slowly delays few others.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::checks::MAX_INLINE_CHECKS;
 use crate::domain::ids::ProjectId;
 use crate::http::common::reply::HttpError;
+use crate::util::sync::lock;
 
 /// Maximum number of checks in all long lists that are being written: about 50 MB. Short lists have
 /// a second quota of this size.
@@ -90,7 +91,7 @@ impl ListQuota {
     }
 
     fn project_semaphore(&self, project: ProjectId) -> Arc<Semaphore> {
-        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut projects = lock(&self.projects);
         // Projects without an active list are removed. A permit that is held or waited for counts
         // as active.
         projects.retain(|of, share| *of == project || Arc::strong_count(share) > 1);

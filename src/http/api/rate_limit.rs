@@ -1,10 +1,11 @@
 //! Rate limit of API keys, so that one client in a loop does not block the others.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::http::ApiRate;
+use crate::util::sync::lock;
 
 /// Number of buckets up to which full ones are not searched.
 const MIN_SWEEP_BUCKETS: usize = 1024;
@@ -62,7 +63,7 @@ impl RateLimiter {
             return Ok(());
         }
         // A panic elsewhere cannot leave a bucket half changed.
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = lock(&self.buckets);
         if buckets.by_key.len() >= buckets.sweep_at {
             buckets.sweep(now);
         }

@@ -2,12 +2,13 @@
 //! not cached hashes all UUIDs.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use uuid::Uuid;
 
 use crate::domain::ids::{ProjectId, UniqueKey};
 use crate::engine::Handle;
+use crate::util::sync::lock;
 
 /// Maximum number of cached keys. When it is reached, the cache is cleared.
 const MAX_CACHED: usize = 100_000;
@@ -19,11 +20,7 @@ pub(crate) struct UniqueKeyCache(Mutex<HashMap<UniqueKey, Uuid>>);
 impl UniqueKeyCache {
     /// Returns the UUID of the check, if it is cached and in this project.
     pub(super) fn get(&self, handle: &Handle, project: ProjectId, key: UniqueKey) -> Option<Uuid> {
-        let uuid = *self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&key)?;
+        let uuid = *lock(&self.0).get(&key)?;
         handle.with_state(|state| {
             state
                 .check_by_uuid(uuid)
@@ -50,7 +47,7 @@ impl UniqueKeyCache {
         });
         // Only hits are cached, so that wrong guesses evict no entry.
         if found.is_some() {
-            let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut cache = lock(&self.0);
             if cache.len() + keys.len() > MAX_CACHED {
                 cache.clear();
             }

@@ -2,12 +2,13 @@
 //! examines every check.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::BadgeCounts;
 use crate::domain::ids::ProjectId;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
+use crate::util::sync::lock;
 
 /// Maximum number of badges whose counts are cached. When it is reached, the cache is cleared.
 const MAX_CACHED: usize = 1024;
@@ -86,7 +87,7 @@ impl BadgeCountCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, BadgeCountMap> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -9,7 +9,7 @@ mod update_frame;
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use hyper::header::{ACCEPT, HeaderMap, HeaderName};
@@ -24,6 +24,7 @@ use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::response_body::{ResponseBody, ResponseWriter};
+use crate::util::sync::lock;
 use hub::{NextFrame, UpdateHub};
 use stream::EventStream;
 use stream_limit::StreamLimit;
@@ -79,7 +80,7 @@ impl LiveUpdates {
     }
 
     fn lock_hubs(&self) -> MutexGuard<'_, HashMap<ProjectId, Arc<UpdateHub>>> {
-        self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.hubs)
     }
 
     /// Number of open streams.

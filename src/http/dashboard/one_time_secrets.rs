@@ -2,11 +2,12 @@
 //! that created them.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::page_request::PageRequest;
 use crate::domain::ids::{SessionId, UserId};
+use crate::util::sync::lock;
 
 /// Maximum time that a secret waits to be shown.
 const SECRET_LIFETIME: Duration = Duration::from_secs(120);
@@ -53,7 +54,7 @@ impl OneTimeSecrets {
     }
 
     fn insert(&self, maker: SecretOwner, secret: String, now: Duration) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = lock(&self.0);
         waiting.retain(|_, (since, _)| now < *since + SECRET_LIFETIME);
         if waiting.len() < MAX_SECRETS {
             waiting.insert(maker, (now, secret));
@@ -61,7 +62,7 @@ impl OneTimeSecrets {
     }
 
     fn remove(&self, maker: &SecretOwner, now: Duration) -> Option<String> {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = lock(&self.0);
         waiting
             .remove(maker)
             .filter(|(since, _)| now < *since + SECRET_LIFETIME)

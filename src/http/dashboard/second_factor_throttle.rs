@@ -2,11 +2,12 @@
 //! codes are counted until the user signs in, and guessing soon takes too long to succeed.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::domain::ids::UserId;
 use crate::domain::timestamp::Timestamp;
+use crate::util::sync::lock;
 
 /// Number of wrong codes in a row after which a user has to wait: see
 /// [limits](crate::docs::limits).
@@ -110,7 +111,7 @@ impl SecondFactorThrottle {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(UserId, bool), WrongCodeCounter>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

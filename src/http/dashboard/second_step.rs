@@ -1,7 +1,7 @@
 //! Second step of signing in, for users with a second factor.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use askama::Template;
@@ -18,6 +18,7 @@ use crate::domain::project::KeyHash;
 use crate::domain::user::second_factor::SecondFactorProof;
 use crate::domain::user::{PasswordHash, User};
 use crate::util::log_limit::LogLimit;
+use crate::util::sync::lock;
 
 /// Maximum time between the password and the code: see [limits](crate::docs::limits).
 const CODE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -97,7 +98,7 @@ impl PendingSignIns {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<KeyHash, PendingSignIn>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

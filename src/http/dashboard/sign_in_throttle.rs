@@ -7,12 +7,13 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::domain::ids::{SessionId, UserId};
 use crate::domain::project::KeyHash;
 use crate::runtime::accept::client_network;
+use crate::util::sync::lock;
 
 /// Maximum number of counters. Above it the oldest are dropped, but never the counters of existing
 /// users' names.
@@ -200,7 +201,7 @@ impl SignInThrottle {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<AttemptKey, AttemptCounter>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

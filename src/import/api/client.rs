@@ -1,7 +1,7 @@
 //! Client of another server's API. It limits its request rate to what the server accepts and
 //! handles refusals.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use super::ApiSource;
 use crate::domain::project::KeyHash;
 use crate::outbound::{HttpRequest, HttpResponse, Outbound, RedirectPolicy, Trust, host_port_of};
 use crate::util::clock::Clock;
+use crate::util::sync::lock;
 
 /// Maximum size of a list in bytes: see [limits](crate::docs::limits).
 const MAX_LIST_BYTES: usize = 64 << 20;
@@ -209,11 +210,7 @@ impl SourceApiClient {
         max_bytes: usize,
         read: impl Fn(HttpResponse) -> Result<Option<T>, String>,
     ) -> Result<ApiAttempt<Option<T>>, String> {
-        let delay = self
-            .pacer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .reserve_delay(self.clock.uptime());
+        let delay = lock(&self.pacer).reserve_delay(self.clock.uptime());
         sleep(delay).await;
         let request = HttpRequest {
             method: "GET".into(),

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -16,6 +16,7 @@ use crate::domain::check::Check;
 use crate::domain::ids::{CheckId, ProjectId};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::{ChangeSet, ProjectSubscription};
+use crate::util::sync::lock;
 
 /// Time between two frames, its increase for each stream, and its maximum: see
 /// [limits](crate::docs::limits).
@@ -117,7 +118,7 @@ impl UpdateHub {
     }
 
     fn lock_buffer(&self) -> MutexGuard<'_, FrameBuffer> {
-        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.buffer)
     }
 
     /// Returns the frame after the one of this number.

@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
 use crate::domain::ids::SessionId;
 use crate::runtime::accept::client_network;
+use crate::util::sync::lock;
 
 /// Maximum number of streams: see [limits](crate::docs::limits).
 const MAX_STREAMS: usize = 1000;
@@ -77,7 +78,7 @@ impl StreamLimit {
     }
 
     fn lock(&self) -> MutexGuard<'_, StreamCounts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
