@@ -1,16 +1,19 @@
 //! `overdue check`: the flags of its subcommands, and the output of checks, pings and flips.
 
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Args, FromArgMatches, Subcommand};
 
 use super::AdminCall;
 use super::common_args::{JsonFlag, ProjectFilter, TargetProject, YesFlag};
-use crate::admin::check::{self, CheckRow, FlipRow, PingRow};
+use crate::admin::check::{CheckRow, FlipRow, PingRow};
 use crate::admin::{AdminRequest, CheckAction};
-use crate::domain::check_edit::{ChannelSelection, CheckEdit, UniqueField};
-use crate::domain::schedule::Schedule;
-use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags};
-use crate::domain::timezone::Timezone;
+use crate::domain::check::CheckSettings;
+use crate::domain::check_edit::field_value::{CheckFieldType, FieldValue};
+use crate::domain::check_edit::fields::{self, CheckField};
+use crate::domain::check_edit::{CheckEdit, UniqueField};
+use crate::domain::check_input;
+use crate::domain::text::FailureThreshold;
 
 #[derive(Subcommand)]
 pub(super) enum CheckCommand {
@@ -160,144 +163,75 @@ impl CheckSelector {
     }
 }
 
-#[derive(Args)]
-pub(super) struct CheckFieldsArgs {
-    /// Name
-    #[arg(long, env = "OVERDUE_NAME", value_parser = check::parse_name)]
-    name: Option<Name>,
+/// Flags for the fields of a check.
+pub(super) struct CheckFieldsArgs(CheckEdit);
 
-    /// Slug for ping URLs: a to z, 0 to 9, hyphens and underscores
-    #[arg(long, env = "OVERDUE_SLUG", value_parser = check::parse_slug)]
-    slug: Option<Slug>,
+impl Args for CheckFieldsArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.args(fields::FLAG_FIELDS.map(field_flag))
+    }
 
-    /// Tags, separated by spaces
-    #[arg(long, env = "OVERDUE_TAGS", value_parser = check::parse_tags)]
-    tags: Option<Tags>,
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
 
-    /// Description
-    #[arg(long, env = "OVERDUE_DESC", value_name = "TEXT", value_parser = check::parse_description)]
-    desc: Option<Description>,
+impl FromArgMatches for CheckFieldsArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut fields = Self(CheckEdit::default());
+        fields.update_from_arg_matches(matches)?;
+        Ok(fields)
+    }
 
-    /// Expected time between two pings, for a check without a schedule, in seconds or as in 15m, 2h
-    /// or 1d [new checks: 86400]
-    #[arg(
-        long,
-        env = "OVERDUE_TIMEOUT",
-        value_name = "TIME",
-        value_parser = check::parse_seconds,
-        allow_negative_numbers = true
-    )]
-    timeout: Option<Seconds>,
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for field in fields::FLAG_FIELDS {
+            if let Some(value) = matches.get_one::<FieldValue<'static>>(field.name) {
+                set_field(&mut self.0, field, value)
+                    .map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, error))?;
+            }
+        }
+        Ok(())
+    }
+}
 
-    /// Time by which a ping may be late, in seconds or as in 15m, 2h or 1d [new checks: 3600]
-    #[arg(
-        long,
-        env = "OVERDUE_GRACE",
-        value_name = "TIME",
-        value_parser = check::parse_seconds,
-        allow_negative_numbers = true
-    )]
-    grace: Option<Seconds>,
+fn set_field(
+    edit: &mut CheckEdit,
+    field: &CheckField,
+    value: &FieldValue<'_>,
+) -> Result<(), String> {
+    field
+        .set(edit, value, Some(&CheckSettings::default()))
+        .map_err(|error| field.field_type.explain(&error))
+}
 
-    /// Schedule of the expected pings: a cron expression of five fields, or an OnCalendar
-    /// expression of systemd
-    #[arg(
-        long,
-        env = "OVERDUE_SCHEDULE",
-        value_name = "EXPR",
-        value_parser = check::parse_schedule
-    )]
-    schedule: Option<std::sync::Arc<Schedule>>,
+/// Returns the flag of a field.
+fn field_flag(field: &'static CheckField) -> Arg {
+    let flag = Arg::new(field.name)
+        .long(field.name.replace('_', "-"))
+        .env(format!("OVERDUE_{}", field.name.to_uppercase()))
+        .value_name(field.value_name)
+        .help(field.flag_help);
+    let parse = move |text: &str| {
+        let value = match field.field_type {
+            CheckFieldType::Duration => FieldValue::Number(check_input::parse_seconds(text)?.get()),
+            _ => FieldValue::Text(text.to_owned().into()),
+        };
+        set_field(&mut CheckEdit::default(), field, &value).map(|()| value)
+    };
+    match field.field_type {
+        CheckFieldType::Flag => flag
+            .value_parser(BoolishValueParser::new().map(FieldValue::Flag))
+            .hide_possible_values(true),
+        CheckFieldType::Methods => flag.value_parser(methods_parser()),
+        CheckFieldType::Duration => flag.value_parser(parse).allow_negative_numbers(true),
+        _ => flag.value_parser(parse),
+    }
+}
 
-    /// Time zone of the schedule, such as Europe/Riga [new checks: UTC]
-    #[arg(long, env = "OVERDUE_TZ", value_name = "ZONE", value_parser = Timezone::parse)]
-    tz: Option<Timezone>,
-
-    /// HTTP methods that count as pings
-    #[arg(long, env = "OVERDUE_METHODS", value_parser = methods_parser())]
-    methods: Option<bool>,
-
-    /// Ignore pings while the check is paused
-    #[arg(
-        long,
-        env = "OVERDUE_MANUAL_RESUME",
-        value_name = "yes|no",
-        value_parser = BoolishValueParser::new(),
-        hide_possible_values = true
-    )]
-    manual_resume: Option<bool>,
-
-    /// Keywords that mean a start, separated by commas
-    #[arg(
-        long,
-        env = "OVERDUE_START_KW",
-        value_name = "WORDS",
-        value_parser = check::parse_keywords
-    )]
-    start_kw: Option<Keywords>,
-
-    /// Keywords that mean a success, separated by commas
-    #[arg(
-        long,
-        env = "OVERDUE_SUCCESS_KW",
-        value_name = "WORDS",
-        value_parser = check::parse_keywords
-    )]
-    success_kw: Option<Keywords>,
-
-    /// Keywords that mean a failure, separated by commas
-    #[arg(
-        long,
-        env = "OVERDUE_FAILURE_KW",
-        value_name = "WORDS",
-        value_parser = check::parse_keywords
-    )]
-    failure_kw: Option<Keywords>,
-
-    /// Look for keywords in the subjects of mails
-    #[arg(
-        long,
-        env = "OVERDUE_FILTER_SUBJECT",
-        value_name = "yes|no",
-        value_parser = BoolishValueParser::new(),
-        hide_possible_values = true
-    )]
-    filter_subject: Option<bool>,
-
-    /// Look for keywords in the bodies of mails
-    #[arg(
-        long,
-        env = "OVERDUE_FILTER_BODY",
-        value_name = "yes|no",
-        value_parser = BoolishValueParser::new(),
-        hide_possible_values = true
-    )]
-    filter_body: Option<bool>,
-
-    /// Look for keywords in the bodies of HTTP pings
-    #[arg(
-        long,
-        env = "OVERDUE_FILTER_HTTP_BODY",
-        value_name = "yes|no",
-        value_parser = BoolishValueParser::new(),
-        hide_possible_values = true
-    )]
-    filter_http_body: Option<bool>,
-
-    /// Treat a ping without any keyword as a failure; otherwise it is ignored
-    #[arg(
-        long,
-        env = "OVERDUE_FILTER_DEFAULT_FAIL",
-        value_name = "yes|no",
-        value_parser = BoolishValueParser::new(),
-        hide_possible_values = true
-    )]
-    filter_default_fail: Option<bool>,
-
-    /// Channels to notify: UUIDs or names separated by commas, * for all channels of the project,
-    /// or '' for none
-    #[arg(long, env = "OVERDUE_CHANNELS", value_name = "LIST", value_parser = parse_channels)]
-    channels: Option<ChannelSelection>,
+/// Returns a parser of methods.
+fn methods_parser() -> impl TypedValueParser<Value = FieldValue<'static>> {
+    PossibleValuesParser::new(["any", "POST"])
+        .map(|word| if word == "any" { "" } else { "POST" }.into())
 }
 
 fn unique_parser() -> impl TypedValueParser<Value = UniqueField> {
@@ -309,42 +243,6 @@ fn unique_parser() -> impl TypedValueParser<Value = UniqueField> {
 
 fn parse_failures(text: &str) -> Result<FailureThreshold, &'static str> {
     FailureThreshold::parse(text.parse().unwrap_or(0))
-}
-
-/// Returns a parser of methods; true if only POST counts.
-fn methods_parser() -> impl TypedValueParser<Value = bool> {
-    PossibleValuesParser::new(["any", "POST"]).map(|word| word == "POST")
-}
-
-fn parse_channels(text: &str) -> Result<ChannelSelection, std::convert::Infallible> {
-    Ok(ChannelSelection::parse(text))
-}
-
-impl From<CheckFieldsArgs> for Box<CheckEdit> {
-    fn from(fields: CheckFieldsArgs) -> Self {
-        Self::new(CheckEdit {
-            name: fields.name,
-            slug: fields.slug,
-            tags: fields.tags,
-            desc: fields.desc,
-            timeout: fields.timeout,
-            grace: fields.grace,
-            schedule: fields.schedule,
-            tz: fields.tz,
-            manual_resume: fields.manual_resume,
-            post_only: fields.methods,
-            start_kw: fields.start_kw,
-            success_kw: fields.success_kw,
-            failure_kw: fields.failure_kw,
-            subject: None,
-            subject_fail: None,
-            filter_subject: fields.filter_subject,
-            filter_body: fields.filter_body,
-            filter_http_body: fields.filter_http_body,
-            filter_default_fail: fields.filter_default_fail,
-            channels: fields.channels,
-        })
-    }
 }
 
 impl From<CheckCommand> for AdminCall {
@@ -378,13 +276,13 @@ impl From<CheckCommand> for AdminCall {
             } => Self::new(
                 AdminRequest::CreateCheck {
                     project,
-                    edit: (*fields).into(),
+                    edit: Box::new(fields.0),
                     unique,
                 },
                 json,
             ),
             CheckCommand::Set { which, fields } => {
-                which.request(CheckAction::Set((*fields).into())).into()
+                which.request(CheckAction::Set(Box::new(fields.0))).into()
             }
             CheckCommand::Pause { which } => which.request(CheckAction::Pause).into(),
             CheckCommand::Resume { which } => which.request(CheckAction::Resume).into(),

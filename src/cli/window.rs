@@ -7,10 +7,10 @@ use clap::{ArgGroup, Args, Subcommand};
 use super::channel::print_warnings;
 use super::common_args::{JsonFlag, ProjectFilter, TargetProject};
 use super::{AdminCall, CliError};
-use crate::admin::check;
 use crate::admin::window::WindowRow;
 use crate::admin::{AdminReply, AdminRequest};
 use crate::domain::channel::seconds_of;
+use crate::domain::check_input;
 use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimesInput};
 use crate::domain::text::{Name, Tags};
 
@@ -27,7 +27,7 @@ pub(super) enum WindowCommand {
         project: TargetProject,
 
         /// Name of the window, which alerts mention
-        #[arg(value_parser = check::parse_name)]
+        #[arg(value_parser = check_input::parse_name)]
         name: Name,
 
         #[command(flatten)]

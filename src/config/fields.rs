@@ -1,6 +1,10 @@
 //! Fields of everything that files declare, as tables. Reading, the schema and the messages about
 //! unknown keys all use them.
 
+use std::sync::LazyLock;
+
+use crate::domain::check_edit::field_value::CheckFieldType;
+use crate::domain::check_edit::fields::{self as check_fields, CheckField};
 use crate::domain::maintenance_window::MaintenanceWindow;
 use crate::domain::text::{Name, Seconds};
 
@@ -101,81 +105,65 @@ pub(super) const PROJECT_FIELDS: &[ConfigField] = &[
     ),
 ];
 
+impl From<&CheckField> for ConfigField {
+    fn from(check_field: &CheckField) -> Self {
+        let field_type = match check_field.field_type {
+            CheckFieldType::Text(most) => ConfigFieldType::Text(most),
+            CheckFieldType::Slug => ConfigFieldType::Slug,
+            CheckFieldType::Tags | CheckFieldType::Keywords => ConfigFieldType::Words,
+            CheckFieldType::Duration => SECONDS_TYPE,
+            CheckFieldType::Schedule => ConfigFieldType::Schedule,
+            CheckFieldType::Timezone => ConfigFieldType::Timezone,
+            CheckFieldType::Methods => ConfigFieldType::Choice(&["", "POST"]),
+            CheckFieldType::Flag => ConfigFieldType::Bool,
+            CheckFieldType::Channels => ConfigFieldType::Channels,
+        };
+        field(check_field.config_key, field_type, check_field.config_help)
+    }
+}
+
 /// Fields of the defaults of checks; a check itself has more.
-pub(super) const CHECK_DEFAULT_FIELDS: &[ConfigField] = &[
-    field("every", SECONDS_TYPE, "period"),
-    field(
-        "schedule",
-        ConfigFieldType::Schedule,
-        "cron or OnCalendar expression, instead of a period",
-    ),
-    field("tz", ConfigFieldType::Timezone, "time zone of the schedule"),
-    field("grace", SECONDS_TYPE, "time that a ping may be late"),
-    field("tags", ConfigFieldType::Words, "tags"),
-    field("desc", ConfigFieldType::Text(16_384), "description"),
-    field(
-        "channels",
-        ConfigFieldType::Channels,
-        r#"names or UUIDs of notified channels, or "*" for all channels of the project"#,
-    ),
-    field(
-        "manual-resume",
-        ConfigFieldType::Bool,
-        "true: a paused check ignores pings",
-    ),
-    field(
-        "methods",
-        ConfigFieldType::Choice(&["", "POST"]),
-        "POST: only POST requests count as pings",
-    ),
-    field(
-        "filter",
-        ConfigFieldType::Fields(FILTER_FIELDS),
-        "keywords that determine the meaning of a ping",
-    ),
-    field(
-        "alert",
-        ConfigFieldType::Fields(ALERT_FIELDS),
-        "when alerts are sent",
-    ),
-];
+pub(super) static CHECK_DEFAULT_FIELDS: LazyLock<Vec<ConfigField>> = LazyLock::new(|| {
+    let tables = [
+        field(
+            "filter",
+            ConfigFieldType::Fields(&FILTER_FIELDS),
+            "keywords that determine the meaning of a ping",
+        ),
+        field(
+            "alert",
+            ConfigFieldType::Fields(ALERT_FIELDS),
+            "when alerts are sent",
+        ),
+    ];
+    let own = check_fields::CONFIG_FIELDS.map(ConfigField::from);
+    own.into_iter().chain(tables).collect()
+});
+
+static FILTER_FIELDS: LazyLock<Vec<ConfigField>> = LazyLock::new(|| {
+    check_fields::CONFIG_FILTER_FIELDS
+        .map(ConfigField::from)
+        .into()
+});
 
 pub(super) const CHECK_FIELDS: &[ConfigField] = &[
     UUID_FIELD,
-    field("slug", ConfigFieldType::Slug, "slug, if the key is a UUID"),
+    field(
+        "slug",
+        ConfigFieldType::Slug,
+        check_fields::SLUG.config_help,
+    ),
     field("was", ConfigFieldType::Slug, "previous slug, for a rename"),
     field(
         "name",
         ConfigFieldType::Text(Name::MAX_CHARS),
-        "name; by default the slug",
+        check_fields::NAME.config_help,
     ),
     field(
         "paused",
         ConfigFieldType::Bool,
         "true: paused; unchanged if omitted",
     ),
-];
-
-const FILTER_FIELDS: &[ConfigField] = &[
-    field(
-        "subject",
-        ConfigFieldType::Bool,
-        "search the subjects of mails",
-    ),
-    field("body", ConfigFieldType::Bool, "search the bodies of mails"),
-    field(
-        "http-body",
-        ConfigFieldType::Bool,
-        "search the bodies of requests",
-    ),
-    field(
-        "default-fail",
-        ConfigFieldType::Bool,
-        "true: a ping without any of the keywords is a failure; false: it is ignored",
-    ),
-    field("start", ConfigFieldType::Words, "keywords for a start"),
-    field("success", ConfigFieldType::Words, "keywords for success"),
-    field("failure", ConfigFieldType::Words, "keywords for failure"),
 ];
 
 const ALERT_FIELDS: &[ConfigField] = &[

@@ -11,6 +11,9 @@ use super::document::{ConfigDocument, ConfigNode, ConfigProblem, ConfigValue};
 use super::fields::{self, ConfigField};
 use super::merge::OBJECT_TABLES;
 use super::{FORMAT_VERSION, MAX_OBJECTS};
+use crate::domain::check::CheckSettings;
+use crate::domain::check_edit::field_value::{CheckFieldType, FieldValue};
+use crate::domain::check_edit::fields::{self as check_fields, CheckField};
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::check_input;
 use crate::domain::declared::{
@@ -19,8 +22,7 @@ use crate::domain::declared::{
 };
 use crate::domain::maintenance_window::WindowTimesInput;
 use crate::domain::project::{KeyLabel, ProjectName};
-use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags};
-use crate::domain::timezone::Timezone;
+use crate::domain::text::{FailureThreshold, Name, Slug};
 use config_object::{ConfigObject, FieldNode};
 use keys_and_users::{key_hint, parse_ping_key};
 
@@ -136,7 +138,7 @@ impl ConfigReader {
             if let Some(check) = node.get("check") {
                 let path = child_path(&head.path, "check");
                 let object =
-                    ConfigObject::new(check, None, path, fields::CHECK_DEFAULT_FIELDS, &[]);
+                    ConfigObject::new(check, None, path, &fields::CHECK_DEFAULT_FIELDS, &[]);
                 // Problems of the defaults are reported once, and not for each check.
                 let before = self.problems.len();
                 self.reject_unknown_keys(&object, &[]);
@@ -240,7 +242,7 @@ impl ConfigReader {
             defaults,
             path,
             fields::CHECK_FIELDS,
-            fields::CHECK_DEFAULT_FIELDS,
+            &fields::CHECK_DEFAULT_FIELDS,
         );
         self.reject_unknown_keys(&object, &[]);
         let id = ObjectName::new(key);
@@ -312,83 +314,31 @@ impl ConfigReader {
         }
         let has_schedule = object.has_own("schedule")
             || object.field_node("schedule").is_some() && !object.has_own("every");
-        let schedule = self
-            .read_parsed(object, "schedule", check_input::parse_schedule)
-            .filter(|_| has_schedule);
-        let every = self.read_seconds(object, "every", Seconds::DAY);
-        let tz = self.read_parsed(object, "tz", |text| {
-            Timezone::parse(text).map_err(|error| error.to_string())
-        });
+        let mut edit = CheckEdit {
+            name: Some(Name::from_stored(slug.as_str())),
+            slug: Some(slug),
+            channels: Some(ChannelSelection::Listed(Vec::new())),
+            ..CheckEdit::from_settings(&CheckSettings::default())
+        };
+        for field in check_fields::CONFIG_FIELDS {
+            self.read_check_field(object, field, is_known, &mut edit);
+        }
+        if !has_schedule {
+            edit.schedule = None;
+        }
+        // Fields without a meaning stay as they are.
+        match edit.schedule {
+            Some(_) => edit.timeout = None,
+            None => edit.tz = None,
+        }
         let filter = self.read_table(object, "filter");
         let alert = self.read_table(object, "alert");
-        let mut flag = |key| {
-            filter
-                .as_ref()
-                .and_then(|filter| self.read_bool(filter, key))
-                .unwrap_or_default()
-        };
-        let subject = flag("subject");
-        let body = flag("body");
-        let http_body = flag("http-body");
-        let default_fail = flag("default-fail");
-        let mut words = |key| {
-            let text = filter
-                .as_ref()
-                .and_then(|filter| self.read_words(filter, key, ","));
-            let text = text.unwrap_or_default();
-            let parsed = if is_known {
-                Ok(Keywords::from_stored(&text))
-            } else {
-                check_input::parse_keywords(&text)
-            };
-            parsed.unwrap_or_else(|reason| {
-                self.add_field_problem(filter.as_ref().unwrap_or(object), key, &reason);
-                Default::default()
-            })
-        };
-        let start_kw = words("start");
-        let success_kw = words("success");
-        let failure_kw = words("failure");
-        let read = |text: &str| {
-            if is_known {
-                Ok(Name::from_stored(text))
-            } else {
-                check_input::parse_name(text)
+        if let Some(filter) = &filter {
+            for field in check_fields::CONFIG_FILTER_FIELDS {
+                self.read_check_field(filter, field, is_known, &mut edit);
             }
-        };
-        let name = self
-            .read_parsed(object, "name", read)
-            .unwrap_or_else(|| Name::from_stored(slug.as_str()));
-        let edit = CheckEdit {
-            name: Some(name),
-            slug: Some(slug),
-            // A text that exceeds the present limits may be an old one of the check.
-            tags: Some(Tags::from_stored(
-                &self.read_words(object, "tags", " ").unwrap_or_default(),
-            )),
-            desc: Some(Description::from_stored(
-                self.read_text(object, "desc").unwrap_or_default(),
-            )),
-            timeout: schedule.is_none().then_some(every),
-            grace: Some(self.read_seconds(object, "grace", Seconds::HOUR)),
-            tz: schedule.is_some().then(|| tz.unwrap_or_else(Timezone::utc)),
-            schedule,
-            manual_resume: Some(self.read_bool(object, "manual-resume").unwrap_or_default()),
-            post_only: Some(
-                self.read_choice(object, "methods")
-                    .is_some_and(|method| method == "POST"),
-            ),
-            start_kw: Some(start_kw),
-            success_kw: Some(success_kw),
-            failure_kw: Some(failure_kw),
-            subject: None,
-            subject_fail: None,
-            filter_subject: Some(subject),
-            filter_body: Some(body),
-            filter_http_body: Some(http_body),
-            filter_default_fail: Some(default_fail),
-            channels: Some(self.read_channel_selection(object)),
-        };
+        }
+        self.read_check_field(object, &check_fields::NAME, is_known, &mut edit);
         let after = alert
             .as_ref()
             .and_then(|alert| self.read_number(alert, "after"))
@@ -408,6 +358,41 @@ impl ConfigReader {
                 .map(|parent| ObjectName::new(parent))
                 .collect(),
         )
+    }
+
+    /// Reads a field of a check into an edit, if the object has it. `is_known`: its texts may
+    /// exceed the present limits.
+    fn read_check_field(
+        &mut self,
+        object: &ConfigObject<'_>,
+        field: &CheckField,
+        is_known: bool,
+        edit: &mut CheckEdit,
+    ) {
+        let key = field.config_key;
+        let value = match field.field_type {
+            CheckFieldType::Flag => self.read_bool(object, key).map(FieldValue::Flag),
+            CheckFieldType::Duration => self.read_duration(object, key).map(FieldValue::Number),
+            CheckFieldType::Tags => self.read_words(object, key, " ").map(FieldValue::from),
+            CheckFieldType::Keywords => self.read_words(object, key, ",").map(FieldValue::from),
+            CheckFieldType::Methods => self.read_choice(object, key).map(FieldValue::from),
+            CheckFieldType::Channels => {
+                edit.channels = Some(self.read_channel_selection(object));
+                None
+            }
+            CheckFieldType::Text(_)
+            | CheckFieldType::Slug
+            | CheckFieldType::Schedule
+            | CheckFieldType::Timezone => self.read_text(object, key).map(FieldValue::from),
+        };
+        // A text that exceeds the present limits may be an old one of the check.
+        let new_settings = CheckSettings::default();
+        let stored = (!is_known && !field.was_unlimited).then_some(&new_settings);
+        if let Some(value) = value
+            && let Err(error) = field.set(edit, &value, stored)
+        {
+            self.add_field_problem(object, key, &field.field_type.explain(&error));
+        }
     }
 
     fn read_channel_selection(&mut self, object: &ConfigObject<'_>) -> ChannelSelection {

@@ -141,7 +141,7 @@ fn channel_schema(kind: &'static ChannelKind) -> Value {
 /// Returns the schema.
 pub fn json_schema() -> Value {
     let check = object_schema(
-        &[fields::CHECK_FIELDS, fields::CHECK_DEFAULT_FIELDS],
+        &[fields::CHECK_FIELDS, &fields::CHECK_DEFAULT_FIELDS],
         Map::new(),
     );
     let channels: Vec<_> = ChannelKind::ALL.into_iter().map(channel_schema).collect();
@@ -154,7 +154,7 @@ pub fn json_schema() -> Value {
     let Value::Object(parts) = parts else {
         return parts;
     };
-    let defaults = object_schema(&[fields::CHECK_DEFAULT_FIELDS], Map::new());
+    let defaults = object_schema(&[&fields::CHECK_DEFAULT_FIELDS], Map::new());
     let more = json!({
         "version": { "const": FORMAT_VERSION, "description": "version of the format" },
         "defaults": {

@@ -1,13 +1,14 @@
 //! Changes to a check in a create or update request. Fields that the request does not name stay.
 
+pub mod field_value;
+pub mod fields;
+
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use super::check::CheckSettings;
 use super::ids::ChannelId;
-use super::schedule::Schedule;
-use super::text::{Description, Keywords, Name, Seconds, Slug, Tags};
-use super::timezone::Timezone;
+use super::text::Seconds;
+pub use fields::CheckEdit;
 
 /// Channels in a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,37 +43,6 @@ impl ChannelSelection {
             Self::Listed(items) => items.join(","),
         }
     }
-}
-
-/// Fields that a request names. The others stay, or have their defaults on create.
-#[derive(Clone, PartialEq, Debug, Default)]
-#[allow(missing_docs, reason = "the fields of `Settings`")]
-pub struct CheckEdit {
-    pub name: Option<Name>,
-    pub slug: Option<Slug>,
-    pub tags: Option<Tags>,
-    pub desc: Option<Description>,
-    /// Period as sent, even if a schedule takes precedence.
-    pub timeout: Option<Seconds>,
-    pub grace: Option<Seconds>,
-    pub schedule: Option<Arc<Schedule>>,
-    pub tz: Option<Timezone>,
-    pub manual_resume: Option<bool>,
-    pub post_only: Option<bool>,
-    pub start_kw: Option<Keywords>,
-    pub success_kw: Option<Keywords>,
-    pub failure_kw: Option<Keywords>,
-    /// Older name of `success_kw`, which takes precedence. Like `subject_fail` it turns the search
-    /// of subjects on, or off if both lists are then empty; `filter_subject` takes precedence over
-    /// that.
-    pub subject: Option<Keywords>,
-    /// Older name of `failure_kw`, which takes precedence.
-    pub subject_fail: Option<Keywords>,
-    pub filter_subject: Option<bool>,
-    pub filter_body: Option<bool>,
-    pub filter_http_body: Option<bool>,
-    pub filter_default_fail: Option<bool>,
-    pub channels: Option<ChannelSelection>,
 }
 
 /// Field by which an existing check is searched before one is created: see `unique` in
@@ -121,91 +91,51 @@ impl UniqueField {
 }
 
 impl CheckEdit {
+    /// Returns an edit that gives all fields but channels the values of `settings`.
+    pub fn from_settings(settings: &CheckSettings) -> Self {
+        let mut edit = Self::default();
+        for field in fields::FLAG_FIELDS {
+            if let Some(value) = field.value(settings) {
+                // Every field accepts a stored value.
+                let _ = field.set(&mut edit, &value, Some(settings));
+            }
+        }
+        edit
+    }
+
     /// Returns `settings` with the named fields replaced, and with `channels` (already resolved)
     /// assigned if given.
     pub fn apply_to(
-        self,
+        mut self,
         settings: &CheckSettings,
         channels: Option<Box<[ChannelId]>>,
     ) -> CheckSettings {
-        let old = settings.clone();
-        let mut filters = old.filters;
-        let old_names = self.subject.is_some() || self.subject_fail.is_some();
-        let success_kw = self.subject.unwrap_or(old.success_kw);
-        let failure_kw = self.subject_fail.unwrap_or(old.failure_kw);
-        if old_names {
-            filters.subject = !success_kw.is_empty() || !failure_kw.is_empty();
-        }
-        for (named, filter) in [
-            (self.filter_subject, &mut filters.subject),
-            (self.filter_body, &mut filters.body),
-            (self.filter_http_body, &mut filters.http_body),
-            (self.filter_default_fail, &mut filters.default_fail),
-        ] {
-            *filter = named.unwrap_or(*filter);
+        let mut new = settings.clone();
+        if self.subject.is_some() || self.subject_fail.is_some() {
+            fields::SUBJECT.apply(&mut self, &mut new);
+            fields::SUBJECT_FAIL.apply(&mut self, &mut new);
+            new.filters.subject = !new.success_kw.is_empty() || !new.failure_kw.is_empty();
         }
         // The schedule takes precedence: a timeout beside it is not stored and does not make the
         // check Simple.
-        let (timeout, schedule) = match (self.schedule, self.timeout) {
-            (Some(schedule), _) => (old.timeout, Some(schedule)),
-            (None, Some(timeout)) => (timeout, None),
-            (None, None) => (old.timeout, old.schedule),
-        };
-        CheckSettings {
-            name: self.name.unwrap_or(old.name),
-            slug: self.slug.unwrap_or(old.slug),
-            tags: self.tags.unwrap_or(old.tags),
-            desc: self.desc.unwrap_or(old.desc),
-            timeout,
-            grace: self.grace.unwrap_or(old.grace),
-            schedule,
-            tz: self.tz.unwrap_or(old.tz),
-            manual_resume: self.manual_resume.unwrap_or(old.manual_resume),
-            post_only: self.post_only.unwrap_or(old.post_only),
-            start_kw: self.start_kw.unwrap_or(old.start_kw),
-            success_kw: self.success_kw.unwrap_or(success_kw),
-            failure_kw: self.failure_kw.unwrap_or(failure_kw),
-            filters,
-            channels: channels.unwrap_or(old.channels),
-            failure_threshold: old.failure_threshold,
-            parents: old.parents.clone(),
+        if self.schedule.is_some() {
+            self.timeout = None;
+        } else if self.timeout.is_some() {
+            new.schedule = None;
         }
+        for field in fields::CHECK_FIELDS {
+            field.apply(&mut self, &mut new);
+        }
+        new.channels = channels.unwrap_or(new.channels);
+        new
     }
 
     /// Name of the first text field that is over its limit and differs from the stored text.
     pub fn first_overlong_field(&self, stored: &CheckSettings) -> Option<&'static str> {
-        let is_long = |fits: bool, kept: bool| !fits && !kept;
-        match self {
-            Self {
-                desc: Some(desc), ..
-            } if is_long(desc.is_within_limit(), *desc == stored.desc) => Some("desc"),
-            Self {
-                tags: Some(tags), ..
-            } if is_long(tags.is_within_limit(), *tags == stored.tags) => Some("tags"),
-            Self {
-                name: Some(name), ..
-            } if is_long(name.is_within_limit(), *name == stored.name) => Some("name"),
-            Self {
-                slug: Some(slug), ..
-            } if is_long(slug.is_within_limit(), *slug == stored.slug) => Some("slug"),
-            _ => {
-                let keywords = [
-                    ("start_kw", &self.start_kw, &stored.start_kw),
-                    ("success_kw", &self.success_kw, &stored.success_kw),
-                    ("failure_kw", &self.failure_kw, &stored.failure_kw),
-                    ("subject", &self.subject, &stored.success_kw),
-                    ("subject_fail", &self.subject_fail, &stored.failure_kw),
-                ];
-                let is_wrong = |sent: &Option<Keywords>, stored: &Keywords| {
-                    sent.as_ref()
-                        .is_some_and(|sent| is_long(sent.is_within_limit(), sent == stored))
-                };
-                keywords
-                    .into_iter()
-                    .find(|(_, sent, stored)| is_wrong(sent, stored))
-                    .map(|(field, ..)| field)
-            }
-        }
+        fields::CHECK_FIELDS
+            .into_iter()
+            .find(|field| field.is_overlong(self, stored))
+            .map(|field| field.name)
     }
 
     /// True if `settings` equal the request on all of `fields`. A field that the request does not

@@ -3,58 +3,23 @@
 use std::sync::Arc;
 
 use super::channel::seconds_of;
+use super::check_edit::field_value::{CheckFieldType, InvalidValue};
 use super::schedule::Schedule;
-use super::text::{Description, Keywords, Name, Seconds, SecondsError, Slug, Tags, TextError};
-
-fn text_error_message(error: TextError, most: usize) -> String {
-    match error {
-        TextError::TooLong => format!("give at most {most} characters"),
-        TextError::InvalidCharacter => "use only a to z, 0 to 9, hyphens and underscores".into(),
-    }
-}
-
-/// Validates a number of seconds.
-pub fn check_seconds(number: i64) -> Result<Seconds, String> {
-    Seconds::parse(number).map_err(seconds_error_message)
-}
-
-fn seconds_error_message(_: SecondsError) -> String {
-    format!(
-        "give a whole number of seconds from {} to {}",
-        Seconds::MIN,
-        Seconds::MAX
-    )
-}
+use super::text::{Name, Seconds, SecondsError, Slug, Tags};
 
 /// Parses a name.
 pub fn parse_name(text: &str) -> Result<Name, String> {
-    Name::parse(text).map_err(|error| text_error_message(error, Name::MAX_CHARS))
+    Name::parse(text).map_err(|error| CheckFieldType::Text(Name::MAX_CHARS).explain(&error.into()))
 }
 
 /// Parses a slug.
 pub fn parse_slug(text: &str) -> Result<Slug, String> {
-    Slug::parse(text).map_err(|error| text_error_message(error, Slug::MAX_CHARS))
+    Slug::parse(text).map_err(|error| CheckFieldType::Slug.explain(&error.into()))
 }
 
 /// Parses tags.
 pub fn parse_tags(text: &str) -> Result<Tags, String> {
-    Tags::parse(text).map_err(|error| {
-        format!(
-            "{} and at most {} tags",
-            text_error_message(error, Tags::MAX_CHARS),
-            Tags::MAX_TAGS
-        )
-    })
-}
-
-/// Parses a description.
-pub fn parse_description(text: &str) -> Result<Description, String> {
-    Description::parse(text).map_err(|error| text_error_message(error, Description::MAX_CHARS))
-}
-
-/// Parses keywords.
-pub fn parse_keywords(text: &str) -> Result<Keywords, String> {
-    Keywords::parse(text).map_err(|error| text_error_message(error, Keywords::MAX_CHARS))
+    Tags::parse(text).map_err(|error| CheckFieldType::Tags.explain(&error.into()))
 }
 
 /// Parses seconds: a plain number, or a time with a unit, as in `15m`, `2h` or `1d`.
@@ -66,7 +31,7 @@ pub fn parse_seconds(text: &str) -> Result<Seconds, String> {
     let message = |error| {
         format!(
             "{}, or a time such as 15m, 2h or 1d",
-            seconds_error_message(error)
+            CheckFieldType::Duration.explain(&InvalidValue::Seconds(error))
         )
     };
     number

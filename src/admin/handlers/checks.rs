@@ -2,7 +2,7 @@
 //! server nor a line holds all of it.
 
 use super::{AdminResponse, ReplyStream, format_timestamp};
-use crate::admin::request::check::{AlertingRow, CheckRow, FlipRow, PingRow};
+use crate::admin::request::check::{AlertingRow, CheckRow, FieldMembers, FlipRow, PingRow};
 use crate::admin::request::{AdminReply, CheckAction};
 use crate::domain::check::Check;
 use crate::domain::flip::Flip;
@@ -126,7 +126,6 @@ fn check_row(found: &CheckDetails, now: Timestamp) -> CheckRow {
     } = found;
     let settings = &*check.settings;
     let life = &check.state;
-    let filters = check.settings.filters;
     let mut uuids: Vec<_> = channels
         .iter()
         .map(|channel| channel.uuid.to_string())
@@ -147,25 +146,7 @@ fn check_row(found: &CheckDetails, now: Timestamp) -> CheckRow {
         last_duration: life
             .last_duration
             .map(|micros| micros.max(0) / MICROS_PER_SEC),
-        timeout: settings.schedule.is_none().then(|| settings.timeout.get()),
-        schedule: settings
-            .schedule
-            .as_ref()
-            .map(|schedule| schedule.text().into()),
-        tz: settings
-            .schedule
-            .is_some()
-            .then(|| settings.tz.name().into()),
-        grace: settings.grace.get(),
-        manual_resume: settings.manual_resume,
-        methods: if settings.post_only { "POST" } else { "" }.into(),
-        start_kw: settings.start_kw.as_str().into(),
-        success_kw: settings.success_kw.as_str().into(),
-        failure_kw: settings.failure_kw.as_str().into(),
-        filter_subject: filters.subject,
-        filter_body: filters.body,
-        filter_http_body: filters.http_body,
-        filter_default_fail: filters.default_fail,
+        settings: FieldMembers::from_settings(settings),
         channels: uuids.join(","),
         ping_url: None,
     }

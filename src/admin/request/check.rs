@@ -1,19 +1,20 @@
 //! Requests about checks on the socket, and the rows of their lists. Fields have the names of the
 //! API.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::net::IpAddr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-use crate::domain::check_edit::{ChannelSelection, CheckEdit, UniqueField};
-use crate::domain::check_input::check_seconds;
-pub use crate::domain::check_input::{
-    parse_description, parse_keywords, parse_name, parse_schedule, parse_seconds, parse_slug,
-    parse_tags,
-};
-use crate::domain::text::{FailureThreshold, Keywords, Seconds};
-use crate::domain::timezone::Timezone;
+use crate::domain::check::CheckSettings;
+use crate::domain::check_edit::field_value::FieldValue;
+use crate::domain::check_edit::fields::{self, CheckField};
+use crate::domain::check_edit::{CheckEdit, UniqueField};
+use crate::domain::text::FailureThreshold;
 
 /// A check in a list.
 #[derive(Serialize, Deserialize)]
@@ -33,23 +34,9 @@ pub struct CheckRow {
     pub next_ping: Option<String>,
     /// Duration in whole seconds.
     pub last_duration: Option<i64>,
-    /// Timeout in seconds, for a check without a schedule.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub schedule: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tz: Option<String>,
-    pub grace: i64,
-    pub manual_resume: bool,
-    pub methods: String,
-    pub start_kw: String,
-    pub success_kw: String,
-    pub failure_kw: String,
-    pub filter_subject: bool,
-    pub filter_body: bool,
-    pub filter_http_body: bool,
-    pub filter_default_fail: bool,
+    /// Its other settings.
+    #[serde(flatten)]
+    pub settings: FieldMembers,
     /// UUIDs of its channels, separated by commas.
     pub channels: String,
     /// Ping URL, omitted from lists. Only the path if no server runs, because the server knows the
@@ -121,117 +108,106 @@ impl AlertingRow {
     }
 }
 
-/// JSON form of a [`CheckEdit`]; missing fields stay as they are.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct CheckEditRow {
-    name: Option<String>,
-    slug: Option<String>,
-    tags: Option<String>,
-    desc: Option<String>,
-    timeout: Option<i64>,
-    grace: Option<i64>,
-    schedule: Option<String>,
-    tz: Option<String>,
-    manual_resume: Option<bool>,
-    post_only: Option<bool>,
-    start_kw: Option<String>,
-    success_kw: Option<String>,
-    failure_kw: Option<String>,
-    filter_subject: Option<bool>,
-    filter_body: Option<bool>,
-    filter_http_body: Option<bool>,
-    filter_default_fail: Option<bool>,
-    channels: Option<String>,
-}
+/// Fields of a check as members of a JSON object, in their order.
+#[derive(Default)]
+pub struct FieldMembers(Vec<(Cow<'static, str>, FieldValue<'static>)>);
 
-impl From<&CheckEdit> for CheckEditRow {
-    fn from(edit: &CheckEdit) -> Self {
-        let keywords = |keywords: &Option<Keywords>| {
-            keywords.as_ref().map(|keywords| keywords.as_str().into())
+impl FieldMembers {
+    /// Returns the fields that are shown after the names and the state.
+    pub fn from_settings(settings: &CheckSettings) -> Self {
+        let member = |field: &&CheckField| {
+            let value = field.used_value(settings)?.into_owned();
+            Some((field.name.into(), value))
         };
-        Self {
-            name: edit.name.as_ref().map(|name| name.as_str().into()),
-            slug: edit.slug.as_ref().map(|slug| slug.as_str().into()),
-            tags: edit.tags.as_ref().map(|tags| tags.as_str().into()),
-            desc: edit.desc.as_ref().map(|desc| desc.as_str().into()),
-            timeout: edit.timeout.map(Seconds::get),
-            grace: edit.grace.map(Seconds::get),
-            schedule: edit
-                .schedule
-                .as_ref()
-                .map(|schedule| schedule.text().into()),
-            tz: edit.tz.as_ref().map(|tz| tz.name().into()),
-            manual_resume: edit.manual_resume,
-            post_only: edit.post_only,
-            start_kw: keywords(&edit.start_kw),
-            success_kw: keywords(&edit.success_kw),
-            failure_kw: keywords(&edit.failure_kw),
-            filter_subject: edit.filter_subject,
-            filter_body: edit.filter_body,
-            filter_http_body: edit.filter_http_body,
-            filter_default_fail: edit.filter_default_fail,
-            channels: edit.channels.as_ref().map(ChannelSelection::to_text),
+        Self(fields::OUTPUT_FIELDS.iter().filter_map(member).collect())
+    }
+
+    fn from_edit(edit: &CheckEdit) -> Self {
+        let member = |field: &&CheckField| {
+            let value = field.edited_value(edit)?.into_owned();
+            Some((field.name.into(), value))
+        };
+        Self(fields::FLAG_FIELDS.iter().filter_map(member).collect())
+    }
+
+    /// Converts the members to an edit. The older names of fields, which only the API takes, are
+    /// unknown here.
+    fn into_edit(self) -> Result<CheckEdit, String> {
+        let mut edit = CheckEdit::default();
+        for (name, value) in self.0 {
+            let field = fields::FLAG_FIELDS
+                .iter()
+                .find(|field| field.name == name)
+                .ok_or_else(|| format!("unknown field {name}"))?;
+            field
+                .set(&mut edit, &value, Some(&CheckSettings::default()))
+                .map_err(|error| format!("{name}: {}", field.field_type.explain(&error)))?;
         }
+        Ok(edit)
     }
 }
 
-impl TryFrom<CheckEditRow> for CheckEdit {
-    type Error = String;
-
-    fn try_from(fields: CheckEditRow) -> Result<Self, String> {
-        let keywords = |text| parse_optional(text, parse_keywords);
-        Ok(Self {
-            name: parse_optional(fields.name, parse_name)?,
-            slug: parse_optional(fields.slug, parse_slug)?,
-            tags: parse_optional(fields.tags, parse_tags)?,
-            desc: parse_optional(fields.desc, parse_description)?,
-            timeout: fields.timeout.map(check_seconds).transpose()?,
-            grace: fields.grace.map(check_seconds).transpose()?,
-            schedule: parse_optional(fields.schedule, parse_schedule)?,
-            tz: parse_optional(fields.tz, |text| {
-                Timezone::parse(text).map_err(|error| error.to_string())
-            })?,
-            manual_resume: fields.manual_resume,
-            post_only: fields.post_only,
-            start_kw: keywords(fields.start_kw)?,
-            success_kw: keywords(fields.success_kw)?,
-            failure_kw: keywords(fields.failure_kw)?,
-            filter_subject: fields.filter_subject,
-            filter_body: fields.filter_body,
-            filter_http_body: fields.filter_http_body,
-            filter_default_fail: fields.filter_default_fail,
-            channels: fields.channels.map(|text| ChannelSelection::parse(&text)),
-            // Older names of the same fields, which only the API takes.
-            subject: None,
-            subject_fail: None,
-        })
+impl Serialize for FieldMembers {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            match value {
+                FieldValue::Text(text) => map.serialize_entry(name, text)?,
+                FieldValue::Number(number) => map.serialize_entry(name, number)?,
+                FieldValue::Flag(flag) => map.serialize_entry(name, flag)?,
+            }
+        }
+        map.end()
     }
 }
 
-fn parse_optional<T>(
-    text: Option<String>,
-    parse: impl FnOnce(&str) -> Result<T, String>,
-) -> Result<Option<T>, String> {
-    text.map(|text| parse(&text)).transpose()
+impl<'de> Deserialize<'de> for FieldMembers {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Member {
+            Flag(bool),
+            Number(i64),
+            Text(String),
+        }
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = FieldMembers;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FieldMembers, A::Error> {
+                let mut members = FieldMembers::default();
+                while let Some((name, value)) = map.next_entry::<String, Member>()? {
+                    let value = match value {
+                        Member::Flag(flag) => FieldValue::Flag(flag),
+                        Member::Number(number) => FieldValue::Number(number),
+                        Member::Text(text) => FieldValue::Text(text.into()),
+                    };
+                    members.0.push((name.into(), value));
+                }
+                Ok(members)
+            }
+        }
+        from.deserialize_map(MembersVisitor)
+    }
 }
 
 /// JSON form of an edit.
 pub(super) mod edit {
-    use super::{CheckEdit, CheckEditRow, Deserialize, Serialize};
+    use super::{CheckEdit, Deserialize, Deserializer, FieldMembers, Serialize, Serializer};
 
-    pub(crate) fn serialize<S: serde::Serializer>(
-        edit: &CheckEdit,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        CheckEditRow::from(edit).serialize(to)
+    pub(crate) fn serialize<S: Serializer>(edit: &CheckEdit, to: S) -> Result<S::Ok, S::Error> {
+        FieldMembers::from_edit(edit).serialize(to)
     }
 
-    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Box<CheckEdit>, D::Error> {
-        CheckEditRow::deserialize(from)?
-            .try_into()
+        FieldMembers::deserialize(from)?
+            .into_edit()
             .map(Box::new)
             .map_err(serde::de::Error::custom)
     }
@@ -284,32 +260,35 @@ pub(super) mod unique {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::domain::check_edit::ChannelSelection;
+    use crate::domain::schedule::Schedule;
+    use crate::domain::text::{Keywords, Name, Slug, Tags};
+    use crate::domain::timezone::Timezone;
 
     #[test]
     fn an_edit_is_read_back_unchanged() {
-        let whole = CheckEdit {
-            name: Some(parse_name("a b").unwrap()),
-            slug: Some(parse_slug("a-b").unwrap()),
-            tags: Some(parse_tags("x y").unwrap()),
-            desc: Some(parse_description("").unwrap()),
-            timeout: Some(Seconds::DAY),
-            grace: Some(Seconds::HOUR),
-            schedule: Some(parse_schedule("0 3 * * *").unwrap()),
-            tz: Some(Timezone::parse("Europe/Riga").unwrap()),
-            manual_resume: Some(true),
-            post_only: Some(false),
-            start_kw: Some(parse_keywords("s").unwrap()),
-            success_kw: Some(parse_keywords("").unwrap()),
-            failure_kw: Some(parse_keywords("f, g").unwrap()),
-            filter_subject: Some(true),
-            filter_body: Some(false),
-            filter_http_body: Some(true),
-            filter_default_fail: Some(false),
-            channels: Some(ChannelSelection::Listed(vec!["a".into(), "b".into()])),
-            subject: None,
-            subject_fail: None,
+        let settings = CheckSettings {
+            name: Name::parse("a b").unwrap(),
+            slug: Slug::parse("a-b").unwrap(),
+            tags: Tags::parse("x y").unwrap(),
+            schedule: Some(Arc::new(Schedule::parse("0 3 * * *").unwrap())),
+            tz: Timezone::parse("Europe/Riga").unwrap(),
+            manual_resume: true,
+            start_kw: Keywords::parse("s").unwrap(),
+            failure_kw: Keywords::parse("f, g").unwrap(),
+            ..CheckSettings::default()
         };
+        let whole = CheckEdit {
+            channels: Some(ChannelSelection::Listed(vec!["a".into(), "b".into()])),
+            ..CheckEdit::from_settings(&settings)
+        };
+        assert_eq!(
+            whole.clone().apply_to(&CheckSettings::default(), None),
+            settings
+        );
         for edit in [
             CheckEdit::default(),
             CheckEdit {
@@ -318,7 +297,7 @@ mod tests {
             },
             whole,
         ] {
-            let json = serde_json::to_vec(&CheckEditRow::from(&edit)).unwrap();
+            let json = serde_json::to_vec(&FieldMembers::from_edit(&edit)).unwrap();
             assert_eq!(
                 edit::deserialize(&mut serde_json::Deserializer::from_slice(&json)).unwrap(),
                 Box::new(edit)
@@ -329,7 +308,11 @@ mod tests {
     #[test]
     fn invalid_settings_are_rejected_with_the_valid_ones() {
         for (json, part) in [
-            (r#"{"name":1}"#.to_owned(), "invalid type"),
+            (r#"{"name":1}"#.to_owned(), "give text"),
+            (r#"{"name":null}"#.to_owned(), "did not match"),
+            (r#"{"timeout":"60"}"#.to_owned(), "whole number of seconds"),
+            (r#"{"methods":"GET"}"#.to_owned(), "give POST"),
+            (r#"{"subject":"x"}"#.to_owned(), "unknown field subject"),
             (
                 format!(r#"{{"name":"{}"}}"#, "x".repeat(101)),
                 "at most 100 characters",
@@ -352,10 +335,5 @@ mod tests {
                 "{json}: {error}"
             );
         }
-        assert!(
-            parse_seconds("x")
-                .unwrap_err()
-                .contains("from 60 to 31536000")
-        );
     }
 }

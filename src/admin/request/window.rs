@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-use super::check;
+use crate::domain::check_input;
 use crate::domain::maintenance_window::WindowTimesInput;
 
 /// A maintenance window in a list.
@@ -49,7 +49,7 @@ pub(super) struct Times {
 
 /// JSON form of a name.
 pub(super) mod name {
-    use super::{Deserialize, Deserializer, Serialize, Serializer, check};
+    use super::{Deserialize, Deserializer, Serialize, Serializer, check_input};
     use crate::domain::text::Name;
 
     pub(crate) fn serialize<S: Serializer>(name: &Name, to: S) -> Result<S::Ok, S::Error> {
@@ -57,13 +57,13 @@ pub(super) mod name {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Name, D::Error> {
-        check::parse_name(&String::deserialize(from)?).map_err(serde::de::Error::custom)
+        check_input::parse_name(&String::deserialize(from)?).map_err(serde::de::Error::custom)
     }
 }
 
 /// JSON form of tags.
 pub(super) mod tags {
-    use super::{Deserialize, Deserializer, Serialize, Serializer, check};
+    use super::{Deserialize, Deserializer, Serialize, Serializer, check_input};
     use crate::domain::text::Tags;
 
     pub(crate) fn serialize<S: Serializer>(tags: &Tags, to: S) -> Result<S::Ok, S::Error> {
@@ -71,6 +71,6 @@ pub(super) mod tags {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Tags, D::Error> {
-        check::parse_tags(&String::deserialize(from)?).map_err(serde::de::Error::custom)
+        check_input::parse_tags(&String::deserialize(from)?).map_err(serde::de::Error::custom)
     }
 }

@@ -6,10 +6,8 @@ use uuid::Uuid;
 use super::{ConfigReader, child_path, find_field};
 use crate::config::document::{ConfigNode, ConfigValue};
 use crate::config::fields::{ConfigField, ConfigFieldType};
-use crate::domain::check_input::check_seconds;
 use crate::domain::declared::ObjectName;
 use crate::domain::ids::parse_hyphenated_uuid;
-use crate::domain::text::Seconds;
 
 /// Minimum similarity of an unknown key and the key that is suggested for it; 1 is equality.
 const MIN_SIMILARITY: f64 = 0.8;
@@ -250,17 +248,6 @@ impl ConfigReader {
             self.add_problem(field.node, &field.path, reason);
         }
         fitting
-    }
-
-    pub(super) fn read_seconds(
-        &mut self,
-        object: &ConfigObject<'_>,
-        key: &str,
-        default: Seconds,
-    ) -> Seconds {
-        self.read_duration(object, key)
-            .and_then(|seconds| check_seconds(seconds).ok())
-            .unwrap_or(default)
     }
 
     pub(super) fn read_uuid(&mut self, object: &ConfigObject<'_>) -> Option<Uuid> {

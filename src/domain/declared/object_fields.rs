@@ -3,8 +3,10 @@
 
 use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType, Requirement};
 use crate::domain::check::CheckSettings;
+use crate::domain::check_edit::field_value::{CheckFieldType, FieldValue};
+use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
-use crate::domain::text::{FailureThreshold, Keywords, Seconds, Tags};
+use crate::domain::text::{FailureThreshold, Tags};
 use crate::domain::timestamp::Timestamp;
 
 /// Value of a field.
@@ -142,8 +144,22 @@ pub fn tags_value(tags: &Tags) -> ObjectValue {
     list_or_text(tags.as_str(), " ")
 }
 
-fn keywords_value(keywords: &Keywords) -> ObjectValue {
-    list_or_text(keywords.as_str(), ",")
+/// Value of a field of a check as files show it. `None` if it is the default.
+fn check_field_value(field: &CheckField, settings: &CheckSettings) -> Option<ObjectValue> {
+    let value = field.used_value(settings)?;
+    // The period is shown always.
+    if field.name != fields::TIMEOUT.name
+        && field.value(&CheckSettings::default()).as_ref() == Some(&value)
+    {
+        return None;
+    }
+    Some(match (value, field.field_type) {
+        (FieldValue::Flag(flag), _) => ObjectValue::Flag(flag),
+        (FieldValue::Number(seconds), _) => ObjectValue::Text(format_seconds(seconds)),
+        (FieldValue::Text(text), CheckFieldType::Tags) => list_or_text(&text, " "),
+        (FieldValue::Text(text), CheckFieldType::Keywords) => list_or_text(&text, ","),
+        (FieldValue::Text(text), _) => ObjectValue::Text(text.into()),
+    })
 }
 
 /// Fields of a check without its slug. `channels` and `parents` are the names of its channels and
@@ -155,96 +171,39 @@ pub fn check_fields(
 ) -> ObjectFields {
     channels.sort();
     parents.sort();
-    let mut fields = ObjectFields::new();
-    let mut put = |name: &str, value: ObjectValue| fields.push((name.into(), value));
-    if settings.name.as_str() != settings.slug.as_str() {
-        put("name", ObjectValue::Text(settings.name.as_str().into()));
-    }
-    match &settings.schedule {
-        Some(schedule) => {
-            put("schedule", ObjectValue::Text(schedule.text().into()));
-            if settings.tz.name() != "UTC" {
-                put("tz", ObjectValue::Text(settings.tz.name().into()));
-            }
-        }
-        None => put(
-            "every",
-            ObjectValue::Text(format_seconds(settings.timeout.get())),
-        ),
-    }
-    if settings.grace != Seconds::HOUR {
-        put(
-            "grace",
-            ObjectValue::Text(format_seconds(settings.grace.get())),
-        );
-    }
-    if !settings.tags.as_str().is_empty() {
-        put("tags", tags_value(&settings.tags));
-    }
-    if !settings.desc.as_str().is_empty() {
-        put("desc", ObjectValue::Text(settings.desc.as_str().into()));
-    }
-    if !channels.is_empty() {
-        put("channels", ObjectValue::List(channels));
-    }
-    for (name, flag, value) in [
+    let list = |items: Vec<_>| (!items.is_empty()).then_some(ObjectValue::List(items));
+    let table = |fields: ObjectFields| (!fields.is_empty()).then_some(ObjectValue::Table(fields));
+    let name = Some(settings.name.as_str()).filter(|name| *name != settings.slug.as_str());
+    let threshold = Some(settings.failure_threshold).filter(|of| *of != FailureThreshold::ONE);
+    let alert = present_fields([
         (
-            "manual-resume",
-            settings.manual_resume,
-            ObjectValue::Flag(true),
+            "after",
+            threshold.map(|number| ObjectValue::Number(number.get().into())),
         ),
-        (
-            "methods",
-            settings.post_only,
-            ObjectValue::Text("POST".into()),
-        ),
-    ] {
-        if flag {
-            put(name, value);
-        }
-    }
-    let filter = filter_fields(settings);
-    if !filter.is_empty() {
-        put("filter", ObjectValue::Table(filter));
-    }
-    let mut alert = ObjectFields::new();
-    if settings.failure_threshold != FailureThreshold::ONE {
-        alert.push((
-            "after".into(),
-            ObjectValue::Number(settings.failure_threshold.get().into()),
-        ));
-    }
-    if !parents.is_empty() {
-        alert.push(("parents".into(), ObjectValue::List(parents)));
-    }
-    if !alert.is_empty() {
-        put("alert", ObjectValue::Table(alert));
-    }
-    fields
+        ("parents", list(parents)),
+    ]);
+    let value_of = |field: &CheckField| (field.config_key, check_field_value(field, settings));
+    let filter = present_fields(fields::CONFIG_FILTER_FIELDS.map(value_of));
+    let mut channels = list(channels);
+    let own_fields = fields::CONFIG_FIELDS.map(|field| match field.field_type {
+        CheckFieldType::Channels => (field.config_key, channels.take()),
+        _ => value_of(field),
+    });
+    let mut shown = present_fields([("name", name.map(|name| ObjectValue::Text(name.into())))]);
+    shown.extend(present_fields(own_fields));
+    shown.extend(present_fields([
+        ("filter", table(filter)),
+        ("alert", table(alert)),
+    ]));
+    shown
 }
 
-fn filter_fields(settings: &CheckSettings) -> ObjectFields {
-    let on = settings.filters;
-    let flags = [
-        ("subject", on.subject),
-        ("body", on.body),
-        ("http-body", on.http_body),
-        ("default-fail", on.default_fail),
-    ];
-    let flags = flags
-        .into_iter()
-        .filter(|(_, on)| *on)
-        .map(|(name, _)| (name.into(), ObjectValue::Flag(true)));
-    let words = [
-        ("start", &settings.start_kw),
-        ("success", &settings.success_kw),
-        ("failure", &settings.failure_kw),
-    ];
-    let words = words
-        .into_iter()
-        .filter(|(_, words)| !words.is_empty())
-        .map(|(name, words)| (name.into(), keywords_value(words)));
-    flags.chain(words).collect()
+/// Fields that have a value.
+fn present_fields<const N: usize>(
+    fields: [(&'static str, Option<ObjectValue>); N],
+) -> ObjectFields {
+    let present = |(name, value): (&str, Option<_>)| Some((name.into(), value?));
+    fields.into_iter().filter_map(present).collect()
 }
 
 /// Fields of a channel without its name, its kind first.

@@ -3,15 +3,15 @@
 mod document;
 
 use std::fmt;
-use std::sync::Arc;
 
 pub(crate) use document::RequestDocument;
 
 use crate::domain::check::CheckSettings;
-use crate::domain::check_edit::{ChannelSelection, CheckEdit, UniqueField};
-use crate::domain::schedule::{Schedule, ScheduleError};
-use crate::domain::text::{Description, Keywords, Name, SecondsError, Slug, Tags, TextError};
-use crate::domain::timezone::{Timezone, UnknownTimezone};
+use crate::domain::check_edit::field_value::InvalidValue;
+use crate::domain::check_edit::{CheckEdit, UniqueField, fields};
+use crate::domain::schedule::ScheduleError;
+use crate::domain::text::{SecondsError, Slug, TextError};
+use crate::domain::timezone::UnknownTimezone;
 use crate::http::common::route::ApiVersion;
 
 /// Reason why a body is refused. Its text is the error in the response.
@@ -112,9 +112,15 @@ impl From<ScheduleError> for FieldProblem {
     }
 }
 
-impl From<UnknownTimezone> for FieldProblem {
-    fn from(UnknownTimezone: UnknownTimezone) -> Self {
-        Self::Timezone
+impl From<InvalidValue> for FieldProblem {
+    fn from(error: InvalidValue) -> Self {
+        match error {
+            InvalidValue::Text(error) => error.into(),
+            InvalidValue::Seconds(error) => error.into(),
+            InvalidValue::Schedule(error) => error.into(),
+            InvalidValue::Timezone(UnknownTimezone) => Self::Timezone,
+            InvalidValue::Unexpected => Self::Unexpected,
+        }
     }
 }
 
@@ -128,7 +134,8 @@ pub(crate) struct CheckFields {
 }
 
 impl CheckFields {
-    /// Parses all fields. If several are invalid, the error names the first in the order below.
+    /// Parses all fields. If several are invalid, the error names the first in the order of the
+    /// table of fields.
     ///
     /// `stored` holds the settings of the check, or of a new one. Texts over their limits may be
     /// sent again if they are the stored ones.
@@ -165,56 +172,14 @@ impl CheckFields {
         version: ApiVersion,
         stored: Option<&CheckSettings>,
     ) -> Result<Self, FieldError> {
-        let desc = |text: &str| match stored {
-            Some(stored) if text != stored.desc.as_str() => Description::parse(text),
-            _ => Ok(Description::from_stored(text)),
-        };
-        let tags = |text: &str| match stored {
-            Some(stored) if text != stored.tags.as_str() => Tags::parse(text),
-            _ => Ok(Tags::from_stored(text)),
-        };
-        let check_name = |text: &str| match stored {
-            Some(stored) if text != stored.name.as_str() => Name::parse(text),
-            _ => Ok(Name::from_stored(text)),
-        };
-        let slug = |text: &str| match (stored, Slug::parse(text)) {
-            (Some(stored), Err(_)) if text == stored.slug.as_str() => Ok(Slug::from_stored(text)),
-            (None, Err(TextError::TooLong)) => Ok(Slug::from_stored(text)),
-            (_, parsed) => parsed,
-        };
-        // Parses one of the two names that a list of keywords has in the API.
-        let keywords = |name, list: fn(&CheckSettings) -> &Keywords| {
-            document.parsed_string(name, |text: &str| match stored {
-                Some(stored) if text != list(stored).as_str() => Keywords::parse(text),
-                _ => Ok(Keywords::from_stored(text)),
-            })
-        };
-        // Fields are parsed in the order of this code, which is the order of the errors.
-        let mut edit = CheckEdit {
-            channels: document
-                .string("channels")?
-                .map(|list| ChannelSelection::parse(&list)),
-            desc: document.parsed_string("desc", desc)?,
-            failure_kw: keywords("failure_kw", |settings| &settings.failure_kw)?,
-            filter_subject: document.boolean("filter_subject")?,
-            filter_body: document.boolean("filter_body")?,
-            filter_http_body: document.boolean("filter_http_body")?,
-            filter_default_fail: document.boolean("filter_default_fail")?,
-            grace: document.seconds("grace")?,
-            manual_resume: document.boolean("manual_resume")?,
-            post_only: document.choice("methods", parse_post_only)?,
-            name: document.parsed_string("name", check_name)?,
-            schedule: document
-                .parsed_string("schedule", |text| Schedule::parse(text).map(Arc::new))?,
-            slug: document.parsed_string("slug", slug)?,
-            start_kw: keywords("start_kw", |settings| &settings.start_kw)?,
-            subject: keywords("subject", |settings| &settings.success_kw)?,
-            subject_fail: keywords("subject_fail", |settings| &settings.failure_kw)?,
-            success_kw: keywords("success_kw", |settings| &settings.success_kw)?,
-            tags: document.parsed_string("tags", tags)?,
-            timeout: document.seconds("timeout")?,
-            tz: document.parsed_string("tz", Timezone::parse)?,
-        };
+        let mut edit = CheckEdit::default();
+        for field in fields::CHECK_FIELDS {
+            if let Some(value) = document.field_value(field)? {
+                field
+                    .set(&mut edit, &value, stored)
+                    .map_err(|error| FieldError::Field(field.name, error.into()))?;
+            }
+        }
         let mut unique = document.choices("unique", UniqueField::parse)?;
         if version < ApiVersion::V3 && edit.slug.is_none() {
             edit.slug = edit.name.as_ref().map(Slug::from_name);
@@ -227,14 +192,6 @@ impl CheckFields {
             edit,
             unique_on: unique,
         })
-    }
-}
-
-fn parse_post_only(methods: &str) -> Option<bool> {
-    match methods {
-        "" => Some(false),
-        "POST" => Some(true),
-        _ => None,
     }
 }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::json::{JsonObject, write_array, write_display};
-use crate::domain::check::{Check, OngoingRun};
+use crate::domain::check::{Check, CheckSettings, OngoingRun};
+use crate::domain::check_edit::field_value::FieldValue;
+use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::flip::FlipDirection;
 use crate::domain::ids::{ChannelId, UniqueKey, write_uuid};
 use crate::domain::ping::{self, Ping, PingOrigin};
@@ -54,17 +56,9 @@ impl ApiView {
     ) {
         let settings = &*check.settings;
         let state = &check.state;
-        let filters = check.settings.filters;
         let mut object = JsonObject::begin(out);
-        object
-            .text("name", settings.name.as_str())
-            .text("slug", settings.slug.as_str());
-        object
-            .text("tags", settings.tags.as_str())
-            .text("desc", settings.desc.as_str());
-        object
-            .number("grace", settings.grace.get())
-            .number("n_pings", state.n_pings);
+        write_fields(&mut object, &fields::NAME_MEMBERS, settings);
+        object.number("n_pings", state.n_pings);
         object
             .text("status", self.status_word(check, now))
             .boolean("started", state.run.is_some());
@@ -78,30 +72,16 @@ impl ApiView {
             // Whole seconds. If the clock was set back during the run, the duration is 0.
             object.number("last_duration", micros.max(0) / MICROS_PER_SEC);
         }
-        object.boolean("manual_resume", settings.manual_resume);
-        object.text("methods", if settings.post_only { "POST" } else { "" });
+        write_fields(&mut object, &fields::RULE_MEMBERS, settings);
         if members == CheckMembers::Changed {
-            let searched = |keywords| if filters.subject { keywords } else { "" };
+            let is_searched = settings.filters.subject;
+            let searched = |keywords| if is_searched { keywords } else { "" };
             object.text("subject", searched(settings.success_kw.as_str()));
             object.text("subject_fail", searched(settings.failure_kw.as_str()));
         }
-        object
-            .text("start_kw", settings.start_kw.as_str())
-            .text("success_kw", settings.success_kw.as_str());
-        object.text("failure_kw", settings.failure_kw.as_str());
-        object
-            .boolean("filter_subject", filters.subject)
-            .boolean("filter_body", filters.body);
-        object
-            .boolean("filter_http_body", filters.http_body)
-            .boolean("filter_default_fail", filters.default_fail);
+        write_fields(&mut object, &fields::KEYWORD_MEMBERS, settings);
         self.write_urls(&mut object, check, channels);
-        match &settings.schedule {
-            None => object.number("timeout", settings.timeout.get()),
-            Some(schedule) => object
-                .text("schedule", schedule.text())
-                .text("tz", settings.tz.name()),
-        };
+        write_fields(&mut object, &fields::TIME_MEMBERS, settings);
         object.end();
     }
 
@@ -217,6 +197,18 @@ impl ApiView {
             },
         );
         object.end();
+    }
+}
+
+/// Writes the fields that have a meaning in the settings.
+fn write_fields(object: &mut JsonObject<'_>, fields: &[&CheckField], settings: &CheckSettings) {
+    for field in fields {
+        match field.used_value(settings) {
+            Some(FieldValue::Text(text)) => object.text(field.name, &text),
+            Some(FieldValue::Number(number)) => object.number(field.name, number),
+            Some(FieldValue::Flag(flag)) => object.boolean(field.name, flag),
+            None => continue,
+        };
     }
 }
 

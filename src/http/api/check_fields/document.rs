@@ -11,40 +11,13 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor
 use serde_json::value::RawValue;
 
 use super::{FieldError, FieldProblem};
-use crate::domain::text::Seconds;
+use crate::domain::check_edit::field_value::{CheckFieldType, FieldValue};
+use crate::domain::check_edit::fields::{CHECK_FIELDS, CheckField};
 
-/// Members that are kept, sorted. All others are skipped, whatever their value.
-const MEMBERS: [&str; 30] = [
-    "after",
-    "api_key",
-    "channels",
-    "desc",
-    "event",
-    "failure_kw",
-    "filter_body",
-    "filter_default_fail",
-    "filter_http_body",
-    "filter_subject",
-    "from",
-    "grace",
-    "kind",
-    "manual_resume",
-    "methods",
-    "minutes",
-    "name",
-    "parents",
-    "schedule",
-    "settings",
-    "slug",
-    "start_kw",
-    "subject",
-    "subject_fail",
-    "success_kw",
-    "tags",
-    "timeout",
-    "to",
-    "tz",
-    "unique",
+/// Members that are kept besides the fields of a check. All others are skipped, whatever their
+/// value.
+const OTHER_MEMBERS: [&str; 10] = [
+    "after", "api_key", "event", "from", "kind", "minutes", "parents", "settings", "to", "unique",
 ];
 
 /// Maximum bytes of a name in an object of strings: errors repeat it.
@@ -55,7 +28,7 @@ const MAX_DEPTH: usize = 128;
 
 /// A request body that is a JSON object, or empty. If a member is repeated, the last one counts.
 #[derive(Default)]
-pub(crate) struct RequestDocument([Option<Box<RawValue>>; MEMBERS.len()]);
+pub(crate) struct RequestDocument(Vec<(&'static str, Box<RawValue>)>);
 
 impl RequestDocument {
     /// Parses a body. An empty one is an empty object.
@@ -88,11 +61,10 @@ impl RequestDocument {
     }
 
     fn member(&self, name: &str) -> Option<&str> {
-        let index = MEMBERS.binary_search(&name).ok()?;
-        self.0
-            .get(index)
-            .and_then(Option::as_deref)
-            .map(RawValue::get)
+        let mut members = self.0.iter();
+        members
+            .find(|(own, _)| *own == name)
+            .map(|(_, value)| value.get())
     }
 
     /// Returns the member `api_key`: a string, or a number as it was written. Any other value is no
@@ -130,7 +102,7 @@ impl RequestDocument {
     }
 
     /// Returns a member that must be `true` or `false`.
-    pub(super) fn boolean(&self, name: &'static str) -> Result<Option<bool>, FieldError> {
+    fn boolean(&self, name: &'static str) -> Result<Option<bool>, FieldError> {
         match self.member(name) {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
@@ -139,27 +111,36 @@ impl RequestDocument {
         }
     }
 
-    /// Returns a member that must be a whole number of seconds, written without fraction and
-    /// exponent.
-    pub(super) fn seconds(&self, name: &'static str) -> Result<Option<Seconds>, FieldError> {
+    /// Returns a field of a check, by its type.
+    pub(super) fn field_value(
+        &self,
+        field: &CheckField,
+    ) -> Result<Option<FieldValue<'static>>, FieldError> {
+        let text = |text: String| FieldValue::Text(text.into());
+        let name = field.name;
+        Ok(match field.field_type {
+            CheckFieldType::Flag => self.boolean(name)?.map(FieldValue::Flag),
+            CheckFieldType::Duration => self.number(name)?.map(FieldValue::Number),
+            CheckFieldType::Methods => self.choice(name, |text| Some(text.to_owned()))?.map(text),
+            _ => self.string(name)?.map(text),
+        })
+    }
+
+    /// Returns a member that must be a whole number, written without fraction and exponent.
+    fn number(&self, name: &'static str) -> Result<Option<i64>, FieldError> {
         let Some(text) = self.member(name) else {
             return Ok(None);
         };
-        let seconds = match text.parse() {
+        let number = match text.parse() {
             _ if !is_number(text) || text.contains(['.', 'e', 'E']) => {
                 Err(FieldProblem::NotANumber)
             }
-            Ok(number) => Seconds::parse(number).map_err(FieldProblem::from),
+            Ok(number) => Ok(Some(number)),
             // The number does not fit 64 bits.
-            Err(_) => Err(if text.starts_with('-') {
-                FieldProblem::TooSmall
-            } else {
-                FieldProblem::TooLarge
-            }),
+            Err(_) if text.starts_with('-') => Err(FieldProblem::TooSmall),
+            Err(_) => Err(FieldProblem::TooLarge),
         };
-        seconds
-            .map(Some)
-            .map_err(|problem| FieldError::Field(name, problem))
+        number.map_err(|problem| FieldError::Field(name, problem))
     }
 
     /// Returns a member that must be a whole number without sign, fraction and exponent.
@@ -299,11 +280,14 @@ impl<'de> Deserialize<'de> for RequestDocument {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut document = RequestDocument::default();
-                while let Some(MemberIndex(index)) = map.next_key()? {
-                    match index.and_then(|index| document.0.get_mut(index)) {
-                        Some(member) => *member = Some(map.next_value()?),
-                        None => drop(map.next_value::<IgnoredAny>()?),
-                    }
+                while let Some(MemberName(name)) = map.next_key()? {
+                    let Some(name) = name else {
+                        map.next_value::<IgnoredAny>()?;
+                        continue;
+                    };
+                    let value = map.next_value()?;
+                    document.0.retain(|(earlier, _)| *earlier != name);
+                    document.0.push((name, value));
                 }
                 Ok(document)
             }
@@ -312,21 +296,23 @@ impl<'de> Deserialize<'de> for RequestDocument {
     }
 }
 
-/// Index of a name in [`MEMBERS`], if it is there.
-struct MemberIndex(Option<usize>);
+/// Name of a member that is kept; `None` for any other name.
+struct MemberName(Option<&'static str>);
 
-impl<'de> Deserialize<'de> for MemberIndex {
+impl<'de> Deserialize<'de> for MemberName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct MemberNameVisitor;
         impl Visitor<'_> for MemberNameVisitor {
-            type Value = MemberIndex;
+            type Value = MemberName;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a name")
             }
 
-            fn visit_str<E: Error>(self, name: &str) -> Result<MemberIndex, E> {
-                Ok(MemberIndex(MEMBERS.binary_search(&name).ok()))
+            fn visit_str<E: Error>(self, name: &str) -> Result<MemberName, E> {
+                let fields = CHECK_FIELDS.iter().map(|field| field.name);
+                let mut known = fields.chain(OTHER_MEMBERS);
+                Ok(MemberName(known.find(|known| *known == name)))
             }
         }
         deserializer.deserialize_identifier(MemberNameVisitor)

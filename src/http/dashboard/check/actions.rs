@@ -141,28 +141,12 @@ fn copied_settings(visit: &PageRequest, check: &Check) -> CheckEdit {
             .channels_of(check)
             .map(|channel| channel.uuid.to_string().into())
             .collect();
-        let is_simple = settings.schedule.is_none();
         CheckEdit {
             // Neither can exceed its limit or contain a character that is missing in the original.
             name: Name::parse(&name).ok(),
             slug: Slug::parse(&slug).ok(),
-            tags: Some(settings.tags.clone()),
-            desc: Some(settings.desc.clone()),
-            timeout: is_simple.then_some(settings.timeout),
-            grace: Some(settings.grace),
-            schedule: settings.schedule.clone(),
-            tz: Some(settings.tz.clone()),
-            manual_resume: Some(settings.manual_resume),
-            post_only: Some(settings.post_only),
-            start_kw: Some(settings.start_kw.clone()),
-            success_kw: Some(settings.success_kw.clone()),
-            failure_kw: Some(settings.failure_kw.clone()),
-            filter_subject: Some(settings.filters.subject),
-            filter_body: Some(settings.filters.body),
-            filter_http_body: Some(settings.filters.http_body),
-            filter_default_fail: Some(settings.filters.default_fail),
             channels: Some(ChannelSelection::Listed(channels)),
-            ..CheckEdit::default()
+            ..CheckEdit::from_settings(settings)
         }
     })
 }

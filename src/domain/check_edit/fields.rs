@@ -1,0 +1,469 @@
+//! Fields of a check that users set: one row each, with name, type and help, and the lists that say
+//! where a field appears and in which order.
+//!
+//! The number of failures before an alert and the parents of a check are not here: a command of
+//! their own changes them.
+
+use std::sync::Arc;
+
+use super::field_value::{
+    CheckFieldType, EditValue, FieldValue, InvalidValue, methods_value, parse_methods,
+};
+use crate::domain::check::CheckSettings;
+use crate::domain::check_edit::ChannelSelection;
+use crate::domain::schedule::Schedule;
+use crate::domain::text::{Description, Keywords, Name, Seconds, Slug, Tags, TextError};
+use crate::domain::timezone::Timezone;
+
+/// Fields that a request names. The others stay, or have their defaults on create.
+#[derive(Clone, PartialEq, Debug, Default)]
+#[allow(missing_docs, reason = "the fields of `CheckSettings`")]
+pub struct CheckEdit {
+    pub name: Option<Name>,
+    pub slug: Option<Slug>,
+    pub tags: Option<Tags>,
+    pub desc: Option<Description>,
+    /// Period as sent, even if a schedule takes precedence.
+    pub timeout: Option<Seconds>,
+    pub grace: Option<Seconds>,
+    pub schedule: Option<Arc<Schedule>>,
+    pub tz: Option<Timezone>,
+    pub manual_resume: Option<bool>,
+    pub post_only: Option<bool>,
+    pub start_kw: Option<Keywords>,
+    pub success_kw: Option<Keywords>,
+    pub failure_kw: Option<Keywords>,
+    /// Older name of `success_kw`, which takes precedence. Like `subject_fail` it turns the search
+    /// of subjects on, or off if both lists are then empty; `filter_subject` takes precedence over
+    /// that.
+    pub subject: Option<Keywords>,
+    /// Older name of `failure_kw`, which takes precedence.
+    pub subject_fail: Option<Keywords>,
+    pub filter_subject: Option<bool>,
+    pub filter_body: Option<bool>,
+    pub filter_http_body: Option<bool>,
+    pub filter_default_fail: Option<bool>,
+    pub channels: Option<ChannelSelection>,
+}
+
+/// Row of the table: a field of a check.
+pub struct CheckField {
+    /// Name in the API. The flag of the command line has hyphens in place of underscores.
+    pub name: &'static str,
+    /// Type of the values.
+    pub field_type: CheckFieldType,
+    /// Placeholder for the value in the help of the flag.
+    pub value_name: &'static str,
+    /// Help of the flag.
+    pub flag_help: &'static str,
+    /// Key in configuration files; those of [`CONFIG_FILTER_FIELDS`] are in the table `filter`.
+    pub config_key: &'static str,
+    /// Help of the key: half a sentence.
+    pub config_help: &'static str,
+    /// Name in the form of the dashboard.
+    pub form_name: &'static str,
+    /// Label on pages.
+    pub label: &'static str,
+    /// True if early releases accepted texts of any length.
+    pub was_unlimited: bool,
+    value: fn(&CheckSettings) -> Option<FieldValue<'_>>,
+    is_used: fn(&CheckSettings) -> bool,
+    edited: fn(&CheckEdit) -> Option<FieldValue<'_>>,
+    parse: fn(&mut CheckEdit, &FieldValue<'_>) -> Result<(), InvalidValue>,
+    keep: fn(&mut CheckEdit, &str),
+    apply: fn(&mut CheckEdit, &mut CheckSettings),
+}
+
+/// Returns the row of the member `$edit` of [`CheckEdit`], which changes `$setting` of
+/// [`CheckSettings`], without texts. `$edit` is its name in the API.
+macro_rules! row {
+    ($edit:ident: $type:expr => $($setting:ident).+) => {
+        CheckField {
+            value: |settings| Some(settings.$($setting).+.value()),
+            apply: |edit, settings| {
+                if let Some(value) = edit.$edit.take() {
+                    settings.$($setting).+ = value;
+                }
+            },
+            ..row!($edit: $type)
+        }
+    };
+    ($edit:ident: $type:expr) => {
+        CheckField {
+            name: stringify!($edit),
+            field_type: $type,
+            value_name: "",
+            flag_help: "",
+            config_key: stringify!($edit),
+            config_help: "",
+            form_name: stringify!($edit),
+            label: "",
+            was_unlimited: false,
+            value: |_| None,
+            is_used: |_| true,
+            edited: |edit| edit.$edit.as_ref().map(EditValue::value),
+            parse: |edit, value| {
+                edit.$edit = Some(EditValue::parse(value)?);
+                Ok(())
+            },
+            keep: |edit, text| edit.$edit = EditValue::from_stored(text),
+            apply: |_, _| {},
+        }
+    };
+}
+
+/// Name of the check.
+pub static NAME: CheckField = CheckField {
+    value_name: "NAME",
+    flag_help: "Name",
+    config_help: "name; by default the slug",
+    label: "Name",
+    ..row!(name: CheckFieldType::Text(Name::MAX_CHARS) => name)
+};
+
+/// Slug for ping URLs.
+pub static SLUG: CheckField = CheckField {
+    value_name: "SLUG",
+    flag_help: "Slug for ping URLs: a to z, 0 to 9, hyphens and underscores",
+    config_help: "slug, if the key is a UUID",
+    label: "Slug",
+    ..row!(slug: CheckFieldType::Slug => slug)
+};
+
+/// Tags of the check.
+pub static TAGS: CheckField = CheckField {
+    value_name: "TAGS",
+    flag_help: "Tags, separated by spaces",
+    config_help: "tags",
+    label: "Tags",
+    was_unlimited: true,
+    ..row!(tags: CheckFieldType::Tags => tags)
+};
+
+/// Description of the check.
+pub static DESC: CheckField = CheckField {
+    value_name: "TEXT",
+    flag_help: "Description",
+    config_help: "description",
+    label: "Description",
+    was_unlimited: true,
+    ..row!(desc: CheckFieldType::Text(Description::MAX_CHARS) => desc)
+};
+
+/// Period of a check without a schedule.
+pub static TIMEOUT: CheckField = CheckField {
+    value_name: "TIME",
+    flag_help: "Expected time between two pings, for a check without a schedule, in seconds or as \
+                in 15m, 2h or 1d [new checks: 86400]",
+    config_key: "every",
+    config_help: "period",
+    is_used: |settings| settings.schedule.is_none(),
+    ..row!(timeout: CheckFieldType::Duration => timeout)
+};
+
+/// Grace time.
+pub static GRACE: CheckField = CheckField {
+    value_name: "TIME",
+    flag_help: "Time by which a ping may be late, in seconds or as in 15m, 2h or 1d [new checks: \
+                3600]",
+    config_help: "time that a ping may be late",
+    label: "Grace",
+    ..row!(grace: CheckFieldType::Duration => grace)
+};
+
+/// Schedule, in place of a period.
+pub static SCHEDULE: CheckField = CheckField {
+    value_name: "EXPR",
+    flag_help: "Schedule of the expected pings: a cron expression of five fields, or an OnCalendar \
+                expression of systemd",
+    config_help: "cron or OnCalendar expression, instead of a period",
+    value: |settings| settings.schedule.as_ref().map(EditValue::value),
+    apply: |edit, settings| settings.schedule = edit.schedule.take().or(settings.schedule.take()),
+    ..row!(schedule: CheckFieldType::Schedule)
+};
+
+/// Time zone of the schedule.
+pub static TZ: CheckField = CheckField {
+    value_name: "ZONE",
+    flag_help: "Time zone of the schedule, such as Europe/Riga [new checks: UTC]",
+    config_help: "time zone of the schedule",
+    label: "Time zone",
+    is_used: |settings| settings.schedule.is_some(),
+    ..row!(tz: CheckFieldType::Timezone => tz)
+};
+
+/// HTTP methods that count as pings.
+pub static METHODS: CheckField = CheckField {
+    name: "methods",
+    value_name: "METHODS",
+    flag_help: "HTTP methods that count as pings",
+    config_key: "methods",
+    config_help: "POST: only POST requests count as pings",
+    label: "Only POST requests are pings",
+    value: |settings| Some(methods_value(settings.post_only)),
+    edited: |edit| edit.post_only.map(methods_value),
+    parse: |edit, value| {
+        edit.post_only = Some(parse_methods(value)?);
+        Ok(())
+    },
+    ..row!(post_only: CheckFieldType::Methods => post_only)
+};
+
+/// Rule for pings of a paused check.
+pub static MANUAL_RESUME: CheckField = CheckField {
+    value_name: "yes|no",
+    flag_help: "Ignore pings while the check is paused",
+    config_key: "manual-resume",
+    config_help: "true: a paused check ignores pings",
+    label: "Ignores pings while paused",
+    ..row!(manual_resume: CheckFieldType::Flag => manual_resume)
+};
+
+/// Keywords that mean a start.
+pub static START_KW: CheckField = CheckField {
+    value_name: "WORDS",
+    flag_help: "Keywords that mean a start, separated by commas",
+    config_key: "start",
+    config_help: "keywords for a start",
+    label: "Start keywords",
+    ..row!(start_kw: CheckFieldType::Keywords => start_kw)
+};
+
+/// Keywords that mean success.
+pub static SUCCESS_KW: CheckField = CheckField {
+    value_name: "WORDS",
+    flag_help: "Keywords that mean a success, separated by commas",
+    config_key: "success",
+    config_help: "keywords for success",
+    label: "Success keywords",
+    ..row!(success_kw: CheckFieldType::Keywords => success_kw)
+};
+
+/// Keywords that mean failure.
+pub static FAILURE_KW: CheckField = CheckField {
+    value_name: "WORDS",
+    flag_help: "Keywords that mean a failure, separated by commas",
+    config_key: "failure",
+    config_help: "keywords for failure",
+    label: "Failure keywords",
+    ..row!(failure_kw: CheckFieldType::Keywords => failure_kw)
+};
+
+/// Older name of [`SUCCESS_KW`].
+pub static SUBJECT: CheckField = row!(subject: CheckFieldType::Keywords => success_kw);
+
+/// Older name of [`FAILURE_KW`].
+pub static SUBJECT_FAIL: CheckField = row!(subject_fail: CheckFieldType::Keywords => failure_kw);
+
+/// Search of the subjects of mails.
+pub static FILTER_SUBJECT: CheckField = CheckField {
+    value_name: "yes|no",
+    flag_help: "Look for keywords in the subjects of mails",
+    config_key: "subject",
+    config_help: "search the subjects of mails",
+    label: "Search mail subjects",
+    ..row!(filter_subject: CheckFieldType::Flag => filters.subject)
+};
+
+/// Search of the bodies of mails.
+pub static FILTER_BODY: CheckField = CheckField {
+    value_name: "yes|no",
+    flag_help: "Look for keywords in the bodies of mails",
+    config_key: "body",
+    config_help: "search the bodies of mails",
+    label: "Search mail texts",
+    ..row!(filter_body: CheckFieldType::Flag => filters.body)
+};
+
+/// Search of the bodies of HTTP pings.
+pub static FILTER_HTTP_BODY: CheckField = CheckField {
+    value_name: "yes|no",
+    flag_help: "Look for keywords in the bodies of HTTP pings",
+    config_key: "http-body",
+    config_help: "search the bodies of requests",
+    label: "Search bodies of HTTP pings",
+    ..row!(filter_http_body: CheckFieldType::Flag => filters.http_body)
+};
+
+/// Meaning of a ping without any of the keywords.
+pub static FILTER_DEFAULT_FAIL: CheckField = CheckField {
+    value_name: "yes|no",
+    flag_help: "Treat a ping without any keyword as a failure; otherwise it is ignored",
+    config_key: "default-fail",
+    config_help: "true: a ping without any of the keywords is a failure; false: it is ignored",
+    form_name: "default_fail",
+    label: "Failure without a keyword",
+    ..row!(filter_default_fail: CheckFieldType::Flag => filters.default_fail)
+};
+
+/// Channels to notify. The writer resolves them, so no value of settings corresponds to them.
+pub static CHANNELS: CheckField = CheckField {
+    value_name: "LIST",
+    flag_help: "Channels to notify: UUIDs or names separated by commas, * for all channels of the \
+                project, or '' for none",
+    config_help: r#"names or UUIDs of notified channels, or "*" for all channels of the project"#,
+    ..row!(channels: CheckFieldType::Channels)
+};
+
+/// Every field, in the order in which the API reports errors.
+pub static CHECK_FIELDS: [&CheckField; 20] = [
+    &CHANNELS,
+    &DESC,
+    &FAILURE_KW,
+    &FILTER_SUBJECT,
+    &FILTER_BODY,
+    &FILTER_HTTP_BODY,
+    &FILTER_DEFAULT_FAIL,
+    &GRACE,
+    &MANUAL_RESUME,
+    &METHODS,
+    &NAME,
+    &SCHEDULE,
+    &SLUG,
+    &START_KW,
+    &SUBJECT,
+    &SUBJECT_FAIL,
+    &SUCCESS_KW,
+    &TAGS,
+    &TIMEOUT,
+    &TZ,
+];
+
+/// Members of a check in the API before its state.
+pub static NAME_MEMBERS: [&CheckField; 5] = [&NAME, &SLUG, &TAGS, &DESC, &GRACE];
+
+/// Members after its state, before the older names of keywords.
+pub static RULE_MEMBERS: [&CheckField; 2] = [&MANUAL_RESUME, &METHODS];
+
+/// Members after the older names of keywords.
+pub static KEYWORD_MEMBERS: [&CheckField; 7] = [
+    &START_KW,
+    &SUCCESS_KW,
+    &FAILURE_KW,
+    &FILTER_SUBJECT,
+    &FILTER_BODY,
+    &FILTER_HTTP_BODY,
+    &FILTER_DEFAULT_FAIL,
+];
+
+/// Members at the end.
+pub static TIME_MEMBERS: [&CheckField; 3] = [&TIMEOUT, &SCHEDULE, &TZ];
+
+/// Flags of the command line, in the order of the help.
+pub static FLAG_FIELDS: [&CheckField; 18] = [
+    &NAME,
+    &SLUG,
+    &TAGS,
+    &DESC,
+    &TIMEOUT,
+    &GRACE,
+    &SCHEDULE,
+    &TZ,
+    &METHODS,
+    &MANUAL_RESUME,
+    &START_KW,
+    &SUCCESS_KW,
+    &FAILURE_KW,
+    &FILTER_SUBJECT,
+    &FILTER_BODY,
+    &FILTER_HTTP_BODY,
+    &FILTER_DEFAULT_FAIL,
+    &CHANNELS,
+];
+
+/// Members of a check in the output of the command line, after names and state.
+pub static OUTPUT_FIELDS: [&CheckField; 13] = [
+    &TIMEOUT,
+    &SCHEDULE,
+    &TZ,
+    &GRACE,
+    &MANUAL_RESUME,
+    &METHODS,
+    &START_KW,
+    &SUCCESS_KW,
+    &FAILURE_KW,
+    &FILTER_SUBJECT,
+    &FILTER_BODY,
+    &FILTER_HTTP_BODY,
+    &FILTER_DEFAULT_FAIL,
+];
+
+/// Keys of a check in configuration files, except its names.
+pub static CONFIG_FIELDS: [&CheckField; 9] = [
+    &TIMEOUT,
+    &SCHEDULE,
+    &TZ,
+    &GRACE,
+    &TAGS,
+    &DESC,
+    &CHANNELS,
+    &MANUAL_RESUME,
+    &METHODS,
+];
+
+/// Keys of the table `filter` of a check in configuration files.
+pub static CONFIG_FILTER_FIELDS: [&CheckField; 7] = [
+    &FILTER_SUBJECT,
+    &FILTER_BODY,
+    &FILTER_HTTP_BODY,
+    &FILTER_DEFAULT_FAIL,
+    &START_KW,
+    &SUCCESS_KW,
+    &FAILURE_KW,
+];
+
+impl CheckField {
+    /// Value in settings. `None` for a field that is not set, and for channels.
+    pub fn value<'a>(&self, settings: &'a CheckSettings) -> Option<FieldValue<'a>> {
+        (self.value)(settings)
+    }
+
+    /// Value in settings, if it has a meaning there: a period without a schedule, a time zone with
+    /// one.
+    pub fn used_value<'a>(&self, settings: &'a CheckSettings) -> Option<FieldValue<'a>> {
+        self.value(settings).filter(|_| (self.is_used)(settings))
+    }
+
+    /// Value in an edit.
+    pub fn edited_value<'a>(&self, edit: &'a CheckEdit) -> Option<FieldValue<'a>> {
+        (self.edited)(edit)
+    }
+
+    /// Sets the field in an edit. A text over the limit is accepted if it is that of `stored`;
+    /// without `stored` a text of any length is accepted.
+    ///
+    /// # Errors
+    /// If the field does not accept the value.
+    pub fn set(
+        &self,
+        edit: &mut CheckEdit,
+        value: &FieldValue<'_>,
+        stored: Option<&CheckSettings>,
+    ) -> Result<(), InvalidValue> {
+        match ((self.parse)(edit, value), value) {
+            (Err(InvalidValue::Text(error)), FieldValue::Text(text))
+                if stored.map_or(error == TextError::TooLong, |stored| {
+                    self.value(stored).as_ref() == Some(value)
+                }) =>
+            {
+                (self.keep)(edit, text);
+                Ok(())
+            }
+            (result, _) => result,
+        }
+    }
+
+    /// Moves the value from an edit to settings.
+    pub(super) fn apply(&self, edit: &mut CheckEdit, settings: &mut CheckSettings) {
+        (self.apply)(edit, settings);
+    }
+
+    /// True if the text in an edit is over the limit and differs from the stored one.
+    pub(super) fn is_overlong(&self, edit: &CheckEdit, stored: &CheckSettings) -> bool {
+        self.field_type.max_chars().is_some()
+            && self.edited_value(edit).is_some_and(|value| {
+                (self.parse)(&mut CheckEdit::default(), &value).is_err()
+                    && self.value(stored) != Some(value)
+            })
+    }
+}
