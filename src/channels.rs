@@ -1,5 +1,5 @@
-//! Alerts through channels: facts become text, text becomes requests, and responses become
-//! verdicts. All of it is pure: no sockets, clock, files or randomness.
+//! Kinds of channel, and alerts through channels: facts become text, text becomes requests, and
+//! responses become verdicts. All of it is pure: no sockets, clock, files or randomness.
 //!
 //! [`prepare`] returns the steps to run and [`judge`] the meaning of a response. The caller runs
 //! the steps in order, stops at the first one that was not [delivered](Verdict::Delivered), and
@@ -7,7 +7,7 @@
 
 pub mod alert;
 pub mod alert_text;
-pub mod kinds;
+mod kinds;
 mod redaction;
 pub mod render;
 pub mod send_step;
@@ -17,12 +17,13 @@ pub mod transport_reply;
 use std::time::Duration;
 
 pub use alert::{Alert, SendAttempt};
+pub use kinds::{all_kinds, find_kind};
 pub use send_step::SendStep;
 pub use transport_reply::{Judgement, TransportReply, Verdict};
 
-use crate::domain::channel::{ChannelClass, ChannelKind, ChannelSettings};
+use crate::domain::channel::{ChannelClass, ChannelSettings};
 use crate::domain::timestamp::Timestamp;
-use kinds::SendContext;
+use kinds::{KindDefinition, SendContext};
 
 /// Rate limit of a kind: a burst, then one message per interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,14 +43,14 @@ pub fn prepare(
     alert: &Alert,
     attempt: &SendAttempt,
 ) -> Option<Vec<SendStep>> {
-    let sender = kinds::sender_for(settings.kind())?;
+    let definition = KindDefinition::of(settings.kind())?;
     // Only people get messages about several checks, or about none.
     let is_for_people = alert.check.is_none() && settings.kind().class != ChannelClass::People;
     if settings.missing_setting().is_some() || !settings.handles_event(alert.event) || is_for_people
     {
         return None;
     }
-    let steps = (sender.send)(&SendContext {
+    let steps = (definition.send)(&SendContext {
         settings,
         alert,
         attempt,
@@ -80,8 +81,8 @@ pub fn judge(
     };
     let verdict = match (step, answer) {
         (SendStep::Http(request), TransportReply::Http(response)) => {
-            kinds::sender_for(settings.kind())
-                .map(|sender| (sender.judge)(&call, request, response, now))
+            KindDefinition::of(settings.kind())
+                .map(|definition| (definition.judge)(&call, request, response, now))
                 .unwrap_or_else(|| response.default_verdict(now))
         }
         (_, answer) => answer.default_verdict(attempt, now),
@@ -96,29 +97,24 @@ pub fn prepare_resend(
     alerts: &[&Alert],
     now: Timestamp,
 ) -> Vec<SendStep> {
-    let prepare = kinds::sender_for(settings.kind()).and_then(|sender| sender.resend);
+    let prepare = KindDefinition::of(settings.kind()).and_then(|definition| definition.resend);
     prepare.map_or_else(Vec::new, |prepare| prepare(settings, alerts, now))
 }
 
 /// True if alerts of this kind expire unless they are resent: see [`prepare_resend`].
 pub fn needs_resend(settings: &ChannelSettings) -> bool {
-    kinds::sender_for(settings.kind()).is_some_and(|sender| sender.resend.is_some())
+    KindDefinition::of(settings.kind()).is_some_and(|definition| definition.resend.is_some())
 }
 
 /// True if a [refused](Verdict::Unsendable) message can be sent once more in its
 /// [plain](SendAttempt::plain) form.
 pub fn has_plain_form(settings: &ChannelSettings) -> bool {
-    kinds::sender_for(settings.kind()).is_some_and(|sender| sender.has_plain_form)
+    KindDefinition::of(settings.kind()).is_some_and(|definition| definition.has_plain_form)
 }
 
 /// Rate limit of a kind for one destination. `None`: as fast as responses arrive.
 pub fn send_rate(settings: &ChannelSettings) -> Option<SendRate> {
-    kinds::sender_for(settings.kind()).and_then(|sender| (sender.send_rate)(settings))
-}
-
-/// True if messages can be sent to this kind.
-pub fn has_sender(kind: &ChannelKind) -> bool {
-    kinds::sender_for(kind).is_some()
+    KindDefinition::of(settings.kind()).and_then(|definition| (definition.send_rate)(settings))
 }
 
 #[cfg(test)]

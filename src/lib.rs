@@ -26,11 +26,11 @@
 //! | 4 | [`engine`] | the only writer: commands, writer thread, state in memory, queries |
 //! | 3 | [`store`] | the database file; the only module that uses redb and MessagePack |
 //! | 3 | [`outbound`] | outgoing traffic: name resolution, address checks, HTTP, mail, commands |
-//! | 2 | [`channels`] | messages of each kind: texts, formats, requests, meaning of responses |
+//! | 2 | [`channels`] | kinds of channel: settings, texts, requests, meaning of responses |
 //! | 2 | [`mail`] | extracts subject and text from a mail |
 //! | 2 | [`metrics`] | counters of the server, as text for Prometheus |
 //! | 2 | [`util`] | clock, randomness, timing wheel, password hashes, limits |
-//! | 1 | [`domain`] | rules for checks, pings, flips, schedules and kinds of channel |
+//! | 1 | [`domain`] | rules for checks, pings, flips, schedules and settings of channels |
 //! | 1 | `util::sync` | locks that outlive a panic |
 //! | 1 | [`docs`] | chapters of the documentation |
 //!
@@ -54,16 +54,15 @@
 //! - Permissions of keys: `http::api::auth`.
 //! - API keys of another server that keep working: `engine::api_keys`, [`domain::legacy_keys`].
 //! - Creation of projects, keys and channels, and of checks at the command line: [`operations`].
-//! - Settings of a channel kind: `domain::channel::kinds`; types of settings:
-//!   `domain::channel::setting_field`.
+//! - Kinds of channel, with their settings, requests and the meaning of responses:
+//!   `channels::kinds`; types of settings: `domain::channel::setting_field`.
 //! - Recipients and time of an alert: `engine::apply::alert`; reasons for holding it back:
 //!   `HoldReason` in [`domain::alert`].
 //! - Testing and assigning channels, listing and retrying deliveries: [`operations::channel`],
 //!   [`operations::delivery`].
 //! - Order and retries of deliveries: `notifier::scheduler`.
 //! - TLS: `http::tls`; reloading of certificates: [`runtime::certificate`], `server::reload`.
-//! - Requests of a channel kind and the meaning of responses: `channels::kinds`; sentences:
-//!   [`channels::alert_text`].
+//! - Sentences of alerts: [`channels::alert_text`].
 //! - Opening a file of an earlier release: `store::migrations`.
 //! - Sign-in and sessions: [`domain::user`], `engine::apply::user`; pages:
 //!   `http::dashboard::sign_in`, `http::dashboard::viewer`.

@@ -14,8 +14,9 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::channels;
 use crate::config::ExportedObject;
-use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::domain::channel::ChannelSettings;
 use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::maintenance_window::WindowTimesInput;
 use crate::domain::project::{ChannelName, KeyAccess, KeyLabel, ProjectName};
@@ -543,7 +544,7 @@ mod form {
                 .collect::<Vec<(String, String)>>()
         ),
         |(kind, pairs): (String, Vec<(String, String)>)| {
-            let kind = ChannelKind::from_name(&kind).ok_or("unknown kind of channel")?;
+            let kind = channels::find_kind(&kind).ok_or("unknown kind of channel")?;
             ChannelSettings::parse(kind, pairs).map_err(|error| error.to_string())
         }
     );

@@ -1,5 +1,5 @@
-//! Channel kinds: the requests of each kind and the meaning of responses, one file for each. Their
-//! settings are in the tables of the domain.
+//! Channel kinds, one file for each: its settings, its requests for an alert, and the meaning of
+//! responses.
 
 mod alertmanager;
 mod apprise;
@@ -9,6 +9,7 @@ mod email;
 mod github;
 mod googlechat;
 mod gotify;
+mod group;
 mod matrix;
 mod mattermost;
 mod msteamsw;
@@ -20,6 +21,7 @@ mod po;
 mod pushbullet;
 mod rocketchat;
 mod shell;
+mod shell_lint;
 mod signal;
 mod slack;
 mod sms;
@@ -39,15 +41,50 @@ use crate::channels::alert::{Alert, AlertSeverity, SendAttempt};
 use crate::channels::render::{self, Dialect, LengthLimit, TextSections};
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::channels::transport_reply::{ChannelResponse, Verdict};
+use crate::domain::alert::AlertEvent;
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::timestamp::Timestamp;
+
+/// Every kind, by name.
+static REGISTRY: [&KindDefinition; 30] = [
+    &alertmanager::KIND,
+    &apprise::KIND,
+    &call::KIND,
+    &discord::KIND,
+    &email::KIND,
+    &github::KIND,
+    &googlechat::KIND,
+    &gotify::KIND,
+    &group::KIND,
+    &matrix::KIND,
+    &mattermost::KIND,
+    &msteamsw::KIND,
+    &ntfy::KIND,
+    &opsgenie::KIND,
+    &pagertree::KIND,
+    &pd::KIND,
+    &po::KIND,
+    &pushbullet::KIND,
+    &rocketchat::KIND,
+    &shell::KIND,
+    &signal::KIND,
+    &slack::KIND,
+    &sms::KIND,
+    &spike::KIND,
+    &telegram::KIND,
+    &trello::KIND,
+    &victorops::KIND,
+    &webhook::KIND,
+    &whatsapp::KIND,
+    &zulip::KIND,
+];
 
 /// Creates the requests that refresh alerts.
 type PrepareResend = fn(&ChannelSettings, &[&Alert], Timestamp) -> Vec<SendStep>;
 
-/// Implementation of a kind. Each is in a file of its own.
-pub(super) struct ChannelSender {
-    name: &'static str,
+/// Description of a kind, and the way in which it sends.
+pub(super) struct KindDefinition {
+    kind: ChannelKind,
     /// True if a refused message can be sent in a plainer form.
     pub(super) has_plain_form: bool,
     /// Rate limit for one destination.
@@ -60,54 +97,33 @@ pub(super) struct ChannelSender {
     pub(super) judge: fn(&SendContext<'_>, &ChannelRequest, &ChannelResponse, Timestamp) -> Verdict,
 }
 
-impl ChannelSender {
+impl KindDefinition {
     /// Defaults for the files of kinds.
     const DEFAULTS: Self = Self {
-        name: "",
+        kind: ChannelKind::DEFAULTS,
         has_plain_form: true,
         send_rate: |_| None,
         send: |_| Vec::new(),
         resend: None,
         judge: |_, _, response, now| response.default_verdict(now),
     };
+
+    /// Returns the definition of a kind.
+    pub(super) fn of(kind: &ChannelKind) -> Option<&'static Self> {
+        REGISTRY
+            .into_iter()
+            .find(|definition| definition.kind == *kind)
+    }
 }
 
-/// All kinds by name, except for groups: their members are notified instead.
-const SENDERS: [&ChannelSender; 29] = [
-    &alertmanager::ALERTMANAGER,
-    &apprise::APPRISE,
-    &call::CALL,
-    &discord::DISCORD,
-    &email::EMAIL,
-    &github::GITHUB,
-    &googlechat::GOOGLECHAT,
-    &gotify::GOTIFY,
-    &matrix::MATRIX,
-    &mattermost::MATTERMOST,
-    &msteamsw::MSTEAMSW,
-    &ntfy::NTFY,
-    &opsgenie::OPSGENIE,
-    &pagertree::PAGERTREE,
-    &pd::PD,
-    &po::PO,
-    &pushbullet::PUSHBULLET,
-    &rocketchat::ROCKETCHAT,
-    &shell::SHELL,
-    &signal::SIGNAL,
-    &slack::SLACK,
-    &sms::SMS,
-    &spike::SPIKE,
-    &telegram::TELEGRAM,
-    &trello::TRELLO,
-    &victorops::VICTOROPS,
-    &webhook::WEBHOOK,
-    &whatsapp::WHATSAPP,
-    &zulip::ZULIP,
-];
+/// Every kind, by name.
+pub fn all_kinds() -> impl ExactSizeIterator<Item = &'static ChannelKind> {
+    REGISTRY.iter().map(|definition| &definition.kind)
+}
 
-/// Implementation of a kind; `None` for a group.
-pub(super) fn sender_for(kind: &ChannelKind) -> Option<&'static ChannelSender> {
-    SENDERS.into_iter().find(|sender| sender.name == kind.name)
+/// Returns the kind with this name or alias.
+pub fn find_kind(name: &str) -> Option<&'static ChannelKind> {
+    all_kinds().find(|kind| kind.name == name || kind.aliases.contains(&name))
 }
 
 /// Rate limit: a burst, then one message per this number of seconds.
@@ -116,6 +132,29 @@ const fn rate(burst: u32, seconds: u64) -> Option<SendRate> {
         burst,
         refill: Duration::from_secs(seconds),
     })
+}
+
+/// True if the priority for an event has this value, which suppresses alerts. Tests are always
+/// sent.
+fn has_priority(settings: &ChannelSettings, event: AlertEvent, silent: i64) -> bool {
+    let key = match event {
+        AlertEvent::Test => return false,
+        AlertEvent::Up => "priority-up",
+        _ => "priority",
+    };
+    settings.number(key) == Some(silent)
+}
+
+/// Rejects a token together with a user, and a user or a password alone.
+fn check_credentials(settings: &ChannelSettings) -> Result<(), &'static str> {
+    let has_user = settings.has_key("user");
+    if settings.has_key("token") && has_user {
+        Err("both token and user are given; give one of them")
+    } else if has_user != settings.has_key("password") {
+        Err("user and password belong together; give both or none")
+    } else {
+        Ok(())
+    }
 }
 
 /// Channel, alert and attempt.

@@ -17,6 +17,7 @@ use super::{AdminCall, CliError};
 use super::{send_request, table};
 use crate::admin::channel::{ChannelAction, ChannelRow, CheckSelectionRow, RefusedRow};
 use crate::admin::{AdminReply, AdminRequest};
+use crate::channels;
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::project::ChannelName;
 use assign::AssignedChecksArgs;
@@ -225,9 +226,10 @@ pub(super) struct ChannelSettingsArgs {
 }
 
 fn kind_parser() -> impl clap::builder::TypedValueParser<Value = &'static ChannelKind> {
-    let words = ChannelKind::ALL.map(|kind| PossibleValue::new(kind.name).aliases(kind.aliases));
+    let words =
+        channels::all_kinds().map(|kind| PossibleValue::new(kind.name).aliases(kind.aliases));
     PossibleValuesParser::new(words)
-        .try_map(|word| ChannelKind::from_name(&word).ok_or("no such kind"))
+        .try_map(|word| channels::find_kind(&word).ok_or("no such kind"))
 }
 
 /// Returns a parser of an event; `true` for a check that is up again.

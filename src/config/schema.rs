@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::FORMAT_VERSION;
 use super::fields::{self, ConfigField, ConfigFieldType};
+use crate::channels;
 use crate::domain::channel::{self, ChannelKind};
 
 const UUID_PATTERN: &str =
@@ -144,7 +145,7 @@ pub fn json_schema() -> Value {
         &[fields::CHECK_FIELDS, &fields::CHECK_DEFAULT_FIELDS],
         Map::new(),
     );
-    let channels: Vec<_> = ChannelKind::ALL.into_iter().map(channel_schema).collect();
+    let channels: Vec<_> = channels::all_kinds().map(channel_schema).collect();
     let parts = json!({
         "check": table_schema(&check, "^[a-z0-9_-]{1,100}$|^[0-9A-F-]{36}$"),
         "channel": table_schema(&json!({ "oneOf": channels }), "^.{0,100}$"),

@@ -6,8 +6,9 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use crate::channels;
+
 use super::document::{ConfigDocument, ConfigNode, ConfigProblem, ConfigValue};
-use crate::domain::channel::ChannelKind;
 
 /// Maximum bytes of a secret.
 const MAX_SECRET_BYTES: u64 = 64 << 10;
@@ -144,7 +145,7 @@ pub(super) fn has_inline_secrets(document: &ConfigDocument) -> bool {
             Some(ConfigNode {
                 value: ConfigValue::Text(kind),
                 ..
-            }) => ChannelKind::from_name(kind),
+            }) => channels::find_kind(kind),
             _ => None,
         };
         let holds = |key: &str, node: &ConfigNode| match kind {

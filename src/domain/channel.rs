@@ -1,15 +1,12 @@
-//! Kinds of notification channel and their settings, as tables. Parsing, masking, help and forms
+//! Settings of notification channels, by the table of their kind. Parsing, masking, help and forms
 //! all read the same rows.
 
 mod common_settings;
-mod field_value;
-mod kinds;
+pub(crate) mod field_value;
 mod members;
 mod setting_field;
 mod settings;
-mod shell_lint;
 mod transport;
-mod value_format;
 
 use std::fmt;
 
@@ -20,9 +17,9 @@ pub use field_value::parse_duration as seconds_of;
 pub use members::is_usable_member_name;
 pub use setting_field::{FieldType, Requirement, SettingField};
 pub use settings::{ChannelSettings, MASK, SettingsAuthor, SettingsError, SettingsUpdate};
-pub use transport::Transports;
+pub use transport::{Transport, Transports};
 
-/// Kind of channel. Each is defined in a file of its own below `kinds`.
+/// Kind of channel. Each is defined in a file of its own below `channels::kinds`.
 pub struct ChannelKind {
     /// `kind` of the API and word of the command line. Unique.
     pub name: &'static str,
@@ -32,6 +29,8 @@ pub struct ChannelKind {
     pub aliases: &'static [&'static str],
     /// Type of receiver.
     pub class: ChannelClass,
+    /// Feature of the server that delivers.
+    pub transport: Transport,
     /// Settings of the kind, in the order in which forms show them. Settings that many kinds share
     /// are in [`common_fields`](Self::common_fields).
     pub fields: &'static [SettingField],
@@ -43,11 +42,11 @@ pub struct ChannelKind {
     pub example: &'static [(&'static str, &'static str)],
     /// Checks rules between fields that are each valid. The error says what is wrong and what to
     /// do.
-    validate: fn(&ChannelSettings) -> Result<(), &'static str>,
+    pub(crate) validate: fn(&ChannelSettings) -> Result<(), &'static str>,
     /// True if a channel with these settings does nothing at such an event.
-    ignores_event: fn(&ChannelSettings, AlertEvent) -> bool,
+    pub(crate) ignores_event: fn(&ChannelSettings, AlertEvent) -> bool,
     /// Returns sentences about settings that are accepted but probably wrong.
-    warnings: fn(&ChannelSettings) -> Vec<String>,
+    pub(crate) warnings: fn(&ChannelSettings) -> Vec<String>,
 }
 
 /// Type of receiver, which decides how many alerts at once are sent.
@@ -64,40 +63,6 @@ pub enum ChannelClass {
 }
 
 impl ChannelKind {
-    /// Every kind, by name.
-    pub const ALL: [&'static Self; 30] = [
-        &kinds::alertmanager::ALERTMANAGER,
-        &kinds::apprise::APPRISE,
-        &kinds::call::CALL,
-        &kinds::discord::DISCORD,
-        &kinds::email::EMAIL,
-        &kinds::github::GITHUB,
-        &kinds::googlechat::GOOGLECHAT,
-        &kinds::gotify::GOTIFY,
-        &kinds::group::GROUP,
-        &kinds::matrix::MATRIX,
-        &kinds::mattermost::MATTERMOST,
-        &kinds::msteamsw::MSTEAMSW,
-        &kinds::ntfy::NTFY,
-        &kinds::opsgenie::OPSGENIE,
-        &kinds::pagertree::PAGERTREE,
-        &kinds::pd::PD,
-        &kinds::po::PO,
-        &kinds::pushbullet::PUSHBULLET,
-        &kinds::rocketchat::ROCKETCHAT,
-        &kinds::shell::SHELL,
-        &kinds::signal::SIGNAL,
-        &kinds::slack::SLACK,
-        &kinds::sms::SMS,
-        &kinds::spike::SPIKE,
-        &kinds::telegram::TELEGRAM,
-        &kinds::trello::TRELLO,
-        &kinds::victorops::VICTOROPS,
-        &kinds::webhook::WEBHOOK,
-        &kinds::whatsapp::WHATSAPP,
-        &kinds::zulip::ZULIP,
-    ];
-
     /// Settings that many kinds share, with a word for the kinds that have them.
     pub const SHARED_FIELDS: [(&'static str, &'static [SettingField]); 4] = [
         ("(any)", common_settings::ANY_KIND_FIELDS),
@@ -107,11 +72,12 @@ impl ChannelKind {
     ];
 
     /// Default values of a kind.
-    const DEFAULTS: Self = Self {
+    pub(crate) const DEFAULTS: Self = Self {
         name: "",
         title: "",
         aliases: &[],
         class: ChannelClass::People,
+        transport: Transport::Http,
         fields: &[],
         operator_only: false,
         guide: "",
@@ -120,13 +86,6 @@ impl ChannelKind {
         ignores_event: |_, _| false,
         warnings: |_| Vec::new(),
     };
-
-    /// Returns the kind with this name or alias.
-    pub fn from_name(name: &str) -> Option<&'static Self> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.name == name || kind.aliases.contains(&name))
-    }
 
     /// Settings that this kind shares with others.
     pub fn common_fields(&self) -> impl Iterator<Item = &'static SettingField> {
@@ -243,6 +202,3 @@ impl fmt::Debug for ChannelKind {
         f.write_str(self.name)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::channels;
-use crate::domain::channel::ChannelClass;
+use crate::domain::channel::{ChannelClass, Transport};
 use crate::domain::project::Channel;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
@@ -58,7 +58,7 @@ impl DeliveryPolicy {
             destination: url.unwrap_or_else(|| kind.name.to_owned()),
             class: kind.class,
             max_parallel: match kind.class {
-                ChannelClass::People if kind.name == "email" => MAIL_PARALLEL,
+                ChannelClass::People if kind.transport == Transport::Mail => MAIL_PARALLEL,
                 ChannelClass::People | ChannelClass::Group => 1,
                 ChannelClass::Machine => MACHINE_PARALLEL,
                 ChannelClass::Incident => INCIDENT_PARALLEL,

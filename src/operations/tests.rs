@@ -3,7 +3,8 @@ mod alerts;
 use std::future::Future;
 
 use super::*;
-use crate::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
+use crate::channels;
+use crate::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
 use crate::domain::project::{
     ChannelName, KeyAccess, KeyHash, KeyLabel, PingKey, Project, ProjectName,
 };
@@ -58,7 +59,7 @@ impl EngineFixture {
     /// Creates a webhook with a secret header and returns its UUID.
     fn channel(&self, project: &Project, name: &str) -> String {
         let settings = ChannelSettings::parse(
-            ChannelKind::from_name("webhook").unwrap(),
+            channels::find_kind("webhook").unwrap(),
             [("up-url", "http://a/"), ("header.k", "secret")],
         )
         .unwrap();

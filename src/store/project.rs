@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
+use crate::channels;
 use crate::domain::alert::{ChannelHealth, DeliveryProof, Outage, RefusedRecipient};
-use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::domain::channel::ChannelSettings;
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::import_item::ProjectImport;
 use crate::domain::legacy_keys::{LegacyBadgeKey, LegacyKey, LegacyKeyDigest};
@@ -349,7 +350,7 @@ pub(super) fn read_key(id: u64, bytes: &[u8]) -> Result<ProjectKey, StoreError> 
 /// Reads the channel in a row.
 pub(super) fn read_channel(id: u64, bytes: &[u8]) -> Result<Channel, StoreError> {
     let row: ChannelRecord<'_> = record::decode(bytes)?;
-    let kind = ChannelKind::from_name(row.kind)
+    let kind = channels::find_kind(row.kind)
         .ok_or_else(|| record::corrupt::<ChannelRecord<'_>>(&"not a kind of channel"))?;
     Ok(Channel {
         id: ChannelId(id),

@@ -12,10 +12,11 @@ mod users;
 mod versions;
 
 use super::*;
+use crate::channels;
 use crate::domain::alert::{
     ChannelHealth, DeliveryProof, HoldReason, NotificationState, Outage, RefusedRecipient,
 };
-use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::domain::channel::ChannelSettings;
 use crate::domain::check::{Check, CheckSettings, CheckState, NameSet, OngoingRun};
 use crate::domain::flip::{Flip, FlipCause, LoggedFlip};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, KeyId, ProjectId};
@@ -117,7 +118,7 @@ fn keys() -> Vec<ProjectKey> {
 
 fn channel() -> Channel {
     let name = ChannelName::parse("mail").unwrap();
-    let kind = ChannelKind::from_name("email").unwrap();
+    let kind = channels::find_kind("email").unwrap();
     let settings = ChannelSettings::parse(kind, [("to", "root@example.org")]).unwrap();
     let health = ChannelHealth {
         disabled: Some((Timestamp::from_secs(70), "gone".into())),

@@ -20,7 +20,8 @@ mod update;
 mod upsert;
 mod versions;
 
-use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor};
+use overdue::channels::find_kind;
+use overdue::domain::channel::{ChannelSettings, SettingsAuthor};
 use overdue::domain::project::ChannelName;
 use overdue::operations::channel;
 use serde_json::{Value, json};
@@ -45,11 +46,8 @@ impl TestServer {
 
     /// Creates a channel. Returns its UUID.
     pub(crate) async fn channel(&self, project: &TestProject, name: &str) -> String {
-        let settings = ChannelSettings::parse(
-            ChannelKind::from_name("email").unwrap(),
-            [("to", "a@b.example")],
-        )
-        .unwrap();
+        let settings =
+            ChannelSettings::parse(find_kind("email").unwrap(), [("to", "a@b.example")]).unwrap();
         let channel = channel::create(
             &self.handle,
             project.id,

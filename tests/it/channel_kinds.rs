@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use overdue::channels;
 use overdue::domain::channel::{ChannelClass, ChannelKind, Requirement, SettingField};
 
 /// Heading of the list in the chapter. The list ends at the references.
@@ -46,7 +47,7 @@ fn list() -> String {
     table(shared("(people)"), &mut out);
     out.push_str("\nKinds that have a URL have this as well:\n\n");
     table(shared("(url)"), &mut out);
-    for kind in ChannelKind::ALL {
+    for kind in channels::all_kinds() {
         let class = match kind.class {
             ChannelClass::People => "for people",
             ChannelClass::Machine => "for programs: events are sent one by one",

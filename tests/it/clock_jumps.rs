@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use overdue::channels;
 use overdue::domain::alert::{AlertEvent, HoldReason, NotificationState, Outage};
-use overdue::domain::channel::{ChannelKind, ChannelSettings};
+use overdue::domain::channel::ChannelSettings;
 use overdue::domain::check::CheckState;
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
 use overdue::domain::flip::{Flip, FlipCause};
@@ -475,7 +476,7 @@ fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
 fn webhook(engine: &mut TestEngine) -> ChannelId {
     let pairs = [("down-url", "http://a/down"), ("up-url", "http://a/up")];
     let settings = ChannelSettings::parse(
-        ChannelKind::from_name("webhook").unwrap(),
+        channels::find_kind("webhook").unwrap(),
         pairs.iter().copied(),
     )
     .unwrap();

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
+use overdue::channels;
+use overdue::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
 use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::flip::FlipCause;
 use overdue::domain::ids::ProjectId;
@@ -295,7 +296,7 @@ fn a_scan_of_every_check_does_not_delay_pings() {
 fn a_mask_keeps_the_secret_stored_at_the_time_of_the_change() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
-    let kind = ChannelKind::from_name("webhook").unwrap();
+    let kind = channels::find_kind("webhook").unwrap();
     let url = ("up-url", "http://a/");
     let name = ChannelName::parse("hook").unwrap();
     let settings = ChannelSettings::parse(kind, [url, ("header.key", "first")]).unwrap();

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor};
+use overdue::channels;
+use overdue::domain::channel::{ChannelSettings, SettingsAuthor};
 use overdue::domain::check::CheckSettings;
 use overdue::domain::import_contents::{ImportContents, ImportedKeySecret};
 use overdue::domain::project::{ChannelName, KeyHash, KeySecret, PingKey, ProjectName};
@@ -83,7 +84,7 @@ async fn preview(api: &ApiSource, clock: &Clock) -> Result<(ImportContents, Valu
 async fn filled_server() -> TestServer {
     let server = TestServer::start().await;
     let settings = ChannelSettings::from_stored(
-        ChannelKind::from_name("email").unwrap(),
+        channels::find_kind("email").unwrap(),
         vec![("to", "ops@example.org")],
     )
     .unwrap();

@@ -6,8 +6,9 @@ mod simulated_databases;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use overdue::channels;
 use overdue::domain::alert::{ChannelHealth, HoldReason, NotificationState};
-use overdue::domain::channel::{ChannelKind, ChannelSettings};
+use overdue::domain::channel::ChannelSettings;
 use overdue::domain::check::{CheckSettings, CheckState, OngoingRun};
 use overdue::domain::declared::ConfigSource;
 use overdue::domain::flip::{Flip, FlipCause};
@@ -293,15 +294,12 @@ fn imported_of_every_kind() -> ImportContents {
     );
     let webhook = |url: &str| {
         ImportedSettings::Complete(
-            ChannelSettings::parse(
-                ChannelKind::from_name("webhook").unwrap(),
-                [("down-url", url)],
-            )
-            .unwrap(),
+            ChannelSettings::parse(channels::find_kind("webhook").unwrap(), [("down-url", url)])
+                .unwrap(),
         )
     };
     let lacking = ChannelSettings::from_incomplete(
-        ChannelKind::from_name("telegram").unwrap(),
+        channels::find_kind("telegram").unwrap(),
         [("chat", "12")],
     )
     .unwrap();

@@ -7,8 +7,9 @@ mod trial;
 
 use std::sync::Arc;
 
+use overdue::channels;
 use overdue::domain::alert::ChannelHealth;
-use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsUpdate};
+use overdue::domain::channel::{ChannelSettings, SettingsUpdate};
 use overdue::domain::check::{Check, CheckSettings, CheckState};
 use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::flip::{Flip, FlipCause};
@@ -154,7 +155,7 @@ impl ImportFixture {
         };
         let pairs = [("down-url", "http://a/down"), ("up-url", "http://a/up")];
         let settings = ImportedSettings::Complete(
-            ChannelSettings::parse(ChannelKind::from_name("webhook").unwrap(), pairs).unwrap(),
+            ChannelSettings::parse(channels::find_kind("webhook").unwrap(), pairs).unwrap(),
         );
         let uuid = Uuid::from_u128(self.channel);
         let name = ChannelName::parse("hook").unwrap();
@@ -581,7 +582,7 @@ fn objects_that_were_created_here_stay_when_an_import_replaces_another() {
         hint: "mine".into(),
     })));
     let settings = ChannelSettings::parse(
-        ChannelKind::from_name("webhook").unwrap(),
+        channels::find_kind("webhook").unwrap(),
         [("down-url", "http://b/")],
     )
     .unwrap();
@@ -613,7 +614,7 @@ fn an_incomplete_imported_channel_keeps_its_local_settings() {
     let items = |first: u64| {
         let mut items = source.objects(first);
         if let Some(ImportItem::Channel { channel, .. }) = items.get_mut(2) {
-            let kind = ChannelKind::from_name("telegram").unwrap();
+            let kind = channels::find_kind("telegram").unwrap();
             let update = SettingsUpdate::replace_all(vec![("chat".into(), "12".into())]);
             channel.settings = ImportedSettings::Incomplete {
                 kind,

@@ -6,8 +6,9 @@ mod imported_data;
 use std::path::Path;
 use std::sync::Arc;
 
+use overdue::channels;
 use overdue::domain::alert::NotificationState;
-use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor};
+use overdue::domain::channel::{ChannelSettings, SettingsAuthor};
 use overdue::domain::ping::{PingMethod, PingOrigin, PingScheme};
 use overdue::domain::project::ChannelName;
 use overdue::domain::status::Status;
@@ -166,7 +167,7 @@ pub(crate) async fn fill(site: &LayoutServer) -> (TestProject, TestProject, Vec<
         ),
     ] {
         let settings =
-            ChannelSettings::from_stored(ChannelKind::from_name(kind).unwrap(), settings).unwrap();
+            ChannelSettings::from_stored(channels::find_kind(kind).unwrap(), settings).unwrap();
         channel::create(
             &site.handle,
             main.id,

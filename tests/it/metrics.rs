@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use overdue::domain::channel::{ChannelKind, ChannelSettings, Transports};
+use overdue::channels;
+use overdue::domain::channel::{ChannelSettings, Transports};
 use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::project::{ChannelName, KeyHash};
 use overdue::domain::text::{Name, Tags};
@@ -168,8 +169,7 @@ async fn events_are_counted() {
         ("webhook", [("down-url", "http://a/")]),
         ("shell", [("down-command", "true")]),
     ] {
-        let settings =
-            ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs).unwrap();
+        let settings = ChannelSettings::parse(channels::find_kind(kind).unwrap(), pairs).unwrap();
         let uuid = server.handle.random().uuid();
         let name = ChannelName::parse(kind).unwrap();
         let new = NewChannel {

@@ -11,8 +11,9 @@ mod resending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use overdue::channels;
 use overdue::domain::alert::{DeliveryRecord, DeliveryResult};
-use overdue::domain::channel::{ChannelKind, ChannelSettings};
+use overdue::domain::channel::ChannelSettings;
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
 use overdue::domain::ids::{ChannelId, DeliveryNumber, ProjectId, UniqueKey};
 use overdue::domain::ping::PingKind;
@@ -114,7 +115,7 @@ impl NotifierFixture {
         operator: bool,
     ) -> ChannelId {
         let settings =
-            ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied())
+            ChannelSettings::parse(channels::find_kind(kind).unwrap(), pairs.iter().copied())
                 .unwrap();
         let uuid = self.handle.random().uuid();
         let name = ChannelName::parse(kind).unwrap();

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor};
+use overdue::channels;
+use overdue::domain::channel::{ChannelSettings, SettingsAuthor};
 use overdue::domain::project::ChannelName;
 use overdue::engine::ChannelTestResult;
 use overdue::engine::command::{Command, DeliveryReport, SendResult};
@@ -236,7 +237,7 @@ async fn server_with_examples() -> (TestServer, BTreeMap<&'static str, String>) 
         .await
         .json();
     let settings = ChannelSettings::from_stored(
-        ChannelKind::from_name("sms").unwrap(),
+        channels::find_kind("sms").unwrap(),
         [("to", "+37120000000")],
     )
     .unwrap();

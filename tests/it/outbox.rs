@@ -8,10 +8,11 @@ mod windows;
 
 use std::sync::Arc;
 
+use overdue::channels;
 use overdue::domain::alert::{
     AlertEvent, DeliveryRecord, DeliveryResult, HoldReason, NotificationState,
 };
-use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
+use overdue::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
 use overdue::domain::ping::PingKind;
@@ -42,8 +43,7 @@ pub(crate) fn channel(
     pairs: &[(&str, &str)],
 ) -> ChannelId {
     let settings =
-        ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied())
-            .unwrap();
+        ChannelSettings::parse(channels::find_kind(kind).unwrap(), pairs.iter().copied()).unwrap();
     let uuid = Uuid::from_u128(uuid);
     let name = ChannelName::parse("").unwrap();
     let channel = NewChannel {

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use overdue::domain::channel::{ChannelKind, ChannelSettings};
+use overdue::channels;
+use overdue::domain::channel::ChannelSettings;
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit, UniqueField};
 use overdue::domain::ids::ProjectId;
 use overdue::domain::ping::PingKind;
@@ -149,7 +150,7 @@ fn a_project_with_many_checks_disappears_at_once_and_is_removed_in_slices() {
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
     let settings = ChannelSettings::parse(
-        ChannelKind::from_name("email").unwrap(),
+        channels::find_kind("email").unwrap(),
         [("to", "root@example.org")],
     )
     .unwrap();

@@ -1,6 +1,7 @@
 use super::*;
 use crate::admin::request::channel::{ChannelAction, CheckSelectionRow};
-use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::channels;
+use crate::domain::channel::ChannelSettings;
 use crate::domain::project::{ChannelName, KeyAccess, KeyLabel, ProjectName};
 use crate::operations::tests::EngineFixture;
 
@@ -147,7 +148,7 @@ fn lists_mask_the_secrets_of_channels() {
     let service = EngineFixture::new();
     create_project(&service, "one");
     let settings = ChannelSettings::parse(
-        ChannelKind::from_name("webhook").unwrap(),
+        channels::find_kind("webhook").unwrap(),
         [("up-url", "http://a/"), ("header.k", "hidden")],
     )
     .unwrap();
@@ -240,7 +241,7 @@ fn lists_show_why_channels_do_not_work() {
         .id;
     // A channel from before its kind required more settings.
     let settings = ChannelSettings::from_stored(
-        ChannelKind::from_name("sms").unwrap(),
+        channels::find_kind("sms").unwrap(),
         [("to", "+37120000000")],
     )
     .unwrap();
@@ -273,7 +274,7 @@ fn lists_show_why_channels_do_not_work() {
     );
 
     let settings = ChannelSettings::parse(
-        ChannelKind::from_name("email").unwrap(),
+        channels::find_kind("email").unwrap(),
         [("to", "a@example.org")],
     )
     .unwrap();

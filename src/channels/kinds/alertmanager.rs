@@ -4,21 +4,44 @@ use serde_json::{Value, json};
 
 use crate::channels::alert::{Alert, AlertedCheck};
 use crate::channels::alert_text;
-use crate::channels::kinds::ChannelSender;
+use crate::channels::kinds::{KindDefinition, check_credentials};
 use crate::channels::render::sanitize::to_one_line;
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::template::format_timestamp;
 use crate::channels::transport_reply::Verdict;
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::ChannelSettings;
+use crate::domain::channel::{ChannelClass, ChannelKind, ChannelSettings, FieldType, SettingField};
 use crate::domain::check::NameSet;
 use crate::domain::timestamp::Timestamp;
 
 /// Lifetime of an alert that is not resent, in seconds.
 const ALERT_LIFETIME_SECS: i64 = 300;
 
-pub(super) const ALERTMANAGER: ChannelSender = ChannelSender {
-    name: "alertmanager",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "alertmanager",
+        title: "Alertmanager",
+        class: ChannelClass::Incident,
+        fields: &[
+            SettingField::required("url", FieldType::Url, "Alertmanager"),
+            SettingField::optional("user", FieldType::Line(200), "user name"),
+            SettingField::optional("password", FieldType::Secret(200), "password of the user"),
+            SettingField::optional(
+                "token",
+                FieldType::Secret(1_000),
+                "bearer token, instead of user and password",
+            ),
+            SettingField::optional("label.NAME", FieldType::Label, "label of every alert"),
+        ],
+        guide: "url is the address of Alertmanager, without /api. While a check is down, its alert \
+                is sent again every minute. When the check is up, the alert is resolved. An alert \
+                keeps the name, slug and tags with which it began, even if the check is renamed. \
+                If the project is renamed or the labels of the channel change, it becomes a \
+                different alert.",
+        example: &[("url", "http://127.0.0.1:9093")],
+        validate: check_credentials,
+        ..ChannelKind::DEFAULTS
+    },
     has_plain_form: false,
     resend: Some(alerts_request),
     send: |call| alerts_request(call.settings, &[call.alert], call.attempt.at),
@@ -27,7 +50,7 @@ pub(super) const ALERTMANAGER: ChannelSender = ChannelSender {
         400 => Verdict::RETRY_LATER,
         _ => response.default_verdict(now),
     },
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 /// One request for several alerts, at most 500 because of the receiver's limit on bodies. Alerts

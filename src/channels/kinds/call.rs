@@ -1,16 +1,46 @@
 //! Phone calls that read the alert, through Twilio.
 
-use crate::channels::kinds::{ChannelSender, SendContext, rate, twilio};
+use crate::channels::kinds::{KindDefinition, SendContext, rate, twilio};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, truncate_line};
 use crate::channels::send_step::SendStep;
 use crate::domain::alert::AlertEvent;
+use crate::domain::channel::{ChannelKind, FieldType, Requirement, SettingField};
 
-pub(super) const CALL: ChannelSender = ChannelSender {
-    name: "call",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "call",
+        title: "Phone call",
+        fields: &[
+            SettingField::required(
+                "to",
+                FieldType::PhoneNumber,
+                "phone number, with + and country code",
+            ),
+            twilio::account_field(Requirement::Required),
+            twilio::token_field(Requirement::Required),
+            SettingField::required("from", FieldType::PhoneNumber, "number that calls"),
+            twilio::API_FIELD,
+            SettingField::optional(
+                "most-a-day",
+                FieldType::Number(1, 10_000),
+                "maximum number of calls per day; 50 if left out",
+            ),
+        ],
+        guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; \
+                Phone numbers, Manage, Buy a number gives from.",
+        example: &[
+            ("to", "+37120000000"),
+            ("account", "AC0123456789abcdef0123456789abcdef"),
+            ("token", "abc"),
+            ("from", "+12025550100"),
+        ],
+        ignores_event: |_, event| event == AlertEvent::Up,
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(1, 10),
     send,
     judge: |_, _, response, now| twilio::judge(response, now),
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {

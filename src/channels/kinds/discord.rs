@@ -1,26 +1,35 @@
 //! Discord: an embed, posted to a webhook.
 
 use serde_json::{Value, json};
-use std::time::Duration;
 
-use crate::channels::SendRate;
-use crate::channels::kinds::{ChannelSender, SendContext};
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_escaped};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::template::format_timestamp;
 use crate::channels::transport_reply::{Verdict, retry_delay};
+use crate::domain::channel::{ChannelKind, FieldType, SettingField, field_value};
 
 /// An embed has at most 6,000 characters with title and fields; its text alone at most 4,096.
 const TEXT_LIMIT: LengthLimit = LengthLimit(3_000, LengthUnit::Utf16);
 
-pub(super) const DISCORD: ChannelSender = ChannelSender {
-    name: "discord",
-    send_rate: |_| {
-        Some(SendRate {
-            burst: 5,
-            refill: Duration::from_secs(2),
-        })
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "discord",
+        title: "Discord",
+        fields: &[
+            SettingField::required("url", FieldType::SecretUrl, "webhook URL")
+                .with_format(check_webhook_url),
+            SettingField::optional(
+                "thread",
+                FieldType::Number(1, 9_223_372_036_854_775_807),
+                "id of a thread in the channel",
+            ),
+        ],
+        guide: "In Discord: Edit channel, Integrations, Webhooks, New webhook, Copy webhook URL.",
+        example: &[("url", "https://discord.com/api/webhooks/1/abc")],
+        ..ChannelKind::DEFAULTS
     },
+    send_rate: |_| rate(5, 2),
     send,
     judge: |call, _, response, now| match response.status {
         401 | 403 | 404
@@ -38,8 +47,23 @@ pub(super) const DISCORD: ChannelSender = ChannelSender {
         },
         _ => response.default_verdict(now),
     },
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
+
+/// Validates the URL of a webhook. Other hosts may have the same API.
+fn check_webhook_url(text: &str) -> Result<(), &'static str> {
+    let is_discord = ["discord.com", "discordapp.com"]
+        .into_iter()
+        .any(|domain| field_value::is_on_domain(text, domain));
+    let is_webhook = || {
+        field_value::host_and_path(text)
+            .is_some_and(|(_, path)| path.starts_with("/api/") && path.contains("/webhooks/"))
+    };
+    if !is_discord || is_webhook() {
+        return Ok(());
+    }
+    Err("is not a webhook URL; in Discord: Edit channel, Integrations, Webhooks, Copy webhook URL")
+}
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let alert = call.alert;

@@ -1,11 +1,12 @@
 //! Mail: text and HTML, with one thread for each downtime.
 
 use crate::channels::alert::{Alert, CheckFacts};
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::sanitize::to_one_line;
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{AlertMail, SendStep};
 use crate::domain::alert::AlertEvent;
+use crate::domain::channel::{ChannelKind, FieldType, SettingField, Transport};
 
 /// Mails may be long; this is more than a person reads.
 const TEXT_LIMIT: LengthLimit = LengthLimit(60_000, LengthUnit::Bytes);
@@ -17,11 +18,24 @@ const MAX_ATTACHMENT_BYTES: usize = 1_000_000;
 /// the check.
 const ATTACHED_HEADER_FIELDS: [&str; 5] = ["from", "subject", "date", "mime-version", "content-"];
 
-pub(super) const EMAIL: ChannelSender = ChannelSender {
-    name: "email",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "email",
+        title: "Mail",
+        transport: Transport::Mail,
+        fields: &[SettingField::required(
+            "to",
+            FieldType::MailAddresses(10),
+            "mail address, or several separated by commas",
+        )],
+        guide: "The server needs a relay: start it with --mail-server and --mail-from. Until then \
+                the channel shows that it cannot deliver.",
+        example: &[("to", "ops@example.org")],
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(30, 2),
     send,
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {

@@ -2,14 +2,30 @@
 
 use serde_json::{Value, json};
 
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
+use crate::domain::channel::{ChannelKind, FieldType, SettingField};
 
 const TEXT_LIMIT: LengthLimit = LengthLimit(4_000, LengthUnit::Bytes);
 
-pub(super) const GOOGLECHAT: ChannelSender = ChannelSender {
-    name: "googlechat",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "googlechat",
+        title: "Google Chat",
+        fields: &[SettingField::required(
+            "url",
+            FieldType::SecretUrl,
+            "webhook URL",
+        )],
+        guide: "In Google Chat: the name of the space, Apps & integrations, Webhooks, Add webhook; \
+                copy its URL.",
+        example: &[(
+            "url",
+            "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t",
+        )],
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(1, 1),
     send,
     judge: |call, _, response, now| match response.status {
@@ -18,7 +34,7 @@ pub(super) const GOOGLECHAT: ChannelSender = ChannelSender {
         }
         _ => response.default_verdict(now),
     },
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {

@@ -1,14 +1,16 @@
 //! Matrix: a message event with a transaction id, so that a duplicate is dropped.
 
-use serde_json::json;
 use std::time::Duration;
 
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use serde_json::json;
+
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections};
 use crate::channels::send_step::{
     ChannelRequest, RequestMethod, SendStep, insert_member, percent_encode,
 };
 use crate::channels::transport_reply::{ChannelResponse, Verdict, retry_delay};
+use crate::domain::channel::{ChannelKind, FieldType, SettingField};
 use crate::domain::timestamp::Timestamp;
 
 /// An event has at most 65,536 bytes. It contains the text twice, and JSON escapes take more.
@@ -18,12 +20,44 @@ const JOIN_ROLE: &str = "join";
 /// Role of the request that sends after joining.
 const AFTER_JOIN_ROLE: &str = "joined";
 
-pub(super) const MATRIX: ChannelSender = ChannelSender {
-    name: "matrix",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "matrix",
+        title: "Matrix",
+        fields: &[
+            SettingField::required("server", FieldType::Url, "homeserver"),
+            SettingField::required(
+                "token",
+                FieldType::Secret(1_000),
+                "access token of the account",
+            ),
+            SettingField::required(
+                "room",
+                FieldType::Line(255),
+                "id (!...) or alias (#...) of the room",
+            ),
+        ],
+        guide: "Create an account for overdue and sign in once to get its access token (in \
+                Element: All settings, Help & About, Access token). Invite it to the room. The \
+                room's id is under Room settings, Advanced. Encrypted rooms are not supported.",
+        example: &[
+            ("server", "https://matrix.example.org"),
+            ("token", "syt_abc"),
+            ("room", "!abc:example.org"),
+        ],
+        validate: |settings| match settings.get("room") {
+            Some(room) if room.starts_with(['!', '#']) && room.len() > 1 => Ok(()),
+            _ => Err(
+                "room is neither an id nor an alias; give one like !abc:example.org or \
+                 #ops:example.org",
+            ),
+        },
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(10, 5),
     send,
     judge,
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {

@@ -1,15 +1,36 @@
 //! Mattermost: the message format of Slack with Mattermost's own Markdown.
 
 use crate::channels::kinds::slack::attachment_message;
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
+use crate::domain::channel::{ChannelKind, FieldType, SettingField};
 
-pub(super) const MATTERMOST: ChannelSender = ChannelSender {
-    name: "mattermost",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "mattermost",
+        title: "Mattermost",
+        fields: &[
+            SettingField::required("url", FieldType::SecretUrl, "webhook URL"),
+            SettingField::optional(
+                "channel",
+                FieldType::Line(80),
+                "another channel, or @user, unless the webhook is locked to one",
+            ),
+            SettingField::optional(
+                "username",
+                FieldType::Line(80),
+                "sender name of messages, if the server allows it",
+            ),
+        ],
+        guide: "In Mattermost: Integrations, Incoming webhooks, Add incoming webhook; copy \
+                its URL.",
+        example: &[("url", "https://chat.example.org/hooks/abc")],
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(5, 1),
     send,
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {

@@ -1,20 +1,47 @@
 //! Microsoft Teams: an adaptive card, posted to a workflow.
 
-use serde_json::{Value, json};
 use std::time::Duration;
+
+use serde_json::{Value, json};
 
 use crate::channels::SendRate;
 use crate::channels::alert::AlertSeverity;
-use crate::channels::kinds::{ChannelSender, SendContext};
+use crate::channels::kinds::{KindDefinition, SendContext};
 use crate::channels::render::sanitize::to_one_line;
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
+use crate::domain::channel::{ChannelKind, FieldType, SettingField, field_value};
 
 /// A card has at most 28 kB; JSON may need several bytes for one.
 const TEXT_LIMIT: LengthLimit = LengthLimit(4_000, LengthUnit::Bytes);
 
-pub(super) const MSTEAMSW: ChannelSender = ChannelSender {
-    name: "msteamsw",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "msteamsw",
+        title: "Microsoft Teams",
+        aliases: &["teams"],
+        fields: &[SettingField::required(
+            "url",
+            FieldType::SecretUrl,
+            "URL of the workflow",
+        )],
+        guide: "In Teams: the channel's menu, Workflows, 'Send webhook alerts to a channel' (post \
+                to a channel when a webhook request is received); copy the URL at the end. Old \
+                webhook.office.com URLs of connectors no longer work.",
+        warnings: |settings| {
+            let is_old = settings
+                .get("url")
+                .is_some_and(|url| field_value::is_on_domain(url, "webhook.office.com"));
+            let warning = "url is the URL of an old Office 365 connector, which Microsoft is \
+                           shutting down; create a workflow and give its URL";
+            is_old.then(|| warning.to_owned()).into_iter().collect()
+        },
+        example: &[(
+            "url",
+            "https://example.webhook.powerplatform.example/workflows/abc",
+        )],
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| {
         Some(SendRate {
             burst: 4,
@@ -28,7 +55,7 @@ pub(super) const MSTEAMSW: ChannelSender = ChannelSender {
         }
         _ => response.default_verdict(now),
     },
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {

@@ -1,19 +1,69 @@
 //! ntfy: a message published to a topic, as JSON.
 
+use std::time::Duration;
+
 use serde_json::json;
 
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, check_credentials, has_priority, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::transport_reply::{Verdict, delay_until};
+use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType, SettingField};
 use crate::domain::timestamp::Timestamp;
-use std::time::Duration;
 
 /// A longer message would become an attachment (the limit is 4,096 bytes).
 const TEXT_LIMIT: LengthLimit = LengthLimit(3_800, LengthUnit::Bytes);
 
-pub(super) const NTFY: ChannelSender = ChannelSender {
-    name: "ntfy",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "ntfy",
+        title: "ntfy",
+        fields: &[
+            SettingField::with_default(
+                "url",
+                FieldType::Url,
+                "https://ntfy.sh",
+                "server, without the topic",
+            ),
+            SettingField::required(
+                "topic",
+                FieldType::Line(64),
+                "topic; on a public server it acts as a password",
+            )
+            .with_format(check_topic),
+            SettingField::optional("token", FieldType::Secret(200), "access token (tk_...)"),
+            SettingField::optional(
+                "user",
+                FieldType::Line(200),
+                "user name, instead of a token",
+            ),
+            SettingField::optional("password", FieldType::Secret(200), "password of the user"),
+            SettingField::with_default(
+                "priority",
+                FieldType::Number(0, 5),
+                "3",
+                "priority for down, 1 to 5; 0: do not send",
+            ),
+            SettingField::with_default(
+                "priority-up",
+                FieldType::Number(0, 5),
+                "3",
+                "the same for up",
+            ),
+            SettingField::optional(
+                "markdown",
+                FieldType::Flag,
+                "on: messages are Markdown, which phone apps show unformatted; off if left out",
+            ),
+        ],
+        guide: "Choose a topic that is hard to guess, or one on your own server, and subscribe to \
+                it in the app. On a server with accounts: Account, Access tokens, Create access \
+                token.",
+        example: &[("topic", "backups-x7Qm2")],
+        validate,
+        ignores_event: |settings, event| has_priority(settings, event, 0),
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(10, 6),
     send,
     judge: |_, _, response, now| match response.status {
@@ -27,8 +77,32 @@ pub(super) const NTFY: ChannelSender = ChannelSender {
         },
         _ => response.default_verdict(now),
     },
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
+
+fn validate(settings: &ChannelSettings) -> Result<(), &'static str> {
+    check_credentials(settings)?;
+    let topic = settings.get("topic").unwrap_or_default();
+    if topic.contains(['/', ',', '?', '#']) {
+        return Err(
+            "topic is a name, not a URL; give the server as url=URL and the name alone as topic",
+        );
+    }
+    Ok(())
+}
+
+/// Validates a topic.
+fn check_topic(text: &str) -> Result<(), &'static str> {
+    let is_topic = (1..=64).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    if is_topic {
+        Ok(())
+    } else {
+        Err("is not an ntfy topic; use letters, digits, hyphens and underscores")
+    }
+}
 
 fn next_midnight(now: Timestamp) -> i64 {
     (now.secs().div_euclid(86_400) + 1) * 86_400

@@ -2,17 +2,35 @@
 
 use serde_json::json;
 
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::sanitize::to_one_line;
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::domain::alert::AlertEvent;
+use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
 
-pub(super) const OPSGENIE: ChannelSender = ChannelSender {
-    name: "opsgenie",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "opsgenie",
+        title: "Opsgenie",
+        class: ChannelClass::Incident,
+        fields: &[
+            SettingField::required("key", FieldType::Secret(200), "API key of the integration"),
+            SettingField::with_default(
+                "region",
+                FieldType::Choice(&["us", "eu"]),
+                "us",
+                "region of the account",
+            ),
+        ],
+        guide: "In Opsgenie: the team, Integrations, Add integration, API; copy the key. Atlassian \
+                shuts Opsgenie down on 2027-04-05.",
+        example: &[("key", "0123-abc")],
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(10, 1),
     send,
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {

@@ -2,16 +2,35 @@
 
 use serde_json::{Value, json};
 
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::domain::alert::AlertEvent;
+use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
 
-pub(super) const PAGERTREE: ChannelSender = ChannelSender {
-    name: "pagertree",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "pagertree",
+        title: "PagerTree",
+        class: ChannelClass::Incident,
+        fields: &[
+            SettingField::required("url", FieldType::SecretUrl, "URL of the integration"),
+            SettingField::with_default(
+                "integration",
+                FieldType::Choice(&["webhook", "healthchecks"]),
+                "webhook",
+                "type of the integration in PagerTree; healthchecks: one that was created for \
+                 Healthchecks",
+            ),
+        ],
+        guide: "In PagerTree: Integrations, New integration, Webhook; copy its URL. \
+                integration=healthchecks sends the same messages as Healthchecks.",
+        example: &[("url", "https://api.pagertree.com/integration/int_abc")],
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(10, 1),
     send,
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {

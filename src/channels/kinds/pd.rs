@@ -3,23 +3,62 @@
 use serde_json::json;
 
 use crate::channels::alert::Alert;
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{LengthLimit, LengthUnit, plain_summary, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::template::{TemplateValues, format_timestamp};
 use crate::channels::transport_reply::Verdict;
 use crate::domain::alert::AlertEvent;
+use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
 
-pub(super) const PD: ChannelSender = ChannelSender {
-    name: "pd",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "pd",
+        title: "PagerDuty",
+        aliases: &["pagerduty"],
+        class: ChannelClass::Incident,
+        fields: &[
+            SettingField::required("key", FieldType::Secret(64), "integration key")
+                .with_format(check_key),
+            SettingField::with_default(
+                "region",
+                FieldType::Choice(&["us", "eu"]),
+                "us",
+                "region of the account",
+            ),
+            SettingField::with_default(
+                "api",
+                FieldType::Choice(&["v2", "v1"]),
+                "v2",
+                "version of the Events API; v1 only for old keys",
+            ),
+        ],
+        guide: "In PagerDuty: Services, the service, Integrations, Add an integration, Events API \
+                v2; copy the integration key. region=eu is for accounts at eu.pagerduty.com.",
+        example: &[("key", "0123456789abcdef0123456789abcdef")],
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(20, 1),
     send,
     judge: |_, _, response, now| match response.status {
         400 => Verdict::Unsendable,
         _ => response.default_verdict(now),
     },
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
+
+/// Validates an integration key.
+fn check_key(text: &str) -> Result<(), &'static str> {
+    let is_key = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_key {
+        Ok(())
+    } else {
+        Err(
+            "is not an integration key, which has 32 letters and digits; copy it from the \
+             integration's page",
+        )
+    }
+}
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let actions: &[&str] = match call.alert.event {

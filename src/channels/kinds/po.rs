@@ -1,10 +1,11 @@
 //! Pushover.
 
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, has_priority, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::channels::transport_reply::{ChannelResponse, Verdict};
 use crate::domain::alert::AlertEvent;
+use crate::domain::channel::{ChannelKind, FieldType, SettingField};
 use crate::domain::timestamp::Timestamp;
 
 /// Priority that repeats until a person acknowledges.
@@ -13,13 +14,63 @@ const EMERGENCY_PRIORITY: i64 = 2;
 /// succeeds.
 const CANCEL_ROLE: &str = "cancel";
 
-pub(super) const PO: ChannelSender = ChannelSender {
-    name: "po",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "po",
+        title: "Pushover",
+        aliases: &["pushover"],
+        fields: &[
+            SettingField::required("token", FieldType::Secret(100), "token of the application")
+                .with_format(check_key),
+            SettingField::required("user", FieldType::Secret(100), "user or group key")
+                .with_format(check_key),
+            SettingField::with_default(
+                "priority",
+                FieldType::Number(-3, 2),
+                "0",
+                "priority for down, -2 to 2; -3: do not send",
+            ),
+            SettingField::with_default(
+                "priority-up",
+                FieldType::Number(-3, 2),
+                "0",
+                "the same for up",
+            ),
+            SettingField::optional(
+                "device",
+                FieldType::Line(200),
+                "device, or several separated by commas; all if left out",
+            ),
+            SettingField::optional("sound", FieldType::Line(40), "sound for down"),
+        ],
+        guide: "At https://pushover.net: the user key is on the first page; Create an \
+                application/API token gives the token. With priority 2 the notification repeats \
+                every five minutes until a user acknowledges it, for at most three hours.",
+        example: &[
+            ("token", "azGDORePK8gMaC0QOYAMyEEuzJnyUi"),
+            ("user", "uQiRzpo4DXghDmr9QzzfQu27cmVRsG"),
+        ],
+        ignores_event: |settings, event| has_priority(settings, event, -3),
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(6, 10),
     send,
     judge,
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
+
+/// Validates an application token, user key or group key.
+fn check_key(text: &str) -> Result<(), &'static str> {
+    let is_key = text.len() == 30 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_key {
+        Ok(())
+    } else {
+        Err(
+            "is not a Pushover token or key, which has 30 letters and digits; copy it from \
+             https://pushover.net",
+        )
+    }
+}
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let alert = call.alert;

@@ -2,12 +2,24 @@
 
 use serde_json::json;
 
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
+use crate::domain::channel::{ChannelKind, FieldType, SettingField};
 
-pub(super) const PUSHBULLET: ChannelSender = ChannelSender {
-    name: "pushbullet",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "pushbullet",
+        title: "Pushbullet",
+        fields: &[SettingField::required(
+            "token",
+            FieldType::Secret(200),
+            "access token",
+        )],
+        guide: "At https://www.pushbullet.com: Settings, Account, Create access token.",
+        example: &[("token", "o.abc")],
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(5, 10),
     send,
     judge: |call, _, response, now| match response.status {
@@ -17,7 +29,7 @@ pub(super) const PUSHBULLET: ChannelSender = ChannelSender {
         429 => response.retry_at_header("x-ratelimit-reset", now),
         _ => response.default_verdict(now),
     },
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {

@@ -1,13 +1,25 @@
 //! Rocket.Chat: the message format of Slack, with Markdown.
 
 use crate::channels::kinds::slack::attachment_message;
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::transport_reply::Verdict;
+use crate::domain::channel::{ChannelKind, FieldType, SettingField};
 
-pub(super) const ROCKETCHAT: ChannelSender = ChannelSender {
-    name: "rocketchat",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "rocketchat",
+        title: "Rocket.Chat",
+        fields: &[
+            SettingField::required("url", FieldType::SecretUrl, "webhook URL"),
+            SettingField::optional("channel", FieldType::Line(80), "another #channel or @user"),
+        ],
+        guide: "In Rocket.Chat: Workspace, Integrations, New, Incoming; enable it, choose the \
+                channel and the user to post as, save, and copy the webhook URL.",
+        example: &[("url", "https://chat.example.org/hooks/1/abc")],
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(1, 1),
     send,
     judge: |_, _, response, now| match response.status {
@@ -16,7 +28,7 @@ pub(super) const ROCKETCHAT: ChannelSender = ChannelSender {
         429 => response.retry_at_header("x-ratelimit-reset", now),
         _ => response.default_verdict(now),
     },
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{
     Dialect, LengthLimit, LengthUnit, TextSections, disarm_mentions, render_output, truncate_line,
 };
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
+use crate::domain::channel::{ChannelKind, FieldType, SettingField, field_value};
 
 /// Errors of a webhook that no longer accepts messages.
 const UNUSABLE_WEBHOOK_ERRORS: [&str; 9] = [
@@ -21,8 +22,24 @@ const UNUSABLE_WEBHOOK_ERRORS: [&str; 9] = [
     "team_disabled",
 ];
 
-pub(super) const SLACK: ChannelSender = ChannelSender {
-    name: "slack",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "slack",
+        title: "Slack",
+        fields: &[
+            SettingField::required("url", FieldType::SecretUrl, "webhook URL")
+                .with_format(check_webhook_url),
+            SettingField::optional(
+                "username",
+                FieldType::Line(80),
+                "sender name of messages, if the workspace allows it",
+            ),
+        ],
+        guide: "At https://api.slack.com/apps: Create new app, Incoming webhooks, Activate, Add \
+                new webhook to workspace; choose the channel there and copy the webhook URL.",
+        example: &[("url", "https://hooks.slack.com/services/T0/B0/abc")],
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(1, 1),
     send,
     judge: |call, _, response, now| match response.status {
@@ -31,8 +48,32 @@ pub(super) const SLACK: ChannelSender = ChannelSender {
         }
         _ => response.default_verdict(now),
     },
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
+
+/// Validates the URL of a webhook. Other hosts may accept the same messages.
+fn check_webhook_url(text: &str) -> Result<(), &'static str> {
+    let is_slack = ["slack.com", "slack-gov.com"]
+        .into_iter()
+        .any(|domain| field_value::is_on_domain(text, domain));
+    let is_webhook = || {
+        field_value::host_and_path(text).is_some_and(|(host, path)| {
+            let parts: Vec<_> = path
+                .strip_prefix("/services/")
+                .unwrap_or_default()
+                .split('/')
+                .collect();
+            host.starts_with("hooks.")
+                && parts.len() == 3
+                && parts.iter().all(|part| !part.is_empty())
+        })
+    };
+    if !is_slack || is_webhook() {
+        return Ok(());
+    }
+    Err("is not the URL of an incoming webhook; copy one like \
+         https://hooks.slack.com/services/T0/B0/abc from Incoming webhooks")
+}
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let mut message =

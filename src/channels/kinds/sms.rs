@@ -1,31 +1,53 @@
 //! Text messages, through Twilio.
 
 use crate::channels::alert_text::duplicate_note;
-use crate::channels::kinds::{ChannelSender, SendContext, rate, twilio};
+use crate::channels::kinds::{KindDefinition, SendContext, rate, twilio};
 use crate::channels::render::sanitize::to_one_line;
 use crate::channels::render::{LengthLimit, LengthUnit, plain_summary, truncate_line};
 use crate::channels::send_step::SendStep;
-
-/// Returns the length of a text in GSM-7, where some ASCII characters count twice. `None`: it has
-/// other characters.
-fn gsm7_length(text: &str) -> Option<usize> {
-    let length = |c: char| match c {
-        '[' | ']' | '{' | '}' | '\\' | '^' | '~' | '|' => Some(2),
-        c if c.is_ascii() && c != '`' && !c.is_ascii_control() => Some(1),
-        _ => None,
-    };
-    text.chars().map(length).sum()
-}
+use crate::domain::channel::{ChannelKind, FieldType, Requirement, SettingField, field_value};
 
 /// Two segments: of 153 characters in GSM-7, otherwise of 67.
 const MAX_LENGTHS: [usize; 2] = [306, 134];
 
-pub(super) const SMS: ChannelSender = ChannelSender {
-    name: "sms",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "sms",
+        title: "Text message",
+        fields: &[
+            SettingField::required(
+                "to",
+                FieldType::PhoneNumber,
+                "phone number, with + and country code",
+            ),
+            twilio::account_field(Requirement::RequiredToDeliver),
+            twilio::token_field(Requirement::RequiredToDeliver),
+            SettingField::optional("from", FieldType::Line(40), "sender number or name")
+                .with_format_at(twilio::DOMAIN, check_from),
+            twilio::SERVICE_FIELD,
+            twilio::API_FIELD,
+            SettingField::optional(
+                "most-a-day",
+                FieldType::Number(1, 10_000),
+                "maximum number of messages per day; 50 if left out",
+            ),
+        ],
+        guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; \
+                Phone numbers, Manage, Buy a number gives from. service is the SID of a messaging \
+                service (MG...).",
+        example: &[
+            ("to", "+37120000000"),
+            ("account", "AC0123456789abcdef0123456789abcdef"),
+            ("token", "abc"),
+            ("from", "+12025550100"),
+        ],
+        validate: twilio::check_sender,
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(1, 1),
     send,
     judge: |_, _, response, now| twilio::judge(response, now),
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
@@ -55,4 +77,27 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         ],
     )
     .into_steps()
+}
+
+/// Validates the sender of a message: a number, a short code, or a name.
+fn check_from(text: &str) -> Result<(), &'static str> {
+    // Short codes are shorter than any other number.
+    let is_long =
+        text.starts_with('+') || text.len() > 8 && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_long {
+        field_value::check_phone_number(text)
+    } else {
+        Ok(())
+    }
+}
+
+/// Returns the length of a text in GSM-7, where some ASCII characters count twice. `None`: it has
+/// other characters.
+fn gsm7_length(text: &str) -> Option<usize> {
+    let length = |c: char| match c {
+        '[' | ']' | '{' | '}' | '\\' | '^' | '~' | '|' => Some(2),
+        c if c.is_ascii() && c != '`' && !c.is_ascii_control() => Some(1),
+        _ => None,
+    };
+    text.chars().map(length).sum()
 }

@@ -2,16 +2,36 @@
 
 use serde_json::{Value, json};
 
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::domain::alert::AlertEvent;
+use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
 
-pub(super) const SPIKE: ChannelSender = ChannelSender {
-    name: "spike",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "spike",
+        title: "Spike.sh",
+        class: ChannelClass::Incident,
+        fields: &[
+            SettingField::required("url", FieldType::SecretUrl, "URL of the integration"),
+            SettingField::with_default(
+                "integration",
+                FieldType::Choice(&["webhook", "healthchecks"]),
+                "webhook",
+                "type of the integration in Spike.sh; healthchecks: one that was created for \
+                 Healthchecks",
+            ),
+        ],
+        guide: "In Spike: the service, Integrations, Add integration, Webhook; copy its URL. Spike \
+                identifies an incident by its title, so renaming a check that is down leaves its \
+                incident open. integration=healthchecks sends the same messages as Healthchecks.",
+        example: &[("url", "https://hooks.spike.sh/abc/push-events")],
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(10, 1),
     send,
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {

@@ -1,12 +1,33 @@
 //! Trello: a card for each downtime.
 
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::channels::transport_reply::ChannelResponse;
+use crate::domain::alert::AlertEvent;
+use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
 
-pub(super) const TRELLO: ChannelSender = ChannelSender {
-    name: "trello",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "trello",
+        title: "Trello",
+        class: ChannelClass::Machine,
+        fields: &[
+            SettingField::required("key", FieldType::Secret(100), "API key"),
+            SettingField::required("token", FieldType::Secret(200), "token"),
+            SettingField::required("list", FieldType::Line(64), "id of the list")
+                .with_format(check_list),
+        ],
+        guide: "At https://trello.com/power-ups/admin: New, API key; the link beside the key gives \
+                a token. To find the id of a list, add .json to the URL of the board.",
+        example: &[
+            ("key", "abc"),
+            ("token", "def"),
+            ("list", "0123456789abcdef01234567"),
+        ],
+        ignores_event: |_, event| event == AlertEvent::Up,
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(10, 1),
     send,
     judge: |call, _, response, now| match response.status {
@@ -15,8 +36,20 @@ pub(super) const TRELLO: ChannelSender = ChannelSender {
         }
         _ => response.default_verdict(now),
     },
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
+
+/// Validates the id of a list.
+fn check_list(text: &str) -> Result<(), &'static str> {
+    if text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        Ok(())
+    } else {
+        Err(
+            "is not the id of a list, which has 24 hexadecimal digits; to find it, add .json to \
+             the URL of the board",
+        )
+    }
+}
 
 /// True if Trello itself refuses key, token or list: it answers with a few words, or with JSON.
 fn is_trello_error(response: &ChannelResponse) -> bool {

@@ -2,13 +2,30 @@
 
 use serde_json::json;
 
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::domain::alert::AlertEvent;
+use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
 
-pub(super) const VICTOROPS: ChannelSender = ChannelSender {
-    name: "victorops",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "victorops",
+        title: "Splunk On-Call",
+        class: ChannelClass::Incident,
+        fields: &[SettingField::required(
+            "url",
+            FieldType::SecretUrl,
+            "URL of the REST endpoint, routing key included",
+        )],
+        guide: "In Splunk On-Call (formerly VictorOps): Integrations, REST, Enable; copy the URL \
+                and put a routing key at its end.",
+        example: &[(
+            "url",
+            "https://alert.victorops.com/integrations/generic/1/alert/abc/ops",
+        )],
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(10, 1),
     send,
     judge: |call, _, response, now| match response.status {
@@ -17,7 +34,7 @@ pub(super) const VICTOROPS: ChannelSender = ChannelSender {
         }
         _ => response.default_verdict(now),
     },
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {

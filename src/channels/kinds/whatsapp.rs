@@ -2,16 +2,60 @@
 
 use serde_json::json;
 
-use crate::channels::kinds::{ChannelSender, SendContext, rate, twilio};
+use crate::channels::kinds::{KindDefinition, SendContext, rate, twilio};
 use crate::channels::render::{LengthLimit, LengthUnit, truncate_line};
 use crate::channels::send_step::SendStep;
+use crate::domain::channel::{ChannelKind, FieldType, Requirement, SettingField, field_value};
 
-pub(super) const WHATSAPP: ChannelSender = ChannelSender {
-    name: "whatsapp",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "whatsapp",
+        title: "WhatsApp",
+        fields: &[
+            SettingField::required(
+                "to",
+                FieldType::PhoneNumber,
+                "phone number, with + and country code",
+            ),
+            twilio::account_field(Requirement::Required),
+            twilio::token_field(Requirement::Required),
+            SettingField::optional("from", FieldType::Line(40), "sender number")
+                .with_format_at(twilio::DOMAIN, field_value::check_phone_number),
+            twilio::SERVICE_FIELD,
+            SettingField::required(
+                "content-down",
+                FieldType::Line(64),
+                "template for down (HX...)",
+            )
+            .with_format_at(twilio::DOMAIN, check_template),
+            SettingField::required("content-up", FieldType::Line(64), "template for up (HX...)")
+                .with_format_at(twilio::DOMAIN, check_template),
+            twilio::API_FIELD,
+            SettingField::optional(
+                "most-a-day",
+                FieldType::Number(1, 10_000),
+                "maximum number of messages per day; 50 if left out",
+            ),
+        ],
+        guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; \
+                Phone numbers, Manage, Buy a number gives from. WhatsApp accepts only approved \
+                templates: Messaging, Content Template Builder. Each template has one variable, \
+                which is replaced by the name of the check.",
+        example: &[
+            ("to", "+37120000000"),
+            ("account", "AC0123456789abcdef0123456789abcdef"),
+            ("token", "abc"),
+            ("from", "+12025550100"),
+            ("content-down", "HX0123456789abcdef0123456789abcdef"),
+            ("content-up", "HXfedcba9876543210fedcba9876543210"),
+        ],
+        validate: twilio::check_sender,
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(1, 1),
     send,
     judge: |_, _, response, now| twilio::judge(response, now),
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
@@ -50,4 +94,13 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         ("ContentVariables", &variables),
     ];
     twilio::twilio_request(call, "Messages", &fields).into_steps()
+}
+
+/// Validates the SID of a template.
+fn check_template(text: &str) -> Result<(), &'static str> {
+    if twilio::is_sid(text, "HX") {
+        Ok(())
+    } else {
+        Err("is not the SID of a Twilio template; give HX and 32 hexadecimal digits")
+    }
 }

@@ -1,17 +1,55 @@
 //! Zulip: a message in a channel or to people.
 
-use crate::channels::kinds::{ChannelSender, SendContext, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
+use crate::domain::channel::{ChannelKind, FieldType, SettingField};
 
 const TEXT_LIMIT: LengthLimit = LengthLimit(9_900, LengthUnit::Chars);
 const TOPIC_LIMIT: LengthLimit = LengthLimit(60, LengthUnit::Chars);
 
-pub(super) const ZULIP: ChannelSender = ChannelSender {
-    name: "zulip",
+pub(super) static KIND: KindDefinition = KindDefinition {
+    kind: ChannelKind {
+        name: "zulip",
+        title: "Zulip",
+        fields: &[
+            SettingField::required("site", FieldType::Url, "server"),
+            SettingField::required(
+                "bot-email",
+                FieldType::MailAddresses(1),
+                "mail address of the bot",
+            ),
+            SettingField::required("key", FieldType::Secret(200), "API key of the bot"),
+            SettingField::with_default(
+                "type",
+                FieldType::Choice(&["channel", "direct"]),
+                "channel",
+                "channel, or direct for people",
+            ),
+            SettingField::required(
+                "to",
+                FieldType::List(20),
+                "name of the channel, or mail addresses of people",
+            ),
+            SettingField::optional(
+                "topic",
+                FieldType::Line(60),
+                "topic in the channel; the name of the check if left out",
+            ),
+        ],
+        guide: "In Zulip: Personal settings, Bots, Add a new bot (incoming webhook is enough); its \
+                mail address and API key are shown there.",
+        example: &[
+            ("site", "https://zulip.example.org"),
+            ("bot-email", "overdue-bot@zulip.example.org"),
+            ("key", "abc"),
+            ("to", "ops"),
+        ],
+        ..ChannelKind::DEFAULTS
+    },
     send_rate: |_| rate(20, 1),
     send,
-    ..ChannelSender::DEFAULTS
+    ..KindDefinition::DEFAULTS
 };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {

@@ -1,26 +1,32 @@
-//! Requests of each kind for each event, as text in the files of `snapshots`. Read their changes
-//! before a commit.
-
-use std::fmt::Write as _;
-use std::path::Path;
+//! Requests of each kind for each event.
 
 use super::render::{HOSTILE, named};
 use super::sample::{attempt, down, every_event, failed, of_check};
 use crate::channels::alert::JobOutput;
-use crate::channels::kinds::sender_for;
-use crate::channels::send_step::{AlertMail, ChannelRequest, SendStep, ShellInvocation};
-use crate::channels::{Alert, SendAttempt, has_sender, prepare, prepare_resend, send_rate};
+use crate::channels::send_step::SendStep;
+use crate::channels::{
+    Alert, SendAttempt, all_kinds, find_kind, prepare, prepare_resend, send_rate,
+};
 use crate::domain::alert::AlertEvent;
 use crate::domain::channel::{ChannelClass, ChannelKind, ChannelSettings, FieldType, SettingField};
 use crate::domain::flip::FlipCause;
 use crate::domain::text::Name;
+
+pub(super) fn kind_named(name: &str) -> &'static ChannelKind {
+    find_kind(name).unwrap()
+}
+
+/// Kinds that send messages themselves.
+pub(super) fn sending_kinds() -> impl Iterator<Item = &'static ChannelKind> {
+    all_kinds().filter(|kind| kind.class != ChannelClass::Group)
+}
 
 pub(super) fn minimal_settings(kind: &'static ChannelKind) -> ChannelSettings {
     ChannelSettings::parse(kind, kind.example.iter().copied()).unwrap()
 }
 
 pub(super) fn example(name: &str) -> ChannelSettings {
-    minimal_settings(ChannelKind::from_name(name).unwrap())
+    minimal_settings(kind_named(name))
 }
 
 /// True if such a channel sends alerts about one check, or about several.
@@ -30,7 +36,7 @@ fn sends_something(settings: &ChannelSettings, alert: &Alert) -> bool {
 }
 
 /// Settings of the example with as many more as the kind accepts.
-fn maximal_settings(kind: &'static ChannelKind) -> ChannelSettings {
+pub(super) fn maximal_settings(kind: &'static ChannelKind) -> ChannelSettings {
     kind.fields
         .iter()
         .fold(minimal_settings(kind), |settings, field| {
@@ -49,152 +55,28 @@ fn maximal_settings(kind: &'static ChannelKind) -> ChannelSettings {
         })
 }
 
-fn shown(steps: &[SendStep]) -> String {
-    let mut out = String::new();
-    for step in steps {
-        match step {
-            SendStep::Http(request) => show_request(request, &mut out),
-            SendStep::Mail(mail) => show_mail(mail, &mut out),
-            SendStep::Command(ShellInvocation {
-                command,
-                environment,
-                input,
-            }) => {
-                writeln!(out, "sh -c {command}").unwrap();
-                environment
-                    .iter()
-                    .for_each(|(name, value)| writeln!(out, "{name}={value}").unwrap());
-                writeln!(out, "{}", pretty(input)).unwrap();
-            }
-            SendStep::Unsendable(reason) => writeln!(out, "unsendable: {reason}").unwrap(),
-        }
-    }
-    out
-}
-
-fn show_request(request: &ChannelRequest, out: &mut String) {
-    writeln!(out, "{} {}", request.method.name(), request.url).unwrap();
-    for (name, value) in &request.headers {
-        writeln!(
-            out,
-            "{name}: {}",
-            value.replace(env!("CARGO_PKG_VERSION"), "VERSION")
-        )
-        .unwrap();
-    }
-    if !request.body.is_empty() {
-        let is_form = request
-            .headers
-            .iter()
-            .any(|(_, value)| value.starts_with("application/x-www"));
-        let body = if is_form {
-            let body = String::from_utf8(request.body.clone()).unwrap();
-            let decoded = body.split('&').map(|pair| {
-                percent_encoding::percent_decode_str(pair)
-                    .decode_utf8()
-                    .unwrap()
-                    .into_owned()
-            });
-            decoded.collect::<Vec<_>>().join("\n")
-        } else {
-            pretty(&request.body)
-        };
-        writeln!(out, "{body}").unwrap();
-    }
-}
-
-fn show_mail(mail: &AlertMail, out: &mut String) {
-    writeln!(
-        out,
-        "To: {}\nSubject: {}\nId: {}\nAnswers: {:?}",
-        mail.to.join(", "),
-        mail.subject,
-        mail.message_id,
-        mail.in_reply_to
-    )
-    .unwrap();
-    mail.headers
-        .iter()
-        .for_each(|(name, value)| writeln!(out, "{name}: {value}").unwrap());
-    writeln!(out, "\n{}\n{}", mail.text, mail.html).unwrap();
-}
-
-fn pretty(body: &[u8]) -> String {
-    match serde_json::from_slice::<serde_json::Value>(body) {
-        Ok(value) => serde_json::to_string_pretty(&value).unwrap(),
-        Err(_) => String::from_utf8(body.to_vec()).unwrap(),
-    }
-}
-
 #[test]
-fn every_kind_has_its_sender() {
-    for kind in ChannelKind::ALL {
-        assert_eq!(
-            has_sender(kind),
-            kind.class != ChannelClass::Group,
+fn messages_to_people_have_a_rate_limit() {
+    for kind in sending_kinds().filter(|kind| kind.class == ChannelClass::People) {
+        assert!(
+            send_rate(&minimal_settings(kind))
+                .is_some_and(|rate| rate.burst > 0 && !rate.refill.is_zero()),
             "{kind:?}"
         );
-        if kind.class == ChannelClass::People {
-            assert!(
-                send_rate(&minimal_settings(kind))
-                    .is_some_and(|pace| pace.burst > 0 && !pace.refill.is_zero()),
-                "{kind:?}"
-            );
-        }
     }
-    assert!(sender_for(ChannelKind::from_name("group").unwrap()).is_none());
 }
 
-/// `UPDATE_SNAPSHOTS=1 cargo test snapshots` stores the current requests. Read the difference
-/// before a commit.
 #[test]
-fn requests_match_the_snapshots() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/channels/tests/snapshots");
-    let mut wrong = Vec::new();
-    for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
-        let settings = if kind.class == ChannelClass::People {
-            minimal_settings(kind).with_value("notices", "on").unwrap()
-        } else {
-            minimal_settings(kind)
-        };
-        let mut text = String::new();
-        for (name, alert) in every_event() {
-            let sent = prepare(&settings, &alert, &attempt())
-                .map_or("nothing\n".into(), |steps| shown(&steps));
-            writeln!(text, "=== {name}\n{sent}").unwrap();
-        }
-        let plain = SendAttempt {
-            plain: true,
-            number: 2,
-            may_be_duplicate: true,
-            ..attempt()
-        };
-        let sent = prepare(&maximal_settings(kind), &failed(), &plain)
-            .map_or("nothing\n".into(), |steps| shown(&steps));
-        writeln!(
-            text,
-            "=== down, in its plainest form, with all settings\n{sent}"
-        )
-        .unwrap();
-        let file = directory.join(format!("{}.txt", kind.name));
-        if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-            std::fs::create_dir_all(&directory).unwrap();
-            std::fs::write(&file, &text).unwrap();
-        }
-        if std::fs::read_to_string(&file).unwrap_or_default() != text {
-            wrong.push(format!("{}: not what is sent now", file.display()));
-        }
+fn a_group_itself_sends_nothing() {
+    let group = example("group");
+    for (name, alert) in every_event() {
+        assert_eq!(prepare(&group, &alert, &attempt()), None, "{name}");
     }
-    assert!(
-        wrong.is_empty(),
-        "{}\nUPDATE_SNAPSHOTS=1 writes what is sent now",
-        wrong.join("\n")
-    );
 }
 
 #[test]
 fn every_kind_sends_every_event_with_the_least_and_with_all_settings() {
-    for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
+    for kind in sending_kinds() {
         for settings in [minimal_settings(kind), maximal_settings(kind)] {
             for (name, alert) in every_event() {
                 for plain in [false, true] {
@@ -275,7 +157,7 @@ fn untrusted_names_break_no_request() {
         .chain([HOSTILE.concat().repeat(20)])
     {
         let alert = of_check(named(&text), down("2026-11-20T01:34:05Z", FlipCause::Fail));
-        for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
+        for kind in sending_kinds() {
             for step in prepare(&minimal_settings(kind), &alert, &attempt()).unwrap() {
                 check_step(kind, &step);
                 match step {
@@ -440,7 +322,7 @@ fn a_webhook_is_signed_as_standard_webhooks() {
 
 #[test]
 fn a_webhook_may_have_a_request_for_each_event() {
-    let kind = ChannelKind::from_name("webhook").unwrap();
+    let kind = kind_named("webhook");
     let settings = ChannelSettings::parse(
         kind,
         [
@@ -552,7 +434,7 @@ fn the_incident_of_a_deleted_check_is_closed() {
 #[test]
 fn a_webhook_that_becomes_too_long_is_unsendable_and_names_the_template() {
     let body = "$BODY".repeat(2_000);
-    let kind = ChannelKind::from_name("webhook").unwrap();
+    let kind = kind_named("webhook");
     let url = "http://a/";
     for (pairs, reason) in [
         (

@@ -4,11 +4,11 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use super::kinds::{example, minimal_settings};
+use super::kinds::{example, minimal_settings, sending_kinds};
 use super::sample::{attempt, failed, moment};
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::channels::transport_reply::{ChannelResponse, CommandStatus, MailStage, public_part};
-use crate::channels::{TransportReply, has_sender, judge, prepare};
+use crate::channels::{TransportReply, all_kinds, judge, prepare};
 use crate::domain::alert::DeliveryRecord;
 use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType};
 
@@ -78,7 +78,7 @@ fn echoes(request: &ChannelRequest) -> Vec<String> {
 #[test]
 fn no_error_contains_a_secret_of_any_kind() {
     let mut kinds_with_secrets = Vec::new();
-    for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
+    for kind in sending_kinds() {
         let settings = with_secrets(kind);
         // Part of a URL after the host, and part of a header value after the scheme.
         let part = |secret: &str| match secret.split_once("://") {
@@ -155,7 +155,7 @@ fn no_error_contains_a_secret_of_any_kind() {
             kinds_with_secrets.push(kind.name);
         }
     }
-    let expected = ChannelKind::ALL.into_iter().filter(|kind| {
+    let expected = all_kinds().filter(|kind| {
         kind.fields
             .iter()
             .any(crate::domain::channel::SettingField::is_secret)
@@ -199,7 +199,7 @@ fn unmasked(secret: &str) -> Vec<String> {
 fn read_only_users_see_no_text_of_a_receiver() {
     let mut kinds = 0;
     let now = moment("2026-11-20T23:59:00Z");
-    for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
+    for kind in sending_kinds() {
         // Our own words are not masked, even if they are values of the channel: their end must be
         // found.
         let settings = with_secrets(kind);

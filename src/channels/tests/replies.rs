@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::kinds::example;
 use super::sample::{attempt, failed, moment};
-use crate::channels::transport_reply::{ChannelResponse, CommandStatus, MailStage};
+use crate::channels::transport_reply::ChannelResponse;
 use crate::channels::{
     Judgement, SendAttempt, SendStep, TransportReply, Verdict, has_plain_form, judge, prepare,
 };
 use crate::domain::channel::ChannelSettings;
 
-fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> TransportReply {
+pub(super) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> TransportReply {
     let headers = headers
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -22,7 +22,11 @@ fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> TransportReply {
     })
 }
 
-fn judged_at(settings: &ChannelSettings, step: usize, answer: &TransportReply) -> Judgement {
+pub(super) fn judged_at(
+    settings: &ChannelSettings,
+    step: usize,
+    answer: &TransportReply,
+) -> Judgement {
     let steps = prepare(settings, &failed(), &attempt()).unwrap();
     judge(
         settings,
@@ -36,7 +40,7 @@ fn judged_at(settings: &ChannelSettings, step: usize, answer: &TransportReply) -
 
 /// Judgement of a response to this attempt while the channel has been failing for this number of
 /// seconds.
-fn judged_after(
+pub(super) fn judged_after(
     settings: &ChannelSettings,
     number: u16,
     seconds: i64,
@@ -56,7 +60,7 @@ fn verdict(kind: &str, status: u16, headers: &[(&str, &str)], body: &str) -> Ver
     judged_at(&example(kind), 0, &answer(status, headers, body)).verdict
 }
 
-fn later(seconds: u64) -> Verdict {
+pub(super) fn later(seconds: u64) -> Verdict {
     Verdict::RetryLater {
         after: Some(Duration::from_secs(seconds)),
     }
@@ -439,141 +443,6 @@ fn an_emergency_of_pushover_is_cancelled_before_the_next_message() {
 }
 
 #[test]
-fn replies_of_mail_servers_and_commands() {
-    use MailStage::{Content, Recipient, Session};
-    use Verdict::{ChannelUnusable, Delivered, Unsendable};
-    for (code, stage, expected) in [
-        (250, Content, Delivered),
-        (421, Session, Verdict::RETRY_LATER),
-        (451, Content, Verdict::RETRY_LATER),
-        (535, Session, Verdict::RETRY_LATER),
-        (550, Recipient, ChannelUnusable),
-        (551, Recipient, ChannelUnusable),
-        (450, Recipient, Verdict::RETRY_LATER),
-        (550, Session, Verdict::RETRY_LATER),
-        (552, Content, Unsendable),
-        (554, Content, Unsendable),
-        (554, Session, Verdict::RETRY_LATER),
-    ] {
-        let answer = TransportReply::Mail {
-            code,
-            stage,
-            text: "5.1.1 no such user".into(),
-        };
-        let judged = judged_after(&example("email"), 3, 3_600, &answer);
-        assert_eq!(judged.verdict, expected, "{code} {stage:?}");
-        let error = if expected == Delivered {
-            "not taken for 5.1.1 no such user".into()
-        } else {
-            format!("the mail server said {code}: 5.1.1 no such user")
-        };
-        assert_eq!((judged.error, judged.status), (error, code));
-    }
-    for (end, expected, error) in [
-        (CommandStatus::Exit(0), Delivered, ""),
-        (
-            CommandStatus::Exit(75),
-            Verdict::RETRY_LATER,
-            "exit status 75: no disk",
-        ),
-        (CommandStatus::Exit(1), Unsendable, "exit status 1: no disk"),
-        (
-            CommandStatus::Exit(127),
-            ChannelUnusable,
-            "exit status 127: no disk",
-        ),
-        (
-            CommandStatus::Signal(9),
-            Unsendable,
-            "ended by signal 9: no disk",
-        ),
-        (
-            CommandStatus::Timeout,
-            Verdict::RETRY_LATER,
-            "it took too long: no disk",
-        ),
-        (
-            CommandStatus::NotRun,
-            ChannelUnusable,
-            "it could not be run: no disk",
-        ),
-    ] {
-        let judged = judged_after(
-            &example("shell"),
-            3,
-            60,
-            &TransportReply::Command {
-                end,
-                error: "no\ndisk".into(),
-            },
-        );
-        assert_eq!(
-            (judged.verdict, judged.error.as_str()),
-            (expected, error),
-            "{end:?}"
-        );
-    }
-    // A refusal must persist.
-    let refused = TransportReply::Mail {
-        code: 550,
-        stage: Recipient,
-        text: String::new(),
-    };
-    for (number, seconds) in [(2, 3_600), (3, 3_599)] {
-        assert_eq!(
-            judged_after(&example("email"), number, seconds, &refused).verdict,
-            Verdict::RETRY_LATER
-        );
-    }
-    // The number of retries of a refused message does not depend on the kind.
-    let failed = TransportReply::Command {
-        end: CommandStatus::Exit(1),
-        error: String::new(),
-    };
-    assert_eq!(
-        judged_after(&example("shell"), 1, 0, &failed).verdict,
-        Unsendable
-    );
-    assert_eq!(
-        judged_after(&example("webhook"), 1, 0, &answer(422, &[], "")).verdict,
-        Unsendable
-    );
-    for (status, may_have_arrived) in [
-        (500, true),
-        (502, true),
-        (504, true),
-        (503, false),
-        (429, false),
-        (404, false),
-        (400, false),
-    ] {
-        assert_eq!(
-            ChannelResponse {
-                status,
-                ..ChannelResponse::default()
-            }
-            .may_have_arrived(),
-            may_have_arrived,
-            "{status}"
-        );
-    }
-    assert!(!has_plain_form(&example("webhook")) && has_plain_form(&example("ntfy")));
-    let judged = judged_at(
-        &example("ntfy"),
-        0,
-        &TransportReply::NoReply("cannot connect to ntfy.sh: refused".into()),
-    );
-    assert_eq!(
-        (judged.verdict, judged.error.as_str(), judged.status),
-        (
-            Verdict::RETRY_LATER,
-            "cannot connect to ntfy.sh: refused",
-            0
-        )
-    );
-}
-
-#[test]
 fn an_error_is_short_and_contains_no_secret() {
     let body = format!(
         "<h1>No\r\n/services/T0/B0/abc</h1> and https://hooks.slack.com/services/T0/B0/abc {}",
@@ -628,4 +497,32 @@ fn an_error_is_short_and_contains_no_secret() {
         &TransportReply::NoReply("no address is known for alerts.example.org".into()),
     );
     assert_eq!(judged.error, "no address is known for alerts.example.org");
+}
+
+#[test]
+fn a_message_may_have_arrived_after_some_errors() {
+    for (status, may_have_arrived) in [
+        (500, true),
+        (502, true),
+        (504, true),
+        (503, false),
+        (429, false),
+        (404, false),
+        (400, false),
+    ] {
+        assert_eq!(
+            ChannelResponse {
+                status,
+                ..ChannelResponse::default()
+            }
+            .may_have_arrived(),
+            may_have_arrived,
+            "{status}"
+        );
+    }
+}
+
+#[test]
+fn some_kinds_have_a_plain_form() {
+    assert!(!has_plain_form(&example("webhook")) && has_plain_form(&example("ntfy")));
 }

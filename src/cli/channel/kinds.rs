@@ -4,6 +4,7 @@
 use clap::Args;
 use serde::Serialize;
 
+use crate::channels;
 use crate::cli::CliError;
 use crate::cli::common_args::JsonFlag;
 use crate::cli::table;
@@ -101,8 +102,7 @@ fn field_rows(kind: Option<&'static ChannelKind>) -> Vec<KindFieldRow> {
                     .iter()
                     .map(move |field| KindFieldRow::new(label, field))
             };
-            ChannelKind::ALL
-                .into_iter()
+            channels::all_kinds()
                 .flat_map(kind_rows)
                 .chain(ChannelKind::SHARED_FIELDS.into_iter().flat_map(shared))
                 .collect()
@@ -118,11 +118,8 @@ pub(super) fn kinds_help() -> String {
             kind.title.to_owned(),
         ]
     };
-    let table = table::format_table(
-        &["KIND", "DESCRIPTION"],
-        ChannelKind::ALL.into_iter().map(cells),
-    )
-    .join("\n");
+    let table =
+        table::format_table(&["KIND", "DESCRIPTION"], channels::all_kinds().map(cells)).join("\n");
     format!(
         "{table}\n\nTo show the settings of a kind and where to get them: overdue channel kinds \
          KIND"

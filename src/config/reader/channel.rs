@@ -1,6 +1,7 @@
 //! Channels of a file. The keys are the fields of their kind, whose table parses the values.
 
 use super::{ConfigObject, ConfigReader, child_path};
+use crate::channels;
 use crate::config::document::{ConfigNode, ConfigValue};
 use crate::config::fields;
 use crate::config::secret_references::secret_reference;
@@ -32,7 +33,7 @@ impl ConfigReader {
             );
         };
         let channel_kind = match &kind.value {
-            ConfigValue::Text(text) => ChannelKind::from_name(text),
+            ConfigValue::Text(text) => channels::find_kind(text),
             _ => None,
         };
         let Some(channel_kind) = channel_kind else {

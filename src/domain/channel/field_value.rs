@@ -67,7 +67,7 @@ pub(super) fn check_mail_addresses(text: &str, most: usize) -> Result<(), String
 
 /// Validates an international number (ITU-T E.164: at most 15 digits, no country code begins with
 /// 0). Numbers with fewer than 7 digits reach no phone.
-pub(super) fn check_phone_number(text: &str) -> Result<(), &'static str> {
+pub(crate) fn check_phone_number(text: &str) -> Result<(), &'static str> {
     let is_number = text.strip_prefix('+').is_some_and(|digits| {
         (7..=15).contains(&digits.len())
             && digits.bytes().all(|byte| byte.is_ascii_digit())
@@ -315,6 +315,30 @@ pub(super) fn check_url(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns the host of a URL in lower case, and the rest after it.
+pub(crate) fn host_and_path(url: &str) -> Option<(String, &str)> {
+    let (_, rest) = url.split_once("://")?;
+    let (authority, path) = rest
+        .find('/')
+        .and_then(|at| rest.split_at_checked(at))
+        .unwrap_or((rest, ""));
+    let host = authority
+        .rsplit_once(':')
+        .map_or(authority, |(host, _)| host);
+    Some((host.to_ascii_lowercase(), path))
+}
+
+/// True if the URL is on this domain or one of its subdomains.
+pub(crate) fn is_on_domain(url: &str, domain: &str) -> bool {
+    let is_in = |host: &str| {
+        host == domain
+            || host
+                .strip_suffix(domain)
+                .is_some_and(|rest| rest.ends_with('.'))
+    };
+    host_and_path(url).is_some_and(|(host, _)| is_in(&host))
+}
+
 /// Returns the part of a URL that decides which server gets the request: scheme, host and port, in
 /// lower case.
 pub(super) fn url_origin(url: &str) -> Option<String> {
@@ -410,5 +434,19 @@ mod tests {
         ] {
             assert!(parse_certificate_pin(&text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_domain_includes_its_subdomains() {
+        assert!(
+            is_on_domain(
+                "https://x.webhook.office.com/webhookb2/1",
+                "webhook.office.com"
+            ) && is_on_domain("https://WEBHOOK.office.com", "webhook.office.com")
+        );
+        assert!(!is_on_domain(
+            "https://evil-webhook.office.com.example.org/",
+            "webhook.office.com"
+        ));
     }
 }

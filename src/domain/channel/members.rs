@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
-use super::{ChannelClass, ChannelSettings, SettingsError, field_value};
+use super::{ChannelClass, ChannelSettings, SettingsError, Transport, field_value};
 use crate::domain::ids::parse_hyphenated_uuid;
 
 /// Setting that lists the members.
@@ -20,7 +20,7 @@ impl ChannelSettings {
     /// Recipients of a mail channel; empty for every other kind.
     pub fn recipients(&self) -> impl Iterator<Item = &str> {
         self.value("to")
-            .filter(|_| self.kind().name == "email")
+            .filter(|_| self.kind().transport == Transport::Mail)
             .into_iter()
             .flat_map(field_value::split_list)
     }

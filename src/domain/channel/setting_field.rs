@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::field_value;
 use super::settings::ChannelSettings;
-use super::{field_value, value_format};
 
 /// Setting of a channel kind.
 pub struct SettingField {
@@ -89,7 +89,7 @@ pub enum Requirement {
 }
 
 impl SettingField {
-    pub(super) const fn new(
+    pub(crate) const fn new(
         key: &'static str,
         form: FieldType,
         need: Requirement,
@@ -106,7 +106,7 @@ impl SettingField {
     }
 
     /// Restricts new values of the field to this format. Stored values stay valid.
-    pub(super) const fn with_format(self, shape: fn(&str) -> Result<(), &'static str>) -> Self {
+    pub(crate) const fn with_format(self, shape: fn(&str) -> Result<(), &'static str>) -> Self {
         Self {
             check_format: shape,
             ..self
@@ -114,7 +114,7 @@ impl SettingField {
     }
 
     /// Like [`with_format`](Self::with_format), but only if the channel's `api` is in this domain.
-    pub(super) const fn with_format_at(
+    pub(crate) const fn with_format_at(
         self,
         domain: &'static str,
         shape: fn(&str) -> Result<(), &'static str>,
@@ -127,17 +127,17 @@ impl SettingField {
     }
 
     /// Field that must be given.
-    pub(super) const fn required(key: &'static str, form: FieldType, help: &'static str) -> Self {
+    pub(crate) const fn required(key: &'static str, form: FieldType, help: &'static str) -> Self {
         Self::new(key, form, Requirement::Required, help)
     }
 
     /// Field that may be left out.
-    pub(super) const fn optional(key: &'static str, form: FieldType, help: &'static str) -> Self {
+    pub(crate) const fn optional(key: &'static str, form: FieldType, help: &'static str) -> Self {
         Self::new(key, form, Requirement::Optional, help)
     }
 
     /// Field with a default value.
-    pub(super) const fn with_default(
+    pub(crate) const fn with_default(
         key: &'static str,
         form: FieldType,
         value: &'static str,
@@ -221,7 +221,7 @@ impl SettingField {
     /// Rejects a new value that its service cannot have issued. The error is like that of
     /// [`check_value`](Self::check_value). `api` is the server that the channel uses, if it can be
     /// chosen.
-    pub(super) fn check_value_format(
+    pub(crate) fn check_value_format(
         &self,
         key: &str,
         value: &str,
@@ -229,7 +229,7 @@ impl SettingField {
     ) -> Result<(), String> {
         if self
             .format_domain
-            .is_some_and(|domain| api.is_some_and(|api| !value_format::is_on_domain(api, domain)))
+            .is_some_and(|domain| api.is_some_and(|api| !field_value::is_on_domain(api, domain)))
         {
             return Ok(());
         }
@@ -295,5 +295,118 @@ impl SettingField {
                 format!("{key} {problem}")
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_type_describes_its_valid_values() {
+        let refused = |form: FieldType, value: &str| {
+            SettingField::optional("key", form, "")
+                .check_value("key", value)
+                .unwrap_err()
+        };
+        for (form, good, bad, message) in [
+            (
+                FieldType::Number(-3, 2),
+                &["-3", "0", "2"][..],
+                &["", "3", "+1", "01", "1.5", "9999999999999999999"][..],
+                "key is not a whole number in range; give a number from -3 to 2",
+            ),
+            (
+                FieldType::NumberOrOff(1, 9),
+                &["off", "9"],
+                &["", "0", "on"],
+                "give a number from 1 to 9, or off",
+            ),
+            (
+                FieldType::Duration(300, 86_400),
+                &["300s", "5m", "1h", "1d"],
+                &[
+                    "",
+                    "5",
+                    "4m",
+                    "2d",
+                    "-1h",
+                    "1w",
+                    "1h30m",
+                    "9223372036854775807d",
+                ],
+                "key is not a duration from 5m to 1d; give one like 90s, 30m, 4h or 2d",
+            ),
+            (
+                FieldType::TimeRange,
+                &["00:00-23:59", "22:00-07:00"],
+                &[
+                    "",
+                    "22-7",
+                    "24:00-07:00",
+                    "22:60-07:00",
+                    "+2:00-07:00",
+                    "22:00",
+                ],
+                "key is not a time range like 22:00-07:00",
+            ),
+            (
+                FieldType::Weekdays,
+                &["mon", "mon-fri", "sat,sun", "fri-mon,wed"],
+                &["", "Mon", "mon-", "monday", "mon,,tue"],
+                "key is not a list of weekdays like mon-fri",
+            ),
+            (
+                FieldType::TimeZone,
+                &["Europe/Riga", "UTC"],
+                &["", "Riga", "europe/riga"],
+                "key is not a time zone",
+            ),
+            (
+                FieldType::CertificatePin,
+                &["sha256:000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F"],
+                &[
+                    "",
+                    "sha256:00",
+                    "sha256:0001z2030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+                ],
+                "key is not the SHA-256 of a certificate",
+            ),
+            (
+                FieldType::Flag,
+                &["on", "off"],
+                &["", "yes", "ON"],
+                "key is not one of on, off",
+            ),
+            (FieldType::List(2), &["a", "a, b"], &["a,", ",", ""], "key "),
+            (
+                FieldType::Line(3),
+                &["a b"],
+                &["", " ", "a\nb", "abcd", "\0"],
+                "key ",
+            ),
+        ] {
+            let field = SettingField::optional("key", form, "");
+            for value in good {
+                assert_eq!(field.check_value("key", value), Ok(()), "{value}");
+            }
+            for value in bad {
+                let error = field.check_value("key", value).unwrap_err();
+                assert!(
+                    error.contains(message) && error.contains([';', ':']),
+                    "{value}: {error}"
+                );
+            }
+        }
+        assert_eq!(
+            refused(FieldType::List(2), "a,b,c"),
+            "key has 3 items; give at most 2"
+        );
+        assert!(
+            SettingField::optional("label.NAME", FieldType::Label, "")
+                .check_value("label.0a", "x")
+                .unwrap_err()
+                .contains("does not name a label")
+        );
     }
 }

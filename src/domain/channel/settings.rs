@@ -226,7 +226,7 @@ impl ChannelSettings {
     }
 
     /// True if the key, or the file that holds its value, was given.
-    pub(super) fn has_key(&self, key: &str) -> bool {
+    pub(crate) fn has_key(&self, key: &str) -> bool {
         self.kind
             .find_field(key)
             .is_some_and(|(field, _)| self.has_field(field))

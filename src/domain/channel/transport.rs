@@ -2,6 +2,17 @@
 
 use super::{ChannelKind, ChannelSettings};
 
+/// Means by which a kind of channel delivers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// HTTP requests.
+    Http,
+    /// Mail through the server's relay.
+    Mail,
+    /// Commands on this machine.
+    Command,
+}
+
 /// Transports that the server was started with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transports {
@@ -15,9 +26,9 @@ impl ChannelKind {
     /// Reason for which a server with these transports cannot deliver by this kind; `None` if it
     /// can.
     pub fn delivery_obstacle(&self, transports: Transports) -> Option<&'static str> {
-        match self.name {
-            "email" if !transports.mail => Some("no mail server is set (--mail-server)"),
-            "shell" if !transports.commands => Some("--allow-shell is not given"),
+        match self.transport {
+            Transport::Mail if !transports.mail => Some("no mail server is set (--mail-server)"),
+            Transport::Command if !transports.commands => Some("--allow-shell is not given"),
             _ => None,
         }
     }

@@ -12,7 +12,8 @@ use super::super::command::{
 };
 use super::super::state::State;
 use super::{AudienceNotes, Effects, SequenceNumbers, WorkingState};
-use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::channels;
+use crate::domain::channel::ChannelSettings;
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 use crate::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme};
@@ -67,11 +68,9 @@ pub(super) fn add_channel(
     kind: &str,
     settings: &[(&str, &str)],
 ) -> ChannelId {
-    let settings = ChannelSettings::parse(
-        ChannelKind::from_name(kind).unwrap(),
-        settings.iter().copied(),
-    )
-    .unwrap();
+    let settings =
+        ChannelSettings::parse(channels::find_kind(kind).unwrap(), settings.iter().copied())
+            .unwrap();
     let uuid = Uuid::from_u128(u128::from(working.numbers.id));
     let name = ChannelName::parse("").unwrap();
     let new = NewChannel {

@@ -309,8 +309,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::channels;
     use crate::domain::alert::ChannelHealth;
-    use crate::domain::channel::ChannelKind;
     use crate::domain::project::ChannelName;
 
     const NAMES: [&str; 3] = ["", "a", "b"];
@@ -326,13 +326,13 @@ mod tests {
                     .collect::<Vec<_>>()
                     .join(",");
                 ChannelSettings::parse(
-                    ChannelKind::from_name("group").unwrap(),
+                    channels::find_kind("group").unwrap(),
                     [("channels", members)],
                 )
                 .unwrap()
             }
             None => ChannelSettings::parse(
-                ChannelKind::from_name("email").unwrap(),
+                channels::find_kind("email").unwrap(),
                 [("to", "a@example.org")],
             )
             .unwrap(),

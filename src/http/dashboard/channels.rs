@@ -20,6 +20,7 @@ use super::page_messages::Banner;
 use super::page_request::PageRequest;
 use super::page_routes::{Need, Page};
 use super::time_display::DisplayTime;
+use crate::channels;
 use crate::channels::transport_reply::shown as shown_error;
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::formatting::format_count;
@@ -108,8 +109,7 @@ fn render_page(visit: &PageRequest, notes: Vec<Banner>) -> Result<HtmlPage, Page
         link: visit.page_url(&Page::AddIntegration(project.uuid, kind)),
     };
     let may_write = visit.is_allowed(Need::Write);
-    let mut kinds: Vec<_> = ChannelKind::ALL
-        .into_iter()
+    let mut kinds: Vec<_> = channels::all_kinds()
         .filter(|kind| may_write && !kind.operator_only)
         .map(tile)
         .collect();

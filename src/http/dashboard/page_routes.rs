@@ -6,6 +6,7 @@ use std::fmt;
 use uuid::Uuid;
 
 use super::assets::{self, File};
+use crate::channels;
 use crate::docs::{CHAPTERS, Chapter};
 use crate::domain::channel::ChannelKind;
 use crate::domain::ids::{UniqueKey, parse_path_uuid, write_uuid};
@@ -77,11 +78,11 @@ impl Segment for LinkCode {
 
 impl Segment for &'static ChannelKind {
     fn example() -> Option<Self> {
-        ChannelKind::ALL.first().copied()
+        channels::all_kinds().next()
     }
 
     fn parse(text: &str) -> Option<Self> {
-        ChannelKind::from_name(text)
+        channels::find_kind(text)
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use uuid::Uuid;
 
 use super::value_conversion;
+use crate::channels;
 use crate::domain::alert::ChannelHealth;
 use crate::domain::channel::{
     ChannelKind, ChannelSettings, FieldType, Requirement, SettingsAuthor, SettingsUpdate,
@@ -67,7 +68,7 @@ pub(super) fn convert_channel(
         .map_err(|error| error.with_name(name))?;
     let word = row.text("kind").unwrap_or_default();
     // Aliases exist only on the command line.
-    let Some(kind) = ChannelKind::from_name(word).filter(|kind| kind.name == word) else {
+    let Some(kind) = channels::find_kind(word).filter(|kind| kind.name == word) else {
         let reason = format!("overdue has no channel of kind {word:?}");
         return Ok(ConvertedChannel::Dropped {
             name: name.into(),

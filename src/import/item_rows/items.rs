@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::check::ImportCheckRow;
 use super::user::ImportUserRow;
 use super::{decode_bytes, encode_bytes, source_text};
+use crate::channels;
 use crate::domain::alert::{ChannelHealth, DeliveryProof};
 use crate::domain::channel::{ChannelKind, ChannelSettings, SettingsUpdate};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId, WindowId};
@@ -467,7 +468,7 @@ impl ImportItemRow {
                 test_failed,
                 managed,
             } => {
-                let kind = ChannelKind::from_name(&kind).ok_or("unknown kind of channel")?;
+                let kind = channels::find_kind(&kind).ok_or("unknown kind of channel")?;
                 let health = ChannelHealth {
                     disabled: parse_issue(disabled),
                     failing: parse_issue(failing),

@@ -3,8 +3,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::channels;
 use crate::domain::alert::ChannelHealth;
-use crate::domain::channel::{ChannelKind, SettingsUpdate};
+use crate::domain::channel::SettingsUpdate;
 use crate::domain::check::{CheckSettings, CheckState};
 use crate::domain::import_contents::{
     ImportedChannel, ImportedCheck, ImportedKey, ImportedKeySecret, ImportedSettings, ImportedUser,
@@ -36,7 +37,7 @@ fn project(place: usize, [keys, channels, windows, checks]: [usize; 4]) -> Impor
         }
     };
     let channel = |number| {
-        let kind = ChannelKind::from_name("email").unwrap();
+        let kind = channels::find_kind("email").unwrap();
         let settings = ImportedSettings::Incomplete {
             kind,
             settings: SettingsUpdate::replace_all(Vec::new()),

@@ -1,14 +1,15 @@
 mod delays;
 mod order;
 mod parked_messages;
+mod people;
 mod poisoned_messages;
 mod send_slots;
 mod state_lock_count;
 
 use super::*;
-use crate::channels::SendRate;
+use crate::channels::{self, SendRate};
 use crate::domain::alert::{AlertEvent, ChannelHealth};
-use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::domain::channel::ChannelSettings;
 use crate::domain::ids::{CheckId, FlipNumber, ProjectId};
 use crate::domain::project::{ChannelName, Project, ProjectName};
 use crate::engine::state::Change;
@@ -81,7 +82,7 @@ impl SchedulerTester {
         };
         state.apply(&Change::Project(Arc::new(project)));
         let settings = ChannelSettings::parse(
-            ChannelKind::from_name("email").unwrap(),
+            channels::find_kind("email").unwrap(),
             [("to", "a@example.org")],
         )
         .unwrap();
@@ -232,152 +233,6 @@ const LATER: MessageOutcome = MessageOutcome::Retry {
 };
 
 #[test]
-fn people_get_one_message_at_a_time_oldest_first() {
-    let mut world = SchedulerTester::new(PEOPLE);
-    world.queue(9, AlertEvent::Down);
-    world.queue(3, AlertEvent::Down);
-    let (jobs, wake_in) = world.step();
-    assert_eq!(
-        (SchedulerTester::item_labels(&jobs), wake_in),
-        (vec!["9down".to_owned()], None)
-    );
-    assert_eq!(SchedulerTester::item_labels(&world.step().0), [""; 0]);
-    world.done(&jobs[0], MessageOutcome::Delivered);
-    let (jobs, _) = world.step();
-    assert_eq!(SchedulerTester::item_labels(&jobs), ["3down"]);
-    world.done(&jobs[0], MessageOutcome::Skipped);
-    assert_eq!(world.results, ["1 Delivered", "2 Skipped"]);
-}
-
-#[test]
-fn people_get_only_the_current_status_of_a_check() {
-    // Rows before the message, its content, and the number of changes that it leaves out.
-    let down = AlertEvent::Down;
-    let up = AlertEvent::Up;
-    for (events, label, skipped) in [
-        (&[down][..], "1down", 0),
-        (&[up], "1up", 0),
-        (&[down, up], "1up+", 0),
-        (&[up, down], "1down", 1),
-        (&[down, up, down], "1down", 2),
-        (&[down, up, down, up], "1up+", 2),
-    ] {
-        let mut world = SchedulerTester::new(PEOPLE);
-        events.iter().for_each(|event| _ = world.queue(1, *event));
-        let (jobs, _) = world.step();
-        assert_eq!(
-            (
-                SchedulerTester::item_labels(&jobs),
-                jobs[0].items[0].skipped
-            ),
-            (vec![label.to_owned()], skipped),
-            "{events:?}"
-        );
-        assert_eq!(
-            jobs[0].items[0].up_since.is_some(),
-            label == "1down" && events.len() > 1,
-            "{events:?}"
-        );
-        world.done(&jobs[0], MessageOutcome::Delivered);
-        assert!(
-            world.state.outbox.is_empty() && world.results.len() == events.len(),
-            "{:?}",
-            world.results
-        );
-    }
-}
-
-#[test]
-fn a_downtime_that_may_have_been_sent_does_not_count_as_unnotified() {
-    let mut world = SchedulerTester::new(PEOPLE);
-    world.queue(1, AlertEvent::Down);
-    let (jobs, _) = world.step();
-    world.done(
-        &jobs[0],
-        MessageOutcome::Retry {
-            retry_after: None,
-            may_have_arrived: true,
-        },
-    );
-    world.queue(1, AlertEvent::Up);
-    world.pass(10_000);
-    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1up"]);
-}
-
-#[test]
-fn many_checks_form_one_digest_that_waits_for_more() {
-    let mut world = SchedulerTester::new(PEOPLE);
-    for check in 1..=4 {
-        world.queue(check, AlertEvent::Down);
-    }
-    world.queue(5, AlertEvent::Down);
-    world.queue(6, AlertEvent::Down);
-    assert_eq!(world.step().1, Some(500));
-    for check in 7..=9 {
-        world.pass(400);
-        world.queue(check, AlertEvent::Down);
-        let expected = if check == 7 { Some(500) } else { Some(200) };
-        if check < 9 {
-            assert_eq!(world.step().1, expected);
-        }
-    }
-    let (jobs, _) = world.step();
-    assert_eq!(jobs[0].items.len(), 9, "a second after the first of them");
-    world.queue(10, AlertEvent::Down);
-    world.done(&jobs[0], MessageOutcome::Delivered);
-    assert_eq!(world.step().1, Some(10_000));
-    world.pass(10_000);
-    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["10down"]);
-}
-
-#[test]
-fn a_digest_that_is_not_accepted_is_composed_again() {
-    let mut world = SchedulerTester::new(PEOPLE);
-    (1..=6).for_each(|check| _ = world.queue(check, AlertEvent::Down));
-    world.pass(1000);
-    let (jobs, _) = world.step();
-    world.queue(2, AlertEvent::Up);
-    world.done(&jobs[0], LATER);
-    world.pass(6001);
-    let (jobs, _) = world.step();
-    assert_eq!(
-        SchedulerTester::item_labels(&jobs),
-        ["1down 3down 4down 5down 6down 2up+"]
-    );
-}
-
-#[test]
-fn people_get_at_most_six_messages_an_hour_about_a_check() {
-    let mut world = SchedulerTester::new(PEOPLE);
-    for round in 0..6 {
-        world.queue(
-            1,
-            if round % 2 == 0 {
-                AlertEvent::Down
-            } else {
-                AlertEvent::Up
-            },
-        );
-        let (jobs, _) = world.step();
-        world.done(&jobs[0], MessageOutcome::Delivered);
-        world.pass(60_000);
-    }
-    world.queue(1, AlertEvent::Down);
-    world.queue(2, AlertEvent::Down);
-    let (jobs, _) = world.step();
-    assert_eq!(
-        SchedulerTester::item_labels(&jobs),
-        ["2down"],
-        "others are notified"
-    );
-    world.done(&jobs[0], MessageOutcome::Delivered);
-    world.queue(1, AlertEvent::Up);
-    assert_eq!(world.step(), (vec![], Some(3_600_000 - 6 * 60_000)));
-    world.pass(3_600_000 - 6 * 60_000);
-    assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1up+"]);
-}
-
-#[test]
 fn programs_get_everything_in_order_four_at_a_time() {
     let mut world = SchedulerTester::new(machine());
     for check in 1..=10 {
@@ -456,7 +311,7 @@ fn a_changed_channel_is_tried_immediately() {
     assert!(world.step().0.is_empty());
     let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
     channel.settings = ChannelSettings::parse(
-        ChannelKind::from_name("email").unwrap(),
+        channels::find_kind("email").unwrap(),
         [("to", "b@example.org")],
     )
     .unwrap();

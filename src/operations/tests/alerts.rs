@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::channels;
 use crate::domain::alert::{AlertEvent, DeliveryRecord, DeliveryResult, NotificationState};
 use crate::domain::check::Check;
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
@@ -35,8 +36,7 @@ fn channel_of(
     pairs: &[(&str, &str)],
 ) -> ChannelId {
     let settings =
-        ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied())
-            .unwrap();
+        ChannelSettings::parse(channels::find_kind(kind).unwrap(), pairs.iter().copied()).unwrap();
     service
         .run(channel::create(
             &service.handle,

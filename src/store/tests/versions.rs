@@ -1,6 +1,7 @@
 //! Tests of rows of every version, as files contain them.
 
 use super::*;
+use crate::channels;
 use crate::domain::alert::{DeliveryRecord, DeliveryResult};
 
 /// The part of `written` that rows of schema 14 hold.
@@ -512,7 +513,7 @@ fn groups_of_layout_12_get_the_uuids_of_their_members() {
     let store = store();
     let group = |id: u64, members: &str| {
         let name = ChannelName::parse("group").unwrap();
-        let kind = ChannelKind::from_name("group").unwrap();
+        let kind = channels::find_kind("group").unwrap();
         let settings = ChannelSettings::parse(kind, [("channels", members)]).unwrap();
         Channel {
             id: ChannelId(id),

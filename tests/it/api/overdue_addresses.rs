@@ -1,7 +1,6 @@
 //! Addresses below `/api/overdue/v1`: access, methods, the kinds of channel, and the alert settings
 //! of a check.
-
-use overdue::domain::channel::ChannelKind;
+use overdue::channels;
 use serde_json::{Value, json};
 
 use super::{UNKNOWN, path, refused, text};
@@ -168,8 +167,8 @@ async fn kinds_are_shown_with_their_settings() {
     let answer = server.extension_api("GET", "/kinds", "").await;
     let kinds = answer.json();
     let shown = kinds["kinds"].as_array().unwrap();
-    assert_eq!(shown.len(), ChannelKind::ALL.len());
-    for (shown, kind) in shown.iter().zip(ChannelKind::ALL) {
+    assert_eq!(shown.len(), channels::all_kinds().len());
+    for (shown, kind) in shown.iter().zip(channels::all_kinds()) {
         assert_eq!(
             (text(shown, "name"), text(shown, "title")),
             (kind.name, kind.title)

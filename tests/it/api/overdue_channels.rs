@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
+use overdue::channels;
+use overdue::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
 use overdue::domain::ids::ChannelId;
 use overdue::domain::project::ChannelName;
 use overdue::domain::timezone::Timezone;
@@ -61,7 +62,7 @@ impl TestServer {
     /// Creates a channel as the operator of the server.
     async fn create_operator_channel(&self, kind: &str, pairs: &[(&str, &str)]) -> String {
         let settings =
-            ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied())
+            ChannelSettings::parse(channels::find_kind(kind).unwrap(), pairs.iter().copied())
                 .unwrap();
         let name = ChannelName::parse("").unwrap();
         channel::create(
@@ -762,7 +763,7 @@ async fn channels_of_the_api_do_not_reach_the_server_itself() {
 async fn the_api_creates_at_most_a_thousand_channels() {
     let server = TestServer::start().await;
     let settings =
-        ChannelSettings::parse(ChannelKind::from_name("ntfy").unwrap(), [("topic", "a")]).unwrap();
+        ChannelSettings::parse(channels::find_kind("ntfy").unwrap(), [("topic", "a")]).unwrap();
     let new = |operator| {
         let uuid = server.handle.random().uuid();
         let name = ChannelName::parse("").unwrap();

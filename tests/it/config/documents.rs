@@ -1,8 +1,8 @@
 //! Random configuration documents: applying one gives the declared state, an export gives the same
 //! document, and it creates the same state elsewhere.
 
+use overdue::channels;
 use overdue::config;
-use overdue::domain::channel::ChannelKind;
 use serde_json::{Map, Value, json};
 
 use super::{ALLOW_ALL, ALLOW_NONE, ConfigTestEngine};
@@ -136,8 +136,7 @@ fn check(dice: &SeededRng, channels: &Map<String, Value>, before: &[String]) -> 
 
 /// A channel of a random kind with example settings.
 fn channel(dice: &SeededRng) -> Value {
-    let kinds: Vec<_> = ChannelKind::ALL
-        .into_iter()
+    let kinds: Vec<_> = channels::all_kinds()
         .filter(|kind| !kind.example.is_empty() && kind.name != "group")
         .collect();
     let kind = kinds[dice.below(kinds.len() as u64) as usize];

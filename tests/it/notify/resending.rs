@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use overdue::channels;
 use overdue::domain::text::{Slug, Tags};
 
 use super::*;
@@ -234,7 +235,7 @@ async fn channels_that_never_answer_leave_half_of_the_slots_to_other_projects() 
     site.execute(create_project(&Random::System, "Other", 100))
         .await;
     let settings = ChannelSettings::parse(
-        ChannelKind::from_name("webhook").unwrap(),
+        channels::find_kind("webhook").unwrap(),
         [("down-url", other.url("/").as_str())],
     )
     .unwrap();

@@ -1,5 +1,6 @@
 //! Channels that are added to a check, or removed from it, while the check is down.
 
+use overdue::channels;
 use overdue::domain::declared::{
     ApplyOptions, DeclaredChannel, DeclaredCheck, DeclaredConfig, DeclaredProject, ObjectName,
 };
@@ -249,7 +250,7 @@ fn document(engine: &TestEngine, every: bool, assigned: bool) -> Command {
     let channel = Uuid::from_u128(1);
     let check = Uuid::from_u128(7);
     let settings = [PAGER, &[("every", if every { "on" } else { "off" })]].concat();
-    let settings = ChannelSettings::parse(ChannelKind::from_name("pd").unwrap(), settings).unwrap();
+    let settings = ChannelSettings::parse(channels::find_kind("pd").unwrap(), settings).unwrap();
     let name = ChannelName::parse("").unwrap();
     let channels = vec![DeclaredChannel {
         id: ObjectName::Uuid(channel),

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use overdue::channels;
 use overdue::domain::channel;
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit, UniqueField};
 use overdue::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, WindowId};
@@ -439,11 +440,7 @@ fn channel_name(dice: &SeededRng) -> ChannelName {
 
 fn channel_settings(dice: &SeededRng) -> channel::ChannelSettings {
     let to = dice.pick(&["root@example.org", "ops@example.org"]);
-    channel::ChannelSettings::parse(
-        channel::ChannelKind::from_name("email").unwrap(),
-        [("to", to)],
-    )
-    .unwrap()
+    channel::ChannelSettings::parse(channels::find_kind("email").unwrap(), [("to", to)]).unwrap()
 }
 
 fn given_settings(dice: &SeededRng) -> channel::SettingsUpdate {

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::ExtensionCall;
+use crate::channels;
 use crate::domain::alert::{AlertEvent, RefusedRecipient};
 use crate::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
 use crate::domain::ids::{ChannelId, write_uuid};
@@ -167,7 +168,7 @@ struct ChannelFields {
 impl ChannelFields {
     /// Parses all fields. If several are invalid, the error names the first in this order.
     fn parse(document: &RequestDocument) -> Result<Self, HttpError> {
-        let kind = document.choice("kind", ChannelKind::from_name)?;
+        let kind = document.choice("kind", channels::find_kind)?;
         let name = document
             .string("name")?
             .map(|name| ChannelName::parse(&name))

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::channels;
+use crate::domain::channel::ChannelSettings;
 use crate::domain::check::{CheckSettings, CheckState, KeywordFilters};
 use crate::domain::ids::{Arrival, CheckId, ProjectId};
 use crate::domain::ping::{PingKind, PingMethod, PingScheme};
@@ -51,7 +52,7 @@ fn shown(
 fn channel(id: u64, uuid: u128) -> (ChannelId, Arc<Channel>) {
     let name = ChannelName::parse("On \"call\"").unwrap();
     let settings = ChannelSettings::from_stored(
-        ChannelKind::from_name("sms").unwrap(),
+        channels::find_kind("sms").unwrap(),
         [("to", "+37120000000")],
     )
     .unwrap();

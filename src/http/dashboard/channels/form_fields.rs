@@ -215,6 +215,7 @@ pub(super) fn capitalize(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channels;
 
     fn query(pairs: &[(&str, &str)]) -> Query {
         Query(
@@ -228,10 +229,7 @@ mod tests {
     /// Parsing the form of the example of every kind returns the same settings, with secrets kept.
     #[test]
     fn saving_an_unchanged_form_changes_nothing() {
-        for kind in ChannelKind::ALL
-            .into_iter()
-            .filter(|kind| !kind.operator_only)
-        {
+        for kind in channels::all_kinds().filter(|kind| !kind.operator_only) {
             let stored = ChannelSettings::parse(kind, kind.example.iter().copied()).unwrap();
             let shown = form_fields(kind, Some(&stored), None);
             let form: Vec<_> = shown
@@ -253,7 +251,7 @@ mod tests {
 
     #[test]
     fn headers_are_lines_and_secrets_are_kept_or_removed() {
-        let webhook = ChannelKind::from_name("webhook").unwrap();
+        let webhook = channels::find_kind("webhook").unwrap();
         let given = [
             ("down-url", "https://h.test/"),
             ("headers", ""),
@@ -313,7 +311,7 @@ mod tests {
 
     #[test]
     fn an_error_is_shown_at_its_field() {
-        let ntfy = ChannelKind::from_name("ntfy").unwrap();
+        let ntfy = channels::find_kind("ntfy").unwrap();
         for (given, key) in [
             (&[("url", "no url"), ("topic", "alerts")][..], Some("url")),
             (&[], Some("topic")),
@@ -323,7 +321,7 @@ mod tests {
             assert_eq!(ChannelFormError::from(error.clone()).key, key, "{error}");
         }
         let masked = ChannelSettings::parse(
-            ChannelKind::from_name("webhook").unwrap(),
+            channels::find_kind("webhook").unwrap(),
             [("down-url", "https://h.test/"), ("secret", "***")],
         );
         assert_eq!(

@@ -1,6 +1,7 @@
 //! Messages that fail alone, and responses to requests with outdated settings of the channel.
 
 use super::*;
+use crate::channels;
 
 /// Sends all messages and answers those about `refused` with 500. Returns the accepted ones.
 fn accepted_items(world: &mut SchedulerTester, refused: u64) -> Vec<String> {
@@ -119,7 +120,7 @@ fn a_failure_under_old_settings_does_not_affect_new_ones() {
     let (jobs, _) = world.step();
     let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
     channel.settings = ChannelSettings::parse(
-        ChannelKind::from_name("email").unwrap(),
+        channels::find_kind("email").unwrap(),
         [("to", "b@example.org")],
     )
     .unwrap();

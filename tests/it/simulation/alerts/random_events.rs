@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
+use overdue::channels;
+use overdue::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId, WindowId};
 use overdue::domain::maintenance_window::WindowTimes;
@@ -267,7 +268,7 @@ fn create_channel(dice: &SeededRng, model: &Model) -> Command {
         (kind, pairs) = ("email", vec![("to", "ops@example.org")]);
     }
     let settings = ChannelSettings::parse(
-        ChannelKind::from_name(kind).unwrap(),
+        channels::find_kind(kind).unwrap(),
         all_settings(dice, model, kind, &pairs),
     )
     .unwrap();

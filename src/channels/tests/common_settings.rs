@@ -1,0 +1,173 @@
+//! Settings that many kinds share.
+
+use super::kinds::{example, kind_named};
+use super::settings::parse;
+use crate::domain::alert::AlertEvent;
+
+#[test]
+fn common_settings_are_parsed() {
+    let plain = parse(kind_named("email"), &[("to", "a@b")]).unwrap();
+    let common = plain.common();
+    assert_eq!(
+        (
+            common.alerts_on_down,
+            common.alerts_on_up,
+            common.all_checks,
+            common.group_after,
+            common.receives_notices
+        ),
+        (true, true, false, Some(5), false)
+    );
+    assert!(
+        plain.handles_event(AlertEvent::Down)
+            && plain.handles_event(AlertEvent::Up)
+            && plain.handles_event(AlertEvent::StillDown)
+    );
+    assert!(!plain.handles_event(AlertEvent::Notice) && !plain.handles_event(AlertEvent::Closed));
+    let set = [
+        ("to", "a@b"),
+        ("send", "up"),
+        ("repeat", "4h"),
+        ("repeat-most", "3"),
+        ("group-after", "off"),
+        ("notices", "on"),
+        ("tz", "Europe/Riga"),
+        ("quiet", "22:00-07:00"),
+    ];
+    let set = parse(kind_named("email"), &set).unwrap();
+    let common = set.common();
+    assert_eq!(
+        (
+            common.alerts_on_down,
+            common.alerts_on_up,
+            common.reminder_interval,
+            common.max_reminders,
+            common.group_after
+        ),
+        (false, true, Some(14_400), Some(3), None)
+    );
+    assert_eq!(
+        common.tz.as_ref().map(|zone| zone.name()),
+        Some("Europe/Riga")
+    );
+    assert!(
+        !set.handles_event(AlertEvent::Down)
+            && set.handles_event(AlertEvent::Up)
+            && set.handles_event(AlertEvent::Notice)
+            && set.handles_event(AlertEvent::Test)
+    );
+    assert!(
+        example("pd").handles_event(AlertEvent::Closed)
+            && !example("pd").handles_event(AlertEvent::StillDown)
+            && !example("webhook").handles_event(AlertEvent::Closed)
+    );
+    assert!(
+        example("github").handles_event(AlertEvent::Down)
+            && !example("github").handles_event(AlertEvent::Up)
+    );
+    assert_eq!(
+        (
+            example("sms").common().daily_limit,
+            example("ntfy").common().daily_limit
+        ),
+        (Some(50), None)
+    );
+    assert_eq!(example("group").members().count(), 0);
+    assert!(
+        [AlertEvent::Down, AlertEvent::Up, AlertEvent::Test]
+            .into_iter()
+            .all(|event| !example("group").handles_event(event))
+    );
+    let silent = example("ntfy").with_value("priority-up", "0").unwrap();
+    assert!(
+        silent.handles_event(AlertEvent::Down)
+            && !silent.handles_event(AlertEvent::Up)
+            && silent.handles_event(AlertEvent::Test)
+    );
+    assert!(
+        parse(kind_named("pd"), &[("key", "k"), ("repeat", "4h")])
+            .unwrap_err()
+            .contains("there is no setting \"repeat\"")
+    );
+}
+
+#[test]
+fn quiet_hours_end_at_the_right_time() {
+    let riga = crate::domain::timezone::Timezone::parse("Europe/Riga").unwrap();
+    let moment = |text: &str| {
+        crate::domain::timestamp::Timestamp::from_micros(
+            text.parse::<jiff::Timestamp>().unwrap().as_microsecond(),
+        )
+    };
+    // 2026-11-20 is a Friday; the zone is two hours ahead, three until 25 October at 04:00.
+    for (quiet, days, now, end) in [
+        ("22:00-07:00", "mon-sun", "2026-11-20T19:59:59Z", None),
+        (
+            "22:00-07:00",
+            "mon-sun",
+            "2026-11-20T20:00:00Z",
+            Some("2026-11-21T05:00:00Z"),
+        ),
+        (
+            "22:00-07:00",
+            "mon-sun",
+            "2026-11-21T04:59:59Z",
+            Some("2026-11-21T05:00:00Z"),
+        ),
+        ("22:00-07:00", "mon-sun", "2026-11-21T05:00:00Z", None),
+        (
+            "22:00-07:00",
+            "fri",
+            "2026-11-21T04:00:00Z",
+            Some("2026-11-21T05:00:00Z"),
+        ),
+        ("22:00-07:00", "sat", "2026-11-21T04:00:00Z", None),
+        (
+            "12:00-13:00",
+            "fri",
+            "2026-11-20T10:30:00Z",
+            Some("2026-11-20T11:00:00Z"),
+        ),
+        ("12:00-13:00", "sat,sun", "2026-11-20T10:30:00Z", None),
+        (
+            "00:00-00:00",
+            "fri",
+            "2026-11-20T10:30:00Z",
+            Some("2026-11-20T22:00:00Z"),
+        ),
+        // The clocks are put back in the first night and forward in the other.
+        (
+            "22:00-07:00",
+            "mon-sun",
+            "2026-10-24T20:00:00Z",
+            Some("2026-10-25T05:00:00Z"),
+        ),
+        (
+            "22:00-03:30",
+            "mon-sun",
+            "2026-03-28T22:00:00Z",
+            Some("2026-03-29T01:30:00Z"),
+        ),
+        (
+            "22:00-03:30",
+            "mon-sun",
+            "2026-10-24T20:00:00Z",
+            Some("2026-10-25T01:30:00Z"),
+        ),
+    ] {
+        let settings = parse(
+            kind_named("email"),
+            &[("to", "a@b"), ("quiet", quiet), ("quiet-days", days)],
+        )
+        .unwrap();
+        assert_eq!(
+            settings
+                .common()
+                .quiet_hours
+                .unwrap()
+                .end_after(moment(now), &riga),
+            end.map(moment),
+            "{quiet} {days} {now}"
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! Tables of the kinds: their names, examples and fields.
+
+use super::settings::parse;
+use crate::channels::{all_kinds, find_kind};
+use crate::domain::alert::AlertEvent;
+use crate::domain::channel::{ChannelClass, ChannelKind, ChannelSettings, FieldType, SettingField};
+
+#[test]
+fn kinds_are_found_by_their_names() {
+    for kind in all_kinds() {
+        assert_eq!(find_kind(kind.name), Some(kind));
+    }
+    assert_eq!((find_kind("Email"), find_kind("")), (None, None));
+}
+
+fn all_settings(kind: &'static ChannelKind) -> ChannelSettings {
+    let mut settings = parse(kind, kind.example).unwrap();
+    for field in kind.fields.iter().chain(kind.common_fields()) {
+        if let Ok(more) =
+            settings.with_value(&field.key.replace("NAME", "name"), sample_value(field))
+        {
+            settings = more;
+        }
+    }
+    settings
+}
+
+pub(super) fn sample_value(field: &SettingField) -> &'static str {
+    match field.field_type {
+        FieldType::MailAddresses(_) => "a@b.example",
+        FieldType::PhoneNumber => "+37120000000",
+        FieldType::Url | FieldType::SecretUrl => "https://example.org/a/b",
+        FieldType::Choice(words) => words.last().unwrap(),
+        FieldType::Flag => "on",
+        FieldType::Number(..) | FieldType::NumberOrOff(..) => "1",
+        FieldType::Duration(..) => "4h",
+        FieldType::TimeRange => "22:00-07:00",
+        FieldType::Weekdays => "mon-fri",
+        FieldType::TimeZone => "Europe/Riga",
+        FieldType::CertificatePin => {
+            "sha256:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+        }
+        FieldType::Secret(_) | FieldType::Header => "hidden",
+        FieldType::Line(_)
+        | FieldType::List(_)
+        | FieldType::Text(_)
+        | FieldType::Template(_)
+        | FieldType::Label => "value",
+    }
+}
+
+#[test]
+fn examples_are_valid_and_every_field_accepts_a_value() {
+    for kind in all_kinds() {
+        let example = parse(kind, kind.example).unwrap();
+        assert_eq!(example.missing_setting(), None, "{kind:?}");
+        assert!(
+            example.handles_event(AlertEvent::Test) || kind.class == ChannelClass::Group,
+            "{kind:?}"
+        );
+        let all = all_settings(kind);
+        assert_eq!(
+            ChannelSettings::from_stored(kind, all.pairs()).as_ref(),
+            Ok(&all),
+            "{kind:?}"
+        );
+        // Shown settings may be sent back.
+        let masked: Vec<_> = all.masked().collect();
+        assert_eq!(
+            all.replace_with(masked.iter().map(|(key, value)| (*key, &**value)))
+                .as_ref(),
+            Ok(&all),
+            "{kind:?}"
+        );
+        for secret in all.secrets() {
+            assert!(!masked.iter().any(|(_, value)| value == secret), "{kind:?}");
+        }
+        for field in kind
+            .fields
+            .iter()
+            .filter(|field| kind.example.iter().all(|(key, _)| *key != field.key))
+        {
+            let key = field.key.replace("NAME", "name");
+            let alone = kind
+                .example
+                .iter()
+                .copied()
+                .filter(|(other, _)| *other != key)
+                .chain([(key.as_str(), sample_value(field))]);
+            match ChannelSettings::from_stored(kind, alone) {
+                Ok(_) => {}
+                // Only a conflict with another field.
+                Err(error) => assert!(
+                    error.to_string().contains("; give") && !error.to_string().contains("is no"),
+                    "{error}"
+                ),
+            }
+        }
+        assert!(
+            !kind.guide.is_empty() && kind.guide.ends_with('.') && !kind.title.is_empty(),
+            "{kind:?}"
+        );
+        assert!(
+            all_kinds()
+                .filter(|other| other.name == kind.name || other.aliases.contains(&kind.name))
+                .count()
+                == 1
+        );
+    }
+    assert_eq!(find_kind("pushover").map(|kind| kind.name), Some("po"));
+    assert_eq!(find_kind("pagerduty").map(|kind| kind.name), Some("pd"));
+    assert_eq!(find_kind("teams").map(|kind| kind.name), Some("msteamsw"));
+}
