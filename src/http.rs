@@ -35,7 +35,7 @@ use crate::http::common::connection_state::{ClientWait, ConnectionState};
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::request;
 pub use crate::http::common::request::{BaseUrl, BaseUrlError};
-use crate::http::common::request_body::{BodyBudget, IncomingBody};
+use crate::http::common::request_body::{BODY_BUDGET_BYTES, IncomingBody};
 use crate::http::common::response_body::ResponseWriter;
 use crate::http::common::route::Route;
 pub use crate::http::common::route::creating_ping_url;
@@ -43,11 +43,13 @@ use crate::metrics::ConnectionProtocol as Counted;
 use crate::runtime::accept::{accept_connections, wait_for_stop};
 use crate::runtime::blocking_threads::BlockingThreads;
 use crate::runtime::connection_threads::{ConnectionThreads, HandOff as _};
+use crate::util::byte_budget::ByteBudget;
+use crate::util::token_bucket::TokenRate;
 use access_log::AccessLogEntry;
 pub use api::check_renderer;
 use connection_activity::ConnectionActivity;
 use connection_limit::ConnectionLimit;
-use header_limit::{HeaderBudget, HeaderLimit, HeaderReader};
+use header_limit::{HEADER_BUDGET_BYTES, HeaderLimit, HeaderReader};
 use slow_client::MinRateWriter;
 use tls::HttpConnection;
 pub use tls::{ALPN_PROTOCOLS, HttpTls};
@@ -90,6 +92,15 @@ impl ApiRate {
         per_minute: 0,
         burst: 0,
     };
+
+    /// Rate of a token bucket; `None` for no limit.
+    fn token_rate(self) -> Option<TokenRate> {
+        let interval = Duration::from_secs(60).checked_div(self.per_minute)?;
+        Some(TokenRate {
+            burst: self.burst,
+            interval,
+        })
+    }
 }
 
 /// Maximum number of simultaneous connections. When it is reached, one that waits for its client is
@@ -143,8 +154,8 @@ pub(crate) struct ServerState {
     pub(crate) response_writer: ResponseWriter,
     pub(crate) config: HttpConfig,
     pub(crate) api: api::ApiState,
-    body_budget: BodyBudget,
-    header_budget: HeaderBudget,
+    body_budget: ByteBudget,
+    header_budget: ByteBudget,
     badge_counts: Arc<badge::BadgeCountCache>,
     /// Dashboard, if it is enabled.
     dashboard: Option<Arc<dashboard::DashboardState>>,
@@ -184,8 +195,8 @@ impl HttpServer {
             dashboard,
             config,
             api,
-            body_budget: BodyBudget::new(),
-            header_budget: HeaderBudget::new(),
+            body_budget: ByteBudget::new(BODY_BUDGET_BYTES),
+            header_budget: ByteBudget::new(HEADER_BUDGET_BYTES),
             badge_counts: Arc::default(),
             connection_limit,
         }))
@@ -208,7 +219,7 @@ impl HttpServer {
             stop.clone(),
             |(stream, peer)| {
                 let exempt = client_address::is_trusted(peer.ip(), &self.0.config.trusted_proxies);
-                let Some((permit, slot)) = self
+                let Some(mut permit) = self
                     .0
                     .connection_limit
                     .admit((!exempt).then_some(peer.ip()))
@@ -226,9 +237,9 @@ impl HttpServer {
                 let threads = Arc::clone(&threads);
                 let stop = stop.clone();
                 Some(async move {
-                    let Some(_slot) = permit.wait_for_slot(slot).await else {
+                    if !permit.wait_for_slot().await {
                         return send_overloaded(&stream);
-                    };
+                    }
                     let state = Arc::clone(&permit.connection);
                     let done = match tls {
                         None => {

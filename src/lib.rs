@@ -46,6 +46,8 @@
 //! - API extensions beyond Healthchecks: `http::api::extensions`.
 //! - API fields and their errors: `http::api::check_fields`.
 //! - Maximum length of a body: `http::common::request_body`; every limit is in [`docs::limits`].
+//! - Limits of memory, of concurrent work and of rates: built on `util::byte_budget`,
+//!   `util::keyed_semaphore` and `util::token_bucket`.
 //! - Disk failures: `recover` in `engine::writer::recovery`; described in [`docs::design`]; tested
 //!   by `tests/it/damaged_database.rs`.
 //! - Clock changes: `engine::clock_jump`, `engine::writer::time`; described in [`docs::promises`].

@@ -19,9 +19,11 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::engine::Handle;
 use crate::metrics;
-use crate::runtime::accept::{AddressLimit, accept_connections};
+use crate::runtime::accept::accept_connections;
 use crate::runtime::blocking_threads::BlockingThreads;
 use crate::runtime::certificate::Certificate;
+use crate::util::client_network::ClientNetwork;
+use crate::util::keyed_semaphore::{KeyedSemaphore, ReachedLimit};
 use address::MailDomain;
 use message_budget::MessageBudget;
 
@@ -48,8 +50,7 @@ struct SmtpServerState {
     handle: Handle,
     blocking: Arc<BlockingThreads>,
     config: SmtpConfig,
-    sessions: Arc<Semaphore>,
-    address_limit: AddressLimit,
+    sessions: KeyedSemaphore<ClientNetwork>,
     message_budget: MessageBudget,
     readers: Semaphore,
 }
@@ -61,8 +62,7 @@ impl SmtpServer {
             handle,
             blocking,
             config,
-            sessions: Arc::new(Semaphore::new(MAX_SESSIONS)),
-            address_limit: AddressLimit::new(MAX_SESSIONS_PER_ADDRESS),
+            sessions: KeyedSemaphore::per_key(MAX_SESSIONS_PER_ADDRESS).with_total(MAX_SESSIONS),
             message_budget: MessageBudget::new(message_budget::MESSAGE_BUDGET_BYTES),
             readers: Semaphore::new(ping_submission::MAX_READERS),
         }))
@@ -87,13 +87,16 @@ impl SmtpServer {
                         .record_rejected_connection(metrics::ConnectionProtocol::Smtp);
                     None
                 };
-                let Some(counted) = self.0.address_limit.admit(peer.ip()) else {
-                    return refuse(
-                        b"421 4.7.0 Too many connections from your address: close some\r\n",
-                    );
-                };
-                let Ok(place) = Arc::clone(&self.0.sessions).try_acquire_owned() else {
-                    return refuse(b"421 4.3.2 Too many connections: try again later\r\n");
+                let permit = match self.0.sessions.try_acquire(peer.ip().into()) {
+                    Ok(permit) => permit,
+                    Err(ReachedLimit::Key) => {
+                        return refuse(
+                            b"421 4.7.0 Too many connections from your address: close some\r\n",
+                        );
+                    }
+                    Err(ReachedLimit::Total) => {
+                        return refuse(b"421 4.3.2 Too many connections: try again later\r\n");
+                    }
                 };
                 let session = session::run_session(
                     stream,
@@ -108,7 +111,7 @@ impl SmtpServer {
                     .record_connection(metrics::ConnectionProtocol::Smtp);
                 Some(async move {
                     session.await;
-                    drop((place, counted, open));
+                    drop((permit, open));
                 })
             },
         )

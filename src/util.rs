@@ -1,10 +1,15 @@
 //! Tools that do not depend on checks: clock, randomness, password hashes, timing wheel, locks,
 //! limits.
 
+pub(crate) mod byte_budget;
+pub(crate) mod client_network;
 pub mod clock;
+pub(crate) mod keyed_semaphore;
 pub(crate) mod log_limit;
 pub(crate) mod passwd;
 pub mod password;
 pub mod random;
+mod sweep_map;
 pub(crate) mod sync;
+pub(crate) mod token_bucket;
 pub mod wheel;

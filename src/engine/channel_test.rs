@@ -1,7 +1,7 @@
 //! Queue of channel tests: API and CLI enqueue, the notifier executes.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
@@ -9,6 +9,7 @@ use tokio::sync::{Notify, oneshot};
 use super::Handle;
 use super::command::Unavailable;
 use crate::domain::ids::{ChannelId, ProjectId};
+use crate::util::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 use crate::util::sync::lock;
 
 /// Maximum number of waiting tests. The tests of one project may take at most as many slots as
@@ -38,28 +39,19 @@ struct WaitingChannelTest {
     reply: oneshot::Sender<ChannelTestResult>,
 }
 
-#[derive(Default)]
-struct ChannelTestRequests {
-    waiting: VecDeque<WaitingChannelTest>,
-    /// Projects with a running test.
-    running: BTreeSet<ProjectId>,
-}
-
 /// Permission to run a test, until it is dropped.
 pub struct ChannelTestPermit {
-    handle: Handle,
-    project: ProjectId,
+    // Dropped in this order: the notifier wakes when the permit is free.
+    _permit: KeyedPermit,
+    _wake_up: NotifierWakeUp,
 }
 
-impl Drop for ChannelTestPermit {
+/// Wakes the notifier when it is dropped.
+struct NotifierWakeUp(Handle);
+
+impl Drop for NotifierWakeUp {
     fn drop(&mut self) {
-        self.handle
-            .0
-            .channel_tests
-            .lock_requests()
-            .running
-            .remove(&self.project);
-        self.handle.0.channel_tests.work_available.notify_one();
+        self.0.0.channel_tests.work_available.notify_one();
     }
 }
 
@@ -78,16 +70,21 @@ pub struct ChannelTestResult {
 }
 
 /// Data that callers and the notifier share.
-#[derive(Default)]
 pub(super) struct ChannelTestQueue {
-    requests: Mutex<ChannelTestRequests>,
+    waiting: Mutex<VecDeque<WaitingChannelTest>>,
+    /// One running test of each project.
+    running: KeyedSemaphore<ProjectId>,
     /// Wakes the notifier when there is work, in this queue or in the outbox.
     pub(super) work_available: Notify,
 }
 
-impl ChannelTestQueue {
-    fn lock_requests(&self) -> MutexGuard<'_, ChannelTestRequests> {
-        lock(&self.requests)
+impl Default for ChannelTestQueue {
+    fn default() -> Self {
+        Self {
+            waiting: Mutex::default(),
+            running: KeyedSemaphore::per_key(1).with_total(MAX_RUNNING_TESTS),
+            work_available: Notify::new(),
+        }
     }
 }
 
@@ -108,16 +105,15 @@ impl Handle {
                 .channel(channel)
                 .map_or(ProjectId(0), |channel| channel.project)
         });
-        let mut requests = self.0.channel_tests.lock_requests();
-        let project_tests = requests
-            .waiting
+        let mut waiting = lock(&self.0.channel_tests.waiting);
+        let project_tests = waiting
             .iter()
             .filter(|test| test.project == project)
             .count();
-        if project_tests >= MAX_WAITING_TESTS.saturating_sub(requests.waiting.len()) {
+        if project_tests >= MAX_WAITING_TESTS.saturating_sub(waiting.len()) {
             return Err(Unavailable::Busy);
         }
-        requests.waiting.push_back(WaitingChannelTest {
+        waiting.push_back(WaitingChannelTest {
             project,
             channel,
             is_up_message,
@@ -129,28 +125,25 @@ impl Handle {
 
     /// Next test that may run. For the notifier.
     pub fn next_channel_test(&self) -> Option<ChannelTest> {
-        let mut requests = self.0.channel_tests.lock_requests();
-        let ChannelTestRequests { waiting, running } = &mut *requests;
-        if running.len() >= MAX_RUNNING_TESTS {
-            return None;
-        }
-        let next = waiting
-            .iter()
-            .position(|test| !running.contains(&test.project))?;
+        let tests = &self.0.channel_tests;
+        let mut waiting = lock(&tests.waiting);
+        let (next, permit) = waiting.iter().enumerate().find_map(|(index, test)| {
+            let permit = tests.running.try_acquire(test.project).ok()?;
+            Some((index, permit))
+        })?;
         let WaitingChannelTest {
-            project,
             channel,
             is_up_message,
             reply,
+            ..
         } = waiting.remove(next)?;
-        running.insert(project);
         Some(ChannelTest {
             channel,
             is_up_message,
             reply,
             permit: ChannelTestPermit {
-                handle: self.clone(),
-                project,
+                _permit: permit,
+                _wake_up: NotifierWakeUp(self.clone()),
             },
         })
     }

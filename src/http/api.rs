@@ -12,7 +12,6 @@ mod json;
 mod list_limit;
 mod openapi;
 mod pings;
-mod rate_limit;
 mod status;
 mod unique_keys;
 mod view;
@@ -26,7 +25,7 @@ use uuid::Uuid;
 
 use super::{HttpConfig, ServerState};
 use crate::domain::check::{Check, CheckSettings};
-use crate::domain::ids::UniqueKey;
+use crate::domain::ids::{KeyId, UniqueKey};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 use crate::http::common::client_address::{Client, Peer};
@@ -35,6 +34,7 @@ use crate::http::common::request::BaseUrl;
 use crate::http::common::request_body::{self, IncomingBody};
 use crate::http::common::route::{ApiResource, ApiVersion, Endpoint, ExtensionResource, Route};
 use crate::store::StoreError;
+use crate::util::token_bucket::KeyedTokenBuckets;
 use auth::ApiCaller;
 pub(super) use auth::authenticate;
 use check_fields::{CheckFields, FieldError, RequestDocument};
@@ -46,7 +46,8 @@ const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// State of the API beside the engine.
 pub(crate) struct ApiState {
-    rate_limiter: rate_limit::RateLimiter,
+    /// Requests of each key. `None`: unlimited.
+    rate_limit: Option<KeyedTokenBuckets<KeyId>>,
     unique_keys: Arc<unique_keys::UniqueKeyCache>,
     list_limit: list_limit::ListLimit,
     /// OpenAPI description of the API.
@@ -56,7 +57,7 @@ pub(crate) struct ApiState {
 impl ApiState {
     pub(super) fn new(config: &HttpConfig) -> Self {
         Self {
-            rate_limiter: rate_limit::RateLimiter::new(config.api_rate),
+            rate_limit: config.api_rate.token_rate().map(KeyedTokenBuckets::new),
             unique_keys: Arc::default(),
             list_limit: list_limit::ListLimit::new(),
             openapi: openapi::description(&config.base_url).into(),

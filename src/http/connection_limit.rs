@@ -1,18 +1,24 @@
-//! Connection limit, in total and for each address. When all slots are taken, a connection that
-//! waits for its client is closed for a new one.
+//! Connection limit: a number of connections in total, and of each client.
+//!
+//! A connection needs a slot. If all are taken, one that waits for its client (for a request, the
+//! rest of a body, or to take a response) is asked to end, and the new connection waits for its
+//! slot. `OpenConnections` chooses that connection; `ConnectionState` decides if it waits for its
+//! client, and ends it unless data arrives in the next moment.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+mod open_connections;
+
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::http::common::connection_state::ConnectionState;
-use crate::runtime::accept::{AddressLimit, AddressPermit, client_network};
+use crate::util::client_network::ClientNetwork;
+use crate::util::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 use crate::util::sync::lock;
+use open_connections::OpenConnections;
 
 /// Time for which a new connection waits for the end of another before one more is asked to end.
 const EVICTION_TIMEOUT: Duration = Duration::from_millis(300);
@@ -21,230 +27,110 @@ const MAX_EVICTION_ATTEMPTS: u32 = 4;
 
 /// All connection slots.
 pub(super) struct ConnectionLimit {
-    free_slots: Arc<Semaphore>,
-    address_limit: AddressLimit,
+    slots: Arc<Semaphore>,
+    networks: KeyedSemaphore<ClientNetwork>,
     open: Mutex<OpenConnections>,
-}
-
-#[derive(Default)]
-struct OpenConnections {
-    /// Connections of each address. Connections of exempt addresses share one entry.
-    by_address: HashMap<Option<IpAddr>, AddressConnections>,
-    /// Number of the next connection.
-    next_number: u64,
-}
-
-/// Connections of one address.
-#[derive(Default)]
-struct AddressConnections {
-    /// State of each connection, oldest first.
-    connections: BTreeMap<u64, Arc<ConnectionState>>,
-    /// Number of the connection at which the next search for one to close begins.
-    cursor: u64,
 }
 
 /// Permit of a connection, which may be asked to end until this is dropped.
 pub(super) struct ConnectionPermit {
     limit: Arc<ConnectionLimit>,
-    address: Option<IpAddr>,
+    /// `None` for an exempt client.
+    network: Option<ClientNetwork>,
+    /// Number in [`OpenConnections`].
     number: u64,
-    _address_permit: Option<AddressPermit>,
     pub(super) connection: Arc<ConnectionState>,
-}
-
-/// A slot that is free now or later.
-pub(super) enum ConnectionSlot {
-    Free(OwnedSemaphorePermit),
-    /// A connection has been asked to end, and its slot will become free.
-    Pending,
+    /// `None` until another connection has ended.
+    slot: Option<OwnedSemaphorePermit>,
+    _of_network: Option<KeyedPermit>,
 }
 
 impl ConnectionLimit {
-    /// Creates a limit of `most` slots; one address may use `per_address`.
-    pub(super) fn new(max_slots: usize, per_address: usize) -> Self {
+    /// Creates a limit of `max_slots`; one client may use `per_network`.
+    pub(super) fn new(max_slots: usize, per_network: usize) -> Self {
         Self {
-            free_slots: Arc::new(Semaphore::new(max_slots)),
-            address_limit: AddressLimit::new(per_address),
+            slots: Arc::new(Semaphore::new(max_slots)),
+            networks: KeyedSemaphore::per_key(per_network),
             open: Mutex::default(),
         }
     }
 
-    /// Finds a slot for a connection. Returns `None` if its address has too many, or all are taken
-    /// and none can be closed for it. `address` is `None` for an exempt address.
-    pub(super) fn admit(
-        self: &Arc<Self>,
-        address: Option<IpAddr>,
-    ) -> Option<(ConnectionPermit, ConnectionSlot)> {
-        let address = address.map(client_network);
-        let address_permit = match address {
-            Some(address) => Some(self.address_limit.admit(address)?),
-            None => None,
-        };
-        let mut connections = self.lock();
-        let slot = match Arc::clone(&self.free_slots).try_acquire_owned() {
-            Ok(permit) => ConnectionSlot::Free(permit),
-            Err(_) => {
-                let own_count = connections.count_of(address);
-                connections.evict_one(own_count)?;
-                ConnectionSlot::Pending
-            }
-        };
-        let number = connections.next_number;
-        let line = Arc::<ConnectionState>::default();
-        if let ConnectionSlot::Pending = slot {
-            line.begin_request();
+    /// Finds a slot for a connection, which may have to [wait](ConnectionPermit::wait_for_slot) for
+    /// it. Returns `None` if its client has too many, or all are taken and no connection can be
+    /// asked to end. `address` is `None` for an exempt client.
+    pub(super) fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<ConnectionPermit> {
+        let network = address.map(ClientNetwork::from);
+        let of_network = network.map(|network| self.networks.try_acquire(network));
+        let of_network = of_network.transpose().ok()?;
+        let mut open = lock(&self.open);
+        let slot = Arc::clone(&self.slots).try_acquire_owned().ok();
+        let connection = Arc::<ConnectionState>::default();
+        if slot.is_none() {
+            let own_count = open.count_of(network);
+            open.evict_one(own_count).then_some(())?;
+            // Busy until it has a slot, so that it is not asked to end meanwhile.
+            connection.begin_request();
         }
-        connections.next_number += 1;
-        connections
-            .by_address
-            .entry(address)
-            .or_default()
-            .connections
-            .insert(number, Arc::clone(&line));
-        Some((
-            ConnectionPermit {
-                limit: Arc::clone(self),
-                address,
-                number,
-                _address_permit: address_permit,
-                connection: line,
-            },
+        Some(ConnectionPermit {
+            limit: Arc::clone(self),
+            network,
+            number: open.insert(network, Arc::clone(&connection)),
+            connection,
             slot,
-        ))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
-        lock(&self.open)
-    }
-}
-
-impl OpenConnections {
-    /// Returns the number of connections of an address. Each exempt connection counts as if it had
-    /// an address of its own.
-    fn count_of(&self, address: Option<IpAddr>) -> usize {
-        address
-            .and_then(|address| self.by_address.get(&Some(address)))
-            .map_or(0, |entry| entry.connections.len())
-    }
-
-    /// Asks a connection to end for a new one from an address that has `own`. Only addresses with
-    /// at least as many are considered, so that an address with few connections keeps them, however
-    /// many another opens.
-    ///
-    /// Addresses with at least half as many as the largest come first, exempt ones last. Within
-    /// each group, a connection without activity since the last search is chosen before one with
-    /// activity.
-    fn evict_one(&mut self, own_count: usize) -> Option<()> {
-        let mut addresses: Vec<_> = self
-            .by_address
-            .iter()
-            .map(|(address, entry)| (*address, entry.connections.len()))
-            .collect();
-        addresses.retain(|(_, count)| *count >= own_count);
-        addresses.sort_unstable_by_key(|(address, count)| (address.is_none(), Reverse(*count)));
-        let half = addresses
-            .first()
-            .map_or(0, |(_, largest)| largest.div_ceil(2));
-        let (large, rest) = addresses.split_at(
-            addresses.partition_point(|(address, count)| address.is_some() && *count >= half),
-        );
-        let (small, exempt) = rest.split_at(rest.partition_point(|(address, _)| address.is_some()));
-        for group in [large, small, exempt] {
-            for even_if_used in [false, true] {
-                for (address, _) in group {
-                    if self
-                        .by_address
-                        .get_mut(address)
-                        .and_then(|entry| entry.evict_next(even_if_used))
-                        .is_some()
-                    {
-                        return Some(());
-                    }
-                }
-            }
-            // A connection of these is closing already. Its slot serves the waiting connections now
-            // and others soon.
-            if group.iter().any(|(address, _)| {
-                self.by_address
-                    .get(address)
-                    .is_some_and(AddressConnections::is_any_closing)
-            }) {
-                return Some(());
-            }
-        }
-        None
-    }
-}
-
-impl AddressConnections {
-    /// Asks the next connection that waits for its client to end, in turns from the oldest to the
-    /// youngest.
-    fn evict_next(&mut self, even_if_used: bool) -> Option<()> {
-        let mut round = self
-            .connections
-            .range(self.cursor..)
-            .chain(self.connections.range(..self.cursor));
-        let (number, _) = round.find(|(_, line)| line.request_close(even_if_used))?;
-        self.cursor = *number + 1;
-        Some(())
-    }
-
-    fn is_any_closing(&self) -> bool {
-        self.connections.values().any(|line| line.is_closing())
+            _of_network: of_network,
+        })
     }
 }
 
 impl ConnectionPermit {
-    /// Waits for the slot. Returns `None` if it does not become free in time.
-    pub(super) async fn wait_for_slot(&self, slot: ConnectionSlot) -> Option<OwnedSemaphorePermit> {
-        let permit = match slot {
-            ConnectionSlot::Free(permit) => return Some(permit),
-            ConnectionSlot::Pending => self.wait_for_eviction().await?,
-        };
-        self.connection.end_request();
-        Some(permit)
+    /// Waits for the slot. Returns false if it does not become free in time.
+    pub(super) async fn wait_for_slot(&mut self) -> bool {
+        if self.slot.is_none() {
+            self.slot = self.wait_for_eviction().await;
+            if self.slot.is_none() {
+                return false;
+            }
+            self.connection.end_request();
+        }
+        true
     }
 
     async fn wait_for_eviction(&self) -> Option<OwnedSemaphorePermit> {
-        let mut free = std::pin::pin!(Arc::clone(&self.limit.free_slots).acquire_owned());
+        let mut slot = std::pin::pin!(Arc::clone(&self.limit.slots).acquire_owned());
         for _ in 1..MAX_EVICTION_ATTEMPTS {
-            if let Ok(permit) = timeout(EVICTION_TIMEOUT, free.as_mut()).await {
-                return permit.ok();
+            if let Ok(slot) = timeout(EVICTION_TIMEOUT, slot.as_mut()).await {
+                return slot.ok();
             }
             // The connection that was asked to end may have had a request to answer.
-            let mut connections = self.limit.lock();
+            let mut open = lock(&self.limit.open);
             // This connection is counted too.
-            let own_count = connections.count_of(self.address).saturating_sub(1);
-            connections.evict_one(own_count);
+            let own_count = open.count_of(self.network).saturating_sub(1);
+            open.evict_one(own_count);
         }
-        timeout(EVICTION_TIMEOUT, free).await.ok()?.ok()
+        timeout(EVICTION_TIMEOUT, slot).await.ok()?.ok()
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut connections = self.limit.lock();
-        if let Some(of_address) = connections.by_address.get_mut(&self.address) {
-            of_address.connections.remove(&self.number);
-            if of_address.connections.is_empty() {
-                connections.by_address.remove(&self.address);
-            }
-        }
+        lock(&self.limit.open).remove(self.network, self.number);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use tokio::time::sleep;
 
     use super::*;
     use crate::http::common::connection_state::CLOSE_DELAY;
 
     fn admit_address(limit: &Arc<ConnectionLimit>, address: &str) -> Option<ConnectionPermit> {
-        let (permit, slot) = limit.admit(Some(address.parse().unwrap()))?;
+        let mut permit = limit.admit(Some(address.parse().unwrap()))?;
         // The slot itself is never released here.
-        if let ConnectionSlot::Free(permit) = slot {
-            permit.forget();
+        if let Some(slot) = permit.slot.take() {
+            slot.forget();
         }
         Some(permit)
     }
@@ -284,7 +170,7 @@ mod tests {
         );
         let new = |count: usize| {
             (0..count)
-                .map(|_| limit.admit(None).unwrap().0)
+                .map(|_| limit.admit(None).unwrap())
                 .collect::<Vec<_>>()
         };
         // In the largest address, one connection is busy, and one had activity.
@@ -307,7 +193,7 @@ mod tests {
         let limit = Arc::new(ConnectionLimit::new(2, 100));
         let permits =
             ["10.0.0.1", "10.0.0.1"].map(|address| admit_address(&limit, address).unwrap());
-        let (permit, slot) = limit.admit(Some("10.0.0.3".parse().unwrap())).unwrap();
+        let mut permit = limit.admit(Some("10.0.0.3".parse().unwrap())).unwrap();
         let asked = usize::from(!permits[0].connection.is_closing());
         let first = async {
             sleep(CLOSE_DELAY / 2).await;
@@ -317,24 +203,20 @@ mod tests {
         };
         let other = async {
             permits[1 - asked].connection.close_requested().await;
-            limit.free_slots.add_permits(1);
+            limit.slots.add_permits(1);
         };
         let result = tokio::select! {
-            result = permit.wait_for_slot(slot) => result,
-            () = async { tokio::join!(first, other); } => None,
+            result = permit.wait_for_slot() => result,
+            () = async { tokio::join!(first, other); } => false,
         };
-        assert!(result.is_some());
+        assert!(result);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_waits_for_its_client_is_closed_and_an_active_one_last() {
         let limit = Arc::new(ConnectionLimit::new(4, 100));
         let mut permits = admit_all(&limit, ["10.0.0.1"; 4]);
-        let new = || {
-            limit
-                .admit(Some("10.0.0.2".parse().unwrap()))
-                .map(|(permit, _)| permit)
-        };
+        let new = || limit.admit(Some("10.0.0.2".parse().unwrap()));
         for permit in permits.values() {
             permit.connection.begin_request();
         }
@@ -361,11 +243,7 @@ mod tests {
                 "10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.3", "10.0.0.3", "10.0.0.3",
             ],
         );
-        let new = |address: &str| {
-            limit
-                .admit(Some(address.parse().unwrap()))
-                .map(|(permit, _)| permit)
-        };
+        let new = |address: &str| limit.admit(Some(address.parse().unwrap()));
         for permit in permits.values().skip(3) {
             permit.connection.begin_request();
         }

@@ -75,7 +75,6 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
 use crate::domain::timezone::Timezone;
 use crate::engine::Handle;
@@ -209,7 +208,9 @@ impl DashboardState {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
-        self.run_with_permit(&self.task_permits, work).await
+        self.outgoing
+            .run_with_permit(&self.task_permits, TASK_QUEUE_TIMEOUT, work)
+            .await
     }
 
     /// Like `run_blocking`, with a separate limit for clients that are not signed in.
@@ -220,20 +221,9 @@ impl DashboardState {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
-        self.run_with_permit(&self.anonymous_task_permits, work)
+        self.outgoing
+            .run_with_permit(&self.anonymous_task_permits, TASK_QUEUE_TIMEOUT, work)
             .await
-    }
-
-    async fn run_with_permit<T: Send + 'static>(
-        &self,
-        places: &Semaphore,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, HttpError> {
-        let turn = timeout(TASK_QUEUE_TIMEOUT, places.acquire()).await;
-        let _turn = turn
-            .map_err(|_| HttpError::Unavailable)?
-            .map_err(|_| HttpError::Unavailable)?;
-        self.outgoing.run_blocking(work).await
     }
 
     /// Seconds after which an unused session ends.

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf, Take};
-use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::http::common::connection_state::ConnectionState;
+use crate::util::byte_budget::{ByteBudget, BytePermit};
 use crate::util::sync::lock;
 
 /// Bytes that are read at once. With one more, hyper would enlarge its buffer each time, and no
@@ -19,26 +19,17 @@ const READ_BYTES: u64 = (8 << 10) - 1;
 /// Bytes of a header that each connection may have without the common budget. Nearly every header
 /// is shorter.
 const UNBUDGETED_BYTES: usize = 16 << 10;
-/// Maximum bytes of all incoming headers, beyond the share of each connection.
-const HEADER_BUDGET_BYTES: usize = 32 << 20;
-
-/// Common budget of long headers. A client needs no key to send one.
-pub(super) struct HeaderBudget(Semaphore);
-
-impl HeaderBudget {
-    /// Creates a budget that is not used.
-    pub(super) fn new() -> Self {
-        Self(Semaphore::new(HEADER_BUDGET_BYTES))
-    }
-}
+/// Maximum bytes of all incoming headers, beyond the share of each connection. A client needs no
+/// key to send a long one.
+pub(super) const HEADER_BUDGET_BYTES: usize = 32 << 20;
 
 /// State of the header that is being received on a connection.
 pub(super) struct HeaderLimit<'a> {
-    budget: &'a HeaderBudget,
+    budget: &'a ByteBudget,
     connection: &'a ConnectionState,
     /// Bytes received of the header.
     received: AtomicUsize,
-    budget_permit: Mutex<Option<SemaphorePermit<'a>>>,
+    budget_permit: Mutex<Option<BytePermit>>,
     /// True if any byte has arrived on the connection.
     has_received: AtomicBool,
     /// True if the budget was exhausted.
@@ -46,7 +37,7 @@ pub(super) struct HeaderLimit<'a> {
 }
 
 impl<'a> HeaderLimit<'a> {
-    pub(super) fn new(budget: &'a HeaderBudget, line: &'a ConnectionState) -> Self {
+    pub(super) fn new(budget: &'a ByteBudget, line: &'a ConnectionState) -> Self {
         Self {
             budget,
             connection: line,
@@ -77,15 +68,10 @@ impl<'a> HeaderLimit<'a> {
         if beyond == 0 {
             return true;
         }
-        // The number of bytes is limited to one read.
-        let Ok(permit) = self.budget.0.try_acquire_many(beyond as u32) else {
+        let Some(permit) = self.budget.try_acquire(beyond) else {
             return false;
         };
-        let mut budget_permit = lock(&self.budget_permit);
-        match budget_permit.as_mut() {
-            Some(budget_permit) => budget_permit.merge(permit),
-            None => *budget_permit = Some(permit),
-        }
+        permit.add_to(&mut lock(&self.budget_permit));
         true
     }
 }
@@ -133,7 +119,7 @@ mod tests {
 
     #[tokio::test]
     async fn long_headers_share_a_budget_and_short_ones_need_none() {
-        let budget = HeaderBudget(Semaphore::new(3 * UNBUDGETED_BYTES));
+        let budget = ByteBudget::new(3 * UNBUDGETED_BYTES);
         let line = ConnectionState::default();
         let long = vec![b'a'; 3 * UNBUDGETED_BYTES];
         let short = vec![b'a'; UNBUDGETED_BYTES];
@@ -173,7 +159,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_read_is_limited() {
-        let budget = HeaderBudget::new();
+        let budget = ByteBudget::new(HEADER_BUDGET_BYTES);
         let line = ConnectionState::default();
         let head = HeaderLimit::new(&budget, &line);
         let bytes = vec![b'a'; 64 << 10];

@@ -364,7 +364,7 @@ impl SendScheduler {
         let progress = self
             .channels
             .entry(id)
-            .or_insert_with(|| ChannelProgress::new(channel, rules, now.uptime));
+            .or_insert_with(|| ChannelProgress::new(channel, now.uptime));
         progress.update_channel(channel, state);
         if rules.max_parallel == 0 {
             return None;
@@ -536,7 +536,7 @@ impl SendScheduler {
         rules: &DeliveryPolicy,
         now: CurrentTime,
     ) -> bool {
-        let progress = self.progress(channel, rules, now);
+        let progress = self.progress(channel, now);
         let may = rules.quiet_until.is_none_or(|until| until <= now.wall)
             && progress.may_send(rules, now.uptime).is_ok();
         if may {
@@ -553,19 +553,14 @@ impl SendScheduler {
         rules: &DeliveryPolicy,
         now: CurrentTime,
     ) -> bool {
-        self.progress(channel, rules, now)
+        self.progress(channel, now)
             .count_toward_daily_limit(rules, now.uptime)
     }
 
-    fn progress(
-        &mut self,
-        channel: &Arc<Channel>,
-        rules: &DeliveryPolicy,
-        now: CurrentTime,
-    ) -> &mut ChannelProgress {
+    fn progress(&mut self, channel: &Arc<Channel>, now: CurrentTime) -> &mut ChannelProgress {
         self.channels
             .entry(channel.id)
-            .or_insert_with(|| ChannelProgress::new(channel, rules, now.uptime))
+            .or_insert_with(|| ChannelProgress::new(channel, now.uptime))
     }
 
     /// Channel that a message is sent to.

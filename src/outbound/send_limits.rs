@@ -1,48 +1,34 @@
 //! Limits for concurrent requests and mails, in total and for each host and port. A project may use
 //! at most half of each.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
 use super::url::HostPort;
 use crate::domain::ids::ProjectId;
-use crate::util::sync::lock;
+use crate::util::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 
 /// Maximum number of concurrent requests and mails.
 pub(super) const MAX_CONCURRENT: usize = 64;
-/// Number of semaphores above which unused ones are dropped.
-const MAX_SEMAPHORES: usize = 512;
 
 pub(super) struct SendLimits {
-    total: Arc<Semaphore>,
-    per_host: usize,
-    semaphores: Mutex<HashMap<SendLimitKey, Arc<Semaphore>>>,
-}
-
-/// Object with a limit of its own.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum SendLimitKey {
-    /// Host and port.
-    Host(HostPort),
-    /// Project: at most half of the total.
-    Project(ProjectId),
-    /// Host and port for a project: at most half of the limit of the host and port.
-    HostOfProject(HostPort, ProjectId),
+    /// Each host and port, and the total.
+    hosts: KeyedSemaphore<HostPort>,
+    /// Each project: at most half of the total.
+    projects: KeyedSemaphore<ProjectId>,
+    /// Each project at a host and port: at most half of the limit of the host and port.
+    hosts_of_projects: KeyedSemaphore<(HostPort, ProjectId)>,
 }
 
 /// Permit to send, until dropped.
 pub(super) struct SendPermit {
-    _permits: Vec<OwnedSemaphorePermit>,
+    _of_project: Option<[KeyedPermit; 2]>,
+    _of_host: KeyedPermit,
 }
 
 impl SendLimits {
-    pub(super) fn new(per_place: usize) -> Self {
+    pub(super) fn new(per_host: usize) -> Self {
         Self {
-            total: Arc::new(Semaphore::new(MAX_CONCURRENT)),
-            per_host: per_place,
-            semaphores: Mutex::default(),
+            hosts: KeyedSemaphore::per_key(per_host).with_total(MAX_CONCURRENT),
+            projects: KeyedSemaphore::per_key(MAX_CONCURRENT / 2),
+            hosts_of_projects: KeyedSemaphore::per_key((per_host / 2).max(1)),
         }
     }
 
@@ -53,44 +39,18 @@ impl SendLimits {
         host_port: &HostPort,
         project: Option<ProjectId>,
     ) -> SendPermit {
-        let of_project = project.map(|project| {
-            [
-                SendLimitKey::HostOfProject(host_port.clone(), project),
-                SendLimitKey::Project(project),
-            ]
-        });
-        let shares = of_project
-            .into_iter()
-            .flatten()
-            .chain([SendLimitKey::Host(host_port.clone())]);
-        let semaphores: Vec<_> = shares
-            .map(|share| self.semaphore(share))
-            .chain([Arc::clone(&self.total)])
-            .collect();
-        let mut permits = Vec::with_capacity(semaphores.len());
-        for semaphore in semaphores {
-            // The semaphores are never closed.
-            permits.extend(semaphore.acquire_owned().await);
-        }
-        SendPermit { _permits: permits }
-    }
-
-    fn semaphore(&self, share: SendLimitKey) -> Arc<Semaphore> {
-        let mut semaphores = lock(&self.semaphores);
-        if semaphores.len() >= MAX_SEMAPHORES {
-            // Holders of a permit and waiting tasks hold the semaphore too.
-            semaphores.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
-        }
-        let most = match share {
-            SendLimitKey::Host(_) => self.per_host,
-            SendLimitKey::Project(_) => MAX_CONCURRENT / 2,
-            SendLimitKey::HostOfProject(..) => (self.per_host / 2).max(1),
+        let of_project = match project {
+            None => None,
+            Some(project) => {
+                let key = (host_port.clone(), project);
+                let of_both = self.hosts_of_projects.acquire(key).await;
+                Some([of_both, self.projects.acquire(project).await])
+            }
         };
-        Arc::clone(
-            semaphores
-                .entry(share)
-                .or_insert_with(|| Arc::new(Semaphore::new(most))),
-        )
+        SendPermit {
+            _of_project: of_project,
+            _of_host: self.hosts.acquire(host_port.clone()).await,
+        }
     }
 }
 
@@ -170,25 +130,5 @@ mod tests {
                 .await
                 .is_ok()
         );
-    }
-
-    #[tokio::test]
-    async fn unused_hosts_are_forgotten() {
-        let limits = SendLimits::new(1);
-        let held = limits.acquire(&place(0), None).await;
-        for port in 1..1000 {
-            drop(
-                limits
-                    .acquire(&place(port), Some(ProjectId(port.into())))
-                    .await,
-            );
-        }
-        assert!(limits.semaphores.lock().unwrap().len() <= MAX_SEMAPHORES + 2);
-        assert!(
-            timeout(SOON, limits.acquire(&place(0), None))
-                .await
-                .is_err()
-        );
-        drop(held);
     }
 }

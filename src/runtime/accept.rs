@@ -1,7 +1,5 @@
 //! Accept loop that all listeners share. At shutdown it waits a short time for open connections.
 
-mod address_limit;
-
 use std::io;
 use std::time::Duration;
 
@@ -9,8 +7,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-
-pub(crate) use address_limit::{AddressLimit, AddressPermit, client_network};
 
 /// Maximum time that shutdown waits for open connections.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,13 +1,17 @@
 //! Common memory budget of long messages, so that many at once do not use all memory.
+//!
+//! A message takes more of the budget while it holds some of it. Two rules keep messages from
+//! waiting for each other: the last one of a circular wait does not wait, and slow messages lose
+//! their bytes while others wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::sync::Notify;
 
 use super::dialogue::MAX_MESSAGE_BYTES;
+use crate::util::byte_budget::{ByteBudget, BytePermit};
 
 /// Maximum bytes of messages that are being received or written at the same time, beyond a small
 /// share that each session has anyway.
@@ -19,23 +23,18 @@ const BUDGET_TIMEOUT: Duration = Duration::from_secs(10);
 /// Budget of message bytes. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct MessageBudget {
-    total: usize,
-    free: Arc<Semaphore>,
+    bytes: ByteBudget,
     /// Bytes held by messages that wait for more.
     bytes_of_waiters: Arc<AtomicUsize>,
     /// Signal that the budget is short.
     shortage: Arc<Notify>,
 }
 
-/// Bytes taken from the budget. They are returned when this is dropped.
-pub(super) struct BudgetPermit(OwnedSemaphorePermit);
-
 impl MessageBudget {
     /// Creates a budget of this number of bytes.
     pub(super) fn new(bytes: usize) -> Self {
         Self {
-            total: bytes,
-            free: Arc::new(Semaphore::new(bytes)),
+            bytes: ByteBudget::new(bytes),
             bytes_of_waiters: Arc::default(),
             shortage: Arc::default(),
         }
@@ -44,26 +43,16 @@ impl MessageBudget {
     /// Takes bytes for one message or less, which holds `held_bytes` already. If the budget is
     /// short, it reclaims bytes from slow messages and waits a little. It does not wait if waiting
     /// messages hold everything: then no bytes would be returned.
-    pub(super) async fn acquire(&self, bytes: usize, held_bytes: usize) -> Option<BudgetPermit> {
-        // The budget is 96 MiB.
-        let bytes = bytes as u32;
-        if let Ok(permit) = Arc::clone(&self.free).try_acquire_many_owned(bytes) {
-            return Some(BudgetPermit(permit));
+    pub(super) async fn acquire(&self, bytes: usize, held_bytes: usize) -> Option<BytePermit> {
+        if let Some(permit) = self.bytes.try_acquire(bytes) {
+            return Some(permit);
         }
         self.shortage.notify_waiters();
         let waiting = BudgetWaiter::begin(&self.bytes_of_waiters, held_bytes);
-        if waiting.held_by_all >= self.total {
+        if waiting.held_by_all >= self.bytes.total() {
             return None;
         }
-        // The semaphore is never closed.
-        timeout(
-            BUDGET_TIMEOUT,
-            Arc::clone(&self.free).acquire_many_owned(bytes),
-        )
-        .await
-        .ok()?
-        .ok()
-        .map(BudgetPermit)
+        self.bytes.acquire(bytes, BUDGET_TIMEOUT).await
     }
 
     /// Waits until another message finds the budget short.
@@ -74,7 +63,7 @@ impl MessageBudget {
     /// Returns the free bytes.
     #[cfg(test)]
     pub(super) fn free_bytes(&self) -> usize {
-        self.free.available_permits()
+        self.bytes.free_bytes()
     }
 }
 
@@ -103,20 +92,10 @@ impl Drop for BudgetWaiter<'_> {
     }
 }
 
-impl BudgetPermit {
-    /// Returns the number of bytes.
-    pub(super) fn count(&self) -> usize {
-        self.0.num_permits()
-    }
-
-    /// Merges another permit of the same budget.
-    pub(super) fn merge(&mut self, more: Self) {
-        self.0.merge(more.0);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -126,7 +105,7 @@ mod tests {
         let second = budget.acquire(4, 0).await.unwrap();
         let waiting = tokio::spawn({
             let budget = budget.clone();
-            async move { budget.acquire(1, 6).await.map(|taken| taken.count()) }
+            async move { budget.acquire(1, 6).await.map(|taken| taken.bytes()) }
         });
         tokio::task::yield_now().await;
         // A message that holds nothing blocks no other.

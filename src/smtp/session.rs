@@ -13,9 +13,9 @@ use tokio::time::{sleep, timeout};
 use tracing::Level;
 
 use super::dialogue::{Dialogue, DialogueStep, TlsState};
-use super::message_budget::BudgetPermit;
 use super::{SmtpServerState, ping_submission};
 use crate::runtime::accept::wait_for_stop;
+use crate::util::byte_budget::BytePermit;
 use crate::util::log_limit::LogLimit;
 
 /// Time in which a session must begin a message, and the next one. The next part of a message must
@@ -81,7 +81,7 @@ struct SmtpSession {
     server: Arc<SmtpServerState>,
     stop: watch::Receiver<bool>,
     /// Permit for the part of the common budget that the current message takes.
-    budget_permit: Option<BudgetPermit>,
+    budget_permit: Option<BytePermit>,
     /// True if the current message has arrived slowly in the last interval.
     is_slow: bool,
 }
@@ -227,7 +227,7 @@ impl SmtpSession {
             return true;
         }
         let needed = held.next_multiple_of(BUDGET_STEP_BYTES);
-        let reserved = self.budget_permit.as_ref().map_or(0, BudgetPermit::count);
+        let reserved = self.budget_permit.as_ref().map_or(0, BytePermit::bytes);
         if needed <= reserved {
             return true;
         }
@@ -239,10 +239,7 @@ impl SmtpSession {
         else {
             return false;
         };
-        match &mut self.budget_permit {
-            Some(reserved_permit) => reserved_permit.merge(permit),
-            None => self.budget_permit = Some(permit),
-        }
+        permit.add_to(&mut self.budget_permit);
         true
     }
 

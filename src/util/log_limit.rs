@@ -1,5 +1,6 @@
 //! Limits log lines that any client can cause: a number of lines per second are written, the others
-//! are counted.
+//! are counted. A token bucket would not keep a second with a burst before it from having twice as
+//! many.
 
 use std::fmt;
 use std::sync::Mutex;

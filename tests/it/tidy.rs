@@ -93,13 +93,12 @@ const OWNED: [(&str, &[&str]); 17] = [
 const MAX_LINES: usize = 600;
 
 /// Files that are longer, with their number of lines. The list may only shrink.
-const LONG_FILES: [(&str, usize); 8] = [
+const LONG_FILES: [(&str, usize); 7] = [
     ("agent/discover/tests.rs", 615),
     ("domain/check/tests.rs", 711),
     ("engine/apply/alert.rs", 644),
     ("http/dashboard/check/form_fields.rs", 618),
-    ("http/dashboard/sign_in_throttle.rs", 683),
-    ("notifier/scheduler/channel_progress.rs", 616),
+    ("notifier/scheduler/channel_progress.rs", 615),
     ("notifier/sender.rs", 715),
     ("operations/tests/alerts.rs", 742),
 ];

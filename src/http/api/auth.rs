@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use hyper::header::{HeaderMap, HeaderName};
 use tracing::Level;
 
-use super::rate_limit::RetryAfter;
 use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::project::{KeyAccess, KeyHash};
 use crate::http::ServerState;
@@ -54,10 +53,10 @@ pub(in crate::http) fn authenticate(
         project: key.project,
         read_only: key.secret.access() != KeyAccess::ReadWrite,
     };
-    server
-        .api
-        .rate_limiter
-        .admit(caller.key.0, server.handle.now())
-        .map_err(|RetryAfter(seconds)| HttpError::TooManyRequests(seconds))?;
+    if let Some(limit) = &server.api.rate_limit {
+        limit
+            .try_take(caller.key, server.handle.clock().uptime())
+            .map_err(HttpError::too_many_requests)?;
+    }
     Ok(caller)
 }

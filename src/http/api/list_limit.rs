@@ -1,17 +1,14 @@
 //! Limit of the checks that lists hold copies of at the same time. A client that reads a long list
 //! slowly delays few others.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::checks::MAX_INLINE_CHECKS;
 use crate::domain::ids::ProjectId;
 use crate::http::common::reply::HttpError;
-use crate::util::sync::lock;
+use crate::util::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 
 /// Maximum number of checks in all long lists that are being written: about 50 MB. Short lists have
 /// a second quota of this size.
@@ -21,85 +18,37 @@ const MAX_LISTED_PER_PROJECT: usize = MAX_LISTED_CHECKS / 2;
 /// Time for which a list waits for others.
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Quotas for short and for long lists.
+/// Quotas of checks for short and for long lists.
 pub(super) struct ListLimit {
-    short: ListQuota,
-    long: ListQuota,
-}
-
-/// Permit of one list.
-pub(super) struct ListPermit {
-    _project_permit: OwnedSemaphorePermit,
-    _total_permit: OwnedSemaphorePermit,
+    short: KeyedSemaphore<ProjectId>,
+    long: KeyedSemaphore<ProjectId>,
 }
 
 impl ListLimit {
     pub(super) fn new() -> Self {
+        let quota =
+            || KeyedSemaphore::per_key(MAX_LISTED_PER_PROJECT).with_total(MAX_LISTED_CHECKS);
         Self {
-            short: ListQuota::new(),
-            long: ListQuota::new(),
+            short: quota(),
+            long: quota(),
         }
     }
 
-    /// Waits until a list of a project may copy this number of checks.
+    /// Waits until a list of a project may copy this number of checks. A list that exceeds the
+    /// quota of its project takes all of that quota.
     pub(super) async fn acquire(
         &self,
         project: ProjectId,
         checks: usize,
-    ) -> Result<ListPermit, HttpError> {
-        let share = if checks <= MAX_INLINE_CHECKS {
+    ) -> Result<KeyedPermit, HttpError> {
+        let quota = if checks <= MAX_INLINE_CHECKS {
             &self.short
         } else {
             &self.long
         };
-        timeout(LIST_TIMEOUT, share.acquire(project, checks))
+        timeout(LIST_TIMEOUT, quota.acquire_many(project, checks))
             .await
-            .map_err(|_| HttpError::Unavailable)?
-    }
-}
-
-/// Quota shared by lists of about the same length.
-struct ListQuota {
-    all: Arc<Semaphore>,
-    projects: Mutex<HashMap<ProjectId, Arc<Semaphore>>>,
-}
-
-impl ListQuota {
-    fn new() -> Self {
-        Self {
-            all: Arc::new(Semaphore::new(MAX_LISTED_CHECKS)),
-            projects: Mutex::default(),
-        }
-    }
-
-    async fn acquire(&self, project: ProjectId, checks: usize) -> Result<ListPermit, HttpError> {
-        // A list that exceeds the quota of its project takes all of that quota.
-        let checks = checks.min(MAX_LISTED_PER_PROJECT) as u32;
-        let of_project = self
-            .project_semaphore(project)
-            .acquire_many_owned(checks)
-            .await
-            .map_err(|_| HttpError::Unavailable)?;
-        let of_all = Arc::clone(&self.all)
-            .acquire_many_owned(checks)
-            .await
-            .map_err(|_| HttpError::Unavailable)?;
-        Ok(ListPermit {
-            _project_permit: of_project,
-            _total_permit: of_all,
-        })
-    }
-
-    fn project_semaphore(&self, project: ProjectId) -> Arc<Semaphore> {
-        let mut projects = lock(&self.projects);
-        // Projects without an active list are removed. A permit that is held or waited for counts
-        // as active.
-        projects.retain(|of, share| *of == project || Arc::strong_count(share) > 1);
-        Arc::clone(
-            projects
-                .entry(project)
-                .or_insert_with(|| Arc::new(Semaphore::new(MAX_LISTED_PER_PROJECT))),
-        )
+            .map_err(|_| HttpError::Unavailable)
     }
 }
 
@@ -145,10 +94,6 @@ mod tests {
         assert!(
             listed.acquire(one, 1_000_000).await.is_ok(),
             "a list of any length has its turn"
-        );
-        assert!(
-            listed.long.projects.lock().unwrap().len() <= 1,
-            "the other projects are not listed"
         );
     }
 }

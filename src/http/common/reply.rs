@@ -1,6 +1,7 @@
 //! HTTP replies: successes, and the status and message of every error.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -220,6 +221,13 @@ pub(crate) enum HttpError {
 }
 
 impl HttpError {
+    /// Refusal of a request that is accepted after this time, in whole seconds (`Retry-After`, RFC
+    /// 9110, section 10.2.3).
+    pub(crate) fn too_many_requests(wait: Duration) -> Self {
+        let secs = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        Self::TooManyRequests(secs.cast_signed())
+    }
+
     fn status(&self) -> StatusCode {
         match self {
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,

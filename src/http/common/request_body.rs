@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body as _, Frame, Incoming};
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::connection_state::ConnectionState;
 use super::reply::HttpError;
 use crate::engine::apply::KEYWORD_SEARCH_BYTES;
+use crate::util::byte_budget::{ByteBudget, BytePermit};
 
 /// A body that has not arrived within this time is answered 408.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -26,19 +26,9 @@ const _: () = assert!(UNBUDGETED_BYTES >= KEYWORD_SEARCH_BYTES);
 const RATE_INTERVAL: Duration = Duration::from_secs(10);
 /// 1 kB per second.
 const MIN_BYTES_PER_INTERVAL: usize = 10_000;
-/// Shared budget in bytes for all arriving bodies, beyond the unbudgeted part of each.
-const BODY_BUDGET_BYTES: usize = 64 << 20;
-
-/// Shared budget of long bodies, so that many at once do not exhaust memory. Sending one needs no
-/// key.
-pub(crate) struct BodyBudget(Semaphore);
-
-impl BodyBudget {
-    /// Creates an unused budget.
-    pub(crate) fn new() -> Self {
-        Self(Semaphore::new(BODY_BUDGET_BYTES))
-    }
-}
+/// Shared budget in bytes for all arriving bodies, beyond the unbudgeted part of each. Sending a
+/// long body needs no key.
+pub(crate) const BODY_BUDGET_BYTES: usize = 64 << 20;
 
 /// Arriving body. It sets the state of its connection while it waits for more data.
 pub(crate) struct IncomingBody<'a> {
@@ -74,7 +64,7 @@ impl Drop for IncomingBody<'_> {
 pub(crate) async fn read_whole(
     body: IncomingBody<'_>,
     most: usize,
-    budget: &BodyBudget,
+    budget: &ByteBudget,
 ) -> Result<Bytes, HttpError> {
     read_body(
         body,
@@ -93,7 +83,7 @@ pub(crate) async fn read_whole(
 pub(crate) async fn read_prefix(
     body: IncomingBody<'_>,
     keep: usize,
-    budget: &BodyBudget,
+    budget: &ByteBudget,
 ) -> Result<Bytes, HttpError> {
     if body.inner.is_end_stream() {
         return Ok(Bytes::new());
@@ -123,7 +113,7 @@ struct BodyLimits {
 async fn read_body(
     body: IncomingBody<'_>,
     wanted: BodyLimits,
-    budget: &BodyBudget,
+    budget: &ByteBudget,
 ) -> Result<Bytes, HttpError> {
     if body.inner.size_hint().lower() > wanted.max_read as u64 {
         return Err(HttpError::BodyTooLarge(wanted.max_read));
@@ -137,7 +127,7 @@ async fn read_body(
 async fn read_frames(
     mut body: IncomingBody<'_>,
     wanted: BodyLimits,
-    budget: &BodyBudget,
+    budget: &ByteBudget,
 ) -> Result<Bytes, HttpError> {
     let BodyLimits {
         max_kept: mut keep,
@@ -152,7 +142,7 @@ async fn read_frames(
         .map_or(usize::MAX, |bytes| bytes as usize);
     let mut length = 0_usize;
     let mut kept = Vec::new();
-    let mut room: Option<BodyBudgetShare<'_>> = None;
+    let mut room: Option<BodyBudgetShare> = None;
     loop {
         let frame = match &mut room {
             Some(room) => tokio::select! {
@@ -201,22 +191,22 @@ async fn read_frames(
 }
 
 /// Share of one body in the budget.
-struct BodyBudgetShare<'b> {
-    permit: SemaphorePermit<'b>,
+struct BodyBudgetShare {
+    permit: BytePermit,
     /// Time of the next rate check.
     rate_timer: Pin<Box<Sleep>>,
     /// Bytes since the last rate check.
     received: usize,
 }
 
-impl<'b> BodyBudgetShare<'b> {
+impl BodyBudgetShare {
     /// Reserves space in `kept` for a piece, if the budget allows. The body has at most `most`
     /// bytes.
     ///
     /// Pieces are copied: each is a part of one read buffer, and would keep all of it in memory.
     fn reserve(
         room: &mut Option<Self>,
-        budget: &'b BodyBudget,
+        budget: &ByteBudget,
         kept: &mut Vec<u8>,
         piece: usize,
         most: usize,
@@ -235,8 +225,7 @@ impl<'b> BodyBudgetShare<'b> {
         }));
         let beyond = capacity.saturating_sub(kept.capacity().max(UNBUDGETED_BYTES));
         if beyond > 0 {
-            // No body is as long as 4 GiB.
-            let Ok(taken) = budget.0.try_acquire_many(beyond as u32) else {
+            let Some(taken) = budget.try_acquire(beyond) else {
                 return false;
             };
             match room {
@@ -281,7 +270,7 @@ mod tests {
             (8191, 1_000_000),
         ] {
             for announced in [whole, usize::MAX] {
-                let budget = BodyBudget::new();
+                let budget = ByteBudget::new(BODY_BUDGET_BYTES);
                 let mut room = None;
                 let mut kept = Vec::new();
                 while kept.len() < whole {
@@ -290,7 +279,7 @@ mod tests {
                         &mut room, &budget, &mut kept, piece, announced
                     ));
                     kept.resize(kept.len() + piece, 0);
-                    let counted = BODY_BUDGET_BYTES - budget.0.available_permits();
+                    let counted = BODY_BUDGET_BYTES - budget.free_bytes();
                     assert!(
                         kept.capacity() <= UNBUDGETED_BYTES + counted,
                         "{} of {piece} have {}",
@@ -305,7 +294,7 @@ mod tests {
                     );
                 }
                 drop(room);
-                assert_eq!(budget.0.available_permits(), BODY_BUDGET_BYTES);
+                assert_eq!(budget.free_bytes(), BODY_BUDGET_BYTES);
             }
         }
     }

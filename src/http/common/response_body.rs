@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::connection_state::ConnectionState;
 use super::reply::HttpError;
 use crate::runtime::blocking_threads::{BlockingTaskError, BlockingThreads};
+use crate::util::byte_budget::{ByteBudget, BytePermit};
 
 /// Maximum number of bytes of all responses that are written but not sent. Short ones do not count:
 /// there is at most one per connection.
@@ -34,13 +35,13 @@ const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub(crate) struct ResponseWriter {
     blocking: Arc<BlockingThreads>,
-    buffer_budget: Arc<Semaphore>,
+    buffer_budget: ByteBudget,
 }
 
 /// Bytes and their share of the budget, which is released when the last of them is sent.
 struct BudgetedBytes {
     bytes: Vec<u8>,
-    _permit: OwnedSemaphorePermit,
+    _permit: BytePermit,
 }
 
 impl AsRef<[u8]> for BudgetedBytes {
@@ -60,7 +61,7 @@ impl ResponseWriter {
     pub(crate) fn new(blocking: Arc<BlockingThreads>) -> Self {
         Self {
             blocking,
-            buffer_budget: Arc::new(Semaphore::new(MAX_BUFFERED_BYTES)),
+            buffer_budget: ByteBudget::new(MAX_BUFFERED_BYTES),
         }
     }
 
@@ -76,7 +77,7 @@ impl ResponseWriter {
         let mut room = None;
         loop {
             let make = Arc::clone(&make);
-            let all = Arc::clone(&self.buffer_budget);
+            let all = self.buffer_budget.clone();
             let had = room.take();
             let made = self
                 .run_if_short(is_short, move || {
@@ -96,11 +97,7 @@ impl ResponseWriter {
             return Ok(bytes.into());
         }
         let room = self.reserve(bytes.len(), RESERVE_TIMEOUT).await?;
-        Ok(Bytes::from_owner(BudgetedBytes {
-            bytes,
-            _permit: room,
-        })
-        .into())
+        Ok(with_permit(bytes, room).into())
     }
 
     /// Response in chunks. The first one is ready when this returns.
@@ -140,30 +137,15 @@ impl ResponseWriter {
         self.run_blocking(move || {
             let mut out = String::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
             let more = write(&mut out)?;
-            Ok((
-                Bytes::from_owner(BudgetedBytes {
-                    bytes: out.into(),
-                    _permit: room,
-                }),
-                more.then_some(write),
-            ))
+            Ok((with_permit(out.into(), room), more.then_some(write)))
         })
         .await?
     }
 
     /// Waits for budget.
-    async fn reserve(
-        &self,
-        bytes: usize,
-        patience: Duration,
-    ) -> Result<OwnedSemaphorePermit, HttpError> {
-        // A response longer than the budget takes all of it.
-        let room = Arc::clone(&self.buffer_budget)
-            .acquire_many_owned(bytes.min(MAX_BUFFERED_BYTES) as u32);
-        timeout(patience, room)
-            .await
-            .map_err(|_| HttpError::Unavailable)?
-            .map_err(|_| HttpError::Unavailable)
+    async fn reserve(&self, bytes: usize, patience: Duration) -> Result<BytePermit, HttpError> {
+        let permit = self.buffer_budget.acquire(bytes, patience).await;
+        permit.ok_or(HttpError::Unavailable)
     }
 
     /// Runs work of about a millisecond on this thread: a switch to another thread would take as
@@ -178,6 +160,20 @@ impl ResponseWriter {
         } else {
             self.run_blocking(work).await
         }
+    }
+
+    /// Runs work like [`run_blocking`](Self::run_blocking) once a permit is free, which must be
+    /// within `patience`.
+    pub(crate) async fn run_with_permit<T: Send + 'static>(
+        &self,
+        permits: &Semaphore,
+        patience: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, HttpError> {
+        let Ok(Ok(_permit)) = timeout(patience, permits.acquire()).await else {
+            return Err(HttpError::Unavailable);
+        };
+        self.run_blocking(work).await
     }
 
     /// Runs work that may take long on a blocking thread.
@@ -195,25 +191,28 @@ impl ResponseWriter {
 /// Returns the response, or its length if the budget is exhausted.
 fn within_budget(
     bytes: Vec<u8>,
-    held: Option<OwnedSemaphorePermit>,
-    all: &Arc<Semaphore>,
+    held: Option<BytePermit>,
+    budget: &ByteBudget,
 ) -> Result<ResponseBody, usize> {
     let length = bytes.len();
     if length <= MAX_SHORT_BYTES {
         return Ok(bytes.into());
     }
-    let permits = length.min(MAX_BUFFERED_BYTES);
     let permit = held
-        .filter(|held| held.num_permits() >= permits)
-        .or_else(|| Arc::clone(all).try_acquire_many_owned(permits as u32).ok());
+        .filter(|held| held.bytes() >= length.min(budget.total()))
+        .or_else(|| budget.try_acquire(length));
     match permit {
-        Some(permit) => Ok(Bytes::from_owner(BudgetedBytes {
-            bytes,
-            _permit: permit,
-        })
-        .into()),
+        Some(permit) => Ok(with_permit(bytes, permit).into()),
         None => Err(length),
     }
+}
+
+/// Bytes that hold their share of the budget until they are sent.
+fn with_permit(bytes: Vec<u8>, permit: BytePermit) -> Bytes {
+    Bytes::from_owner(BudgetedBytes {
+        bytes,
+        _permit: permit,
+    })
 }
 
 /// Body of a response.

@@ -4,8 +4,9 @@ use super::page_error::PageError;
 use super::page_request::Query;
 use crate::http::common::reply::HttpError;
 use crate::http::common::request::form_pairs;
-use crate::http::common::request_body::{self, BodyBudget, IncomingBody};
+use crate::http::common::request_body::{self, IncomingBody};
 use crate::http::common::response_body::ResponseWriter;
+use crate::util::byte_budget::ByteBudget;
 
 /// Maximum size of a form in bytes. Larger ones are answered with 413.
 const MAX_FORM_BYTES: usize = 256 << 10;
@@ -23,7 +24,7 @@ impl FormData {
     /// Reads the body of a request.
     pub(super) async fn read(
         body: IncomingBody<'_>,
-        budget: &BodyBudget,
+        budget: &ByteBudget,
         outgoing: &ResponseWriter,
     ) -> Result<Self, PageError> {
         let bytes = request_body::read_whole(body, MAX_FORM_BYTES, budget).await?;

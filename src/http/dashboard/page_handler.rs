@@ -27,8 +27,9 @@ use super::{
 use crate::http::common::client_address::Peer;
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::request;
-use crate::http::common::request_body::{BodyBudget, IncomingBody};
+use crate::http::common::request_body::IncomingBody;
 use crate::http::common::response_body::ResponseBody;
+use crate::util::byte_budget::ByteBudget;
 
 /// Name of the fragment of a page that a script requests.
 const FRAGMENT_HEADER: HeaderName = HeaderName::from_static("x-fragment");
@@ -251,7 +252,7 @@ async fn dispatch_post(visit: PageRequest, form: FormData) -> Result<PageRespons
 /// Answers a request to a target of the dashboard.
 pub(crate) async fn handle_request(
     site: &Arc<DashboardState>,
-    budget: &BodyBudget,
+    budget: &ByteBudget,
     target: DashboardTarget,
     request: Request<IncomingBody<'_>>,
     peer: Peer,
@@ -317,7 +318,7 @@ pub(crate) fn not_found_page(
 
 async fn handle_page(
     site: &Arc<DashboardState>,
-    budget: &BodyBudget,
+    budget: &ByteBudget,
     page: Page,
     request: Request<IncomingBody<'_>>,
     peer: Peer,

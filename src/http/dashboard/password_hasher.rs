@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
 use crate::domain::user::{Password, PasswordHash};
 use crate::http::common::reply::HttpError;
@@ -56,10 +55,8 @@ impl PasswordHasher {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
-        let _turn = timeout(QUEUE_TIMEOUT, self.permits.acquire())
+        self.outgoing
+            .run_with_permit(&self.permits, QUEUE_TIMEOUT, work)
             .await
-            .map_err(|_| HttpError::Unavailable)?
-            .map_err(|_| HttpError::Unavailable)?;
-        self.outgoing.run_blocking(work).await
     }
 }

@@ -1,5 +1,6 @@
 //! Limits wrong codes of second factors. A client that enters codes knows the password, so wrong
-//! codes are counted until the user signs in, and guessing soon takes too long to succeed.
+//! codes are counted until the user signs in, and guessing soon takes too long to succeed. A token
+//! bucket would allow more of them with time; here each wait is longer than the one before.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};

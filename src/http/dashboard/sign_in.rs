@@ -28,7 +28,7 @@ use crate::engine::command::user::{
 use crate::http::common::browser_mark;
 use crate::http::common::reply::HttpError;
 use crate::operations::{self, OperationError};
-use crate::runtime::accept::client_network;
+use crate::util::client_network::ClientNetwork;
 use crate::util::log_limit::LogLimit;
 use crate::util::password::PasswordMatch;
 
@@ -407,14 +407,14 @@ fn begin_attempt_from(
 
 /// Source of an attempt to sign in with this name.
 fn attempt_source(visit: &PageRequest, name: Option<&UserName>) -> AttemptSource {
-    let address = client_network(visit.origin.client.addr);
+    let network = ClientNetwork::from(visit.origin.client.addr);
     let found = name.and_then(|name| {
         visit.handle().with_state(|state| {
             let user = Arc::clone(state.users.by_name(name)?);
             let is_near = state
                 .users
                 .sessions_of(user.id, visit.now)
-                .any(|session| client_network(session.address) == address);
+                .any(|session| ClientNetwork::from(session.address) == network);
             Some((user, is_near))
         })
     });
@@ -448,9 +448,8 @@ pub(super) fn too_many_attempts(wait: Duration) -> PageError {
         60..=90 => "a minute".into(),
         _ => format!("{} minutes", secs.div_ceil(60)),
     };
-    let fault = HttpError::TooManyRequests(secs.cast_signed());
     PageError::new(
-        fault,
+        HttpError::too_many_requests(wait),
         "Too many attempts",
         format!("Too many attempts. Try again in {time}."),
     )

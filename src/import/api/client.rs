@@ -13,6 +13,7 @@ use crate::domain::project::KeyHash;
 use crate::outbound::{HttpRequest, HttpResponse, Outbound, RedirectPolicy, Trust, host_port_of};
 use crate::util::clock::Clock;
 use crate::util::sync::lock;
+use crate::util::token_bucket::{TokenBucket, TokenRate};
 
 /// Maximum size of a list in bytes: see [limits](crate::docs::limits).
 const MAX_LIST_BYTES: usize = 64 << 20;
@@ -46,23 +47,6 @@ pub(super) fn requests_per_minute(url: &str) -> Option<u32> {
     .then_some(limit)
 }
 
-/// Schedule of requests.
-#[derive(Default)]
-struct RequestPacer {
-    /// Minimum interval between two requests.
-    min_interval: Duration,
-    next_request: Duration,
-}
-
-impl RequestPacer {
-    /// Reserves the next request and returns its delay from `now`.
-    fn reserve_delay(&mut self, now: Duration) -> Duration {
-        let at = self.next_request.max(now);
-        self.next_request = at + self.min_interval;
-        at - now
-    }
-}
-
 /// Client of the API of another server. It has no `Debug`, because the key is a secret.
 pub(super) struct SourceApiClient {
     outbound: Outbound,
@@ -70,7 +54,9 @@ pub(super) struct SourceApiClient {
     base_url: String,
     key: String,
     clock: Clock,
-    pacer: Mutex<RequestPacer>,
+    /// Rate of the requests. `None`: unlimited.
+    rate: Option<TokenRate>,
+    next_requests: Mutex<TokenBucket>,
 }
 
 /// Result of one attempt.
@@ -114,19 +100,18 @@ impl SourceApiClient {
                 ));
             }
         }
-        let min_interval = requests_per_minute(url).map_or(Duration::ZERO, |per_minute| {
-            Duration::from_secs(60) / per_minute
-        });
-        let pacer = Mutex::new(RequestPacer {
-            min_interval,
-            next_request: Duration::ZERO,
+        // Requests are spaced evenly.
+        let rate = requests_per_minute(url).map(|per_minute| TokenRate {
+            burst: 1,
+            interval: Duration::from_secs(60) / per_minute,
         });
         Ok(Self {
             outbound,
             base_url: format!("{url}/api/v3/"),
             key: api.key.clone(),
             clock,
-            pacer,
+            rate,
+            next_requests: Mutex::default(),
         })
     }
 
@@ -204,14 +189,23 @@ impl SourceApiClient {
         }
     }
 
+    /// Reserves the next request and returns its delay.
+    fn reserve_request(&self) -> Duration {
+        self.rate.map_or(Duration::ZERO, |rate| {
+            let mut next_requests = lock(&self.next_requests);
+            let delay = next_requests.wait(rate, self.clock.uptime());
+            next_requests.take(rate);
+            delay
+        })
+    }
+
     async fn get_once<T>(
         &self,
         path: &str,
         max_bytes: usize,
         read: impl Fn(HttpResponse) -> Result<Option<T>, String>,
     ) -> Result<ApiAttempt<Option<T>>, String> {
-        let delay = lock(&self.pacer).reserve_delay(self.clock.uptime());
-        sleep(delay).await;
+        sleep(self.reserve_request()).await;
         let request = HttpRequest {
             method: "GET".into(),
             url: format!("{}{path}", self.base_url),
@@ -277,23 +271,5 @@ mod tests {
         ] {
             assert_eq!(requests_per_minute(url), most, "{url}");
         }
-    }
-
-    #[test]
-    fn requests_are_spaced_and_idle_time_is_not_made_up_for() {
-        let second = Duration::from_secs(1);
-        let mut pace = RequestPacer {
-            min_interval: Duration::from_secs(2),
-            next_request: Duration::ZERO,
-        };
-        assert_eq!(
-            [0, 0, 1, 9, 9].map(|now| pace.reserve_delay(second * now)),
-            [0, 2, 3, 0, 2].map(|wait| second * wait)
-        );
-        let mut free = RequestPacer::default();
-        assert_eq!(
-            [5, 5].map(|now| free.reserve_delay(second * now)),
-            [Duration::ZERO; 2]
-        );
     }
 }

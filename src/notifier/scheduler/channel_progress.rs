@@ -9,7 +9,6 @@ use super::super::delivery_policy::DeliveryPolicy;
 use super::failure_suspects::{FailureCause, Suspects};
 use super::row_selection::DigestWait;
 use super::{CurrentTime, MAX_REFUSALS, Message, MessageItem};
-use crate::channels::SendRate;
 use crate::channels::alert::DelayReason;
 use crate::domain::alert::OutboxRow;
 use crate::domain::channel::ChannelClass;
@@ -18,6 +17,7 @@ use crate::domain::project::Channel;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::state::State;
 use crate::util::random::Random;
+use crate::util::token_bucket::{TokenBucket, TokenRate};
 
 /// Delays after consecutive failures, in seconds; the last one repeats.
 const RETRY_DELAYS_SECS: [u64; 10] = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600];
@@ -60,9 +60,9 @@ pub(super) struct ChannelProgress {
     failure_cause: FailureCause,
     /// Messages that fail although others are accepted. They wait by themselves.
     parked: BTreeMap<DeliveryNumber, FailedMessage>,
-    /// Size of the burst that is allowed now, as of an uptime.
-    tokens: f64,
-    tokens_counted_at: Duration,
+    /// Rate limit as of the last attempt.
+    rate_limit: Option<TokenRate>,
+    bucket: TokenBucket,
     /// Start of the day as an uptime, and the number of messages since.
     sent_today: (Duration, u32),
     in_flight: usize,
@@ -122,7 +122,7 @@ pub(super) struct PendingRetry {
 }
 
 impl ChannelProgress {
-    pub(super) fn new(channel: &Arc<Channel>, rules: &DeliveryPolicy, now: Duration) -> Self {
+    pub(super) fn new(channel: &Arc<Channel>, now: Duration) -> Self {
         Self {
             channel: Arc::clone(channel),
             failures: 0,
@@ -133,8 +133,8 @@ impl ChannelProgress {
             suspects: Suspects::Unknown,
             failure_cause: FailureCause::NoFailure,
             parked: BTreeMap::new(),
-            tokens: rules.rate_limit.map_or(0.0, |pace| f64::from(pace.burst)),
-            tokens_counted_at: now,
+            rate_limit: None,
+            bucket: TokenBucket::default(),
             sent_today: (now, 0),
             in_flight: 0,
             checks_in_flight: BTreeSet::new(),
@@ -202,19 +202,14 @@ impl ChannelProgress {
         if self.is_daily_limit_reached(rules, now) {
             return Err(Some(self.sent_today.0 + DAY));
         }
-        let Some(SendRate { burst, refill }) = rules.rate_limit else {
-            return Ok(());
-        };
-        let passed =
-            now.saturating_sub(self.tokens_counted_at).as_secs_f64() / refill.as_secs_f64();
-        self.tokens = (self.tokens + passed).min(f64::from(burst));
-        self.tokens_counted_at = now;
-        if self.tokens < 1.0 {
-            return Err(Some(
-                now + refill.mul_f64(1.0 - self.tokens) + Duration::from_millis(1),
-            ));
+        self.rate_limit = rules.rate_limit.map(|rate| TokenRate {
+            burst: rate.burst,
+            interval: rate.refill,
+        });
+        match self.rate_limit.map(|rate| self.bucket.wait(rate, now)) {
+            Some(wait) if !wait.is_zero() => Err(Some(now + wait)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn is_daily_limit_reached(&mut self, rules: &DeliveryPolicy, now: Duration) -> bool {
@@ -239,13 +234,17 @@ impl ChannelProgress {
 
     /// Counts a message as sent.
     pub(super) fn count_message(&mut self) {
-        self.tokens -= 1.0;
+        if let Some(rate) = self.rate_limit {
+            self.bucket.take(rate);
+        }
         self.sent_today.1 += 1;
     }
 
     /// Reverts the count of a message that was not sent.
     pub(super) fn uncount_message(&mut self) {
-        self.tokens += 1.0;
+        if let Some(rate) = self.rate_limit {
+            self.bucket.put_back(rate);
+        }
         self.refund_daily_limit();
     }
 

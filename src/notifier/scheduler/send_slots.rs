@@ -1,5 +1,6 @@
 //! Slots for sending. No project has more than half of them, in total and for one receiver, and
-//! projects take turns.
+//! projects take turns. A keyed semaphore has no turns, and its permits would have to follow each
+//! message.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

@@ -10,11 +10,11 @@ use crate::domain::ids::ProjectId;
 use crate::domain::project::ProjectName;
 use crate::engine::command::{CheckUuids, Command, CreateCheckRequest, NewProject};
 use crate::engine::{self, Handle};
-use crate::runtime::accept::AddressLimit;
 use crate::smtp::SmtpConfig;
 use crate::smtp::address::MailDomain;
 use crate::smtp::message_budget::{MESSAGE_BUDGET_BYTES, MessageBudget};
 use crate::store::Medium;
+use crate::util::keyed_semaphore::KeyedSemaphore;
 
 const TO_DATA: &str =
     "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f@d>\r\nDATA\r\n";
@@ -69,8 +69,7 @@ fn talk(capacity: usize, budget: usize) -> TestConnection {
         blocking,
         handle: handle.clone(),
         config,
-        sessions: Arc::new(Semaphore::new(1)),
-        address_limit: AddressLimit::new(1),
+        sessions: KeyedSemaphore::per_key(1),
         message_budget: budget.clone(),
         readers: Semaphore::new(1),
     });

@@ -1,13 +1,16 @@
-//! Limits of the open streams: in total, for a session and for an address.
+//! Limits of the open streams: in total, for a session and for an address. A session that has
+//! reached its limit gets a new stream in place of its oldest one, so that the page in front of the
+//! user has one.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
 use crate::domain::ids::SessionId;
-use crate::runtime::accept::client_network;
+use crate::util::client_network::ClientNetwork;
+use crate::util::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 use crate::util::sync::lock;
 
 /// Maximum number of streams: see [limits](crate::docs::limits).
@@ -19,23 +22,27 @@ const MAX_STREAMS_PER_SESSION: usize = 20;
 const MAX_STREAMS_PER_ADDRESS: usize = 250;
 
 /// Limits of the open streams.
-#[derive(Default)]
-pub(super) struct StreamLimit(Mutex<StreamCounts>);
-
-#[derive(Default)]
-struct StreamCounts {
-    total: usize,
+pub(super) struct StreamLimit {
+    streams: KeyedSemaphore<ClientNetwork>,
     /// Handles that end the streams of each session, the oldest first.
-    sessions: HashMap<SessionId, VecDeque<Arc<Notify>>>,
-    addresses: HashMap<IpAddr, usize>,
+    sessions: Mutex<HashMap<SessionId, VecDeque<Arc<Notify>>>>,
 }
 
 /// Counts a stream as open until it is dropped.
 pub(super) struct StreamPermit {
     limit: Arc<StreamLimit>,
     session: Option<SessionId>,
-    address: IpAddr,
     revocation: Arc<Notify>,
+    _permit: KeyedPermit,
+}
+
+impl Default for StreamLimit {
+    fn default() -> Self {
+        Self {
+            streams: KeyedSemaphore::per_key(MAX_STREAMS_PER_ADDRESS).with_total(MAX_STREAMS),
+            sessions: Mutex::default(),
+        }
+    }
 }
 
 impl StreamLimit {
@@ -46,16 +53,11 @@ impl StreamLimit {
         session: Option<SessionId>,
         address: IpAddr,
     ) -> Option<StreamPermit> {
-        let address = client_network(address);
+        let permit = self.streams.try_acquire(address.into()).ok()?;
         let end = Arc::<Notify>::default();
-        let mut taken = self.lock();
-        let of_address = taken.addresses.get(&address).copied().unwrap_or_default();
-        if taken.total >= MAX_STREAMS || of_address >= MAX_STREAMS_PER_ADDRESS {
-            return None;
-        }
-        taken.total += 1;
         if let Some(session) = session {
-            let streams = taken.sessions.entry(session).or_default();
+            let mut sessions = lock(&self.sessions);
+            let streams = sessions.entry(session).or_default();
             if streams.len() >= MAX_STREAMS_PER_SESSION
                 && let Some(oldest) = streams.pop_front()
             {
@@ -63,22 +65,17 @@ impl StreamLimit {
             }
             streams.push_back(Arc::clone(&end));
         }
-        *taken.addresses.entry(address).or_default() += 1;
         Some(StreamPermit {
             limit: Arc::clone(self),
             session,
-            address,
             revocation: end,
+            _permit: permit,
         })
     }
 
     /// Number of open streams.
     pub(super) fn open_streams(&self) -> usize {
-        self.lock().total
-    }
-
-    fn lock(&self) -> MutexGuard<'_, StreamCounts> {
-        lock(&self.0)
+        self.streams.in_use()
     }
 }
 
@@ -91,20 +88,14 @@ impl StreamPermit {
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
-        let mut taken = self.limit.lock();
-        taken.total -= 1;
-        if let Some(session) = self.session
-            && let Some(streams) = taken.sessions.get_mut(&session)
-        {
+        let Some(session) = self.session else {
+            return;
+        };
+        let mut sessions = lock(&self.limit.sessions);
+        if let Some(streams) = sessions.get_mut(&session) {
             streams.retain(|end| !Arc::ptr_eq(end, &self.revocation));
             if streams.is_empty() {
-                taken.sessions.remove(&session);
-            }
-        }
-        if let Some(count) = taken.addresses.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                taken.addresses.remove(&self.address);
+                sessions.remove(&session);
             }
         }
     }
@@ -136,7 +127,7 @@ mod tests {
         held.extend(free.map(|at| take(None, 1000 + at).unwrap()));
         assert!(take(Some(3), 2000).is_none());
         held.clear();
-        let taken = seats.lock();
-        assert!(taken.total == 0 && taken.sessions.is_empty() && taken.addresses.is_empty());
+        assert_eq!(seats.open_streams(), 0);
+        assert!(lock(&seats.sessions).is_empty());
     }
 }

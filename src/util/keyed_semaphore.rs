@@ -1,0 +1,151 @@
+//! Limit of the permits in use at the same time, for each key and in total, so that one key (a
+//! client, a project, a host) leaves permits to the others.
+
+use std::hash::Hash;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::sweep_map::SweepMap;
+use super::sync::lock;
+
+/// Permits, limited for each key, and in total if [`with_total`](Self::with_total) says so.
+pub(crate) struct KeyedSemaphore<K> {
+    max_per_key: usize,
+    max_total: usize,
+    total: Arc<Semaphore>,
+    by_key: Mutex<SweepMap<K, Arc<Semaphore>>>,
+}
+
+/// Permits of one key, until this is dropped.
+pub(crate) struct KeyedPermit {
+    _of_key: Option<OwnedSemaphorePermit>,
+    _of_total: Option<OwnedSemaphorePermit>,
+}
+
+/// Limit that refuses a permit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ReachedLimit {
+    /// All permits of the key are in use.
+    Key,
+    /// All permits are in use.
+    Total,
+}
+
+impl<K: Eq + Hash> KeyedSemaphore<K> {
+    /// Limit of the permits of each key.
+    pub(crate) fn per_key(max_per_key: usize) -> Self {
+        Self {
+            max_per_key,
+            max_total: Semaphore::MAX_PERMITS,
+            total: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            by_key: Mutex::new(SweepMap::new()),
+        }
+    }
+
+    /// Limits the permits of all keys together, too.
+    pub(crate) fn with_total(self, max_total: usize) -> Self {
+        Self {
+            max_total,
+            total: Arc::new(Semaphore::new(max_total)),
+            ..self
+        }
+    }
+
+    /// Waits for a permit. Calls for the same key are served in their order.
+    pub(crate) async fn acquire(&self, key: K) -> KeyedPermit {
+        self.acquire_many(key, 1).await
+    }
+
+    /// Waits for a number of permits. More than a key may have count as all permits of the key.
+    ///
+    /// A call that waits for a busy key holds no permit that other keys could use.
+    pub(crate) async fn acquire_many(&self, key: K, permits: usize) -> KeyedPermit {
+        let permits = u32::try_from(permits.min(self.max_per_key)).unwrap_or(u32::MAX);
+        let of_key = self.semaphore(key).acquire_many_owned(permits).await;
+        let of_total = Arc::clone(&self.total).acquire_many_owned(permits).await;
+        // The semaphores are never closed.
+        KeyedPermit {
+            _of_key: of_key.ok(),
+            _of_total: of_total.ok(),
+        }
+    }
+
+    /// Takes a permit if one is free.
+    pub(crate) fn try_acquire(&self, key: K) -> Result<KeyedPermit, ReachedLimit> {
+        let of_key = self.semaphore(key).try_acquire_owned();
+        let of_key = of_key.map_err(|_| ReachedLimit::Key)?;
+        let of_total = Arc::clone(&self.total).try_acquire_owned();
+        let of_total = of_total.map_err(|_| ReachedLimit::Total)?;
+        Ok(KeyedPermit {
+            _of_key: Some(of_key),
+            _of_total: Some(of_total),
+        })
+    }
+
+    /// Number of permits in use.
+    pub(crate) fn in_use(&self) -> usize {
+        self.max_total - self.total.available_permits()
+    }
+
+    fn semaphore(&self, key: K) -> Arc<Semaphore> {
+        // A permit, and a call that waits for one, hold the semaphore too.
+        let used = |semaphore: &Arc<Semaphore>| Arc::strong_count(semaphore) > 1;
+        let new = || Arc::new(Semaphore::new(self.max_per_key));
+        Arc::clone(lock(&self.by_key).get_or_insert(key, used, new))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(10);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_waits_for_its_key_holds_nothing_of_the_total() {
+        let limit = KeyedSemaphore::per_key(3).with_total(5);
+        let held = limit.acquire_many("a", 1000).await;
+        let mut waiting = std::pin::pin!(limit.acquire("a"));
+        assert!(timeout(SOON, waiting.as_mut()).await.is_err());
+        let others = [limit.acquire("b").await, limit.acquire("c").await];
+        assert_eq!(limit.in_use(), 5);
+        assert!(timeout(SOON, limit.acquire("d")).await.is_err());
+        drop(held);
+        waiting.await;
+        drop(others);
+        assert_eq!(limit.in_use(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn permits_are_refused_at_the_limits_only(
+            steps in vec((0..4_usize, any::<bool>()), 1..200)
+        ) {
+            let limit = KeyedSemaphore::per_key(3).with_total(7);
+            let mut held: [Vec<KeyedPermit>; 4] = Default::default();
+            for (key, takes) in steps {
+                if takes {
+                    let total = held.iter().map(Vec::len).sum::<usize>();
+                    let expected = match held[key].len() {
+                        3 => Some(ReachedLimit::Key),
+                        _ if total == 7 => Some(ReachedLimit::Total),
+                        _ => None,
+                    };
+                    let permit = limit.try_acquire(key);
+                    prop_assert_eq!(permit.as_ref().err().copied(), expected);
+                    held[key].extend(permit);
+                } else {
+                    held[key].pop();
+                }
+                prop_assert_eq!(limit.in_use(), held.iter().map(Vec::len).sum::<usize>());
+            }
+        }
+    }
+}
