@@ -44,7 +44,6 @@ use crate::runtime::accept::{accept_connections, wait_for_stop};
 use crate::runtime::blocking_threads::BlockingThreads;
 use crate::runtime::connection_threads::{ConnectionThreads, HandOff as _};
 use crate::util::byte_budget::ByteBudget;
-use crate::util::token_bucket::TokenRate;
 use access_log::AccessLogEntry;
 pub use api::check_renderer;
 use connection_activity::ConnectionActivity;
@@ -92,15 +91,6 @@ impl ApiRate {
         per_minute: 0,
         burst: 0,
     };
-
-    /// Rate of a token bucket; `None` for no limit.
-    fn token_rate(self) -> Option<TokenRate> {
-        let interval = Duration::from_secs(60).checked_div(self.per_minute)?;
-        Some(TokenRate {
-            burst: self.burst,
-            interval,
-        })
-    }
 }
 
 /// Maximum number of simultaneous connections. When it is reached, one that waits for its client is

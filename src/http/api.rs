@@ -17,13 +17,14 @@ mod unique_keys;
 mod view;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Uri};
 use uuid::Uuid;
 
-use super::{HttpConfig, ServerState};
+use super::{ApiRate, HttpConfig, ServerState};
 use crate::domain::check::{Check, CheckSettings};
 use crate::domain::ids::{KeyId, UniqueKey};
 use crate::domain::timestamp::Timestamp;
@@ -34,7 +35,7 @@ use crate::http::common::request::BaseUrl;
 use crate::http::common::request_body::{self, IncomingBody};
 use crate::http::common::route::{ApiResource, ApiVersion, Endpoint, ExtensionResource, Route};
 use crate::store::StoreError;
-use crate::util::token_bucket::KeyedTokenBuckets;
+use crate::util::token_bucket::{KeyedTokenBuckets, TokenRate};
 use auth::ApiCaller;
 pub(super) use auth::authenticate;
 use check_fields::{CheckFields, FieldError, RequestDocument};
@@ -57,12 +58,21 @@ pub(crate) struct ApiState {
 impl ApiState {
     pub(super) fn new(config: &HttpConfig) -> Self {
         Self {
-            rate_limit: config.api_rate.token_rate().map(KeyedTokenBuckets::new),
+            rate_limit: key_rate(config.api_rate).map(KeyedTokenBuckets::new),
             unique_keys: Arc::default(),
             list_limit: list_limit::ListLimit::new(),
             openapi: openapi::description(&config.base_url).into(),
         }
     }
+}
+
+/// Rate of the token bucket of a key. `None`: no limit.
+fn key_rate(rate: ApiRate) -> Option<TokenRate> {
+    let interval = Duration::from_secs(60).checked_div(rate.per_minute)?;
+    Some(TokenRate {
+        burst: rate.burst,
+        interval,
+    })
 }
 
 /// Responds to a request to the API. Browsers may call it from any site, because only the key

@@ -33,10 +33,10 @@ pub(crate) enum ReachedLimit {
 }
 
 impl<K: Eq + Hash> KeyedSemaphore<K> {
-    /// Limit of the permits of each key.
+    /// Limit of the permits of each key. More than a semaphore can have count as no limit.
     pub(crate) fn per_key(max_per_key: usize) -> Self {
         Self {
-            max_per_key,
+            max_per_key: max_per_key.min(Semaphore::MAX_PERMITS),
             max_total: Semaphore::MAX_PERMITS,
             total: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
             by_key: Mutex::new(SweepMap::new()),
@@ -121,6 +121,14 @@ mod tests {
         waiting.await;
         drop(others);
         assert_eq!(limit.in_use(), 0);
+    }
+
+    #[test]
+    fn a_limit_may_have_any_size() {
+        let limit = KeyedSemaphore::per_key(usize::MAX);
+        let held: Vec<_> = (0..10).map(|_| limit.try_acquire("a")).collect();
+        assert!(held.iter().all(Result::is_ok));
+        assert_eq!(limit.in_use(), 10);
     }
 
     proptest! {
