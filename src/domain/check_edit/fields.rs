@@ -412,6 +412,22 @@ pub static CONFIG_FILTER_FIELDS: [&CheckField; 7] = [
     &FAILURE_KW,
 ];
 
+/// Inputs of the form before the schedule. The template has a line for each.
+pub static FORM_NAMES: [&CheckField; 4] = [&NAME, &SLUG, &TAGS, &DESC];
+
+/// Inputs and boxes of the form after the schedule.
+pub static FORM_RULES: [&CheckField; 9] = [
+    &MANUAL_RESUME,
+    &METHODS,
+    &START_KW,
+    &SUCCESS_KW,
+    &FAILURE_KW,
+    &FILTER_SUBJECT,
+    &FILTER_BODY,
+    &FILTER_HTTP_BODY,
+    &FILTER_DEFAULT_FAIL,
+];
+
 impl CheckField {
     /// Value in settings. `None` for a field that is not set, and for channels.
     pub fn value<'a>(&self, settings: &'a CheckSettings) -> Option<FieldValue<'a>> {
@@ -465,5 +481,90 @@ impl CheckField {
                 (self.parse)(&mut CheckEdit::default(), &value).is_err()
                     && self.value(stored) != Some(value)
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn names(lists: &[&[&'static CheckField]]) -> BTreeSet<&'static str> {
+        let mut names = BTreeSet::new();
+        for field in lists.iter().copied().flatten() {
+            assert!(names.insert(field.name), "{} is listed twice", field.name);
+        }
+        names
+    }
+
+    #[test]
+    fn a_field_appears_everywhere() {
+        let all = names(&[&CHECK_FIELDS]);
+        let older = [&SUBJECT, &SUBJECT_FAIL];
+        let rows = [&NAME, &SLUG, &TAGS, &DESC];
+        let inputs = [&TIMEOUT, &SCHEDULE, &TZ, &GRACE, &CHANNELS];
+        for (place, lists) in [
+            ("flags", [&FLAG_FIELDS[..], &older, &[]]),
+            (
+                "output",
+                [&OUTPUT_FIELDS, &rows, &[&SUBJECT, &SUBJECT_FAIL, &CHANNELS]],
+            ),
+            (
+                "form",
+                [
+                    &[FORM_NAMES.as_slice(), &FORM_RULES].concat(),
+                    &inputs,
+                    &older,
+                ],
+            ),
+            (
+                "files",
+                [
+                    &CONFIG_FIELDS,
+                    &CONFIG_FILTER_FIELDS,
+                    &[&NAME, &SLUG, older[0], older[1]],
+                ],
+            ),
+        ] {
+            assert_eq!(names(&lists), all, "{place}");
+        }
+        let members = [
+            &NAME_MEMBERS[..],
+            &RULE_MEMBERS,
+            &KEYWORD_MEMBERS,
+            &TIME_MEMBERS,
+        ];
+        let members = [&members.concat()[..], &older, &[&CHANNELS]];
+        assert_eq!(names(&members), all);
+    }
+
+    #[test]
+    fn a_row_reads_what_it_shows() {
+        let settings = CheckSettings {
+            name: Name::parse("a").unwrap(),
+            desc: Description::from_stored(&"x".repeat(20_000)),
+            timeout: Seconds::parse(60).unwrap(),
+            tz: Timezone::parse("Europe/Riga").unwrap(),
+            post_only: true,
+            failure_kw: Keywords::parse("f").unwrap(),
+            ..CheckSettings::default()
+        };
+        let edit = CheckEdit::from_settings(&settings);
+        for field in FLAG_FIELDS {
+            assert_eq!(
+                field.edited_value(&edit),
+                field.value(&settings),
+                "{}",
+                field.name
+            );
+            assert!(!field.flag_help.is_empty() && !field.value_name.is_empty());
+        }
+        assert_eq!(
+            edit.first_overlong_field(&CheckSettings::default()),
+            Some("desc")
+        );
+        assert_eq!(edit.first_overlong_field(&settings), None);
+        assert_eq!(edit.apply_to(&CheckSettings::default(), None), settings);
     }
 }

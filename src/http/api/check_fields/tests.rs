@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::check_edit::ChannelSelection;
 
 fn parsed(body: &[u8], version: ApiVersion) -> Result<CheckFields, String> {
     RequestDocument::parse(body)

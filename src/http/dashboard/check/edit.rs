@@ -7,7 +7,7 @@ use askama::Template;
 use super::CheckHeader;
 use super::actions::create_check;
 use super::form_fields::{
-    CheckFormError, CheckFormFields, DURATION_UNITS, ExpectationKind, PARENT_FIELD,
+    CheckFormError, CheckFormFields, DURATION_UNITS, ExpectationKind, PARENT_FIELD, is_box,
 };
 use super::keyword_preview;
 use super::overview::zone_diagnosis;
@@ -15,6 +15,7 @@ use super::parent_names::{ParentNames, parent_error};
 use super::schedule_preview::SchedulePreview;
 use crate::domain::check::CheckSettings;
 use crate::domain::check_edit::CheckEdit;
+use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::formatting::TimeFormatter;
 use crate::domain::ids::CheckId;
 use crate::domain::parents::Parents;
@@ -158,22 +159,21 @@ impl CheckFormPage {
         self.fields.expects.name() == name
     }
 
+    /// Inputs for the texts among the rules.
+    fn rule_inputs(&self) -> impl Iterator<Item = &'static CheckField> {
+        let is_input = |field: &&CheckField| !is_box(field);
+        fields::FORM_RULES.into_iter().filter(is_input)
+    }
+
     fn has_more(&self) -> bool {
         let fields = &self.fields;
-        let words = [&fields.start_kw, &fields.success_kw, &fields.failure_kw];
-        let more = [
-            "start_kw",
-            "success_kw",
-            "failure_kw",
-            "after",
-            PARENT_FIELD,
-        ];
-        fields.manual_resume
-            || fields.post_only
+        let is_shown = |name| !fields.text(name).is_empty() || self.wrong(name).is_some();
+        fields.is_ticked("manual_resume")
+            || fields.is_ticked("post_only")
             || fields.after != "1"
-            || words.iter().any(|words| !words.is_empty())
             || !fields.parents.is_empty()
-            || more.iter().any(|field| self.wrong(field).is_some())
+            || self.rule_inputs().any(|input| is_shown(input.form_name))
+            || ["after", PARENT_FIELD].into_iter().any(is_shown)
     }
 }
 
@@ -476,7 +476,7 @@ fn zone_names(own: &Timezone) -> Vec<&'static str> {
 /// True if another check of the project has the slug, so that the slug is ambiguous for pings.
 fn is_slug_taken(visit: &PageRequest, fields: &CheckFormFields) -> Result<bool, PageError> {
     let own = edited_check_id(visit);
-    let slug = crate::domain::text::Slug::parse(&fields.slug)
+    let slug = crate::domain::text::Slug::parse(fields.text("slug"))
         .ok()
         .filter(|slug| !slug.is_empty());
     let project = visit.project()?.id;
@@ -524,35 +524,23 @@ fn find_conflicts(
 impl CheckFormFields {
     /// All fields with their labels.
     fn with_labels(&self, channels: String) -> Vec<(&'static str, String)> {
-        let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
         let expected = match self.expects {
             ExpectationKind::Period => format!("every {} {}", self.period.number, self.period.unit),
             ExpectationKind::Cron => self.cron.clone(),
             ExpectationKind::OnCalendar => self.oncalendar.clone(),
         };
-        vec![
-            ("Name", self.name.clone()),
-            ("Slug", self.slug.clone()),
-            ("Tags", self.tags.clone()),
-            ("Description", self.desc.clone()),
+        let grace = format!("{} {}", self.grace.number, self.grace.unit);
+        let alerting = [
             ("Expected", expected),
-            ("Time zone", self.tz.clone()),
-            (
-                "Grace",
-                format!("{} {}", self.grace.number, self.grace.unit),
-            ),
+            (fields::TZ.label, self.tz.clone()),
+            (fields::GRACE.label, grace),
             ("Alerts", channels),
             ("Failures in a row", self.after.clone()),
             ("Depends on", self.parents.join(", ")),
-            ("Ignores pings while paused", yes(self.manual_resume)),
-            ("Only POST requests are pings", yes(self.post_only)),
-            ("Start keywords", self.start_kw.clone()),
-            ("Success keywords", self.success_kw.clone()),
-            ("Failure keywords", self.failure_kw.clone()),
-            ("Search mail subjects", yes(self.filter_subject)),
-            ("Search mail texts", yes(self.filter_body)),
-            ("Search bodies of HTTP pings", yes(self.filter_http_body)),
-            ("Failure without a keyword", yes(self.default_fail)),
-        ]
+        ];
+        self.labeled_values(&fields::FORM_NAMES)
+            .chain(alerting)
+            .chain(self.labeled_values(&fields::FORM_RULES))
+            .collect()
     }
 }

@@ -1,21 +1,25 @@
 //! Form fields of a check: created from settings, parsed from a request, and converted to an edit
 //! by the rules of the API.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::check::CheckSettings;
+use crate::domain::check_edit::field_value::{CheckFieldType, FieldValue, InvalidValue};
+use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::schedule::{Schedule, ScheduleKind};
-use crate::domain::text::{
-    Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags, TextError,
-};
+use crate::domain::text::{FailureThreshold, Seconds, Tags, TextError};
 use crate::domain::timezone::Timezone;
 use crate::http::dashboard::page_request::Query;
 
 /// Name of the form field for a parent. The field may occur several times.
 pub(crate) const PARENT_FIELD: &str = "parent";
+
+/// Text of a ticked box.
+const TICKED: &str = "1";
 
 /// Kind of schedule of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,14 +49,12 @@ pub(crate) struct DurationInput {
     pub(crate) unit: String,
 }
 
-/// Form fields, as text.
+/// Form fields, as typed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the fields of `Settings`")]
 pub(crate) struct CheckFormFields {
-    pub(crate) name: String,
-    pub(crate) slug: String,
-    pub(crate) tags: String,
-    pub(crate) desc: String,
+    /// Texts of [`fields::FORM_NAMES`] and [`fields::FORM_RULES`] by their names in the form. That
+    /// of a box is empty unless the box is ticked.
+    texts: BTreeMap<&'static str, String>,
     pub(crate) expects: ExpectationKind,
     pub(crate) period: DurationInput,
     pub(crate) cron: String,
@@ -61,15 +63,6 @@ pub(crate) struct CheckFormFields {
     pub(crate) grace: DurationInput,
     /// UUIDs of its channels.
     pub(crate) channels: Vec<String>,
-    pub(crate) manual_resume: bool,
-    pub(crate) post_only: bool,
-    pub(crate) start_kw: String,
-    pub(crate) success_kw: String,
-    pub(crate) failure_kw: String,
-    pub(crate) filter_subject: bool,
-    pub(crate) filter_body: bool,
-    pub(crate) filter_http_body: bool,
-    pub(crate) default_fail: bool,
     pub(crate) after: String,
     /// Names of its parents.
     pub(crate) parents: Vec<String>,
@@ -152,11 +145,16 @@ impl CheckFormFields {
                 .filter(|schedule| schedule.kind() == kind);
             schedule.map_or_else(String::new, |schedule| schedule.text().to_owned())
         };
+        let texts = form_fields().map(|field| {
+            let text = match field.value(settings) {
+                Some(FieldValue::Text(text)) => text.into_owned(),
+                Some(FieldValue::Flag(true)) => TICKED.into(),
+                Some(FieldValue::Flag(false) | FieldValue::Number(_)) | None => String::new(),
+            };
+            (field.form_name, text)
+        });
         Self {
-            name: settings.name.as_str().into(),
-            slug: settings.slug.as_str().into(),
-            tags: settings.tags.as_str().into(),
-            desc: settings.desc.as_str().into(),
+            texts: texts.collect(),
             expects: match settings.schedule.as_ref().map(|schedule| schedule.kind()) {
                 None => ExpectationKind::Period,
                 Some(ScheduleKind::Cron) => ExpectationKind::Cron,
@@ -168,15 +166,6 @@ impl CheckFormFields {
             tz: settings.tz.name().into(),
             grace: DurationInput::from_seconds(settings.grace.get()),
             channels,
-            manual_resume: settings.manual_resume,
-            post_only: settings.post_only,
-            start_kw: settings.start_kw.as_str().into(),
-            success_kw: settings.success_kw.as_str().into(),
-            failure_kw: settings.failure_kw.as_str().into(),
-            filter_subject: settings.filters.subject,
-            filter_body: settings.filters.body,
-            filter_http_body: settings.filters.http_body,
-            default_fail: settings.filters.default_fail,
             after: settings.failure_threshold.get().to_string(),
             parents,
         }
@@ -186,11 +175,16 @@ impl CheckFormFields {
     /// are not ticked.
     pub(crate) fn from_query(query: &Query) -> Self {
         let text = |name: &str| query.get(name).replace("\r\n", "\n");
+        let texts = form_fields().map(|field| {
+            let text = match field.field_type {
+                CheckFieldType::Slug => text(field.form_name).trim().to_owned(),
+                _ if is_box(field) && query.has(field.form_name) => TICKED.into(),
+                _ => text(field.form_name),
+            };
+            (field.form_name, text)
+        });
         Self {
-            name: text("name"),
-            slug: text("slug").trim().into(),
-            tags: text("tags"),
-            desc: text("desc"),
+            texts: texts.collect(),
             expects: ExpectationKind::parse(query.get("expects")),
             period: DurationInput::from_query(query, "period", "period_unit"),
             cron: text("cron"),
@@ -198,15 +192,6 @@ impl CheckFormFields {
             tz: text("tz").trim().into(),
             grace: DurationInput::from_query(query, "grace", "grace_unit"),
             channels: query.get_all("channel").map(str::to_owned).collect(),
-            manual_resume: query.has("manual_resume"),
-            post_only: query.has("post_only"),
-            start_kw: text("start_kw"),
-            success_kw: text("success_kw"),
-            failure_kw: text("failure_kw"),
-            filter_subject: query.has("filter_subject"),
-            filter_body: query.has("filter_body"),
-            filter_http_body: query.has("filter_http_body"),
-            default_fail: query.has("default_fail"),
             after: text("after").trim().into(),
             parents: query
                 .get_all(PARENT_FIELD)
@@ -215,6 +200,16 @@ impl CheckFormFields {
                 .map(str::to_owned)
                 .collect(),
         }
+    }
+
+    /// Text of a field, by its name in the form.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.texts.get(name).map_or("", String::as_str)
+    }
+
+    /// True if the box of a field is ticked, by its name in the form.
+    pub(crate) fn is_ticked(&self, name: &str) -> bool {
+        !self.text(name).is_empty()
     }
 
     /// Digest of the fields. It shows if a check was changed while a user edited it.
@@ -234,115 +229,88 @@ impl CheckFormFields {
         stored: &CheckSettings,
     ) -> Result<(CheckEdit, FailureThreshold), Vec<CheckFormError>> {
         let mut wrong = Vec::new();
-        let kept = |text: &str, stored: &str| text == stored.replace("\r\n", "\n");
-        let name = match &stored.name {
-            stored if kept(&self.name, stored.as_str()) => Some(stored.clone()),
-            _ => collect_error(
-                &mut wrong,
-                "name",
-                "Name",
-                Name::parse(&self.name).map_err(|_| "At most 100 characters."),
-            ),
-        };
-        let slug = match &stored.slug {
-            stored if kept(&self.slug, stored.as_str()) => Some(stored.clone()),
-            _ => collect_error(
-                &mut wrong,
-                "slug",
-                "Slug",
-                Slug::parse(&self.slug).map_err(slug_error),
-            ),
-        };
-        let tags = match &stored.tags {
-            stored if kept(&self.tags, stored.as_str()) => Some(stored.clone()),
-            _ => collect_error(
-                &mut wrong,
-                "tags",
-                "Tags",
-                Tags::parse(&self.tags).map_err(|_| "At most 64 tags and 500 characters in total."),
-            ),
-        };
-        let desc = match &stored.desc {
-            stored if kept(&self.desc, stored.as_str()) => Some(stored.clone()),
-            _ => collect_error(
-                &mut wrong,
-                "desc",
-                "Description",
-                Description::parse(&self.desc).map_err(|_| "At most 16,384 characters."),
-            ),
-        };
-        let (timeout, schedule) = self.parse_schedule(&mut wrong);
-        let tz = collect_error(
+        let mut edit = CheckEdit::default();
+        self.read_fields(&fields::FORM_NAMES, stored, &mut edit, &mut wrong);
+        (edit.timeout, edit.schedule) = self.parse_schedule(&mut wrong);
+        edit.tz = collect_error(
             &mut wrong,
-            "tz",
-            "Time zone",
+            fields::TZ.form_name,
+            fields::TZ.label,
             Timezone::parse(&self.tz).map_err(|error| to_sentence(&error.to_string())),
         );
-        let grace = collect_error(&mut wrong, "grace", "Grace", self.grace.parse_seconds());
-        let mut keywords = |field, label, text: &str, stored: &Keywords| match stored {
-            stored if kept(text, stored.as_str()) => Some(stored.clone()),
-            _ => collect_error(
-                &mut wrong,
-                field,
-                label,
-                Keywords::parse(text).map_err(|_| "At most 200 characters."),
-            ),
-        };
-        let start_kw = keywords(
-            "start_kw",
-            "Start keywords",
-            &self.start_kw,
-            &stored.start_kw,
+        edit.grace = collect_error(
+            &mut wrong,
+            fields::GRACE.form_name,
+            fields::GRACE.label,
+            self.grace.parse_seconds(),
         );
-        let success_kw = keywords(
-            "success_kw",
-            "Success keywords",
-            &self.success_kw,
-            &stored.success_kw,
-        );
-        let failure_kw = keywords(
-            "failure_kw",
-            "Failure keywords",
-            &self.failure_kw,
-            &stored.failure_kw,
-        );
+        self.read_fields(&fields::FORM_RULES, stored, &mut edit, &mut wrong);
         let after = self
             .after
             .parse()
             .map_err(|_| "Enter a whole number.".to_owned());
         let after = after.and_then(|after| FailureThreshold::parse(after).map_err(to_sentence));
         let after = collect_error(&mut wrong, "after", "Failures in a row", after);
-        let channels = self
-            .channels
-            .iter()
-            .map(|uuid| uuid.as_str().into())
-            .collect();
-        let edit = CheckEdit {
-            name,
-            slug,
-            tags,
-            desc,
-            timeout,
-            grace,
-            schedule,
-            tz,
-            manual_resume: Some(self.manual_resume),
-            post_only: Some(self.post_only),
-            start_kw,
-            success_kw,
-            failure_kw,
-            subject: None,
-            subject_fail: None,
-            filter_subject: Some(self.filter_subject),
-            filter_body: Some(self.filter_body),
-            filter_http_body: Some(self.filter_http_body),
-            filter_default_fail: Some(self.default_fail),
-            channels: Some(ChannelSelection::Listed(channels)),
-        };
+        let channels = self.channels.iter().map(|uuid| uuid.as_str().into());
+        edit.channels = Some(ChannelSelection::Listed(channels.collect()));
         after
             .filter(|_| wrong.is_empty())
             .map(|after| (edit, after))
             .ok_or(wrong)
+    }
+
+    /// Reads fields into an edit, and adds the errors to `wrong`.
+    fn read_fields(
+        &self,
+        fields: &[&CheckField],
+        stored: &CheckSettings,
+        edit: &mut CheckEdit,
+        wrong: &mut Vec<CheckFormError>,
+    ) {
+        for field in fields {
+            let name = field.form_name;
+            let typed = match (field.field_type, field.value(stored)) {
+                (CheckFieldType::Flag, _) => FieldValue::Flag(self.is_ticked(name)),
+                (CheckFieldType::Methods, _) if self.is_ticked(name) => "POST".into(),
+                (_, Some(FieldValue::Text(kept)))
+                    if kept.replace("\r\n", "\n") == self.text(name) =>
+                {
+                    FieldValue::Text(kept)
+                }
+                _ => self.text(name).into(),
+            };
+            if let Err(error) = field.set(edit, &typed, Some(stored)) {
+                wrong.push(CheckFormError {
+                    field: name,
+                    label: field.label,
+                    text: error_text(field.field_type, &error),
+                });
+            }
+        }
+    }
+
+    /// Converts the rules for pings to an edit. `None` if a text is too long.
+    pub(crate) fn to_rule_edit(&self) -> Option<CheckEdit> {
+        let mut edit = CheckEdit::default();
+        let mut wrong = Vec::new();
+        let stored = CheckSettings::default();
+        self.read_fields(&fields::FORM_RULES, &stored, &mut edit, &mut wrong);
+        wrong.is_empty().then_some(edit)
+    }
+
+    /// Labels and values of fields, for people.
+    pub(crate) fn labeled_values(
+        &self,
+        fields: &[&'static CheckField],
+    ) -> impl Iterator<Item = (&'static str, String)> {
+        fields.iter().map(|field| {
+            let value = match is_box(field) {
+                true if self.is_ticked(field.form_name) => "yes",
+                true => "no",
+                false => self.text(field.form_name),
+            };
+            (field.label, value.to_owned())
+        })
     }
 
     /// Converts the fields of the schedule to an edit, or returns the first error.
@@ -417,10 +385,36 @@ fn collect_error<T>(
     .ok()
 }
 
-fn slug_error(error: TextError) -> &'static str {
-    match error {
-        TextError::TooLong => "At most 100 characters.",
-        TextError::InvalidCharacter => "Only a to z, 0 to 9, hyphens and underscores.",
+/// Fields whose inputs and boxes are read alike.
+fn form_fields() -> impl Iterator<Item = &'static CheckField> {
+    fields::FORM_NAMES.into_iter().chain(fields::FORM_RULES)
+}
+
+/// True if the form has a box for the field.
+pub(crate) fn is_box(field: &CheckField) -> bool {
+    matches!(
+        field.field_type,
+        CheckFieldType::Flag | CheckFieldType::Methods
+    )
+}
+
+/// Says which values a field accepts.
+fn error_text(field_type: CheckFieldType, error: &InvalidValue) -> String {
+    match (field_type, error, field_type.max_chars()) {
+        (CheckFieldType::Tags, InvalidValue::Text(TextError::TooLong), Some(most)) => {
+            let most_tags = Tags::MAX_TAGS;
+            format!("At most {most_tags} tags and {most} characters in total.")
+        }
+        (_, InvalidValue::Text(TextError::TooLong), Some(most @ 1000..)) => {
+            format!("At most {},{:03} characters.", most / 1000, most % 1000)
+        }
+        (_, InvalidValue::Text(TextError::TooLong), Some(most)) => {
+            format!("At most {most} characters.")
+        }
+        (_, InvalidValue::Text(TextError::InvalidCharacter), _) => {
+            "Only a to z, 0 to 9, hyphens and underscores.".into()
+        }
+        _ => to_sentence(&field_type.explain(error)),
     }
 }
 
@@ -435,184 +429,4 @@ fn to_sentence(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn query(pairs: &[(&str, &str)]) -> Query {
-        Query(
-            pairs
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
-        )
-    }
-
-    const GOOD: [(&str, &str); 11] = [
-        ("name", "Nightly backup"),
-        ("slug", "nightly-backup"),
-        ("tags", "nas prod"),
-        ("desc", "line\r\nline"),
-        ("expects", "cron"),
-        ("cron", "30 3 * * *"),
-        ("tz", "Europe/Riga"),
-        ("grace", "15"),
-        ("grace_unit", "min"),
-        ("after", "1"),
-        ("period_unit", "d"),
-    ];
-
-    #[test]
-    fn a_form_becomes_an_edit() {
-        let (edit, after) = CheckFormFields::from_query(&query(&GOOD))
-            .to_edit(&CheckSettings::default())
-            .unwrap();
-        let settings = edit.apply_to(&CheckSettings::default(), None);
-        assert_eq!(
-            (
-                settings.name.as_str(),
-                settings.slug.as_str(),
-                settings.desc.as_str()
-            ),
-            ("Nightly backup", "nightly-backup", "line\nline")
-        );
-        assert_eq!(
-            (
-                settings.describe_schedule().as_str(),
-                settings.tz.name(),
-                settings.grace.get()
-            ),
-            ("every day at 03:30", "Europe/Riga", 900)
-        );
-        assert_eq!(
-            (settings.manual_resume, settings.timeout, after),
-            (false, Seconds::DAY, FailureThreshold::ONE)
-        );
-    }
-
-    #[test]
-    fn each_invalid_field_has_its_own_error() {
-        let long = "x".repeat(201);
-        for (field, value, text) in [
-            ("name", long.as_str(), "At most 100 characters."),
-            (
-                "slug",
-                "Nightly",
-                "Only a to z, 0 to 9, hyphens and underscores.",
-            ),
-            ("slug", &long, "At most 100 characters."),
-            (
-                "tags",
-                &"x".repeat(501),
-                "At most 64 tags and 500 characters in total.",
-            ),
-            ("desc", &"x".repeat(16_385), "At most 16,384 characters."),
-            ("cron", "", "Enter an expression."),
-            (
-                "cron",
-                "daily",
-                "This is not a cron expression. Choose OnCalendar.",
-            ),
-            (
-                "tz",
-                "europe/riga",
-                "Not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or \
-                 UTC.",
-            ),
-            ("grace", "0", "Between 1 minute and 365 days."),
-            ("grace", "525601", "Between 1 minute and 365 days."),
-            ("grace", "99999999999999999999", "Enter a whole number."),
-            ("grace", "1.5", "Enter a whole number."),
-            ("start_kw", &long, "At most 200 characters."),
-            ("success_kw", &long, "At most 200 characters."),
-            ("failure_kw", &long, "At most 200 characters."),
-            ("after", "0", "Give a number of failures from 1 to 100."),
-            ("after", "many", "Enter a whole number."),
-        ] {
-            let mut pairs: Vec<_> = GOOD
-                .iter()
-                .copied()
-                .filter(|(name, _)| *name != field)
-                .collect();
-            pairs.push((field, value));
-            let wrong = CheckFormFields::from_query(&query(&pairs))
-                .to_edit(&CheckSettings::default())
-                .unwrap_err();
-            let errors: Vec<_> = wrong
-                .iter()
-                .map(|wrong| (wrong.field, wrong.text.as_str()))
-                .collect();
-            assert_eq!(errors, [(field, text)]);
-        }
-        let all_wrong =
-            CheckFormFields::from_query(&query(&[("slug", "É"), ("expects", "period")]))
-                .to_edit(&CheckSettings::default())
-                .unwrap_err();
-        let fields: Vec<_> = all_wrong.iter().map(|wrong| wrong.field).collect();
-        assert_eq!(fields, ["slug", "period", "tz", "grace", "after"]);
-        let bad = CheckFormFields::from_query(&query(&[
-            ("expects", "oncalendar"),
-            ("oncalendar", "30 3 * * *"),
-        ]))
-        .to_edit(&CheckSettings::default())
-        .unwrap_err();
-        assert_eq!(bad[0].text, "This is a cron expression. Choose Cron.");
-    }
-
-    #[test]
-    fn a_stored_value_over_a_limit_may_be_saved_again() {
-        let stored = CheckSettings {
-            tags: Tags::from_stored(&"x".repeat(600)),
-            desc: Description::from_stored(&"y\r\n".repeat(9_000)),
-            ..CheckSettings::default()
-        };
-        let mut fields = CheckFormFields::from_settings(&stored, Vec::new(), Vec::new());
-        fields.desc = fields.desc.replace("\r\n", "\n");
-        let (edit, _) = fields.to_edit(&stored).unwrap();
-        assert_eq!(edit.apply_to(&stored, None), stored);
-        fields.tags.push('x');
-        assert_eq!(fields.to_edit(&stored).unwrap_err()[0].field, "tags");
-    }
-
-    proptest! {
-        /// Parsing a filled form returns its values, and saving it changes nothing.
-        #[test]
-        fn saving_an_unchanged_form_changes_nothing(
-            name in "[a-z <>\"&é]{0,20}",
-            tags in "[a-z ]{0,20}",
-            desc in "([a-z]{0,5}\n){0,3}",
-            timeout in 60_i64..=31_536_000,
-            grace in 60_i64..=31_536_000,
-            schedule in prop::sample::select(vec!["", "30 3 * * *", "Mon 10:00\nTue 11:00"]),
-            flags in any::<[bool; 6]>(),
-        ) {
-            let settings = CheckSettings {
-                name: Name::parse(&name).unwrap(),
-                tags: Tags::parse(&tags).unwrap(),
-                desc: Description::parse(&desc).unwrap(),
-                timeout: Seconds::parse(timeout).unwrap(),
-                grace: Seconds::parse(grace).unwrap(),
-                schedule: Schedule::parse(schedule).ok().map(Arc::new),
-                manual_resume: flags[0],
-                post_only: flags[1],
-                filters: crate::domain::check::KeywordFilters {
-                    subject: flags[2],
-                    body: flags[3],
-                    http_body: flags[4],
-                    default_fail: flags[5],
-                },
-                ..CheckSettings::default()
-            };
-            let fields = CheckFormFields::from_settings(&settings, Vec::new(), Vec::new());
-            let (edit, after) = fields.to_edit(&settings).unwrap();
-            prop_assert_eq!(edit.apply_to(&settings, None), settings.clone());
-            prop_assert_eq!(after, settings.failure_threshold);
-            let digest_of = |settings: &CheckSettings| {
-                CheckFormFields::from_settings(settings, Vec::new(), Vec::new()).digest()
-            };
-            prop_assert_eq!(fields.digest(), digest_of(&settings));
-            let other = CheckSettings { manual_resume: !settings.manual_resume, ..settings };
-            prop_assert_ne!(fields.digest(), digest_of(&other));
-        }
-    }
-}
+mod tests;

@@ -2,11 +2,9 @@
 
 use super::form_fields::CheckFormFields;
 use crate::domain::check::{Check, CheckSettings};
-use crate::domain::check_edit::CheckEdit;
 use crate::domain::formatting::format_count;
 use crate::domain::ids::parse_path_uuid;
 use crate::domain::ping::{Ping, PingKind, PingMeaning, PingMethod, PingScheme};
-use crate::domain::text::Keywords;
 use crate::engine::apply::KEYWORD_SEARCH_BYTES;
 use crate::http::dashboard::page_error::PageError;
 use crate::http::dashboard::page_request::PageRequest;
@@ -106,19 +104,11 @@ pub(super) fn keyword_summary(
 
 /// Settings with the typed keywords. `None` if the keywords are too long.
 fn keyword_settings(fields: &CheckFormFields) -> Option<CheckSettings> {
-    let words = |text: &str| Keywords::parse(text).ok();
-    let edit = CheckEdit {
-        post_only: Some(fields.post_only),
-        start_kw: Some(words(&fields.start_kw)?),
-        success_kw: Some(words(&fields.success_kw)?),
-        failure_kw: Some(words(&fields.failure_kw)?),
-        filter_subject: Some(fields.filter_subject),
-        filter_body: Some(fields.filter_body),
-        filter_http_body: Some(fields.filter_http_body),
-        filter_default_fail: Some(fields.default_fail),
-        ..CheckEdit::default()
-    };
-    Some(edit.apply_to(&CheckSettings::default(), None))
+    Some(
+        fields
+            .to_rule_edit()?
+            .apply_to(&CheckSettings::default(), None),
+    )
 }
 
 /// Meaning of a ping under these settings.
