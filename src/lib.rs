@@ -44,8 +44,8 @@
 //! - Status codes and error texts, such as for a 409: `HttpError` in `http::common::reply`.
 //! - URLs and methods: `http::common::route`.
 //! - API extensions beyond Healthchecks: `http::api::extensions`.
-//! - Fields of a check in the API, files, flags and forms: `domain::check_edit::fields`; their errors
-//!   in the API: `http::api::check_fields`.
+//! - Fields of a check in the API, files, flags and forms: `domain::check_edit::fields`; their
+//!   errors in the API: `http::api::check_fields`.
 //! - Maximum length of a body: `http::common::request_body`; every limit is in [`docs::limits`].
 //! - Limits of memory, of concurrent work and of rates: built on `util::byte_budget`,
 //!   `util::keyed_semaphore` and `util::token_bucket`.

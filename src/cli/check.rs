@@ -235,9 +235,7 @@ fn methods_parser() -> impl TypedValueParser<Value = FieldValue<'static>> {
 }
 
 fn unique_parser() -> impl TypedValueParser<Value = UniqueField> {
-    use UniqueField::{Grace, Name, Slug, Tags, Timeout};
-    let names = [Name, Slug, Tags, Timeout, Grace].map(UniqueField::name);
-    PossibleValuesParser::new(names)
+    PossibleValuesParser::new(UniqueField::ALL.map(UniqueField::name))
         .try_map(|word| UniqueField::parse(&word).ok_or("no such field"))
 }
 

@@ -7,8 +7,8 @@ use std::collections::HashSet;
 
 use super::check::CheckSettings;
 use super::ids::ChannelId;
-use super::text::Seconds;
 pub use fields::CheckEdit;
+use fields::CheckField;
 
 /// Channels in a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,35 +57,34 @@ pub enum UniqueField {
     Grace,
 }
 
-/// Value of a [`UniqueField`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs, reason = "the two kinds of fields")]
-pub enum UniqueValue<'a> {
-    Text(&'a str),
-    Seconds(Seconds),
-}
-
 impl UniqueField {
+    /// Every field, in the order of the help.
+    pub const ALL: [Self; 5] = [
+        Self::Name,
+        Self::Slug,
+        Self::Tags,
+        Self::Timeout,
+        Self::Grace,
+    ];
+
     /// Returns the field with this name.
     pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "name" => Self::Name,
-            "slug" => Self::Slug,
-            "tags" => Self::Tags,
-            "timeout" => Self::Timeout,
-            "grace" => Self::Grace,
-            _ => return None,
-        })
+        Self::ALL.into_iter().find(|field| field.name() == text)
     }
 
     /// Name of the field in the API.
     pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// Row of the field in the table.
+    pub fn row(self) -> &'static CheckField {
         match self {
-            Self::Name => "name",
-            Self::Slug => "slug",
-            Self::Tags => "tags",
-            Self::Timeout => "timeout",
-            Self::Grace => "grace",
+            Self::Name => &fields::NAME,
+            Self::Slug => &fields::SLUG,
+            Self::Tags => &fields::TAGS,
+            Self::Timeout => &fields::TIMEOUT,
+            Self::Grace => &fields::GRACE,
         }
     }
 }
@@ -141,41 +140,9 @@ impl CheckEdit {
     /// True if `settings` equal the request on all of `fields`. A field that the request does not
     /// name never matches.
     pub fn matches_unique(&self, settings: &CheckSettings, fields: &[UniqueField]) -> bool {
-        fields
-            .iter()
-            .all(|field| self.unique_value(*field) == Some(settings.unique_value(*field)))
-    }
-
-    /// Value of a field in the request.
-    pub fn unique_value(&self, field: UniqueField) -> Option<UniqueValue<'_>> {
-        match field {
-            UniqueField::Name => self
-                .name
-                .as_ref()
-                .map(|name| UniqueValue::Text(name.as_str())),
-            UniqueField::Slug => self
-                .slug
-                .as_ref()
-                .map(|slug| UniqueValue::Text(slug.as_str())),
-            UniqueField::Tags => self
-                .tags
-                .as_ref()
-                .map(|tags| UniqueValue::Text(tags.as_str())),
-            UniqueField::Timeout => self.timeout.map(UniqueValue::Seconds),
-            UniqueField::Grace => self.grace.map(UniqueValue::Seconds),
-        }
-    }
-}
-
-impl CheckSettings {
-    /// Value of a field of the check.
-    pub fn unique_value(&self, field: UniqueField) -> UniqueValue<'_> {
-        match field {
-            UniqueField::Name => UniqueValue::Text(self.name.as_str()),
-            UniqueField::Slug => UniqueValue::Text(self.slug.as_str()),
-            UniqueField::Tags => UniqueValue::Text(self.tags.as_str()),
-            UniqueField::Timeout => UniqueValue::Seconds(self.timeout),
-            UniqueField::Grace => UniqueValue::Seconds(self.grace),
-        }
+        fields.iter().all(|field| {
+            let sent = field.row().edited_value(self);
+            sent.is_some() && sent == field.row().value(settings)
+        })
     }
 }

@@ -25,6 +25,32 @@ macro_rules! text {
             pub fn as_str(&self) -> &str {
                 &self.0
             }
+
+            /// Reads a stored text, which may break the rules of `parse`.
+            pub fn from_stored(text: &str) -> Self {
+                Self(text.into())
+            }
+        }
+    )*};
+}
+
+/// Implements the parsing of texts with a maximum number of characters.
+macro_rules! limited_text {
+    ($($name:ident: $most:literal;)*) => {$(
+        impl $name {
+            /// Maximum number of characters.
+            pub const MAX_CHARS: usize = $most;
+
+            /// Rejects a longer text.
+            pub fn parse(text: &str) -> Result<Self, TextError> {
+                check_length(text, Self::MAX_CHARS)?;
+                Ok(Self(text.into()))
+            }
+
+            /// True if the text is within the limit.
+            pub fn is_within_limit(&self) -> bool {
+                check_length(&self.0, Self::MAX_CHARS).is_ok()
+            }
         }
     )*};
 }
@@ -51,25 +77,10 @@ fn check_length(text: &str, limit: usize) -> Result<(), TextError> {
     }
 }
 
-impl Name {
-    /// Maximum number of characters.
-    pub const MAX_CHARS: usize = 100;
-
-    /// Rejects more than 100 characters.
-    pub fn parse(text: &str) -> Result<Self, TextError> {
-        check_length(text, Self::MAX_CHARS)?;
-        Ok(Self(text.into()))
-    }
-
-    /// Reads a stored name, which may be over the present limit.
-    pub fn from_stored(text: &str) -> Self {
-        Self(text.into())
-    }
-
-    /// True if the name is within the limit.
-    pub fn is_within_limit(&self) -> bool {
-        check_length(&self.0, Self::MAX_CHARS).is_ok()
-    }
+limited_text! {
+    Name: 100;
+    Description: 16_384;
+    Keywords: 200;
 }
 
 impl Slug {
@@ -98,11 +109,6 @@ impl Slug {
     /// [`parse`](Self::parse) accepts.
     pub fn is_pingable(&self) -> bool {
         !self.is_empty() && self.has_allowed_characters()
-    }
-
-    /// Reads a stored slug, which may be over the present limit or have capital letters.
-    pub fn from_stored(text: &str) -> Self {
-        Self(text.into())
     }
 
     /// True if [`parse`](Self::parse) accepts the slug.
@@ -156,11 +162,6 @@ impl Tags {
         }
     }
 
-    /// Reads stored tags, which may be over the present limits.
-    pub fn from_stored(text: &str) -> Self {
-        Self(text.into())
-    }
-
     /// True if the tags are within the limits.
     pub fn is_within_limit(&self) -> bool {
         check_length(&self.0, Self::MAX_CHARS).is_ok() && self.iter().count() <= Self::MAX_TAGS
@@ -181,47 +182,7 @@ impl Tags {
     }
 }
 
-impl Description {
-    /// Maximum number of characters.
-    pub const MAX_CHARS: usize = 16_384;
-
-    /// Rejects more than 16,384 characters.
-    pub fn parse(text: &str) -> Result<Self, TextError> {
-        check_length(text, Self::MAX_CHARS)?;
-        Ok(Self(text.into()))
-    }
-
-    /// Reads a stored description, which may be over the present limit.
-    pub fn from_stored(text: &str) -> Self {
-        Self(text.into())
-    }
-
-    /// True if the description is within the limit.
-    pub fn is_within_limit(&self) -> bool {
-        check_length(&self.0, Self::MAX_CHARS).is_ok()
-    }
-}
-
 impl Keywords {
-    /// Maximum number of characters.
-    pub const MAX_CHARS: usize = 200;
-
-    /// Rejects more than 200 characters.
-    pub fn parse(text: &str) -> Result<Self, TextError> {
-        check_length(text, Self::MAX_CHARS)?;
-        Ok(Self(text.into()))
-    }
-
-    /// Reads a stored list, which may be over the present limit.
-    pub fn from_stored(text: &str) -> Self {
-        Self(text.into())
-    }
-
-    /// True if the list is within the limit.
-    pub fn is_within_limit(&self) -> bool {
-        check_length(&self.0, Self::MAX_CHARS).is_ok()
-    }
-
     /// True if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

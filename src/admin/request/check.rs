@@ -1,12 +1,9 @@
 //! Requests about checks on the socket, and the rows of their lists. Fields have the names of the
 //! API.
 
-use std::borrow::Cow;
-use std::fmt;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use serde::de::{MapAccess, Visitor};
-use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
@@ -108,26 +105,58 @@ impl AlertingRow {
     }
 }
 
-/// Fields of a check as members of a JSON object, in their order.
-#[derive(Default)]
-pub struct FieldMembers(Vec<(Cow<'static, str>, FieldValue<'static>)>);
+/// Fields of a check as members of a JSON object.
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+pub struct FieldMembers(BTreeMap<String, MemberValue>);
+
+/// Value of a member.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum MemberValue {
+    Flag(bool),
+    Number(i64),
+    Text(String),
+}
+
+impl From<FieldValue<'_>> for MemberValue {
+    fn from(value: FieldValue<'_>) -> Self {
+        match value {
+            FieldValue::Flag(flag) => Self::Flag(flag),
+            FieldValue::Number(number) => Self::Number(number),
+            FieldValue::Text(text) => Self::Text(text.into()),
+        }
+    }
+}
+
+impl From<MemberValue> for FieldValue<'_> {
+    fn from(value: MemberValue) -> Self {
+        match value {
+            MemberValue::Flag(flag) => Self::Flag(flag),
+            MemberValue::Number(number) => Self::Number(number),
+            MemberValue::Text(text) => text.into(),
+        }
+    }
+}
+
+/// Fields that are shown after the names and the state of a check.
+fn shown_fields() -> impl Iterator<Item = &'static CheckField> {
+    let times = fields::TIME_FIELDS.into_iter().chain([&fields::GRACE]);
+    times.chain(fields::rule_fields())
+}
 
 impl FieldMembers {
     /// Returns the fields that are shown after the names and the state.
     pub fn from_settings(settings: &CheckSettings) -> Self {
-        let member = |field: &&CheckField| {
-            let value = field.used_value(settings)?.into_owned();
-            Some((field.name.into(), value))
-        };
-        Self(fields::OUTPUT_FIELDS.iter().filter_map(member).collect())
+        let member =
+            |field: &CheckField| Some((field.name.into(), field.used_value(settings)?.into()));
+        Self(shown_fields().filter_map(member).collect())
     }
 
     fn from_edit(edit: &CheckEdit) -> Self {
-        let member = |field: &&CheckField| {
-            let value = field.edited_value(edit)?.into_owned();
-            Some((field.name.into(), value))
-        };
-        Self(fields::FLAG_FIELDS.iter().filter_map(member).collect())
+        let member =
+            |field: &CheckField| Some((field.name.into(), field.edited_value(edit)?.into()));
+        Self(fields::FLAG_FIELDS.into_iter().filter_map(member).collect())
     }
 
     /// Converts the members to an edit. The older names of fields, which only the API takes, are
@@ -136,11 +165,11 @@ impl FieldMembers {
         let mut edit = CheckEdit::default();
         for (name, value) in self.0 {
             let field = fields::FLAG_FIELDS
-                .iter()
+                .into_iter()
                 .find(|field| field.name == name)
                 .ok_or_else(|| format!("unknown field {name}"))?;
             field
-                .set(&mut edit, &value, Some(&CheckSettings::default()))
+                .set(&mut edit, &value.into(), Some(&CheckSettings::default()))
                 .map_err(|error| format!("{name}: {}", field.field_type.explain(&error)))?;
         }
         Ok(edit)
@@ -149,49 +178,9 @@ impl FieldMembers {
 
 impl Serialize for FieldMembers {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut map = to.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
-            match value {
-                FieldValue::Text(text) => map.serialize_entry(name, text)?,
-                FieldValue::Number(number) => map.serialize_entry(name, number)?,
-                FieldValue::Flag(flag) => map.serialize_entry(name, flag)?,
-            }
-        }
-        map.end()
-    }
-}
-
-impl<'de> Deserialize<'de> for FieldMembers {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Member {
-            Flag(bool),
-            Number(i64),
-            Text(String),
-        }
-        struct MembersVisitor;
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = FieldMembers;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FieldMembers, A::Error> {
-                let mut members = FieldMembers::default();
-                while let Some((name, value)) = map.next_entry::<String, Member>()? {
-                    let value = match value {
-                        Member::Flag(flag) => FieldValue::Flag(flag),
-                        Member::Number(number) => FieldValue::Number(number),
-                        Member::Text(text) => FieldValue::Text(text.into()),
-                    };
-                    members.0.push((name.into(), value));
-                }
-                Ok(members)
-            }
-        }
-        from.deserialize_map(MembersVisitor)
+        let names = fields::NAME_FIELDS.into_iter().chain([&fields::CHANNELS]);
+        let in_order = names.chain(shown_fields());
+        to.collect_map(in_order.filter_map(|field| self.0.get_key_value(field.name)))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::domain::text::{
 use crate::domain::timezone::{Timezone, UnknownTimezone};
 
 /// Value of a field, as text, JSON and files carry it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum FieldValue<'a> {
     /// Text.
     Text(Cow<'a, str>),
@@ -31,17 +31,6 @@ impl<'a> From<&'a str> for FieldValue<'a> {
 impl From<String> for FieldValue<'_> {
     fn from(text: String) -> Self {
         Self::Text(text.into())
-    }
-}
-
-impl FieldValue<'_> {
-    /// Returns a copy that borrows nothing.
-    pub fn into_owned(self) -> FieldValue<'static> {
-        match self {
-            Self::Text(text) => FieldValue::Text(text.into_owned().into()),
-            Self::Number(number) => FieldValue::Number(number),
-            Self::Flag(flag) => FieldValue::Flag(flag),
-        }
     }
 }
 

@@ -56,7 +56,7 @@ pub struct CheckField {
     pub value_name: &'static str,
     /// Help of the flag.
     pub flag_help: &'static str,
-    /// Key in configuration files; those of [`CONFIG_FILTER_FIELDS`] are in the table `filter`.
+    /// Key in configuration files. [`CONFIG_FILTER_FIELDS`] are in the table `filter` there.
     pub config_key: &'static str,
     /// Help of the key: half a sentence.
     pub config_help: &'static str,
@@ -329,14 +329,17 @@ pub static CHECK_FIELDS: [&CheckField; 20] = [
     &TZ,
 ];
 
-/// Members of a check in the API before its state.
-pub static NAME_MEMBERS: [&CheckField; 5] = [&NAME, &SLUG, &TAGS, &DESC, &GRACE];
+/// Names and description: members of a check in the API, and inputs of the form.
+pub static NAME_FIELDS: [&CheckField; 4] = [&NAME, &SLUG, &TAGS, &DESC];
 
-/// Members after its state, before the older names of keywords.
-pub static RULE_MEMBERS: [&CheckField; 2] = [&MANUAL_RESUME, &METHODS];
+/// Expected times, without the grace time.
+pub static TIME_FIELDS: [&CheckField; 3] = [&TIMEOUT, &SCHEDULE, &TZ];
 
-/// Members after the older names of keywords.
-pub static KEYWORD_MEMBERS: [&CheckField; 7] = [
+/// Rules for pings. A text among them has an input in the form.
+pub static RULE_FIELDS: [&CheckField; 2] = [&MANUAL_RESUME, &METHODS];
+
+/// Keywords, and where they are searched.
+pub static KEYWORD_FIELDS: [&CheckField; 7] = [
     &START_KW,
     &SUCCESS_KW,
     &FAILURE_KW,
@@ -345,9 +348,6 @@ pub static KEYWORD_MEMBERS: [&CheckField; 7] = [
     &FILTER_HTTP_BODY,
     &FILTER_DEFAULT_FAIL,
 ];
-
-/// Members at the end.
-pub static TIME_MEMBERS: [&CheckField; 3] = [&TIMEOUT, &SCHEDULE, &TZ];
 
 /// Flags of the command line, in the order of the help.
 pub static FLAG_FIELDS: [&CheckField; 18] = [
@@ -369,23 +369,6 @@ pub static FLAG_FIELDS: [&CheckField; 18] = [
     &FILTER_HTTP_BODY,
     &FILTER_DEFAULT_FAIL,
     &CHANNELS,
-];
-
-/// Members of a check in the output of the command line, after names and state.
-pub static OUTPUT_FIELDS: [&CheckField; 13] = [
-    &TIMEOUT,
-    &SCHEDULE,
-    &TZ,
-    &GRACE,
-    &MANUAL_RESUME,
-    &METHODS,
-    &START_KW,
-    &SUCCESS_KW,
-    &FAILURE_KW,
-    &FILTER_SUBJECT,
-    &FILTER_BODY,
-    &FILTER_HTTP_BODY,
-    &FILTER_DEFAULT_FAIL,
 ];
 
 /// Keys of a check in configuration files, except its names.
@@ -412,21 +395,10 @@ pub static CONFIG_FILTER_FIELDS: [&CheckField; 7] = [
     &FAILURE_KW,
 ];
 
-/// Inputs of the form before the schedule. The template has a line for each.
-pub static FORM_NAMES: [&CheckField; 4] = [&NAME, &SLUG, &TAGS, &DESC];
-
-/// Inputs and boxes of the form after the schedule.
-pub static FORM_RULES: [&CheckField; 9] = [
-    &MANUAL_RESUME,
-    &METHODS,
-    &START_KW,
-    &SUCCESS_KW,
-    &FAILURE_KW,
-    &FILTER_SUBJECT,
-    &FILTER_BODY,
-    &FILTER_HTTP_BODY,
-    &FILTER_DEFAULT_FAIL,
-];
+/// Rules and keywords.
+pub fn rule_fields() -> impl Iterator<Item = &'static CheckField> {
+    RULE_FIELDS.into_iter().chain(KEYWORD_FIELDS)
+}
 
 impl CheckField {
     /// Value in settings. `None` for a field that is not set, and for channels.
@@ -501,42 +473,15 @@ mod tests {
     #[test]
     fn a_field_appears_everywhere() {
         let all = names(&[&CHECK_FIELDS]);
-        let older = [&SUBJECT, &SUBJECT_FAIL];
-        let rows = [&NAME, &SLUG, &TAGS, &DESC];
-        let inputs = [&TIMEOUT, &SCHEDULE, &TZ, &GRACE, &CHANNELS];
-        for (place, lists) in [
-            ("flags", [&FLAG_FIELDS[..], &older, &[]]),
-            (
-                "output",
-                [&OUTPUT_FIELDS, &rows, &[&SUBJECT, &SUBJECT_FAIL, &CHANNELS]],
-            ),
-            (
-                "form",
-                [
-                    &[FORM_NAMES.as_slice(), &FORM_RULES].concat(),
-                    &inputs,
-                    &older,
-                ],
-            ),
-            (
-                "files",
-                [
-                    &CONFIG_FIELDS,
-                    &CONFIG_FILTER_FIELDS,
-                    &[&NAME, &SLUG, older[0], older[1]],
-                ],
-            ),
-        ] {
-            assert_eq!(names(&lists), all, "{place}");
-        }
-        let members = [
-            &NAME_MEMBERS[..],
-            &RULE_MEMBERS,
-            &KEYWORD_MEMBERS,
-            &TIME_MEMBERS,
-        ];
-        let members = [&members.concat()[..], &older, &[&CHANNELS]];
-        assert_eq!(names(&members), all);
+        let older: &[_] = &[&SUBJECT, &SUBJECT_FAIL];
+        let sections: [&[_]; 4] = [&NAME_FIELDS, &TIME_FIELDS, &RULE_FIELDS, &KEYWORD_FIELDS];
+        assert_eq!(
+            names(&[&sections.concat(), &[&GRACE, &CHANNELS], older]),
+            all
+        );
+        assert_eq!(names(&[&FLAG_FIELDS, older]), all);
+        let files: [&[_]; 3] = [&CONFIG_FIELDS, &CONFIG_FILTER_FIELDS, &[&NAME, &SLUG]];
+        assert_eq!(names(&[&files.concat(), older]), all);
     }
 
     #[test]

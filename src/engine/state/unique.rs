@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 
 use crate::domain::check::{Check, CheckSettings};
-use crate::domain::check_edit::{CheckEdit, UniqueField, UniqueValue};
+use crate::domain::check_edit::field_value::FieldValue;
+use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::ids::CheckId;
 
 /// Indexes of a project: one for each list of fields that was requested, at most 31 since there are
@@ -34,7 +35,7 @@ impl UniqueIndexes {
     ) -> impl Iterator<Item = CheckId> {
         let values: Option<Vec<_>> = fields
             .iter()
-            .map(|field| edit.unique_value(*field))
+            .map(|field| field.row().edited_value(edit))
             .collect();
         let range = values.map(|values| {
             let hash = hash(&self.hasher, values.into_iter());
@@ -80,11 +81,13 @@ impl UniqueIndexes {
 fn hash_of(hasher: &RandomState, fields: &[UniqueField], settings: &CheckSettings) -> u64 {
     hash(
         hasher,
-        fields.iter().map(|field| settings.unique_value(*field)),
+        fields
+            .iter()
+            .filter_map(|field| field.row().value(settings)),
     )
 }
 
-fn hash<'a>(hasher: &RandomState, values: impl Iterator<Item = UniqueValue<'a>>) -> u64 {
+fn hash<'a>(hasher: &RandomState, values: impl Iterator<Item = FieldValue<'a>>) -> u64 {
     let mut hasher = hasher.build_hasher();
     values.for_each(|value| value.hash(&mut hasher));
     hasher.finish()

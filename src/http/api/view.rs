@@ -57,7 +57,8 @@ impl ApiView {
         let settings = &*check.settings;
         let state = &check.state;
         let mut object = JsonObject::begin(out);
-        write_fields(&mut object, &fields::NAME_MEMBERS, settings);
+        write_fields(&mut object, &fields::NAME_FIELDS, settings);
+        write_fields(&mut object, &[&fields::GRACE], settings);
         object.number("n_pings", state.n_pings);
         object
             .text("status", self.status_word(check, now))
@@ -72,16 +73,16 @@ impl ApiView {
             // Whole seconds. If the clock was set back during the run, the duration is 0.
             object.number("last_duration", micros.max(0) / MICROS_PER_SEC);
         }
-        write_fields(&mut object, &fields::RULE_MEMBERS, settings);
+        write_fields(&mut object, &fields::RULE_FIELDS, settings);
         if members == CheckMembers::Changed {
             let is_searched = settings.filters.subject;
             let searched = |keywords| if is_searched { keywords } else { "" };
             object.text("subject", searched(settings.success_kw.as_str()));
             object.text("subject_fail", searched(settings.failure_kw.as_str()));
         }
-        write_fields(&mut object, &fields::KEYWORD_MEMBERS, settings);
+        write_fields(&mut object, &fields::KEYWORD_FIELDS, settings);
         self.write_urls(&mut object, check, channels);
-        write_fields(&mut object, &fields::TIME_MEMBERS, settings);
+        write_fields(&mut object, &fields::TIME_FIELDS, settings);
         object.end();
     }
 

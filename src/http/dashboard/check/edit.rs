@@ -162,7 +162,7 @@ impl CheckFormPage {
     /// Inputs for the texts among the rules.
     fn rule_inputs(&self) -> impl Iterator<Item = &'static CheckField> {
         let is_input = |field: &&CheckField| !is_box(field);
-        fields::FORM_RULES.into_iter().filter(is_input)
+        fields::rule_fields().filter(is_input)
     }
 
     fn has_more(&self) -> bool {
@@ -538,9 +538,9 @@ impl CheckFormFields {
             ("Failures in a row", self.after.clone()),
             ("Depends on", self.parents.join(", ")),
         ];
-        self.labeled_values(&fields::FORM_NAMES)
+        self.labeled_values(fields::NAME_FIELDS)
             .chain(alerting)
-            .chain(self.labeled_values(&fields::FORM_RULES))
+            .chain(self.labeled_values(fields::rule_fields()))
             .collect()
     }
 }

@@ -52,8 +52,8 @@ pub(crate) struct DurationInput {
 /// Form fields, as typed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CheckFormFields {
-    /// Texts of [`fields::FORM_NAMES`] and [`fields::FORM_RULES`] by their names in the form. That
-    /// of a box is empty unless the box is ticked.
+    /// Texts of [`form_fields`] by their names in the form. That of a box is empty unless the box
+    /// is ticked.
     texts: BTreeMap<&'static str, String>,
     pub(crate) expects: ExpectationKind,
     pub(crate) period: DurationInput,
@@ -230,7 +230,7 @@ impl CheckFormFields {
     ) -> Result<(CheckEdit, FailureThreshold), Vec<CheckFormError>> {
         let mut wrong = Vec::new();
         let mut edit = CheckEdit::default();
-        self.read_fields(&fields::FORM_NAMES, stored, &mut edit, &mut wrong);
+        self.read_fields(fields::NAME_FIELDS, stored, &mut edit, &mut wrong);
         (edit.timeout, edit.schedule) = self.parse_schedule(&mut wrong);
         edit.tz = collect_error(
             &mut wrong,
@@ -244,7 +244,7 @@ impl CheckFormFields {
             fields::GRACE.label,
             self.grace.parse_seconds(),
         );
-        self.read_fields(&fields::FORM_RULES, stored, &mut edit, &mut wrong);
+        self.read_fields(fields::rule_fields(), stored, &mut edit, &mut wrong);
         let after = self
             .after
             .parse()
@@ -262,7 +262,7 @@ impl CheckFormFields {
     /// Reads fields into an edit, and adds the errors to `wrong`.
     fn read_fields(
         &self,
-        fields: &[&CheckField],
+        fields: impl IntoIterator<Item = &'static CheckField>,
         stored: &CheckSettings,
         edit: &mut CheckEdit,
         wrong: &mut Vec<CheckFormError>,
@@ -294,16 +294,16 @@ impl CheckFormFields {
         let mut edit = CheckEdit::default();
         let mut wrong = Vec::new();
         let stored = CheckSettings::default();
-        self.read_fields(&fields::FORM_RULES, &stored, &mut edit, &mut wrong);
+        self.read_fields(fields::rule_fields(), &stored, &mut edit, &mut wrong);
         wrong.is_empty().then_some(edit)
     }
 
     /// Labels and values of fields, for people.
     pub(crate) fn labeled_values(
         &self,
-        fields: &[&'static CheckField],
+        fields: impl IntoIterator<Item = &'static CheckField>,
     ) -> impl Iterator<Item = (&'static str, String)> {
-        fields.iter().map(|field| {
+        fields.into_iter().map(|field| {
             let value = match is_box(field) {
                 true if self.is_ticked(field.form_name) => "yes",
                 true => "no",
@@ -387,7 +387,7 @@ fn collect_error<T>(
 
 /// Fields whose inputs and boxes are read alike.
 fn form_fields() -> impl Iterator<Item = &'static CheckField> {
-    fields::FORM_NAMES.into_iter().chain(fields::FORM_RULES)
+    fields::NAME_FIELDS.into_iter().chain(fields::rule_fields())
 }
 
 /// True if the form has a box for the field.
