@@ -69,7 +69,7 @@ pub fn judge(
 ) -> Judgement {
     if let SendStep::Unsendable(reason) = step {
         return Judgement {
-            verdict: Verdict::Unsendable,
+            verdict: Verdict::Failed,
             error: reason.clone(),
             status: 0,
         };
@@ -106,7 +106,7 @@ pub fn needs_resend(settings: &ChannelSettings) -> bool {
     KindDefinition::of(settings.kind()).is_some_and(|definition| definition.resend.is_some())
 }
 
-/// True if a [refused](Verdict::Unsendable) message can be sent once more in its
+/// True if a [refused](Verdict::Failed) message can be sent once more in its
 /// [plain](SendAttempt::plain) form.
 pub fn has_plain_form(settings: &ChannelSettings) -> bool {
     KindDefinition::of(settings.kind()).is_some_and(|definition| definition.has_plain_form)

@@ -8,6 +8,7 @@
 mod delivery_policy;
 mod facts;
 mod heartbeat;
+mod message_result;
 mod recipients;
 mod reminders;
 mod resend;
@@ -36,8 +37,9 @@ use crate::engine::{ChannelTestResult, Handle};
 use crate::outbound::Outbound;
 use delivery_policy::DeliveryPolicy;
 pub use heartbeat::Heartbeat;
+use message_result::MessageResult;
 use reminders::Reminders;
-use scheduler::{CurrentTime, Message, MessageId, MessageResult, ScheduledWork, SendScheduler};
+use scheduler::{CurrentTime, Message, MessageId, ScheduledWork, SendScheduler};
 use self_alerts::SelfAlerts;
 use sender::MessageSender;
 
@@ -205,7 +207,7 @@ impl Notifier {
                 let rules = DeliveryPolicy::of_channel(&channel, &self.sender.zone, now.wall);
                 let reports = self.scheduler.record_result(
                     id,
-                    MessageResult::failed(""),
+                    MessageResult::retry("", true),
                     &rules,
                     now,
                     self.handle.random(),
@@ -322,8 +324,9 @@ impl Notifier {
             // The panic hook has logged it.
             Err(error) => (
                 error.id(),
-                MessageResult::failed(
+                MessageResult::retry(
                     "sending failed because of an internal error; see the server log",
+                    true,
                 ),
             ),
         };

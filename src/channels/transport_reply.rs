@@ -65,9 +65,13 @@ pub enum TransportReply {
         /// Beginning of its standard error.
         error: String,
     },
-    /// No response: an error of name resolution, connection, TLS, or a timeout. The sentence names
-    /// at most the host.
-    NoReply(String),
+    /// No response: an error of name resolution, connection, TLS, or a timeout.
+    NoReply {
+        /// Sentence that names at most the host.
+        error: String,
+        /// True if the request was sent, so that it may have arrived.
+        may_have_arrived: bool,
+    },
 }
 
 /// Response to an HTTP request.
@@ -111,14 +115,14 @@ pub enum Verdict {
     /// The message has arrived.
     Delivered,
     /// Retry later; not before a given delay if the response asks for one.
-    RetryLater {
+    Retry {
         /// Delay that the receiver asks for, at most six hours.
         after: Option<Duration>,
     },
     /// The receiver will never accept this message.
-    Unsendable,
+    Failed,
     /// The channel will accept no message until its settings change.
-    ChannelUnusable,
+    ChannelRejected,
     /// Not delivered yet: run these steps in place of all that are left.
     Continue(Vec<SendStep>),
     /// A setting must change; then the message is prepared and sent again.
@@ -132,7 +136,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Retry later, without a given delay.
-    pub(super) const RETRY_LATER: Self = Self::RetryLater { after: None };
+    pub(super) const RETRY: Self = Self::Retry { after: None };
 }
 
 /// Verdict with its error.
@@ -156,21 +160,45 @@ impl TransportReply {
                 (200..=399, _) => Verdict::Delivered,
                 // Some servers temporarily refuse unknown senders.
                 (550 | 551 | 553, MailStage::Recipient) if is_persistent_failure(attempt, now) => {
-                    Verdict::ChannelUnusable
+                    Verdict::ChannelRejected
                 }
-                (552 | 554, MailStage::Content) => Verdict::Unsendable,
-                _ => Verdict::RETRY_LATER,
+                (552 | 554, MailStage::Content) => Verdict::Failed,
+                _ => Verdict::RETRY,
             },
             Self::Command { end, .. } => match end {
                 CommandStatus::Exit(0) => Verdict::Delivered,
                 // EX_TEMPFAIL of sysexits.h.
-                CommandStatus::Exit(75) | CommandStatus::Timeout => Verdict::RETRY_LATER,
+                CommandStatus::Exit(75) | CommandStatus::Timeout => Verdict::RETRY,
                 // Status of `sh` if the file cannot be executed or does not exist.
-                CommandStatus::Exit(126 | 127) | CommandStatus::NotRun => Verdict::ChannelUnusable,
-                CommandStatus::Exit(_) | CommandStatus::Signal(_) => Verdict::Unsendable,
+                CommandStatus::Exit(126 | 127) | CommandStatus::NotRun => Verdict::ChannelRejected,
+                CommandStatus::Exit(_) | CommandStatus::Signal(_) => Verdict::Failed,
             },
-            Self::NoReply(_) => Verdict::RETRY_LATER,
+            Self::NoReply { .. } => Verdict::RETRY,
         }
+    }
+
+    /// True if the message may have arrived although it was not accepted.
+    pub fn may_have_arrived(&self) -> bool {
+        match self {
+            Self::Http(response) => response.may_have_arrived(),
+            Self::Mail { .. } => false,
+            Self::Command { end, .. } => *end == CommandStatus::Timeout,
+            Self::NoReply {
+                may_have_arrived, ..
+            } => *may_have_arrived,
+        }
+    }
+
+    /// True if there was no response, or if a mail server refused before it received a recipient.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(
+            self,
+            Self::NoReply { .. }
+                | Self::Mail {
+                    stage: MailStage::Session,
+                    ..
+                }
+        )
     }
 
     /// Verdict with its error: our own words, then the receiver's text, without the secrets of the
@@ -202,7 +230,7 @@ impl TransportReply {
                 };
                 (status, summary, error.clone())
             }
-            Self::NoReply(sentence) => (0, redacted(sentence, settings, step), String::new()),
+            Self::NoReply { error, .. } => (0, redacted(error, settings, step), String::new()),
         };
         // Secrets may be ordinary words. Our own words stay unmasked, so that their end can be
         // found.
@@ -275,16 +303,16 @@ impl ChannelResponse {
     pub(super) fn default_verdict(&self, now: Timestamp) -> Verdict {
         match self.status {
             200..=299 => Verdict::Delivered,
-            400 | 413 | 422 => Verdict::Unsendable,
+            400 | 413 | 422 => Verdict::Failed,
             _ => self.retry_later(now),
         }
     }
 
     /// Verdict for a service that reports the channel as missing or forbidden: retry, and disable
     /// the channel if that persists.
-    pub(super) fn unusable_if_persistent(&self, attempt: &SendAttempt, now: Timestamp) -> Verdict {
+    pub(super) fn rejected_if_persistent(&self, attempt: &SendAttempt, now: Timestamp) -> Verdict {
         if is_persistent_failure(attempt, now) {
-            Verdict::ChannelUnusable
+            Verdict::ChannelRejected
         } else {
             self.retry_later(now)
         }
@@ -301,7 +329,7 @@ impl ChannelResponse {
                     delay_until(date.as_second(), now)
                 }
             });
-        Verdict::RetryLater { after: pause }
+        Verdict::Retry { after: pause }
     }
 
     /// Retry later, not before the time in a header that contains seconds or milliseconds since
@@ -320,13 +348,13 @@ impl ChannelResponse {
             .and_then(|at| delay_until(seconds(at), now));
         at.map_or_else(
             || self.retry_later(now),
-            |after| Verdict::RetryLater { after: Some(after) },
+            |after| Verdict::Retry { after: Some(after) },
         )
     }
 
     /// True if the message may have arrived despite the error: gateways use these statuses for
     /// requests that they passed on, and servers for requests that they failed to finish.
-    pub fn may_have_arrived(&self) -> bool {
+    pub(super) fn may_have_arrived(&self) -> bool {
         matches!(self.status, 500 | 502 | 504 | 520 | 522 | 524)
     }
 

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
+use super::message_result::MessageResult;
 use super::scheduler::{Message, MessageItem};
-use super::sender::{MessageExchange, MessageSender};
-use crate::channels::{Alert, Judgement, SendAttempt, Verdict};
+use super::sender::MessageSender;
+use crate::channels::{Alert, SendAttempt};
 use crate::domain::alert::{
     AlertEvent, DeliveryRecord, DeliveryResult, OutboxRow, Recipient, RecipientResult,
 };
 use crate::domain::channel::ChannelSettings;
 use crate::domain::project::Channel;
+use crate::engine::command::SendResult;
 
 /// Maximum number of results that are stored for one message, one for each recipient and row: see
 /// [limits](crate::docs::limits). For a longer digest none are stored: all recipients get it again,
@@ -159,7 +161,7 @@ impl MessageSender {
         attempt: &SendAttempt,
         rows: &[Arc<OutboxRow>],
         without: &[Box<str>],
-    ) -> MessageExchange {
+    ) -> MessageResult {
         let is_unsubscribed = |recipient: &&str| {
             channel
                 .health
@@ -181,35 +183,31 @@ impl MessageSender {
             pending
         };
         let [first, others @ ..] = recipients.as_slice() else {
-            let error = "every recipient has unsubscribed; enable the channel to send to all of \
-                         them again"
+            let reason = "every recipient has unsubscribed; enable the channel to send to all of \
+                          them again"
                 .into();
-            return MessageExchange::from_judgement(Judgement {
-                verdict: Verdict::ChannelUnusable,
-                error,
-                status: 0,
-            });
+            return MessageResult::new(SendResult::ChannelRejected(reason), 0);
         };
         // If the channel had several recipients before, this one may have received it.
         if others.is_empty() && rows.iter().all(|row| row.recipients.is_empty()) {
-            let exchange = self
+            let done = self
                 .mail_recipient(channel, settings, first, alert, attempt, rows)
                 .await;
             // A failure is that of the whole channel.
-            let is_accepted = exchange.judgement.verdict == Verdict::Delivered;
+            let is_accepted = done.is_delivered();
             let accepted = || {
                 Arc::from([Recipient {
                     address: first.as_str().into(),
                     result: RecipientResult::Accepted,
                 }])
             };
-            return MessageExchange {
+            return MessageResult {
                 recipients: is_accepted.then(accepted),
-                ..exchange
+                ..done
             };
         }
         let mut sent = Vec::with_capacity(recipients.len());
-        let mut failures: Vec<(String, MessageExchange)> = Vec::new();
+        let mut failures: Vec<(String, MessageResult)> = Vec::new();
         let mut server_error = None;
         for recipient in &recipients {
             if let Some(result) = settled_outcome(rows, recipient) {
@@ -229,12 +227,11 @@ impl MessageSender {
                 });
                 continue;
             }
-            let exchange = self
+            let done = self
                 .mail_recipient(channel, settings, recipient, alert, attempt, rows)
                 .await;
-            let Judgement { verdict, error, .. } = &exchange.judgement;
-            let may_have_arrived = exchange.may_have_arrived;
-            if *verdict == Verdict::Delivered {
+            let may_have_arrived = done.may_have_arrived();
+            if done.is_delivered() {
                 sent.push(RecipientAttempt {
                     recipient: recipient.clone(),
                     result: RecipientOutcome::Delivered,
@@ -242,13 +239,14 @@ impl MessageSender {
                 });
                 continue;
             }
-            server_error = exchange.is_unreachable.then(|| error.clone());
+            let error = done.result.reason().to_owned();
+            server_error = done.is_unreachable.then(|| error.clone());
             sent.push(RecipientAttempt {
                 recipient: recipient.clone(),
-                result: RecipientOutcome::Retry(error.clone()),
+                result: RecipientOutcome::Retry(error),
                 may_have_arrived,
             });
-            failures.push((recipient.clone(), exchange));
+            failures.push((recipient.clone(), done));
         }
         let is_accepted = sent
             .iter()
@@ -256,30 +254,24 @@ impl MessageSender {
         if !is_accepted {
             // No recipient has received it. The worst response applies to the message, as if it had
             // been sent to that recipient alone.
-            let retry_index = failures.iter().position(|(_, exchange)| {
-                matches!(exchange.judgement.verdict, Verdict::RetryLater { .. })
-            });
-            let error = recipient_errors(&sent, false);
-            let may_have_arrived = failures
-                .iter()
-                .any(|(_, exchange)| exchange.may_have_arrived);
-            let Some((_, exchange)) = failures.into_iter().nth(retry_index.unwrap_or_default())
-            else {
-                return MessageExchange::from_judgement(Judgement {
-                    verdict: Verdict::Unsendable,
-                    error,
-                    status: 0,
-                });
+            let retry_index = failures.iter().position(|(_, done)| done.is_retry());
+            let reason = recipient_errors(&sent, false).into_boxed_str();
+            let may_have_arrived = failures.iter().any(|(_, done)| done.may_have_arrived());
+            let Some((_, done)) = failures.into_iter().nth(retry_index.unwrap_or_default()) else {
+                return MessageResult::new(SendResult::Failed(reason), 0);
             };
-            let judged = Judgement {
-                error,
-                ..exchange.judgement
+            let result = match done.result {
+                SendResult::Retry { .. } => SendResult::Retry {
+                    reason,
+                    may_have_arrived,
+                },
+                SendResult::ChannelRejected(_) => SendResult::ChannelRejected(reason),
+                _ => SendResult::Failed(reason),
             };
-            return MessageExchange {
-                judgement: judged,
-                may_have_arrived,
+            return MessageResult {
+                result,
                 recipients: Some(recipient_results(rows, &sent)),
-                ..exchange
+                ..done
             };
         }
         // Other recipients were accepted. A permanent refusal therefore concerns the recipient,
@@ -288,20 +280,9 @@ impl MessageSender {
             let failure = failures
                 .iter()
                 .find(|(recipient, _)| *recipient == sent.recipient)
-                .map(|(_, exchange)| exchange);
-            if let (
-                RecipientOutcome::Retry(error),
-                Some(MessageExchange {
-                    judgement:
-                        Judgement {
-                            verdict, status, ..
-                        },
-                    is_unreachable,
-                    ..
-                }),
-            ) = (&sent.result, failure)
-                && (!matches!(verdict, Verdict::RetryLater { .. })
-                    || ((500..600).contains(status) && !is_unreachable))
+                .map(|(_, done)| done);
+            if let (RecipientOutcome::Retry(error), Some(done)) = (&sent.result, failure)
+                && (!done.is_retry() || ((500..600).contains(&done.status) && !done.is_unreachable))
             {
                 sent.result = RecipientOutcome::Refused(error.clone());
             }
@@ -309,24 +290,22 @@ impl MessageSender {
         let is_open = sent
             .iter()
             .any(|sent| matches!(sent.result, RecipientOutcome::Retry(_)));
-        let status = failures
-            .first()
-            .map_or(250, |(_, exchange)| exchange.judgement.status);
-        let verdict = if is_open {
-            Verdict::RetryLater { after: None }
+        let status = failures.first().map_or(250, |(_, done)| done.status);
+        let reason = recipient_errors(&sent, true).into_boxed_str();
+        let result = if is_open {
+            SendResult::Retry {
+                reason,
+                may_have_arrived: true,
+            }
+        } else if reason.is_empty() {
+            SendResult::Delivered
         } else {
-            Verdict::Delivered
+            SendResult::PartlyDelivered(reason)
         };
-        MessageExchange {
-            judgement: Judgement {
-                verdict,
-                error: recipient_errors(&sent, true),
-                status,
-            },
-            may_have_arrived: is_open,
-            is_unreachable: false,
+        MessageResult {
             is_partly_delivered: true,
             recipients: Some(recipient_results(rows, &sent)),
+            ..MessageResult::new(result, status)
         }
     }
 
@@ -339,15 +318,11 @@ impl MessageSender {
         alert: &Alert,
         attempt: &SendAttempt,
         rows: &[Arc<OutboxRow>],
-    ) -> MessageExchange {
+    ) -> MessageResult {
         let settings = match settings.with_value("to", recipient) {
             Ok(settings) => settings,
             Err(error) => {
-                return MessageExchange::from_judgement(Judgement {
-                    verdict: Verdict::Unsendable,
-                    error: error.to_string(),
-                    status: 0,
-                });
+                return MessageResult::new(SendResult::Failed(error.to_string().into()), 0);
             }
         };
         let suffix: String = Sha256::digest(recipient)

@@ -289,7 +289,7 @@ async fn resend_alerts(
         let attempt = first_attempt(String::new(), now);
         let mut permit = permit;
         for step in channels::prepare_resend(&settings, &alerts.iter().collect::<Vec<_>>(), now) {
-            let (answer, _) = sender.run_request(&step, channel, permit.take()).await;
+            let answer = sender.run_request(&step, channel, permit.take()).await;
             let judged = channels::judge(
                 &settings,
                 first,
@@ -303,7 +303,7 @@ async fn resend_alerts(
             } else {
                 Err((judged.error, judged.status))
             };
-            if result.is_err() && matches!(answer, TransportReply::NoReply(_)) {
+            if result.is_err() && matches!(answer, TransportReply::NoReply { .. }) {
                 return Some(result);
             }
             // A single negative response makes the whole round fail.

@@ -14,8 +14,9 @@ use channel_progress::ChannelProgress;
 use send_slots::SendSlots;
 
 use super::delivery_policy::DeliveryPolicy;
+use super::message_result::MessageResult;
 use crate::channels::alert::DelayReason;
-use crate::domain::alert::{OutboxRow, Recipient};
+use crate::domain::alert::OutboxRow;
 use crate::domain::channel::ChannelClass;
 use crate::domain::ids::{ChannelId, DeliveryNumber};
 use crate::domain::project::Channel;
@@ -123,63 +124,6 @@ impl Message {
     pub(super) fn delivery_numbers(&self) -> Vec<DeliveryNumber> {
         self.items.iter().map(|item| item.row.number).collect()
     }
-}
-
-/// Result of a message.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct MessageResult {
-    pub(super) outcome: MessageOutcome,
-    /// Error as a sentence for the owner of the channel; empty if the message was delivered to
-    /// all.
-    pub(super) reason: Box<str>,
-    /// Status of the response, or 0.
-    pub(super) status: u16,
-    /// Results of this attempt for recipients that get a mail each. `None`: there are none.
-    pub(super) recipients: Option<Arc<[Recipient]>>,
-}
-
-impl MessageResult {
-    /// Result of a message to the channel as a whole, without results for recipients.
-    pub(super) fn new(outcome: MessageOutcome, reason: &str, status: u16) -> Self {
-        Self {
-            outcome,
-            reason: reason.into(),
-            status,
-            recipients: None,
-        }
-    }
-
-    /// Failure for this reason; the message is retried.
-    pub(super) fn failed(reason: &str) -> Self {
-        Self::new(
-            MessageOutcome::Retry {
-                retry_after: None,
-                may_have_arrived: true,
-            },
-            reason,
-            0,
-        )
-    }
-}
-
-/// Outcome of an attempt.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum MessageOutcome {
-    Delivered,
-    /// This kind of channel sends no such message.
-    Skipped,
-    /// The receiver will never accept this message.
-    Refused,
-    /// The channel will accept nothing until its configuration changes.
-    ChannelUnusable,
-    Retry {
-        /// Pause that the receiver asks for.
-        retry_after: Option<Duration>,
-        /// True if the message may have arrived.
-        may_have_arrived: bool,
-    },
-    /// Some recipients have accepted it. It is retried for the others only.
-    RetrySomeRecipients,
 }
 
 /// Work of one round.
@@ -425,33 +369,23 @@ impl SendScheduler {
         };
         self.unsettled.insert(id);
         let MessageResult {
-            mut outcome,
-            mut reason,
+            mut result,
             status,
+            retry_after,
+            is_partly_delivered,
             recipients,
+            ..
         } = done;
-        let is_refused = outcome == MessageOutcome::Refused;
+        let is_refused = matches!(result, SendResult::Failed(_));
         if is_refused && !progress.record_refusal(job, rules) {
             // The receiver may be under repair.
-            outcome = MessageOutcome::Retry {
-                retry_after: None,
+            result = SendResult::Retry {
+                reason: result.reason().into(),
                 may_have_arrived: false,
             };
         }
-        match outcome {
-            MessageOutcome::Retry {
-                retry_after: after,
-                may_have_arrived: doubtful,
-            } => {
-                if !progress.record_failure(job, is_refused || status >= 500, after, now, random) {
-                    // The channel accepts other messages.
-                    reason = "".into();
-                }
-                if !doubtful {
-                    progress.refund_daily_limit();
-                }
-            }
-            MessageOutcome::RetrySomeRecipients => {
+        match &mut result {
+            SendResult::Retry { reason, .. } if is_partly_delivered => {
                 let _ = progress.record_failure(job, true, None, now, random);
                 // The channel works: other messages are sent meanwhile.
                 progress.record_delivery(
@@ -462,51 +396,51 @@ impl SendScheduler {
                     rules,
                     now.uptime,
                 );
+                // This is no error of the channel, which has accepted the message.
+                *reason = "".into();
             }
-            MessageOutcome::Delivered => progress.record_delivery(job, rules, now.uptime),
-            MessageOutcome::Skipped | MessageOutcome::Refused | MessageOutcome::ChannelUnusable => {
-            }
-        }
-        let sent = match outcome {
-            MessageOutcome::Delivered if reason.is_empty() => SendResult::Delivered,
-            MessageOutcome::Delivered => SendResult::PartlyDelivered(reason),
-            MessageOutcome::Skipped => SendResult::Skipped(reason),
-            MessageOutcome::Refused => SendResult::Failed(reason),
-            MessageOutcome::ChannelUnusable => SendResult::ChannelRejected(reason),
-            MessageOutcome::Retry {
-                may_have_arrived: doubtful,
-                ..
-            } => SendResult::Retry {
+            SendResult::Retry {
                 reason,
-                may_have_arrived: doubtful,
-            },
-            // This is no error of the channel, which has accepted the message.
-            MessageOutcome::RetrySomeRecipients => SendResult::Retry {
-                reason: "".into(),
-                may_have_arrived: true,
-            },
-        };
+                may_have_arrived,
+            } => {
+                let is_answered = is_refused || status >= 500;
+                if !progress.record_failure(job, is_answered, retry_after, now, random) {
+                    // The channel accepts other messages.
+                    *reason = "".into();
+                }
+                if !*may_have_arrived {
+                    progress.refund_daily_limit();
+                }
+            }
+            SendResult::Delivered | SendResult::PartlyDelivered(_) => {
+                progress.record_delivery(job, rules, now.uptime);
+            }
+            SendResult::Superseded(_)
+            | SendResult::Skipped(_)
+            | SendResult::Failed(_)
+            | SendResult::ChannelRejected(_) => {}
+        }
         let first = job.items.first().map(|item| item.row.number);
-        let report = |rows: &[DeliveryNumber], sent, status| {
+        let report = |rows: &[DeliveryNumber], result, status| {
             let sent_to = Some(Arc::clone(&job.channel));
             DeliveryReport {
                 recipients: Default::default(),
                 channel: job.channel.id,
                 sent_to,
                 rows: rows.to_vec(),
-                result: sent,
+                result,
                 status,
                 merged_into: first,
             }
         };
         let mut reports = Vec::new();
-        if !job.superseded.is_empty() && !matches!(sent, SendResult::Retry { .. }) {
+        if !job.superseded.is_empty() && !matches!(result, SendResult::Retry { .. }) {
             let sent = SendResult::Superseded("a later message includes it".into());
             reports.push(report(&job.superseded, sent, 0));
         }
         reports.push(DeliveryReport {
             recipients,
-            ..report(&job.delivery_numbers(), sent, status)
+            ..report(&job.delivery_numbers(), result, status)
         });
         reports
     }

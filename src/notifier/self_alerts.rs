@@ -12,10 +12,10 @@ use tokio::task::JoinSet;
 
 use super::delivery_policy::DeliveryPolicy;
 use super::scheduler::{CurrentTime, DAILY_LIMIT_TEXT, SendScheduler};
-use super::sender::{MessageExchange, MessageSender, first_attempt};
+use super::sender::{MessageSender, first_attempt};
+use crate::channels::SendAttempt;
 use crate::channels::alert::AlertFacts;
 use crate::channels::transport_reply::public_part;
-use crate::channels::{SendAttempt, Verdict};
 use crate::domain::alert::{AlertEvent, RefusedRecipient};
 use crate::domain::formatting::format_duration;
 use crate::domain::ids::{ChannelId, ProjectId};
@@ -431,26 +431,21 @@ impl MessageSender {
         mut attempt: SendAttempt,
     ) -> Result<(), bool> {
         let alert = self.build_alert(channel, facts, attempt.at);
-        let MessageExchange {
-            judgement,
-            may_have_arrived,
-            recipients,
-            ..
-        } = self
+        let done = self
             .send_to_channel(channel, &alert, &mut attempt, &[], &[])
             .await;
-        if let Some(recipients) = recipients {
-            let report = DeliveryReport::of_recipients(channel, recipients);
+        if let Some(recipients) = &done.recipients {
+            let report = DeliveryReport::of_recipients(channel, Arc::clone(recipients));
             // An alert whose results cannot be recorded was still sent.
             let _ = self
                 .handle
                 .call(Command::RecordDeliveryReports(vec![report]))
                 .await;
         }
-        if judgement.verdict == Verdict::Delivered {
+        if done.is_delivered() {
             Ok(())
         } else {
-            Err(may_have_arrived)
+            Err(done.may_have_arrived())
         }
     }
 

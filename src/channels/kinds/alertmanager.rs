@@ -47,7 +47,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     send: |call| alerts_request(call.settings, &[call.alert], call.attempt.at),
     judge: |_, _, response, now| match response.status {
         // Alertmanager may have stored the valid ones; the next minute sends all of them again.
-        400 => Verdict::RETRY_LATER,
+        400 => Verdict::RETRY,
         _ => response.default_verdict(now),
     },
     ..KindDefinition::DEFAULTS

@@ -47,7 +47,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     send,
     judge: |_, _, response, now| match response.status {
         // The key has no configuration.
-        204 => Verdict::ChannelUnusable,
+        204 => Verdict::ChannelRejected,
         // Some of its targets failed. The others have received the message, and would receive it
         // twice.
         424 => Verdict::Delivered,

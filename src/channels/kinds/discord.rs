@@ -35,14 +35,14 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         401 | 403 | 404
             if response.has_text_at("/message") && response.json_at("/code").is_i64() =>
         {
-            response.unusable_if_persistent(call.attempt, now)
+            response.rejected_if_persistent(call.attempt, now)
         }
         429 => match response
             .json_at("/retry_after")
             .as_f64()
             .and_then(retry_delay)
         {
-            Some(after) => Verdict::RetryLater { after: Some(after) },
+            Some(after) => Verdict::Retry { after: Some(after) },
             None => response.retry_later(now),
         },
         _ => response.default_verdict(now),

@@ -80,7 +80,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
 fn judge(call: &SendContext<'_>, response: &ChannelResponse, now: Timestamp) -> Verdict {
     let is_own = response.has_text_at("/message") && response.has_text_at("/documentation_url");
     match response.status {
-        401 | 404 | 410 if is_own => response.unusable_if_persistent(call.attempt, now),
+        401 | 404 | 410 if is_own => response.rejected_if_persistent(call.attempt, now),
         403 | 429 if response.header("retry-after").is_some() => response.retry_later(now),
         403 | 429 => response.retry_at_header("x-ratelimit-reset", now),
         _ => response.default_verdict(now),

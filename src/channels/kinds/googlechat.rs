@@ -30,7 +30,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     send,
     judge: |call, _, response, now| match response.status {
         403 | 404 if response.has_text_at("/error/status") => {
-            response.unusable_if_persistent(call.attempt, now)
+            response.rejected_if_persistent(call.attempt, now)
         }
         _ => response.default_verdict(now),
     },

@@ -1,4 +1,4 @@
-//! Channels that represent several others.
+//! Group: sends nothing itself, its members are notified in its place.
 
 use crate::channels::kinds::KindDefinition;
 use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};

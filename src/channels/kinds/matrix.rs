@@ -125,9 +125,9 @@ fn judge(
     match response.status {
         200 if request.role == JOIN_ROLE => match response.json_at("/room_id").as_str() {
             Some(room) => Verdict::Continue(message_steps(call, room, AFTER_JOIN_ROLE)),
-            None => Verdict::RETRY_LATER,
+            None => Verdict::RETRY,
         },
-        401 if response.json_at("/errcode") == "M_UNKNOWN_TOKEN" => Verdict::ChannelUnusable,
+        401 if response.json_at("/errcode") == "M_UNKNOWN_TOKEN" => Verdict::ChannelRejected,
         // The user may be invited but not have joined yet.
         403 if request.role.is_empty() => Verdict::Continue(join_steps(call)),
         429 => match response
@@ -135,7 +135,7 @@ fn judge(
             .as_f64()
             .and_then(|millis| retry_delay(millis / 1_000.0))
         {
-            Some(after) if response.header("retry-after").is_none() => Verdict::RetryLater {
+            Some(after) if response.header("retry-after").is_none() => Verdict::Retry {
                 after: Some(after.max(Duration::from_secs(1))),
             },
             _ => response.retry_later(now),

@@ -51,7 +51,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     send,
     judge: |call, _, response, now| match response.status {
         401 | 403 | 404 | 410 if response.has_text_at("/error/code") => {
-            response.unusable_if_persistent(call.attempt, now)
+            response.rejected_if_persistent(call.attempt, now)
         }
         _ => response.default_verdict(now),
     },

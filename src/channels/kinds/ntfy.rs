@@ -68,11 +68,11 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     send,
     judge: |_, _, response, now| match response.status {
         // The daily quota is used up. It resets at midnight, UTC.
-        429 if response.json_at("/code") == 42_908 => Verdict::RetryLater {
+        429 if response.json_at("/code") == 42_908 => Verdict::Retry {
             after: delay_until(next_midnight(now), now),
         },
         // The response has no Retry-After.
-        429 if response.header("retry-after").is_none() => Verdict::RetryLater {
+        429 if response.header("retry-after").is_none() => Verdict::Retry {
             after: Some(Duration::from_secs(60)),
         },
         _ => response.default_verdict(now),

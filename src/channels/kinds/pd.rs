@@ -41,7 +41,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     send_rate: |_| rate(20, 1),
     send,
     judge: |_, _, response, now| match response.status {
-        400 => Verdict::Unsendable,
+        400 => Verdict::Failed,
         _ => response.default_verdict(now),
     },
     ..KindDefinition::DEFAULTS

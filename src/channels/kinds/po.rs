@@ -155,11 +155,11 @@ fn judge(
         400 if response.json_at("/user") == "invalid"
             || response.json_at("/token") == "invalid" =>
         {
-            Verdict::ChannelUnusable
+            Verdict::ChannelRejected
         }
         // The monthly quota is used up.
         429 => response.retry_at_header("x-limit-app-reset", now),
-        200 => Verdict::RETRY_LATER,
+        200 => Verdict::RETRY,
         _ => response.default_verdict(now),
     }
 }

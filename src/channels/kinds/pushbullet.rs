@@ -24,7 +24,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     send,
     judge: |call, _, response, now| match response.status {
         401 | 403 if response.has_text_at("/error/message") => {
-            response.unusable_if_persistent(call.attempt, now)
+            response.rejected_if_persistent(call.attempt, now)
         }
         429 => response.retry_at_header("x-ratelimit-reset", now),
         _ => response.default_verdict(now),

@@ -24,7 +24,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     send,
     judge: |_, _, response, now| match response.status {
         // A webhook whose script refuses also answers 200.
-        200 if response.json_at("/success") == false => Verdict::Unsendable,
+        200 if response.json_at("/success") == false => Verdict::Failed,
         429 => response.retry_at_header("x-ratelimit-reset", now),
         _ => response.default_verdict(now),
     },

@@ -115,7 +115,7 @@ fn judge(
     if response.json_at("/error").is_null() {
         let has_no_recipient = is_unregistered(&response.json_at("/result/results"));
         return if has_no_recipient {
-            Verdict::ChannelUnusable
+            Verdict::ChannelRejected
         } else {
             Verdict::Delivered
         };
@@ -125,16 +125,16 @@ fn judge(
             let seconds = response
                 .json_at("/error/data/response/results/0/retryAfterSeconds")
                 .as_f64();
-            Verdict::RetryLater {
+            Verdict::Retry {
                 after: retry_delay(seconds.unwrap_or(HOUR)),
             }
         }
-        Some(-4 | -6) => Verdict::ChannelUnusable,
+        Some(-4 | -6) => Verdict::ChannelRejected,
         Some(-1) if is_unregistered(&response.json_at("/error/data/response/results")) => {
-            Verdict::ChannelUnusable
+            Verdict::ChannelRejected
         }
-        Some(-1) => Verdict::Unsendable,
-        _ => Verdict::RETRY_LATER,
+        Some(-1) => Verdict::Failed,
+        _ => Verdict::RETRY,
     }
 }
 

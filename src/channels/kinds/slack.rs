@@ -44,7 +44,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     send,
     judge: |call, _, response, now| match response.status {
         400 | 403 | 404 | 410 if UNUSABLE_WEBHOOK_ERRORS.contains(&response.text().trim()) => {
-            response.unusable_if_persistent(call.attempt, now)
+            response.rejected_if_persistent(call.attempt, now)
         }
         _ => response.default_verdict(now),
     },

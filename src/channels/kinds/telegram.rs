@@ -159,7 +159,7 @@ fn judge(response: &ChannelResponse, now: Timestamp) -> Verdict {
         .to_ascii_lowercase();
     match response.status {
         429 => match response.json_at("/parameters/retry_after").as_f64() {
-            Some(seconds) => Verdict::RetryLater {
+            Some(seconds) => Verdict::Retry {
                 after: retry_delay(seconds),
             },
             None => response.retry_later(now),
@@ -170,11 +170,11 @@ fn judge(response: &ChannelResponse, now: Timestamp) -> Verdict {
                 key: "chat",
                 value: id.to_string(),
             },
-            _ if description.contains("chat not found") => Verdict::ChannelUnusable,
-            _ => Verdict::Unsendable,
+            _ if description.contains("chat not found") => Verdict::ChannelRejected,
+            _ => Verdict::Failed,
         },
         // Only the service itself answers this in JSON.
-        401 | 403 | 404 if response.json_at("/ok") == false => Verdict::ChannelUnusable,
+        401 | 403 | 404 if response.json_at("/ok") == false => Verdict::ChannelRejected,
         _ => response.default_verdict(now),
     }
 }

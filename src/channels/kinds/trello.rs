@@ -32,7 +32,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     send,
     judge: |call, _, response, now| match response.status {
         401 | 404 if is_trello_error(response) => {
-            response.unusable_if_persistent(call.attempt, now)
+            response.rejected_if_persistent(call.attempt, now)
         }
         _ => response.default_verdict(now),
     },

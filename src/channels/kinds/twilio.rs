@@ -98,7 +98,7 @@ pub(super) fn sender_field<'a>(call: &SendContext<'a>) -> (&'static str, &'a str
 pub(super) fn judge(response: &ChannelResponse, now: Timestamp) -> Verdict {
     match (response.status, response.json_at("/code").as_i64()) {
         // The number does not exist; the recipient answered STOP; it is no mobile phone.
-        (400, Some(21_211 | 21_610 | 21_614)) => Verdict::ChannelUnusable,
+        (400, Some(21_211 | 21_610 | 21_614)) => Verdict::ChannelRejected,
         _ => response.default_verdict(now),
     }
 }

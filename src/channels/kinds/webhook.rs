@@ -98,7 +98,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     has_plain_form: false,
     send,
     judge: |_, _, response, now| match response.status {
-        410 => Verdict::ChannelUnusable,
+        410 => Verdict::ChannelRejected,
         _ => response.default_verdict(now),
     },
     ..KindDefinition::DEFAULTS

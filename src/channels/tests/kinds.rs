@@ -469,12 +469,15 @@ fn a_webhook_that_becomes_too_long_is_unsendable_and_names_the_template() {
             &alert,
             &attempt(),
             &steps[0],
-            &crate::channels::TransportReply::NoReply(String::new()),
+            &crate::channels::TransportReply::NoReply {
+                error: String::new(),
+                may_have_arrived: false,
+            },
             attempt().at,
         );
         assert_eq!(
             (judged.verdict, judged.error.as_str()),
-            (crate::channels::Verdict::Unsendable, reason)
+            (crate::channels::Verdict::Failed, reason)
         );
     }
 }

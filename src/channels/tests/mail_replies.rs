@@ -8,19 +8,19 @@ use crate::channels::{TransportReply, Verdict};
 #[test]
 fn replies_of_mail_servers_and_commands() {
     use MailStage::{Content, Recipient, Session};
-    use Verdict::{ChannelUnusable, Delivered, Unsendable};
+    use Verdict::{ChannelRejected, Delivered, Failed};
     for (code, stage, expected) in [
         (250, Content, Delivered),
-        (421, Session, Verdict::RETRY_LATER),
-        (451, Content, Verdict::RETRY_LATER),
-        (535, Session, Verdict::RETRY_LATER),
-        (550, Recipient, ChannelUnusable),
-        (551, Recipient, ChannelUnusable),
-        (450, Recipient, Verdict::RETRY_LATER),
-        (550, Session, Verdict::RETRY_LATER),
-        (552, Content, Unsendable),
-        (554, Content, Unsendable),
-        (554, Session, Verdict::RETRY_LATER),
+        (421, Session, Verdict::RETRY),
+        (451, Content, Verdict::RETRY),
+        (535, Session, Verdict::RETRY),
+        (550, Recipient, ChannelRejected),
+        (551, Recipient, ChannelRejected),
+        (450, Recipient, Verdict::RETRY),
+        (550, Session, Verdict::RETRY),
+        (552, Content, Failed),
+        (554, Content, Failed),
+        (554, Session, Verdict::RETRY),
     ] {
         let answer = TransportReply::Mail {
             code,
@@ -40,28 +40,28 @@ fn replies_of_mail_servers_and_commands() {
         (CommandStatus::Exit(0), Delivered, ""),
         (
             CommandStatus::Exit(75),
-            Verdict::RETRY_LATER,
+            Verdict::RETRY,
             "exit status 75: no disk",
         ),
-        (CommandStatus::Exit(1), Unsendable, "exit status 1: no disk"),
+        (CommandStatus::Exit(1), Failed, "exit status 1: no disk"),
         (
             CommandStatus::Exit(127),
-            ChannelUnusable,
+            ChannelRejected,
             "exit status 127: no disk",
         ),
         (
             CommandStatus::Signal(9),
-            Unsendable,
+            Failed,
             "ended by signal 9: no disk",
         ),
         (
             CommandStatus::Timeout,
-            Verdict::RETRY_LATER,
+            Verdict::RETRY,
             "it took too long: no disk",
         ),
         (
             CommandStatus::NotRun,
-            ChannelUnusable,
+            ChannelRejected,
             "it could not be run: no disk",
         ),
     ] {
@@ -89,7 +89,7 @@ fn replies_of_mail_servers_and_commands() {
     for (number, seconds) in [(2, 3_600), (3, 3_599)] {
         assert_eq!(
             judged_after(&example("email"), number, seconds, &refused).verdict,
-            Verdict::RETRY_LATER
+            Verdict::RETRY
         );
     }
     // The number of retries of a refused message does not depend on the kind.
@@ -99,23 +99,22 @@ fn replies_of_mail_servers_and_commands() {
     };
     assert_eq!(
         judged_after(&example("shell"), 1, 0, &failed).verdict,
-        Unsendable
+        Failed
     );
     assert_eq!(
         judged_after(&example("webhook"), 1, 0, &answer(422, &[], "")).verdict,
-        Unsendable
+        Failed
     );
     let judged = judged_at(
         &example("ntfy"),
         0,
-        &TransportReply::NoReply("cannot connect to ntfy.sh: refused".into()),
+        &TransportReply::NoReply {
+            error: "cannot connect to ntfy.sh: refused".into(),
+            may_have_arrived: false,
+        },
     );
     assert_eq!(
         (judged.verdict, judged.error.as_str(), judged.status),
-        (
-            Verdict::RETRY_LATER,
-            "cannot connect to ntfy.sh: refused",
-            0
-        )
+        (Verdict::RETRY, "cannot connect to ntfy.sh: refused", 0)
     );
 }

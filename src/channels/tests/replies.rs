@@ -61,27 +61,27 @@ fn verdict(kind: &str, status: u16, headers: &[(&str, &str)], body: &str) -> Ver
 }
 
 pub(super) fn later(seconds: u64) -> Verdict {
-    Verdict::RetryLater {
+    Verdict::Retry {
         after: Some(Duration::from_secs(seconds)),
     }
 }
 
 #[test]
 fn common_http_statuses() {
-    use Verdict::{Delivered, Unsendable};
+    use Verdict::{Delivered, Failed};
     for (status, expected) in [
         (200, Delivered),
         (204, Delivered),
-        (301, Verdict::RETRY_LATER),
-        (400, Unsendable),
-        (401, Verdict::RETRY_LATER),
-        (404, Verdict::RETRY_LATER),
-        (408, Verdict::RETRY_LATER),
-        (413, Unsendable),
-        (422, Unsendable),
-        (429, Verdict::RETRY_LATER),
-        (500, Verdict::RETRY_LATER),
-        (503, Verdict::RETRY_LATER),
+        (301, Verdict::RETRY),
+        (400, Failed),
+        (401, Verdict::RETRY),
+        (404, Verdict::RETRY),
+        (408, Verdict::RETRY),
+        (413, Failed),
+        (422, Failed),
+        (429, Verdict::RETRY),
+        (500, Verdict::RETRY),
+        (503, Verdict::RETRY),
     ] {
         assert_eq!(verdict("gotify", status, &[], ""), expected, "{status}");
     }
@@ -89,16 +89,16 @@ fn common_http_statuses() {
         ("30", later(30)),
         (
             "0.5",
-            Verdict::RetryLater {
+            Verdict::Retry {
                 after: Some(Duration::from_millis(500)),
             },
         ),
         ("Sat, 21 Nov 2026 00:00:00 GMT", later(60)),
-        ("Fri, 20 Nov 2026 00:00:00 GMT", Verdict::RETRY_LATER),
+        ("Fri, 20 Nov 2026 00:00:00 GMT", Verdict::RETRY),
         ("99999999999999", later(6 * 3600)),
-        ("-1", Verdict::RETRY_LATER),
-        ("soon", Verdict::RETRY_LATER),
-        ("NaN", Verdict::RETRY_LATER),
+        ("-1", Verdict::RETRY),
+        ("soon", Verdict::RETRY),
+        ("NaN", Verdict::RETRY),
     ] {
         assert_eq!(
             verdict("gotify", 503, &[("retry-after", value)], ""),
@@ -110,12 +110,12 @@ fn common_http_statuses() {
 
 #[test]
 fn responses_with_a_special_meaning_for_a_kind() {
-    use Verdict::{ChannelUnusable, Delivered, Unsendable};
+    use Verdict::{ChannelRejected, Delivered, Failed};
     let none: &[(&str, &str)] = &[];
     for (kind, status, headers, body, expected) in [
-        ("webhook", 410, none, "", ChannelUnusable),
-        ("webhook", 400, none, "", Unsendable),
-        ("webhook", 404, none, "", Verdict::RETRY_LATER),
+        ("webhook", 410, none, "", ChannelRejected),
+        ("webhook", 400, none, "", Failed),
+        ("webhook", 404, none, "", Verdict::RETRY),
         (
             "ntfy",
             429,
@@ -124,7 +124,7 @@ fn responses_with_a_special_meaning_for_a_kind() {
             later(60),
         ),
         ("ntfy", 429, none, "{\"code\":42901}", later(60)),
-        ("ntfy", 403, none, "", Verdict::RETRY_LATER),
+        ("ntfy", 403, none, "", Verdict::RETRY),
         (
             "telegram",
             429,
@@ -147,50 +147,50 @@ fn responses_with_a_special_meaning_for_a_kind() {
             400,
             none,
             r#"{"ok":false,"description":"Bad Request: chat not found"}"#,
-            ChannelUnusable,
+            ChannelRejected,
         ),
         (
             "telegram",
             400,
             none,
             r#"{"ok":false,"description":"Bad Request: can't parse entities"}"#,
-            Unsendable,
+            Failed,
         ),
-        ("telegram", 401, none, "{\"ok\":false}", ChannelUnusable),
-        ("telegram", 403, none, "{\"ok\":false}", ChannelUnusable),
-        ("telegram", 403, none, "<html>proxy", Verdict::RETRY_LATER),
+        ("telegram", 401, none, "{\"ok\":false}", ChannelRejected),
+        ("telegram", 403, none, "{\"ok\":false}", ChannelRejected),
+        ("telegram", 403, none, "<html>proxy", Verdict::RETRY),
         ("discord", 204, none, "", Delivered),
-        ("discord", 404, none, "", Verdict::RETRY_LATER),
+        ("discord", 404, none, "", Verdict::RETRY),
         (
             "discord",
             429,
             none,
             "{\"retry_after\":2.5}",
-            Verdict::RetryLater {
+            Verdict::Retry {
                 after: Some(Duration::from_millis(2_500)),
             },
         ),
-        ("slack", 403, none, "", Verdict::RETRY_LATER),
-        ("slack", 400, none, "invalid_payload", Unsendable),
-        ("mattermost", 404, none, "", Verdict::RETRY_LATER),
+        ("slack", 403, none, "", Verdict::RETRY),
+        ("slack", 400, none, "invalid_payload", Failed),
+        ("mattermost", 404, none, "", Verdict::RETRY),
         ("rocketchat", 200, none, "{\"success\":true}", Delivered),
-        ("rocketchat", 200, none, "{\"success\":false}", Unsendable),
+        ("rocketchat", 200, none, "{\"success\":false}", Failed),
         ("msteamsw", 202, none, "", Delivered),
         ("po", 200, none, "{\"status\":1}", Delivered),
-        ("po", 200, none, "{\"status\":0}", Verdict::RETRY_LATER),
+        ("po", 200, none, "{\"status\":0}", Verdict::RETRY),
         (
             "po",
             400,
             none,
             "{\"user\":\"invalid\",\"status\":0}",
-            ChannelUnusable,
+            ChannelRejected,
         ),
         (
             "po",
             400,
             none,
             r#"{"message":"cannot be blank","status":0}"#,
-            Unsendable,
+            Failed,
         ),
         (
             "po",
@@ -204,9 +204,9 @@ fn responses_with_a_special_meaning_for_a_kind() {
             401,
             none,
             "{\"errcode\":\"M_UNKNOWN_TOKEN\"}",
-            ChannelUnusable,
+            ChannelRejected,
         ),
-        ("matrix", 401, none, "", Verdict::RETRY_LATER),
+        ("matrix", 401, none, "", Verdict::RETRY),
         ("matrix", 429, none, "{\"retry_after_ms\":4000}", later(4)),
         (
             "signal",
@@ -220,7 +220,7 @@ fn responses_with_a_special_meaning_for_a_kind() {
             200,
             none,
             "{\"error\":{\"code\":-3}}",
-            Verdict::RETRY_LATER,
+            Verdict::RETRY,
         ),
         (
             "signal",
@@ -241,16 +241,16 @@ fn responses_with_a_special_meaning_for_a_kind() {
             200,
             none,
             "{\"error\":{\"code\":-4}}",
-            ChannelUnusable,
+            ChannelRejected,
         ),
         (
             "signal",
             200,
             none,
             "{\"error\":{\"code\":-6}}",
-            ChannelUnusable,
+            ChannelRejected,
         ),
-        ("signal", 200, none, "{\"error\":{\"code\":-1}}", Unsendable),
+        ("signal", 200, none, "{\"error\":{\"code\":-1}}", Failed),
         (
             "signal",
             200,
@@ -259,16 +259,16 @@ fn responses_with_a_special_meaning_for_a_kind() {
                 r#"{"error":{"code":-1,"data":{"response":"#,
                 r#"{"results":[{"type":"UNREGISTERED_FAILURE"}]}}}}"#
             ),
-            ChannelUnusable,
+            ChannelRejected,
         ),
         ("sms", 201, none, "", Delivered),
-        ("sms", 400, none, "{\"code\":21211}", ChannelUnusable),
-        ("sms", 400, none, "{\"code\":21617}", Unsendable),
-        ("apprise", 204, none, "", ChannelUnusable),
+        ("sms", 400, none, "{\"code\":21211}", ChannelRejected),
+        ("sms", 400, none, "{\"code\":21617}", Failed),
+        ("apprise", 204, none, "", ChannelRejected),
         ("apprise", 424, none, "", Delivered),
-        ("alertmanager", 400, none, "", Verdict::RETRY_LATER),
+        ("alertmanager", 400, none, "", Verdict::RETRY),
         ("pd", 202, none, "", Delivered),
-        ("pd", 403, none, "", Verdict::RETRY_LATER),
+        ("pd", 403, none, "", Verdict::RETRY),
         (
             "rocketchat",
             429,
@@ -335,7 +335,7 @@ fn only_persistent_errors_of_the_service_itself_disable_a_channel() {
         };
         assert_eq!(
             judged(3, 3_600, body),
-            Verdict::ChannelUnusable,
+            Verdict::ChannelRejected,
             "{kind} {status} {body}"
         );
         for (number, seconds, body) in [
@@ -347,7 +347,7 @@ fn only_persistent_errors_of_the_service_itself_disable_a_channel() {
         ] {
             assert_eq!(
                 judged(number, seconds, body),
-                Verdict::RETRY_LATER,
+                Verdict::RETRY,
                 "{kind} {status} {number} {seconds} {body}"
             );
         }
@@ -395,7 +395,7 @@ fn a_matrix_room_is_joined_if_necessary() {
             attempt().at
         )
         .verdict,
-        Verdict::RETRY_LATER
+        Verdict::RETRY
     );
     // Joining resolves an alias.
     let alias = matrix.with_value("room", "#ops:example.org").unwrap();
@@ -494,7 +494,10 @@ fn an_error_is_short_and_contains_no_secret() {
     let judged = judged_at(
         &webhook,
         0,
-        &TransportReply::NoReply("no address is known for alerts.example.org".into()),
+        &TransportReply::NoReply {
+            error: "no address is known for alerts.example.org".into(),
+            may_have_arrived: false,
+        },
     );
     assert_eq!(judged.error, "no address is known for alerts.example.org");
 }

@@ -208,7 +208,8 @@ impl WorkingState {
                 });
                 continue;
             }
-            let (outcome, reason) = outcome_of(&result);
+            let outcome = result.delivery_result();
+            let reason = result.reason();
             for row in &rows {
                 let mut delivery = finished_delivery(row, outcome, reason, now);
                 (delivery.status, delivery.merged_into) =
@@ -329,7 +330,8 @@ impl WorkingState {
         let number = self.next_delivery_number();
         let check = CheckId(0);
         let flip = FlipNumber(0);
-        let (outcome, reason) = outcome_of(&result);
+        let outcome = result.delivery_result();
+        let reason = result.reason();
         let event = AlertEvent::Test;
         let attempts = 1;
         let delivery = DeliveryRecord {
@@ -449,19 +451,6 @@ impl WorkingState {
             self.note_unsent(&row, DeliveryResult::Skipped);
             self.finish_row(&row, DeliveryResult::Skipped, reason, now);
         }
-    }
-}
-
-/// Delivery result and reason for the log.
-fn outcome_of(result: &SendResult) -> (DeliveryResult, &str) {
-    match result {
-        SendResult::Delivered => (DeliveryResult::Delivered, ""),
-        SendResult::PartlyDelivered(reason) => (DeliveryResult::Delivered, reason),
-        SendResult::Superseded(reason) => (DeliveryResult::Superseded, reason),
-        SendResult::Skipped(reason) => (DeliveryResult::Skipped, reason),
-        SendResult::Failed(reason)
-        | SendResult::ChannelRejected(reason)
-        | SendResult::Retry { reason, .. } => (DeliveryResult::Failed, reason),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::alert::Recipient;
+use crate::domain::alert::{DeliveryResult, Recipient};
 use crate::domain::ids::{ChannelId, DeliveryNumber};
 use crate::domain::project::Channel;
 
@@ -81,6 +81,31 @@ pub enum SendResult {
 }
 
 impl SendResult {
+    /// Result for the log. An attempt that is repeated has failed.
+    pub fn delivery_result(&self) -> DeliveryResult {
+        match self {
+            Self::Delivered | Self::PartlyDelivered(_) => DeliveryResult::Delivered,
+            Self::Superseded(_) => DeliveryResult::Superseded,
+            Self::Skipped(_) => DeliveryResult::Skipped,
+            Self::Failed(_) | Self::ChannelRejected(_) | Self::Retry { .. } => {
+                DeliveryResult::Failed
+            }
+        }
+    }
+
+    /// Reason of a result other than [`Delivered`](Self::Delivered), for which it is empty.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Delivered => "",
+            Self::PartlyDelivered(reason)
+            | Self::Superseded(reason)
+            | Self::Skipped(reason)
+            | Self::Failed(reason)
+            | Self::ChannelRejected(reason)
+            | Self::Retry { reason, .. } => reason,
+        }
+    }
+
     /// Result for settings that have changed in the meantime: a refused message is retried with the
     /// new settings.
     pub fn with_outdated_settings(self) -> Self {

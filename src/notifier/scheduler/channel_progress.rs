@@ -1,6 +1,8 @@
 //! Sending state of one channel: its failures, its rate, and the messages that people got about
 //! each check.
 
+mod rate_limits;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,10 +27,8 @@ const RETRY_DELAYS_SECS: [u64; 10] = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(6 * 3600);
 /// Delay of the next message to the same people after a digest.
 const DELAY_AFTER_DIGEST: Duration = Duration::from_secs(10);
-/// Maximum number of messages to people about one check within [`CHECK_LIMIT_PERIOD`].
-const MAX_MESSAGES_PER_CHECK: usize = 6;
+/// Period of the limit for messages to people about one check.
 const CHECK_LIMIT_PERIOD: Duration = Duration::from_secs(3600);
-const DAY: Duration = Duration::from_secs(86_400);
 /// Maximum number of parked messages, which wait by themselves while others are sent: see
 /// [limits](crate::docs::limits).
 const MAX_PARKED: usize = 100;
@@ -179,78 +179,6 @@ impl ChannelProgress {
             }
             self.channel = Arc::clone(channel);
         }
-    }
-
-    /// Checks if a message may be sent now. The error is the uptime from which it may, if known.
-    pub(super) fn may_send(
-        &mut self,
-        rules: &DeliveryPolicy,
-        now: Duration,
-    ) -> Result<(), Option<Duration>> {
-        // While the channel fails, one message at a time probes it.
-        let most = if self.failures > 0 {
-            1
-        } else {
-            rules.max_parallel
-        };
-        if self.in_flight >= most {
-            return Err(None);
-        }
-        if now < self.not_before {
-            return Err(Some(self.not_before));
-        }
-        if self.is_daily_limit_reached(rules, now) {
-            return Err(Some(self.sent_today.0 + DAY));
-        }
-        self.rate_limit = rules.rate_limit.map(|rate| TokenRate {
-            burst: rate.burst,
-            interval: rate.refill,
-        });
-        match self.rate_limit.map(|rate| self.bucket.wait(rate, now)) {
-            Some(wait) if !wait.is_zero() => Err(Some(now + wait)),
-            _ => Ok(()),
-        }
-    }
-
-    fn is_daily_limit_reached(&mut self, rules: &DeliveryPolicy, now: Duration) -> bool {
-        if now >= self.sent_today.0 + DAY {
-            self.sent_today = (now, 0);
-        }
-        rules
-            .daily_limit
-            .is_some_and(|most| self.sent_today.1 >= most)
-    }
-
-    /// Counts a message that only the daily limit can hold back. False if that limit is reached.
-    pub(super) fn count_toward_daily_limit(
-        &mut self,
-        rules: &DeliveryPolicy,
-        now: Duration,
-    ) -> bool {
-        let may = !self.is_daily_limit_reached(rules, now);
-        self.sent_today.1 += u32::from(may);
-        may
-    }
-
-    /// Counts a message as sent.
-    pub(super) fn count_message(&mut self) {
-        if let Some(rate) = self.rate_limit {
-            self.bucket.take(rate);
-        }
-        self.sent_today.1 += 1;
-    }
-
-    /// Reverts the count of a message that was not sent.
-    pub(super) fn uncount_message(&mut self) {
-        if let Some(rate) = self.rate_limit {
-            self.bucket.put_back(rate);
-        }
-        self.refund_daily_limit();
-    }
-
-    /// Reverts the daily count of a message that did not arrive, and so cost nothing.
-    pub(super) fn refund_daily_limit(&mut self) {
-        self.sent_today.1 = self.sent_today.1.saturating_sub(1);
     }
 
     /// Records that a message with these items is in flight.
@@ -545,31 +473,6 @@ impl ChannelProgress {
                         .front()
                         .is_some_and(|first| is_long(*first))
             }
-        }
-    }
-
-    /// Checks if the message limit for people allows another message about a check. The error is
-    /// the uptime from which it does.
-    pub(super) fn check_message_limit(
-        &mut self,
-        check: CheckId,
-        now: CurrentTime,
-    ) -> Result<(), Duration> {
-        let Some(notified_times) = self.notified_at.get_mut(&check) else {
-            return Ok(());
-        };
-        while notified_times
-            .front()
-            .is_some_and(|at| *at + CHECK_LIMIT_PERIOD <= now.uptime)
-        {
-            notified_times.pop_front();
-        }
-        match notified_times.front() {
-            Some(first) if notified_times.len() >= MAX_MESSAGES_PER_CHECK => {
-                self.held_back_at.insert(check, now.wall);
-                Err(*first + CHECK_LIMIT_PERIOD)
-            }
-            _ => Ok(()),
         }
     }
 

@@ -193,12 +193,15 @@ impl SchedulerTester {
         }
     }
 
-    fn done(&mut self, job: &Message, outcome: MessageOutcome) {
-        self.answered(job, outcome, 0);
+    fn done(&mut self, job: &Message, result: SendResult) {
+        self.answered(job, result, 0);
     }
 
-    fn answered(&mut self, job: &Message, outcome: MessageOutcome, status: u16) {
-        let done = MessageResult::new(outcome, "", status);
+    fn answered(&mut self, job: &Message, result: SendResult, status: u16) {
+        self.finish(job, MessageResult::new(result, status));
+    }
+
+    fn finish(&mut self, job: &Message, done: MessageResult) {
         let reports = self
             .plan
             .record_result(job.id, done, &self.rules, self.now, &self.random);
@@ -227,10 +230,25 @@ impl SchedulerTester {
     }
 }
 
-const LATER: MessageOutcome = MessageOutcome::Retry {
-    retry_after: None,
-    may_have_arrived: false,
-};
+/// Failure of a message that has not arrived.
+fn later() -> SendResult {
+    SendResult::Retry {
+        reason: "".into(),
+        may_have_arrived: false,
+    }
+}
+
+/// Failure of a message that may have arrived.
+fn unanswered() -> SendResult {
+    SendResult::Retry {
+        reason: "".into(),
+        may_have_arrived: true,
+    }
+}
+
+fn refused() -> SendResult {
+    SendResult::Failed("".into())
+}
 
 #[test]
 fn programs_get_everything_in_order_four_at_a_time() {
@@ -244,7 +262,7 @@ fn programs_get_everything_in_order_four_at_a_time() {
         SchedulerTester::item_labels(&jobs),
         ["1down", "2down", "3down", "4down"]
     );
-    world.done(&jobs[1], MessageOutcome::Delivered);
+    world.done(&jobs[1], SendResult::Delivered);
     let (jobs, _) = world.step();
     assert_eq!(SchedulerTester::item_labels(&jobs), ["2up"]);
 }
@@ -255,7 +273,7 @@ fn a_failing_receiver_gets_one_message_at_a_time() {
     (1..=20).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     let (jobs, _) = world.step();
     for job in &jobs {
-        world.done(job, LATER);
+        world.done(job, later());
     }
     // They fail together, which is one failure: five seconds, a fifth more or less.
     let (jobs, wake_in) = world.step();
@@ -267,7 +285,7 @@ fn a_failing_receiver_gets_one_message_at_a_time() {
         world.pass(wake_in.unwrap_or_default().max(36_000));
         let (jobs, _) = world.step();
         assert_eq!(jobs.len(), 1);
-        world.done(&jobs[0], LATER);
+        world.done(&jobs[0], later());
         let wake_in = world.step().1;
         assert!(
             wake_in.is_some_and(|millis| (least..=most).contains(&millis)),
@@ -277,7 +295,7 @@ fn a_failing_receiver_gets_one_message_at_a_time() {
     world.pass(36_000);
     let (jobs, _) = world.step();
     assert_eq!(jobs.len(), 1);
-    world.done(&jobs[0], MessageOutcome::Delivered);
+    world.done(&jobs[0], SendResult::Delivered);
     assert_eq!(world.step().0.len(), 4);
 }
 
@@ -287,11 +305,11 @@ fn the_receiver_may_ask_for_a_longer_pause_up_to_six_hours() {
         let mut world = SchedulerTester::new(PEOPLE);
         world.queue(1, AlertEvent::Down);
         let (jobs, _) = world.step();
-        world.done(
+        world.finish(
             &jobs[0],
-            MessageOutcome::Retry {
+            MessageResult {
                 retry_after: Some(Duration::from_secs(after)),
-                may_have_arrived: false,
+                ..MessageResult::new(later(), 0)
             },
         );
         let wake_in = world.step().1.unwrap();
@@ -307,7 +325,7 @@ fn a_changed_channel_is_tried_immediately() {
     let mut world = SchedulerTester::new(PEOPLE);
     world.queue(1, AlertEvent::Down);
     let (jobs, _) = world.step();
-    world.done(&jobs[0], LATER);
+    world.done(&jobs[0], later());
     assert!(world.step().0.is_empty());
     let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
     channel.settings = ChannelSettings::parse(
@@ -341,18 +359,12 @@ fn incidents_that_end_before_they_are_sent_are_not_sent() {
     let mut world = SchedulerTester::new(incident());
     world.queue(1, AlertEvent::Down);
     let (jobs, _) = world.step();
-    world.done(
-        &jobs[0],
-        MessageOutcome::Retry {
-            retry_after: None,
-            may_have_arrived: true,
-        },
-    );
+    world.done(&jobs[0], unanswered());
     world.queue(1, AlertEvent::Up);
     world.pass(7000);
     let (jobs, _) = world.step();
     assert_eq!(SchedulerTester::item_labels(&jobs), ["1down"]);
-    world.done(&jobs[0], MessageOutcome::Delivered);
+    world.done(&jobs[0], SendResult::Delivered);
     assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1up"]);
 }
 
@@ -363,7 +375,7 @@ fn messages_that_wait_too_long_are_given_up_after_more_attempts() {
         (1..=1200).for_each(|check| _ = world.queue(check, AlertEvent::Down));
         world.pass(1_000);
         let (jobs, _) = world.step();
-        jobs.iter().for_each(|job| world.done(job, LATER));
+        jobs.iter().for_each(|job| world.done(job, later()));
         // The machine sleeps, or the clock is set: neither is a failed attempt.
         for plan in [std::mem::take(&mut world.plan), SendScheduler::default()] {
             world.plan = plan;
@@ -381,17 +393,17 @@ fn messages_that_wait_too_long_are_given_up_after_more_attempts() {
                 world.pass(700_000);
                 let (jobs, _) = world.step();
                 assert!(!jobs.is_empty() && over(&world) == 0, "it is tried");
-                jobs.iter().for_each(|job| world.done(job, LATER));
+                jobs.iter().for_each(|job| world.done(job, later()));
             }
             world.now.wall = world.now.wall.plus_secs(-1_400);
         }
         world.pass(700_000);
         let (jobs, _) = world.step();
-        jobs.iter().for_each(|job| world.done(job, LATER));
+        jobs.iter().for_each(|job| world.done(job, later()));
         for _ in 0..4 {
             world.pass(700_000);
             let (jobs, _) = world.step();
-            jobs.iter().for_each(|job| world.done(job, LATER));
+            jobs.iter().for_each(|job| world.done(job, later()));
         }
         assert!(
             world
@@ -422,7 +434,7 @@ fn the_rate_limit_is_respected() {
         world.pass(wait);
         let (jobs, _) = world.step();
         assert_eq!(jobs.len(), 1);
-        world.done(&jobs[0], MessageOutcome::Delivered);
+        world.done(&jobs[0], SendResult::Delivered);
     }
     let (jobs, wake_in) = world.step();
     assert!(
@@ -442,7 +454,7 @@ fn the_daily_limit_is_respected() {
     for _ in 0..2 {
         world.pass(3_600_000);
         let (jobs, _) = world.step();
-        world.done(&jobs[0], MessageOutcome::Delivered);
+        world.done(&jobs[0], SendResult::Delivered);
     }
     // The day began with the first message, an hour ago.
     assert_eq!(world.step(), (vec![], Some(82_800_000)));
@@ -471,12 +483,8 @@ fn an_unreachable_receiver_does_not_count_as_a_refusal() {
     while !world.state.outbox.is_empty() {
         let (jobs, _) = world.step();
         if let Some(job) = jobs.first() {
-            let outcome = if ended.len() < 6 {
-                LATER
-            } else {
-                MessageOutcome::Refused
-            };
-            world.done(job, outcome);
+            let outcome = if ended.len() < 6 { later() } else { refused() };
+            world.done(job, outcome.clone());
             ended.push(outcome);
         }
         world.pass(4_000_000);

@@ -6,7 +6,7 @@ use super::*;
 fn sent(world: &mut SchedulerTester) -> Option<DelayReason> {
     let (jobs, _) = world.step();
     let delay = jobs[0].items[0].delay;
-    world.done(&jobs[0], MessageOutcome::Delivered);
+    world.done(&jobs[0], SendResult::Delivered);
     delay
 }
 
@@ -20,7 +20,7 @@ fn a_message_names_the_reason_for_its_delay() {
     };
     let undelivered = |world: &mut SchedulerTester| {
         let (jobs, _) = world.step();
-        world.done(&jobs[0], LATER);
+        world.done(&jobs[0], later());
         world.pass(120_000);
     };
     let day_limit = |world: &mut SchedulerTester| {
@@ -86,7 +86,7 @@ fn digests_count_as_messages_about_their_checks() {
             let (jobs, _) = world.step();
             messages += jobs.len();
             jobs.iter()
-                .for_each(|job| world.done(job, MessageOutcome::Delivered));
+                .for_each(|job| world.done(job, SendResult::Delivered));
         }
     }
     assert!((6..=12).contains(&messages), "{messages} in an hour");
@@ -147,7 +147,7 @@ fn after_quiet_hours_each_check_or_a_digest_is_sent_once() {
                     .iter()
                     .map(|item| (job.id, item.row.check.0, item.row.event)),
             );
-            world.done(job, MessageOutcome::Delivered);
+            world.done(job, SendResult::Delivered);
         }
         assert_eq!(
             sent.iter()

@@ -4,14 +4,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn outcome() -> impl Strategy<Value = MessageOutcome> {
+fn outcome() -> impl Strategy<Value = SendResult> {
     prop_oneof![
-        4 => Just(MessageOutcome::Delivered),
-        1 => Just(MessageOutcome::Skipped),
-        1 => Just(MessageOutcome::Refused),
-        2 => any::<bool>().prop_map(|doubtful| MessageOutcome::Retry {
-            retry_after: None,
-            may_have_arrived: doubtful,
+        4 => Just(SendResult::Delivered),
+        1 => Just(SendResult::Skipped("".into())),
+        1 => Just(refused()),
+        2 => any::<bool>().prop_map(|may_have_arrived| SendResult::Retry {
+            reason: "".into(),
+            may_have_arrived,
         }),
     ]
 }
@@ -73,7 +73,7 @@ proptest! {
         for _ in 0..2000 {
             under_way
                 .drain(..)
-                .for_each(|job| world.done(&job, MessageOutcome::Delivered));
+                .for_each(|job| world.done(&job, SendResult::Delivered));
             world.pass(600_000);
             under_way = world.step().0;
         }

@@ -9,9 +9,9 @@ fn accepted_items(world: &mut SchedulerTester, refused: u64) -> Vec<String> {
     let is_refused = |job: &Message| job.items.iter().any(|item| item.row.check.0 == refused);
     for job in &jobs {
         let outcome = if is_refused(job) {
-            LATER
+            later()
         } else {
-            MessageOutcome::Delivered
+            SendResult::Delivered
         };
         world.answered(job, outcome, if is_refused(job) { 500 } else { 200 });
     }
@@ -49,7 +49,7 @@ fn a_message_that_fails_alone_delays_no_other() {
         world.pass(5_000_000);
         let (jobs, _) = world.step();
         assert_eq!(SchedulerTester::item_labels(&jobs), ["1down"]);
-        world.done(&jobs[0], MessageOutcome::Delivered);
+        world.done(&jobs[0], SendResult::Delivered);
         assert!(world.state.outbox.is_empty());
     }
 }
@@ -67,7 +67,7 @@ fn a_receiver_that_returns_500_gets_one_more_attempt_than_a_silent_one() {
             let (jobs, _) = world.step();
             let Some(job) = jobs.first() else { break };
             attempted.extend(SchedulerTester::item_labels(&jobs));
-            world.answered(job, LATER, 500);
+            world.answered(job, later(), 500);
         }
         world.pass(40_000);
     }
@@ -100,14 +100,7 @@ fn newer_rows_of_a_parked_check_are_a_new_message_for_people_and_wait_for_progra
         let mut world = SchedulerTester::new(rules);
         world.queue(1, AlertEvent::Down);
         let (jobs, _) = world.step();
-        world.answered(
-            &jobs[0],
-            MessageOutcome::Retry {
-                retry_after: None,
-                may_have_arrived: true,
-            },
-            500,
-        );
+        world.answered(&jobs[0], unanswered(), 500);
         world.queue(1, AlertEvent::Up);
         assert_eq!(SchedulerTester::item_labels(&world.step().0), expected);
     }
@@ -126,7 +119,7 @@ fn a_failure_under_old_settings_does_not_affect_new_ones() {
     .unwrap();
     world.state.apply(&Change::Channel(Arc::new(channel)));
     assert!(world.step().0.is_empty(), "they are under way");
-    world.done(&jobs[0], LATER);
+    world.done(&jobs[0], later());
     assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1down"]);
 }
 
@@ -157,7 +150,7 @@ fn self_alerts_count_as_messages_and_respect_quiet_hours() {
             .admit_self_alert(&channel, &world.rules, world.now),
         "one at a time"
     );
-    world.done(&jobs[0], MessageOutcome::Delivered);
+    world.done(&jobs[0], SendResult::Delivered);
     assert!(
         !world
             .plan
@@ -226,7 +219,10 @@ fn a_parked_message_shows_that_its_channel_is_dead() {
         assert_eq!(SchedulerTester::item_labels(&jobs), ["1down"]);
         let reports = world.plan.record_result(
             jobs[0].id,
-            MessageResult::new(LATER, "no answer", status),
+            MessageResult {
+                status,
+                ..MessageResult::retry("no answer", false)
+            },
             &world.rules,
             world.now,
             &world.random,

@@ -5,27 +5,12 @@ use proptest::prelude::*;
 use super::*;
 
 const MINUTE: u64 = 60_000;
-const NO_ANSWER: (MessageOutcome, u16) = (
-    MessageOutcome::Retry {
-        retry_after: None,
-        may_have_arrived: true,
-    },
-    0,
-);
-const REFUSED: (MessageOutcome, u16) = (MessageOutcome::Refused, 400);
-const BROKEN: (MessageOutcome, u16) = (
-    MessageOutcome::Retry {
-        retry_after: None,
-        may_have_arrived: true,
-    },
-    500,
-);
 
 /// Receiver that refuses messages about some checks.
 struct PoisonedMessages<'a> {
     checks: &'a [u64],
     /// Responses to these, the last one repeated.
-    answers: &'a [(MessageOutcome, u16)],
+    answers: Vec<(SendResult, u16)>,
     attempts: usize,
     /// Time at which each message was accepted, by check, in milliseconds since the beginning.
     accepted_at: BTreeMap<u64, u64>,
@@ -33,7 +18,7 @@ struct PoisonedMessages<'a> {
 }
 
 impl<'a> PoisonedMessages<'a> {
-    fn new(checks: &'a [u64], answers: &'a [(MessageOutcome, u16)]) -> Self {
+    fn new(checks: &'a [u64], answers: Vec<(SendResult, u16)>) -> Self {
         Self {
             checks,
             answers,
@@ -82,14 +67,14 @@ impl<'a> PoisonedMessages<'a> {
             .iter()
             .any(|item| self.checks.contains(&item.row.check.0))
         {
-            let (outcome, status) = self.answers[self.attempts.min(self.answers.len() - 1)];
+            let (result, status) = self.answers[self.attempts.min(self.answers.len() - 1)].clone();
             self.attempts += 1;
             self.attempted_at.push(now);
-            world.answered(job, outcome, status);
+            world.answered(job, result, status);
         } else {
             self.accepted_at
                 .extend(job.items.iter().map(|item| (item.row.check.0, now)));
-            world.answered(job, MessageOutcome::Delivered, 200);
+            world.answered(job, SendResult::Delivered, 200);
         }
     }
 }
@@ -112,7 +97,7 @@ impl SchedulerTester {
 fn a_refused_message_delays_no_other_and_gets_five_attempts() {
     for rules in [PEOPLE, machine(), incident()] {
         let mut world = SchedulerTester::new(rules);
-        let mut poison = PoisonedMessages::new(&[1], &[REFUSED]);
+        let mut poison = PoisonedMessages::new(&[1], vec![(refused(), 400)]);
         poison.run(&mut world, 20 * MINUTE, &[(0, 1), (2_000, 2), (200_000, 3)]);
         assert!(
             poison.accepted_at[&2] <= 32_000 && poison.accepted_at[&3] <= 230_000,
@@ -129,7 +114,7 @@ fn a_refused_message_delays_no_other_and_gets_five_attempts() {
 fn a_message_that_resets_the_connection_and_then_gets_500_delays_no_other() {
     for rules in [PEOPLE, machine(), incident()] {
         let mut world = SchedulerTester::new(rules);
-        let mut poison = PoisonedMessages::new(&[1], &[NO_ANSWER, BROKEN]);
+        let mut poison = PoisonedMessages::new(&[1], vec![(unanswered(), 0), (unanswered(), 500)]);
         poison.run(&mut world, 20 * MINUTE, &[(0, 1), (2_000, 2), (100_000, 3)]);
         assert!(
             poison.accepted_at[&2] <= 32_000 && poison.accepted_at[&3] <= 130_000,
@@ -154,7 +139,7 @@ fn several_failing_messages_do_not_delay_others_for_long() {
         incident(),
     ] {
         let mut world = SchedulerTester::new(rules);
-        let mut poison = PoisonedMessages::new(&[1, 2, 3], &[BROKEN]);
+        let mut poison = PoisonedMessages::new(&[1, 2, 3], vec![(unanswered(), 500)]);
         poison.run(
             &mut world,
             10 * MINUTE,
@@ -174,7 +159,7 @@ fn a_refused_digest_is_delivered_without_the_row_that_caused_the_refusal() {
         let mut world = SchedulerTester::new(PEOPLE);
         let downs: Vec<_> = (1..=count).map(|check| (0, check)).collect();
         let poisoned = [poisoned];
-        let mut poison = PoisonedMessages::new(&poisoned, &[REFUSED]);
+        let mut poison = PoisonedMessages::new(&poisoned, vec![(refused(), 400)]);
         poison.run(&mut world, 20 * MINUTE, &downs);
         assert_eq!(
             poison.accepted_at.len() as u64,
@@ -202,7 +187,7 @@ fn a_receiver_that_refused_everything_gets_it_after_it_recovers() {
         let mut world = SchedulerTester::new(rules);
         let all: Vec<_> = (1..=count).collect();
         let downs: Vec<_> = all.iter().map(|check| (0, *check)).collect();
-        let mut poison = PoisonedMessages::new(&all, &[REFUSED]);
+        let mut poison = PoisonedMessages::new(&all, vec![(refused(), 400)]);
         poison.run(&mut world, 6 * 60 * MINUTE, &downs);
         assert!(poison.attempts <= 20, "no storm: {:?}", poison.attempted_at);
         assert!(
@@ -210,7 +195,7 @@ fn a_receiver_that_refused_everything_gets_it_after_it_recovers() {
             "{:?}",
             world.results
         );
-        let mut recovered = PoisonedMessages::new(&[], &[REFUSED]);
+        let mut recovered = PoisonedMessages::new(&[], vec![(refused(), 400)]);
         recovered.run(&mut world, 90 * MINUTE, &[]);
         assert_eq!(recovered.accepted_at.len() as u64, count);
         let messages: BTreeSet<_> = recovered.accepted_at.values().collect();
@@ -223,12 +208,12 @@ fn a_message_that_fails_while_others_succeed_does_not_affect_the_channel() {
     let mut world = SchedulerTester::new(machine());
     (1..=2).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     let (jobs, _) = world.step();
-    let end = |outcome| MessageResult::new(outcome, "the answer was 400", 400);
-    let reason = |world: &mut SchedulerTester, job: &Message, outcome| {
+    let reason = |world: &mut SchedulerTester, job: &Message| {
+        let done = MessageResult::new(SendResult::Failed("the answer was 400".into()), 400);
         let reports =
             world
                 .plan
-                .record_result(job.id, end(outcome), &world.rules, world.now, &world.random);
+                .record_result(job.id, done, &world.rules, world.now, &world.random);
         world.apply(&reports);
         world.plan.settle(job.id);
         match reports.into_iter().next_back().unwrap().result {
@@ -237,17 +222,14 @@ fn a_message_that_fails_while_others_succeed_does_not_affect_the_channel() {
         }
     };
     // No message has been accepted yet, so the channel may be the cause.
-    assert_eq!(
-        reason(&mut world, &jobs[0], MessageOutcome::Refused),
-        "the answer was 400"
-    );
-    world.answered(&jobs[1], MessageOutcome::Delivered, 200);
+    assert_eq!(reason(&mut world, &jobs[0]), "the answer was 400");
+    world.answered(&jobs[1], SendResult::Delivered, 200);
     world.pass(7_000);
     let (jobs, _) = world.step();
     assert_eq!(
         (
             SchedulerTester::item_labels(&jobs),
-            reason(&mut world, &jobs[0], MessageOutcome::Refused)
+            reason(&mut world, &jobs[0])
         ),
         (vec!["1down".to_owned()], String::new())
     );
@@ -267,7 +249,7 @@ fn programs_that_refuse_get_five_attempts_and_others_are_retried_as_after_failur
             let (jobs, wake_in) = world.step();
             if let Some(job) = jobs.first() {
                 times += 1;
-                world.done(job, MessageOutcome::Refused);
+                world.done(job, refused());
             }
             world.pass(wake_in.unwrap_or(1_000).max(1));
         }
@@ -288,14 +270,14 @@ proptest! {
             Just(incident()),
         ],
         answers in proptest::collection::vec(
-            prop_oneof![Just(REFUSED), Just(BROKEN), Just(NO_ANSWER)],
+            prop_oneof![Just((refused(), 400)), Just((unanswered(), 500)), Just((unanswered(), 0))],
             1..4
         ),
         poisoned in 0_u64..600_000,
         downs in proptest::collection::btree_set(0_u64..600_000, 1..40),
     ) {
         let mut world = SchedulerTester::new(rules.clone());
-        let mut poison = PoisonedMessages::new(&[1], &answers);
+        let mut poison = PoisonedMessages::new(&[1], answers);
         let downs: Vec<_> = downs.into_iter().zip(2..).collect();
         let all: Vec<_> = downs.iter().copied().chain([(poisoned, 1)]).collect();
         poison.run(&mut world, 11 * MINUTE, &all);
@@ -314,7 +296,7 @@ proptest! {
 fn a_flapping_check_does_not_flood_a_broken_receiver() {
     for rules in [PEOPLE, machine(), incident()] {
         let mut world = SchedulerTester::new(rules);
-        let mut poison = PoisonedMessages::new(&[1], &[BROKEN]);
+        let mut poison = PoisonedMessages::new(&[1], vec![(unanswered(), 500)]);
         let began = world.now;
         for minute in 0..1440 {
             let event = if minute % 2 == 0 {

@@ -78,7 +78,7 @@ fn a_project_uses_half_of_the_slots_and_projects_take_turns() {
     for job in &jobs {
         let reports = world.plan.record_result(
             job.id,
-            MessageResult::failed("no"),
+            MessageResult::retry("no", true),
             &world.rules,
             world.now,
             &world.random,
