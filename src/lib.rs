@@ -59,8 +59,8 @@
 //! - Creation of projects, keys and channels, and of checks at the command line: [`operations`].
 //! - Kinds of channel, with their settings, requests and the meaning of responses:
 //!   `channels::kinds`; types of settings: `domain::channel::setting_field`.
-//! - Recipients and time of an alert: `engine::apply::alert`; reasons for holding it back:
-//!   `HoldReason` in [`domain::alert`].
+//! - Recipients of an alert: `engine::apply::alert`; its time: `engine::apply::alert_hold`; reasons
+//!   for holding it back: `HoldReason` in [`domain::alert`].
 //! - Testing and assigning channels, listing and retrying deliveries: [`operations::channel`],
 //!   [`operations::delivery`].
 //! - Order and retries of deliveries: `notifier::scheduler`.
@@ -79,7 +79,7 @@
 //! - State of an import before its commit, and objects that it replaces: `engine::apply::import`;
 //!   pending items: `engine::state`; transfer: `cli::import`.
 //! - Alerts that a trial holds back: `HoldReason::Trial` in [`domain::alert`] and
-//!   `engine::apply::alert`.
+//!   `engine::apply::alert_hold`.
 //! - Parsing of schedules: [`domain::schedule`].
 //! - Allowed outgoing addresses: `outbound::address_guard`.
 //! - Pages and their permissions: `http::dashboard::page_routes`; adding a page:

@@ -5,6 +5,7 @@
 //! same state and the same [`Effects`].
 
 mod alert;
+mod alert_hold;
 mod apply_config;
 mod audience;
 mod check;
@@ -12,6 +13,7 @@ mod delivery;
 #[cfg(test)]
 mod fixture;
 mod import;
+mod outbox;
 mod parents;
 mod ping;
 mod project;

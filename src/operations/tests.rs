@@ -1,4 +1,6 @@
 mod alerts;
+mod channel_tests;
+mod keys;
 
 use std::future::Future;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::command::{CommandError, CommandOutcome, DeliveryReport, SendResult};
 use super::super::state::Change;
-use super::alert::{CHANNEL_DISABLED, CHECK_GONE};
+use super::outbox::{CHANNEL_DISABLED, CHECK_GONE};
 use super::{ApplyResult, WorkingState};
 use crate::domain::alert::{
     AlertEvent, BatchPart, DeliveryProof, DeliveryRecord, DeliveryResult, NotificationState,

@@ -1,8 +1,10 @@
 use super::super::fixture::{
     MAIN_PROJECT, NOW, add_channel, add_check, fill_outbox, send_ping, working_state,
 };
+use super::super::outbox::MAX_ROWS_PER_PAIR;
 use super::*;
 use crate::domain::check_edit::CheckEdit;
+use crate::domain::ids::DeliveryNumber;
 use crate::domain::ping::PingKind;
 use crate::domain::text::Name;
 use crate::engine::command::{Command, DeliveryReport, SendResult};
@@ -311,13 +313,13 @@ fn a_downtime_that_a_full_outbox_refused_has_no_end() {
         )
         .unwrap();
     send_ping(&mut working, 7, PingKind::Success, NOW.plus_secs(60));
-    let told: Vec<_> = working
+    let sent: Vec<_> = working
         .state
         .outbox
         .rows_of_check(id)
         .map(|row| (row.channel, row.event))
         .collect();
-    assert_eq!(told, [(pager, AlertEvent::Down), (pager, AlertEvent::Up)]);
+    assert_eq!(sent, [(pager, AlertEvent::Down), (pager, AlertEvent::Up)]);
     assert_eq!(working.audience_notes.len(), 0);
 }
 

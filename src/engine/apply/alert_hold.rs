@@ -1,0 +1,194 @@
+//! Holds back alerts for downtimes, and decides later whether they are sent.
+
+use super::super::command::CommandOutcome;
+use super::super::state::Change;
+use super::WorkingState;
+use crate::domain::alert::{HoldReason, NotificationState, Outage};
+use crate::domain::check::Check;
+use crate::domain::recent_outcomes::RunOutcome;
+use crate::domain::status::Status;
+use crate::domain::timestamp::Timestamp;
+
+/// Seconds after an outage of the server at which alerts for checks that still have not reported
+/// are decided again, unless their ping is expected soon.
+const OUTAGE_RECHECK_SECS: i64 = 2 * 60;
+
+impl WorkingState {
+    /// Decides again whether a held alert for a downtime is sent, if that is due at `now`.
+    /// `windows_may_differ`: the settings of the check or the windows of its project may have
+    /// changed since the last decision. Otherwise an open window is known to be still open.
+    pub(super) fn reconsider_held_alert(
+        &mut self,
+        check: &mut Check,
+        windows_may_differ: bool,
+        now: Timestamp,
+    ) {
+        let NotificationState::Pending { at, reason: held } = check.state.notification else {
+            return;
+        };
+        if check.state.status != Status::Down {
+            // The check is no longer down.
+            check.state.notification = NotificationState::NotNeeded;
+            return;
+        }
+        let outage = if at <= now {
+            self.outage_covering(check, at, now)
+        } else {
+            None
+        };
+        if at <= now
+            && held == HoldReason::BelowThreshold
+            && outage.is_none()
+            && check.state.has_missed_ping(&check.settings, now)
+        {
+            // This ping cannot have been lost during an outage of the server.
+            check.state.count_missed_ping();
+        }
+        let now_or_never = match held {
+            // The check has reported a failure since, which is an event of its own.
+            _ if !matches!(
+                held,
+                HoldReason::BelowThreshold | HoldReason::MaintenanceWindow | HoldReason::Trial
+            ) && check.state.outcomes.newest_first().next() == Some(RunOutcome::Fail) =>
+            {
+                true
+            }
+            HoldReason::ServerOutage => false,
+            // The window was deleted, or the check has other tags.
+            HoldReason::MaintenanceWindow => {
+                windows_may_differ && self.hold_for_window(check, now).is_none()
+            }
+            HoldReason::Trial => !self.is_project_on_trial(check),
+            HoldReason::ParentPending => check.settings.parents.ids().is_empty(),
+            HoldReason::ParentDown(parent) => !check.settings.parents.ids().contains(&parent),
+            HoldReason::BelowThreshold => {
+                check.state.failures >= u16::from(check.settings.failure_threshold.get())
+            }
+        };
+        // Another outage of the server covered the time in which the check could have reported.
+        let again = outage
+            .filter(|_| held == HoldReason::ServerOutage && !now_or_never)
+            .and_then(|outage| recheck_after_outage(check, outage, now));
+        if let Some(at) = again.filter(|again| *again > at) {
+            check.state.notification = NotificationState::Pending { at, reason: held };
+        } else if at <= now || now_or_never {
+            let held = self.find_hold(check, Some(held), now);
+            self.alert_unless_held(held, check, check.state.changed, now);
+        }
+    }
+
+    /// Reason to hold the alert for a downtime. `before` is the reason for which it was held so
+    /// far. `None` if the alert is not held.
+    pub(super) fn find_hold(
+        &mut self,
+        check: &Check,
+        before: Option<HoldReason>,
+        now: Timestamp,
+    ) -> Option<NotificationState> {
+        if self.is_project_on_trial(check) {
+            return Some(NotificationState::Pending {
+                at: now.plus_secs(HoldReason::RECHECK_SECS),
+                reason: HoldReason::Trial,
+            });
+        }
+        if let Some(held) = Self::hold_for_failures(check, now) {
+            return Some(held);
+        }
+        if let Some(held) = self.hold_for_window(check, now) {
+            return Some(held);
+        }
+        self.hold_for_parents(check, before, now)
+    }
+
+    /// True if the project of a check is on trial.
+    fn is_project_on_trial(&self, check: &Check) -> bool {
+        self.state
+            .project(check.project)
+            .is_some_and(|project_state| project_state.project.is_on_trial())
+    }
+
+    /// While a check is below its failure threshold, the time at which its next ping would be
+    /// overdue. `None` if the threshold is reached or no ping is expected.
+    fn hold_for_failures(check: &Check, now: Timestamp) -> Option<NotificationState> {
+        if check.state.failures >= u16::from(check.settings.failure_threshold.get()) {
+            return None;
+        }
+        check
+            .settings
+            .next_miss_after(check.state.last_activity(), now)
+            .map(|at| NotificationState::Pending {
+                at,
+                reason: HoldReason::BelowThreshold,
+            })
+    }
+
+    /// Latest outage of the server during which the ping that is missing at `deadline` may have
+    /// been lost.
+    pub(super) fn outage_covering(
+        &self,
+        check: &Check,
+        deadline: Timestamp,
+        now: Timestamp,
+    ) -> Option<Outage> {
+        let expected = deadline.plus_secs(-check.settings.grace.get());
+        let of_project = self
+            .state
+            .project(check.project)
+            .and_then(|project_state| project_state.project.import.as_ref()?.outage);
+        let all = of_project.iter().chain(self.state.outages.iter().rev());
+        all.filter_map(|outage| outage.clip_to(now))
+            .find(|outage| outage.overlaps(expected, deadline))
+    }
+
+    /// Records an outage of the server, during which no pings could be received.
+    pub(super) fn record_outage(&mut self, outage: Outage) -> CommandOutcome {
+        let mut all = self.state.outages.to_vec();
+        let joined = all
+            .pop_if(|last| last.merge(outage).is_some())
+            .and_then(|last| last.merge(outage));
+        all.push(joined.unwrap_or(outage));
+        let surplus = all.len().saturating_sub(Outage::MAX_REMEMBERED);
+        self.record_change(Change::Outages(all.into_iter().skip(surplus).collect()));
+        CommandOutcome::Completed
+    }
+
+    /// Removes the future part of outages, which was recorded while the clock was ahead.
+    pub(super) fn drop_future_outages(&mut self, now: Timestamp) -> CommandOutcome {
+        let past = self
+            .state
+            .outages
+            .iter()
+            .filter_map(|outage| outage.clip_to(now))
+            .collect();
+        self.record_change(Change::Outages(past));
+        CommandOutcome::Completed
+    }
+}
+
+/// Time to decide again about a check whose ping may have been lost: its next chance to report, if
+/// that is soon. `None` if the outage of the server is so long past that the pings since then
+/// count.
+pub(super) fn recheck_after_outage(
+    check: &Check,
+    outage: Outage,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let end = outage.to.plus_secs(Outage::CATCH_UP_SECS);
+    if now >= end {
+        return None;
+    }
+    let from = check.state.last_activity();
+    let expected = if check.settings.schedule.is_some() {
+        check.settings.next_ping_after(outage.to)
+    } else {
+        Some(outage.to.plus_secs(check.settings.timeout.get()))
+    };
+    let chance = expected
+        .filter(|_| from <= outage.to)
+        .map(|expected| expected.plus_secs(check.settings.grace.get()));
+    Some(
+        chance
+            .filter(|chance| *chance < end)
+            .unwrap_or(outage.to.plus_secs(OUTAGE_RECHECK_SECS)),
+    )
+}

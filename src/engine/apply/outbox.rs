@@ -1,0 +1,164 @@
+//! Queues rows in the outbox within its limits, and logs the results of rows that are not sent.
+
+use std::sync::Arc;
+
+use super::super::state::Change;
+use super::WorkingState;
+use super::delivery::finished_delivery;
+use crate::domain::alert::{AlertEvent, DeliveryResult, OutboxRow};
+use crate::domain::check::Check;
+use crate::domain::ids::{ChannelId, DeliveryNumber};
+use crate::domain::project::Channel;
+use crate::domain::timestamp::Timestamp;
+
+/// Maximum number of rows that wait for one channel about one check: see
+/// [limits](crate::docs::limits).
+pub(super) const MAX_ROWS_PER_PAIR: usize = 8;
+
+/// Reasons for which a row was not sent.
+pub(super) const CHANNEL_DISABLED: &str = "the channel is disabled";
+const PROJECT_ON_TRIAL: &str = "its project is on trial";
+const OUTBOX_FULL: &str = "too much waits to be sent";
+const ENDED_UNSENT: &str = "it was over before it was sent, and too much waits";
+const TOO_MANY_CHANGES: &str = "too many changes of this check wait for this channel";
+pub(super) const CHECK_GONE: &str = "the check was deleted";
+
+impl WorkingState {
+    pub(super) fn next_delivery_number(&mut self) -> DeliveryNumber {
+        let number = DeliveryNumber(self.numbers.delivery);
+        self.numbers.delivery += 1;
+        number
+    }
+
+    /// Creates a row about the newest flip of a check.
+    pub(super) fn new_outbox_row(
+        &mut self,
+        channel: ChannelId,
+        check: &Check,
+        event: AlertEvent,
+        at: Timestamp,
+        now: Timestamp,
+    ) -> OutboxRow {
+        OutboxRow {
+            alerted_names: check.alerted_names.clone(),
+            ..OutboxRow::new(
+                self.next_delivery_number(),
+                channel,
+                check.id,
+                check.state.last_flip,
+                event,
+                at,
+                now,
+            )
+        }
+    }
+
+    pub(super) fn queue_row(&mut self, channel: &Channel, mut row: OutboxRow, now: Timestamp) {
+        if channel.health.disabled.is_some() {
+            self.note_unsent(&row, DeliveryResult::Skipped);
+            return self.log_delivery(&row, DeliveryResult::Skipped, CHANNEL_DISABLED, now);
+        }
+        if self
+            .state
+            .project(channel.project)
+            .is_some_and(|project_state| project_state.project.is_on_trial())
+        {
+            self.note_unsent(&row, DeliveryResult::Skipped);
+            return self.log_delivery(&row, DeliveryResult::Skipped, PROJECT_ON_TRIAL, now);
+        }
+        if self.state.outbox.is_full_for(channel.project)
+            && !self.has_room_for_end(channel, &row, now)
+        {
+            return;
+        }
+        let waiting: Vec<_> = self
+            .state
+            .outbox
+            .rows_of_pair(channel.id, row.check)
+            .cloned()
+            .collect();
+        if waiting.len() >= MAX_ROWS_PER_PAIR {
+            // Drops a pair of down and up, or of up and down: the remaining rows still alternate.
+            // An alert that may have been delivered keeps its recovery.
+            let is_needless = |pair: &&[Arc<OutboxRow>]| match pair {
+                [first, second] => {
+                    [first, second]
+                        .iter()
+                        .all(|row| row.attempt_started.is_none())
+                        && !(first.event == AlertEvent::Down && first.may_be_duplicate)
+                }
+                _ => false,
+            };
+            for old in waiting.windows(2).find(is_needless).into_iter().flatten() {
+                row.dropped_before = row
+                    .dropped_before
+                    .saturating_add(1)
+                    .saturating_add(old.dropped_before);
+                self.finish_row(old, DeliveryResult::Superseded, TOO_MANY_CHANGES, now);
+            }
+        }
+        self.record_change(Change::Queued(Arc::new(row)));
+    }
+
+    /// True if a row is the end of a downtime that the channel may know: it is queued although the
+    /// outbox is full. At most one such row exists for each channel and check. Logs the result of
+    /// every other row.
+    fn has_room_for_end(&mut self, channel: &Channel, row: &OutboxRow, now: Timestamp) -> bool {
+        if !matches!(row.event, AlertEvent::Up | AlertEvent::Closed)
+            || !channel.settings.handles_event(AlertEvent::Down)
+        {
+            self.note_unsent(row, DeliveryResult::Failed);
+            self.log_delivery(row, DeliveryResult::Failed, OUTBOX_FULL, now);
+            return false;
+        }
+        match self
+            .state
+            .outbox
+            .rows_of_pair(channel.id, row.check)
+            .last()
+            .cloned()
+        {
+            // The channel was not notified of the downtime, which has ended. Removing both rows
+            // frees space.
+            Some(down)
+                if down.event == AlertEvent::Down
+                    && down.attempts == 0
+                    && !down.may_have_arrived() =>
+            {
+                self.finish_row(&down, DeliveryResult::Superseded, ENDED_UNSENT, now);
+                self.log_delivery(row, DeliveryResult::Superseded, ENDED_UNSENT, now);
+                return false;
+            }
+            // One row for the end is enough.
+            Some(end) if end.event != AlertEvent::Down && end.attempt_started.is_none() => {
+                self.finish_row(&end, DeliveryResult::Superseded, TOO_MANY_CHANGES, now);
+            }
+            Some(_) | None => {}
+        }
+        true
+    }
+
+    pub(super) fn finish_row(
+        &mut self,
+        row: &OutboxRow,
+        outcome: DeliveryResult,
+        reason: &str,
+        now: Timestamp,
+    ) {
+        self.log_delivery(row, outcome, reason, now);
+        self.record_change(Change::Unqueued(row.number));
+    }
+
+    pub(super) fn log_delivery(
+        &mut self,
+        row: &OutboxRow,
+        outcome: DeliveryResult,
+        reason: &str,
+        now: Timestamp,
+    ) {
+        self.effects.alert_rows += 1;
+        self.effects
+            .deliveries
+            .push(finished_delivery(row, outcome, reason, now));
+    }
+}
