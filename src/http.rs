@@ -11,6 +11,7 @@ pub mod dashboard;
 mod header_limit;
 mod metrics;
 mod ping;
+mod routes;
 mod slow_client;
 mod tls;
 mod unsubscribe;
@@ -19,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hyper::Method;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -30,15 +30,13 @@ use tokio::sync::watch;
 use crate::domain::ping::PingScheme;
 use crate::domain::project::KeyHash;
 use crate::engine::Handle;
-use crate::http::common::client_address::{self, Client, Peer};
+use crate::http::common::client_address::{self, Peer};
 use crate::http::common::connection_state::{ClientWait, ConnectionState};
-use crate::http::common::reply::{self, HttpError, HttpReply};
-use crate::http::common::request;
+pub use crate::http::common::ping_path::creating_ping_url;
+use crate::http::common::reply::{self, HttpError};
 pub use crate::http::common::request::{BaseUrl, BaseUrlError};
 use crate::http::common::request_body::{BODY_BUDGET_BYTES, IncomingBody};
 use crate::http::common::response_body::ResponseWriter;
-use crate::http::common::route::Route;
-pub use crate::http::common::route::creating_ping_url;
 use crate::metrics::ConnectionProtocol as Counted;
 use crate::runtime::accept::{accept_connections, wait_for_stop};
 use crate::runtime::blocking_threads::BlockingThreads;
@@ -411,112 +409,6 @@ impl HttpServer {
             tracing::debug!("a connection ended early: {error}");
         }
     }
-
-    async fn respond(
-        &self,
-        request: hyper::Request<IncomingBody<'_>>,
-        ConnectionInfo {
-            peer,
-            allowed_routes: takes,
-        }: ConnectionInfo,
-    ) -> HttpReply {
-        let server = &*self.0;
-        let uri = request.uri();
-        let path = server.config.base_url.strip_base_path(uri.path());
-        // Unknown paths of the API are answered in JSON, too.
-        let refused = |fault: HttpError| {
-            if path.starts_with("/api/") {
-                fault.to_json()
-            } else {
-                fault.to_text()
-            }
-        };
-        if let Err(fault) = request::validate(&request) {
-            return refused(fault);
-        }
-        if takes != AllowedRoutes::All {
-            return match (takes, Route::parse(path)) {
-                (AllowedRoutes::MetricsOnly, Some(Route::Metrics)) => {
-                    Box::pin(metrics::server_metrics(server, &request, true)).await
-                }
-                (AllowedRoutes::HealthOnly, Some(Route::Health)) => {
-                    Box::pin(health_reply(server)).await
-                }
-                (AllowedRoutes::HealthOnly, _) => refused(HttpError::BadRequest(
-                    "this address accepts only https:// URLs".into(),
-                )),
-                _ => refused(HttpError::NotFound),
-            };
-        }
-        match Route::parse(path) {
-            Some(Route::Ping(to)) => {
-                let client =
-                    Client::from_headers(request.headers(), peer, &server.config.trusted_proxies);
-                ping::respond(server, to, request, client).await
-            }
-            // Boxed: hyper moves the future of a request several times, and that of a ping would be
-            // as large as the largest here.
-            Some(Route::Api(endpoint)) => {
-                Box::pin(api::respond(server, endpoint, request, peer)).await
-            }
-            Some(Route::Extension(resource)) => {
-                Box::pin(api::respond_extension(server, resource, request, peer)).await
-            }
-            Some(Route::OpenApi) => {
-                public_reply(&request, async || {
-                    Ok(reply::json(server.api.openapi.clone()))
-                })
-                .await
-            }
-            Some(Route::Badge(badge)) => {
-                Box::pin(public_reply(&request, async || {
-                    badge::respond(server, badge).await
-                }))
-                .await
-            }
-            Some(Route::Unsubscribe(channel, signature)) => {
-                let answer = Box::pin(unsubscribe::respond(
-                    server,
-                    request.method(),
-                    channel,
-                    &signature,
-                ))
-                .await;
-                answer.unwrap_or_else(|fault| fault.to_text())
-            }
-            Some(Route::Health) => Box::pin(health_reply(server)).await,
-            Some(Route::Metrics) => {
-                Box::pin(metrics::server_metrics(server, &request, false)).await
-            }
-            Some(Route::ProjectMetrics(project, key)) => {
-                Box::pin(metrics::project_metrics(
-                    server, project, key, &request, peer,
-                ))
-                .await
-            }
-            None => {
-                let Some(site) = &server.dashboard else {
-                    return refused(HttpError::NotFound);
-                };
-                match dashboard::DashboardTarget::parse(path)
-                    .or_else(|| dashboard::DashboardTarget::parse(uri.path()))
-                {
-                    Some(target) => {
-                        Box::pin(dashboard::handle_request(
-                            site,
-                            &server.body_budget,
-                            target,
-                            request,
-                            peer,
-                        ))
-                        .await
-                    }
-                    None => dashboard::not_found_page(site, request.headers(), peer)
-                        .unwrap_or_else(|| refused(HttpError::NotFound)),
-                }
-            }
-        }
-    }
 }
 
 /// Sends an overload response to a connection that gets no slot.
@@ -538,28 +430,6 @@ fn close_unread(stream: &TcpStream, time: Duration) {
 /// disconnects.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn close_unread(_: &TcpStream, _: Duration) {}
-
-async fn health_reply(server: &ServerState) -> HttpReply {
-    if server.is_healthy().await {
-        reply::text("OK")
-    } else {
-        HttpError::Unavailable.to_text()
-    }
-}
-
-/// Responds to a request to a public read-only endpoint.
-async fn public_reply<B>(
-    request: &hyper::Request<B>,
-    read: impl AsyncFnOnce() -> Result<HttpReply, HttpError>,
-) -> HttpReply {
-    let methods = "GET, HEAD, OPTIONS";
-    let answer = match *request.method() {
-        Method::GET | Method::HEAD => read().await,
-        Method::OPTIONS => Ok(reply::no_content()),
-        _ => Err(HttpError::MethodNotAllowed(methods)),
-    };
-    reply::with_any_origin(answer.unwrap_or_else(|fault| fault.to_json()), methods)
-}
 
 impl ServerState {
     /// True if the database answers and accepts writes.

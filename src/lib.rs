@@ -42,7 +42,8 @@
 //!   by `engine::deadline_wheel`.
 //! - Meaning of a ping for its check (keywords, methods, paused): `engine::apply::ping`.
 //! - Status codes and error texts, such as for a 409: `HttpError` in `http::common::reply`.
-//! - URLs and methods: `http::common::route`.
+//! - URLs: `http::routes`; endpoints of the API with their methods, permissions and handlers:
+//!   `http::api::endpoints`.
 //! - API extensions beyond Healthchecks: `http::api::extensions`.
 //! - Fields of a check in the API, files, flags and forms: `domain::check_edit::fields`; their
 //!   errors in the API: `http::api::check_fields`.
@@ -94,7 +95,7 @@
 //!
 //! # Path of a ping
 //!
-//! `http` reads the request, and `http::common::route` resolves the URL. `http::ping` turns it into
+//! `http` reads the request, and `http::routes` resolves the URL. `http::ping` turns it into
 //! a typed request. The engine's [`Handle`](engine::Handle) queues it. The writer stamps it,
 //! applies it together with all queued commands, commits, publishes and answers. `engine::apply`
 //! decides everything that depends on the state (slug, `create=1`, methods, filters, paused),

@@ -6,45 +6,9 @@ use std::time::Duration;
 use hyper::{Method, Request};
 
 use super::ServerState;
+use super::routes::is_fixed_segment;
 use crate::http::common::client_address::{Client, Peer};
 use crate::http::common::reply::HttpReply;
-
-/// Path segments that are shown. Any other segment may be a secret: the UUID of a check, a ping
-/// key, a badge key, a token.
-const VISIBLE_SEGMENTS: [&str; 32] = [
-    "alerting",
-    "api",
-    "b",
-    "badge",
-    "badges",
-    "body",
-    "channels",
-    "checks",
-    "deliveries",
-    "fail",
-    "flips",
-    "healthz",
-    "kinds",
-    "log",
-    "login",
-    "logout",
-    "metrics",
-    "openapi.json",
-    "overdue",
-    "pause",
-    "ping",
-    "pings",
-    "projects",
-    "resume",
-    "start",
-    "static",
-    "status",
-    "test",
-    "users",
-    "v1",
-    "v2",
-    "v3",
-];
 
 /// Segments that precede a secret. The segment after one is hidden even if it looks like one that
 /// is shown.
@@ -92,14 +56,16 @@ impl AccessLogEntry {
     }
 }
 
-/// Returns a path without its secrets.
+/// Returns a path without its secrets. A segment that is not fixed may be one: the UUID of a check,
+/// a ping key, a badge key, a token.
 fn mask_path(path: &str) -> String {
+    let first = path.split('/').nth(1).unwrap_or_default();
     let mut before = "";
     let parts = path.split('/').map(|part| {
-        // Exit statuses, and the number of statuses of a badge.
+        // Exit statuses, numbers of pings, and the number of states of a badge.
         let is_number = part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
         let is_shown =
-            !SECRET_PARENTS.contains(&before) && (is_number || VISIBLE_SEGMENTS.contains(&part));
+            !SECRET_PARENTS.contains(&before) && (is_number || is_fixed_segment(first, part));
         before = part;
         if is_shown || part.is_empty() {
             part
@@ -137,6 +103,16 @@ mod tests {
                 "/projects/***/metrics/***",
             ),
             ("/api/v3/checks/?x", "/api/v3/checks/***"),
+            (
+                &format!("/api/overdue/v1/channels/{uuid}/enable"),
+                "/api/overdue/v1/channels/***/enable",
+            ),
+            ("/ping/1/settings", "/ping/***/***"),
+            (
+                &format!("/projects/{uuid}/settings/keys/12/"),
+                "/projects/***/settings/keys/12/",
+            ),
+            ("/setup/abcdefgh", "/setup/***"),
         ] {
             assert_eq!(mask_path(path), wanted);
         }

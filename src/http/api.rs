@@ -5,6 +5,7 @@ mod badges;
 mod channels;
 mod check_fields;
 mod checks;
+mod endpoints;
 mod etag;
 mod extensions;
 mod flips;
@@ -27,19 +28,20 @@ use uuid::Uuid;
 use super::{ApiRate, HttpConfig, ServerState};
 use crate::domain::check::{Check, CheckSettings};
 use crate::domain::ids::{KeyId, UniqueKey};
+use crate::domain::project::KeyAccess;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 use crate::http::common::client_address::{Client, Peer};
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::request::BaseUrl;
 use crate::http::common::request_body::{self, IncomingBody};
-use crate::http::common::route::{ApiResource, ApiVersion, Endpoint, ExtensionResource, Route};
 use crate::store::StoreError;
 use crate::util::token_bucket::{KeyedTokenBuckets, TokenRate};
 use auth::ApiCaller;
 pub(super) use auth::authenticate;
 use check_fields::{CheckFields, FieldError, RequestDocument};
-use etag::tagged_reply;
+pub use endpoints::{ApiVersion, ENDPOINTS, EndpointRow, Verb, VerbRules};
+pub(super) use endpoints::{Endpoint, is_fixed_segment};
 use view::{ApiView, CheckMembers};
 
 /// Maximum bytes of a request body; longer ones are answered with 413.
@@ -83,112 +85,47 @@ pub(super) async fn respond(
     request: Request<IncomingBody<'_>>,
     peer: Peer,
 ) -> HttpReply {
-    let Endpoint {
-        version,
-        resource,
-        is_slash_missing: slash_missing,
-    } = endpoint;
-    if slash_missing
-        && request.method() != Method::OPTIONS
-        && Verb::from_method(request.method()) != Some(Verb::Get)
-    {
-        let redirect =
-            reply::moved_permanently(&redirect_location(server, version, resource, request.uri()));
-        return reply::with_any_origin(redirect, resource.allowed_methods());
-    }
-    let body = match resource {
-        ApiResource::Pause(_) | ApiResource::Resume(_) => RequestDocument::parse_lenient,
-        _ => RequestDocument::parse,
-    };
-    let takes = EndpointRules {
-        methods: resource.allowed_methods(),
-        parse_body: body,
-        allows_read_only: resource.allows_read_only(),
-    };
-    run_call(server, takes, endpoint, request, peer, dispatch).await
-}
-
-/// Responds to a request below `/api/overdue/v1`: keys, limits and errors are the same as in the
-/// API.
-pub(super) async fn respond_extension(
-    server: &ServerState,
-    resource: ExtensionResource,
-    request: Request<IncomingBody<'_>>,
-    peer: Peer,
-) -> HttpReply {
-    let body = match resource {
-        ExtensionResource::Test(_) | ExtensionResource::Enable(_) => RequestDocument::parse_lenient,
-        _ => RequestDocument::parse,
-    };
-    let takes = EndpointRules {
-        methods: resource.allowed_methods(),
-        parse_body: body,
-        allows_read_only: false,
-    };
-    run_call(server, takes, resource, request, peer, extensions::dispatch).await
-}
-
-/// Rules of an endpoint.
-struct EndpointRules {
-    /// Methods, in the format of `Allow`.
-    methods: &'static str,
-    /// Parser of the body.
-    parse_body: fn(&[u8]) -> Result<RequestDocument, FieldError>,
-    /// True if a read-only key may read there.
-    allows_read_only: bool,
-}
-
-async fn run_call<A>(
-    server: &ServerState,
-    takes: EndpointRules,
-    address: A,
-    request: Request<IncomingBody<'_>>,
-    peer: Peer,
-    dispatch: impl AsyncFnOnce(ApiCall<'_, A>, Verb) -> Result<HttpReply, HttpError>,
-) -> HttpReply {
-    let methods = takes.methods;
-    let (head, body) = request.into_parts();
-    let answer = if head.method == Method::OPTIONS {
+    let row = endpoint.resource.row();
+    let (parts, body) = request.into_parts();
+    let verb = Verb::from_method(&parts.method);
+    let answer = if parts.method == Method::OPTIONS {
         Ok(reply::no_content())
+    } else if endpoint.is_slash_missing && verb != Some(Verb::Get) {
+        let location = request_path(server, &endpoint, &parts.uri);
+        Ok(reply::moved_permanently(&location))
     } else {
-        match authorize_call(server, takes, address, &head, body, peer).await {
-            Ok((call, verb)) => dispatch(call, verb).await,
-            Err(fault) => Err(fault),
+        match verb.and_then(|verb| row.rules(verb)) {
+            None => Err(HttpError::MethodNotAllowed(row.allow)),
+            Some(rules) => {
+                match authorize_call(server, rules, endpoint, &parts, body, peer).await {
+                    Ok(mut call) => endpoints::call_handler(&mut call, rules.verb).await,
+                    Err(fault) => Err(fault),
+                }
+            }
         }
     };
-    reply::with_any_origin(answer.unwrap_or_else(|fault| fault.to_json()), methods)
+    reply::with_any_origin(answer.unwrap_or_else(|fault| fault.to_json()), row.allow)
 }
 
-/// Checks the method, the body and the key, in this order: clients may rely on it.
-async fn authorize_call<'a, A>(
+/// Checks the body and the key, in this order: clients may rely on it.
+async fn authorize_call<'a>(
     server: &'a ServerState,
-    takes: EndpointRules,
-    address: A,
-    head: &'a Parts,
+    rules: &VerbRules,
+    endpoint: Endpoint,
+    parts: &'a Parts,
     body: IncomingBody<'_>,
     peer: Peer,
-) -> Result<(ApiCall<'a, A>, Verb), HttpError> {
-    let EndpointRules {
-        methods,
-        parse_body: parse,
-        allows_read_only: read_only,
-    } = takes;
-    let is_allowed = methods
-        .split(", ")
-        .any(|method| method == head.method.as_str());
-    let verb = Verb::from_method(&head.method)
-        .filter(|_| is_allowed)
-        .ok_or(HttpError::MethodNotAllowed(methods))?;
+) -> Result<ApiCall<'a>, HttpError> {
     let identify = |key: &[u8]| {
         auth::authenticate(server, key, || {
-            Client::from_headers(&head.headers, peer, &server.config.trusted_proxies).addr
+            Client::from_headers(&parts.headers, peer, &server.config.trusted_proxies).addr
         })
     };
-    let by_header = auth::header_key(&head.headers).map(identify);
+    let by_header = auth::header_key(&parts.headers).map(identify);
     if let Some(Err(fault @ HttpError::TooManyRequests(_))) = by_header {
         return Err(fault);
     }
-    let body = match verb {
+    let body = match rules.verb {
         Verb::Post | Verb::Put => {
             request_body::read_whole(body, MAX_BODY_BYTES, &server.body_budget).await?
         }
@@ -197,114 +134,41 @@ async fn authorize_call<'a, A>(
             .await
             .unwrap_or_default(),
     };
-    let length = body.len();
-    let document = server.run_sized(length, move || parse(&body)).await??;
+    let body_length = body.len();
+    let parse = rules.parse_body;
+    let document = server
+        .run_sized(body_length, move || parse(&body))
+        .await??;
     let by_body = || identify(document.api_key().unwrap_or_default().as_bytes());
     let caller = by_header.unwrap_or_else(by_body)?;
-    if caller.read_only && !(verb == Verb::Get && read_only) {
+    if caller.read_only && rules.access == KeyAccess::ReadWrite {
         return Err(HttpError::WrongKey);
     }
-    Ok((
-        ApiCall {
-            server,
-            endpoint: address,
-            caller,
-            now: server.handle.now(),
-            parts: head,
-            body_length: length,
-            document,
-        },
-        verb,
-    ))
+    Ok(ApiCall {
+        server,
+        endpoint,
+        caller,
+        now: server.handle.now(),
+        parts,
+        body_length,
+        document,
+    })
 }
 
-/// Verb of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Verb {
-    /// GET or HEAD; hyper sends the response to HEAD without its body.
-    Get,
-    Post,
-    Put,
-    Delete,
-}
-
-impl Verb {
-    fn from_method(method: &Method) -> Option<Self> {
-        match *method {
-            Method::GET | Method::HEAD => Some(Self::Get),
-            Method::POST => Some(Self::Post),
-            Method::PUT => Some(Self::Put),
-            Method::DELETE => Some(Self::Delete),
-            _ => None,
-        }
-    }
-}
-
-/// Dispatches a request. Every pair of a resource and a verb is listed.
-async fn dispatch(call: ApiCall<'_>, verb: Verb) -> Result<HttpReply, HttpError> {
-    match (call.endpoint.resource, verb) {
-        (ApiResource::Checks, Verb::Get) => tagged_reply(&call, checks::list(&call)).await,
-        (ApiResource::Checks, Verb::Post) => checks::create(call).await,
-        (ApiResource::Check(uuid), Verb::Get) => checks::get(&call, CheckRef::Uuid(uuid)).await,
-        (ApiResource::Check(uuid), Verb::Post) => checks::update(call, uuid).await,
-        (ApiResource::Check(uuid), Verb::Delete) => checks::delete(call, uuid).await,
-        (ApiResource::UniqueCheck(key), Verb::Get) => {
-            checks::get(&call, CheckRef::Unique(key)).await
-        }
-        (ApiResource::Pause(uuid), Verb::Post) => checks::pause(call, uuid).await,
-        (ApiResource::Resume(uuid), Verb::Post) => checks::resume(call, uuid).await,
-        (ApiResource::Pings(uuid), Verb::Get) => {
-            // Access is checked before any entity tag.
-            let check = call.find_check(CheckRef::Uuid(uuid)).await?;
-            tagged_reply(&call, pings::list(&call, check)).await
-        }
-        (ApiResource::PingBody(uuid, n), Verb::Get) => pings::body(&call, uuid, n).await,
-        (ApiResource::Flips(uuid), Verb::Get) => flips::list(&call, CheckRef::Uuid(uuid)).await,
-        (ApiResource::UniqueFlips(key), Verb::Get) => {
-            flips::list(&call, CheckRef::Unique(key)).await
-        }
-        (ApiResource::Channels, Verb::Get) => tagged_reply(&call, channels::list(&call)).await,
-        (ApiResource::Badges, Verb::Get) => tagged_reply(&call, badges::list(&call)).await,
-        (ApiResource::Status, Verb::Get) => status::probe(&call).await,
-        // `authorize_call` has refused these before it read the body.
-        (resource, Verb::Put)
-        | (resource @ ApiResource::Checks, Verb::Delete)
-        | (resource @ (ApiResource::Pause(_) | ApiResource::Resume(_)), Verb::Get | Verb::Delete)
-        | (
-            resource @ (ApiResource::UniqueCheck(_) | ApiResource::UniqueFlips(_)),
-            Verb::Post | Verb::Delete,
-        )
-        | (
-            resource @ (ApiResource::Pings(_) | ApiResource::PingBody(..) | ApiResource::Flips(_)),
-            Verb::Post | Verb::Delete,
-        )
-        | (
-            resource @ (ApiResource::Channels | ApiResource::Badges | ApiResource::Status),
-            Verb::Post | Verb::Delete,
-        ) => Err(HttpError::MethodNotAllowed(resource.allowed_methods())),
-    }
-}
-
-/// Returns the path of a resource with the query of the request, relative to the host.
-fn redirect_location(
-    server: &ServerState,
-    version: ApiVersion,
-    resource: ApiResource,
-    uri: &Uri,
-) -> String {
-    let mut location = server.config.base_url.path().to_owned();
-    Route::Api(Endpoint::new(version, resource)).write(&mut location);
+/// Returns the path of a request with its query, relative to the host. A missing slash is added.
+fn request_path(server: &ServerState, endpoint: &Endpoint, uri: &Uri) -> String {
+    let mut path = server.config.base_url.path().to_owned();
+    Endpoint::new(endpoint.version, endpoint.resource).write(&mut path);
     if let Some(query) = uri.query() {
-        location.extend(["?", query]);
+        path.extend(["?", query]);
     }
-    location
+    path
 }
 
 /// An authorized request.
-pub(crate) struct ApiCall<'a, A = Endpoint> {
+pub(crate) struct ApiCall<'a> {
     server: &'a ServerState,
-    /// Endpoint of the request.
-    endpoint: A,
+    endpoint: Endpoint,
     caller: ApiCaller,
     /// Time at which the request arrived.
     now: Timestamp,
@@ -322,7 +186,19 @@ pub(crate) enum CheckRef {
     Unique(UniqueKey),
 }
 
-impl<A> ApiCall<'_, A> {
+impl From<Uuid> for CheckRef {
+    fn from(uuid: Uuid) -> Self {
+        Self::Uuid(uuid)
+    }
+}
+
+impl From<UniqueKey> for CheckRef {
+    fn from(key: UniqueKey) -> Self {
+        Self::Unique(key)
+    }
+}
+
+impl ApiCall<'_> {
     fn handle(&self) -> &Handle {
         &self.server.handle
     }
@@ -342,9 +218,7 @@ impl<A> ApiCall<'_, A> {
             Err(HttpError::Forbidden)
         }
     }
-}
 
-impl ApiCall<'_> {
     fn view(&self) -> ApiView {
         ApiView {
             base_url: self.server.config.base_url.clone(),
@@ -355,10 +229,10 @@ impl ApiCall<'_> {
 
     /// Returns the check in the caller's project. A UUID of another project is denied. A unique key
     /// of another project is unknown.
-    async fn find_check(&self, check: CheckRef) -> Result<Check, HttpError> {
+    async fn find_check(&self, check: impl Into<CheckRef>) -> Result<Check, HttpError> {
         let handle = self.handle();
         let project = self.caller.project;
-        let uuid = match check {
+        let uuid = match check.into() {
             CheckRef::Uuid(uuid) => uuid,
             CheckRef::Unique(key) => match self.server.api.unique_keys.get(handle, project, key) {
                 Some(uuid) => uuid,

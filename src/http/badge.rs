@@ -18,8 +18,8 @@ use crate::domain::status::VisibleStatus;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 use crate::http::common::badge_link::verified_tag;
+use crate::http::common::badge_path::{BadgeFormat, BadgePath, BadgeStates};
 use crate::http::common::reply::{self, HttpError, HttpReply};
-use crate::http::common::route::{BadgeFormat, BadgePath, BadgeStates};
 pub(super) use count_cache::BadgeCountCache;
 
 /// Label of the badge of a check without name and slug. The UUID is never shown, because every

@@ -14,10 +14,10 @@ use crate::engine::command::{
     CheckUuids, Command, CommandOutcome, PingRequest, PingSignal, PingTarget,
 };
 use crate::http::common::client_address::Client;
+use crate::http::common::ping_path::{PingAction, PingPath};
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::request;
 use crate::http::common::request_body::{self, IncomingBody};
-use crate::http::common::route::{PingAction, PingPath};
 use crate::metrics::PingRejection;
 use crate::util::log_limit::LogLimit;
 

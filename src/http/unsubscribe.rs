@@ -10,7 +10,7 @@ use super::{BaseUrl, ServerState};
 use crate::domain::project::{BadgeSecret, Channel};
 use crate::engine::Handle;
 use crate::http::common::reply::{self, HttpError, HttpReply};
-use crate::http::common::unsubscribe_link::{is_valid_signature, unsubscribe_url};
+use crate::http::common::unsubscribe_link::{UnsubscribePath, is_valid_signature, unsubscribe_url};
 use crate::notifier::UnsubscribeLinks;
 use crate::operations::channel;
 
@@ -45,15 +45,25 @@ pub fn unsubscribe_links(base_url: BaseUrl, handle: Handle) -> UnsubscribeLinks 
 pub(super) async fn respond(
     server: &ServerState,
     method: &Method,
-    channel: Uuid,
-    signature: &str,
+    path: &UnsubscribePath,
+) -> HttpReply {
+    unsubscribe(server, method, path)
+        .await
+        .unwrap_or_else(|fault| fault.to_text())
+}
+
+async fn unsubscribe(
+    server: &ServerState,
+    method: &Method,
+    path: &UnsubscribePath,
 ) -> Result<HttpReply, HttpError> {
     if *method == Method::OPTIONS {
         return Ok(reply::no_content());
     }
     let secret = server.handle.badge_secret().ok_or(HttpError::Unavailable)?;
-    let channel = find_channel(server, channel).ok_or(HttpError::NotFound)?;
-    let recipient = signed_recipient(&channel, &secret, signature).ok_or(HttpError::NotFound)?;
+    let channel = find_channel(server, path.channel).ok_or(HttpError::NotFound)?;
+    let recipient =
+        signed_recipient(&channel, &secret, &path.signature).ok_or(HttpError::NotFound)?;
     let is_silent = |recipient: &str| {
         channel
             .health

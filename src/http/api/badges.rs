@@ -3,18 +3,22 @@
 use std::collections::BTreeSet;
 
 use super::ApiCall;
-use super::etag::TaggedList;
+use super::etag::{TaggedList, tagged_reply};
 use super::json::{JsonObject, write_string};
 use crate::domain::ids::ProjectId;
 use crate::engine::Handle;
 use crate::http::common::badge_link::badge_urls;
-use crate::http::common::reply::HttpError;
+use crate::http::common::reply::{HttpError, HttpReply};
 use crate::http::common::response_body::CHUNK_BYTES;
 
 /// Name of the entry of the whole project. A tag of this name has no entry of its own.
 const WHOLE_PROJECT: &str = "*";
 
-pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
+pub(super) async fn list(call: &ApiCall<'_>) -> Result<HttpReply, HttpError> {
+    tagged_reply(call, read_list(call)).await
+}
+
+async fn read_list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
     let handle = call.handle().clone();
     let project = call.caller.project;
     let base_url = call.view().base_url;

@@ -1,12 +1,16 @@
 //! `/channels/`: channels of a project, in the format of Healthchecks.
 
 use super::ApiCall;
-use super::etag::TaggedList;
+use super::etag::{TaggedList, tagged_reply};
 use super::json::{JsonObject, write_array};
 use super::view::write_channel;
-use crate::http::common::reply::HttpError;
+use crate::http::common::reply::{HttpError, HttpReply};
 
-pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
+pub(super) async fn list(call: &ApiCall<'_>) -> Result<HttpReply, HttpError> {
+    tagged_reply(call, read_list(call)).await
+}
+
+async fn read_list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
     call.handle().with_state(|state| {
         let channels = state
             .project(call.caller.project)

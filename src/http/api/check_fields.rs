@@ -12,7 +12,7 @@ use crate::domain::check_edit::{CheckEdit, UniqueField, fields};
 use crate::domain::schedule::ScheduleError;
 use crate::domain::text::{SecondsError, Slug, TextError};
 use crate::domain::timezone::UnknownTimezone;
-use crate::http::common::route::ApiVersion;
+use crate::http::api::ApiVersion;
 
 /// Reason why a body is refused. Its text is the error in the response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@ use hyper::Uri;
 use uuid::Uuid;
 
 use super::check_fields::CheckFields;
-use super::etag::TaggedList;
+use super::etag::{TaggedList, tagged_reply};
 use super::json::{JsonObject, write_array};
 use super::view::{ChannelMap, CheckMembers};
 use super::{ApiCall, CheckRef};
@@ -31,7 +31,11 @@ pub(super) const MAX_INLINE_CHECKS: usize = 1200;
 /// [limits](crate::docs::limits).
 const MAX_TAGS: usize = 20;
 
-pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
+pub(super) async fn list(call: &ApiCall<'_>) -> Result<HttpReply, HttpError> {
+    tagged_reply(call, read_list(call)).await
+}
+
+async fn read_list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
     let handle = call.handle().clone();
     let project = call.caller.project;
     let now = call.now;
@@ -191,7 +195,10 @@ impl CheckFilter {
     }
 }
 
-pub(super) async fn get(call: &ApiCall<'_>, check: CheckRef) -> Result<HttpReply, HttpError> {
+pub(super) async fn get(
+    call: &ApiCall<'_>,
+    check: impl Into<CheckRef>,
+) -> Result<HttpReply, HttpError> {
     Ok(reply::json(check_json(
         call,
         &call.find_check(check).await?,
@@ -200,13 +207,13 @@ pub(super) async fn get(call: &ApiCall<'_>, check: CheckRef) -> Result<HttpReply
     )))
 }
 
-pub(super) async fn create(mut call: ApiCall<'_>) -> Result<HttpReply, HttpError> {
+pub(super) async fn create(call: &mut ApiCall<'_>) -> Result<HttpReply, HttpError> {
     let CheckFields {
         edit,
         unique_on: unique,
     } = call.parse_fields(None).await?;
     let saved = check::create(call.handle(), call.caller.project, edit, unique).await?;
-    let json = changed_check_json(&call, &saved.check);
+    let json = changed_check_json(call, &saved.check);
     Ok(if saved.is_new {
         reply::created_json(json)
     } else {
@@ -214,29 +221,29 @@ pub(super) async fn create(mut call: ApiCall<'_>) -> Result<HttpReply, HttpError
     })
 }
 
-pub(super) async fn update(mut call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
-    let check = call.find_check(CheckRef::Uuid(uuid)).await?;
+pub(super) async fn update(call: &mut ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+    let check = call.find_check(uuid).await?;
     let CheckFields { edit, .. } = call.parse_fields(Some(Arc::clone(&check.settings))).await?;
     let check = check::update(call.handle(), check.id, edit).await?;
-    Ok(reply::json(changed_check_json(&call, &check)))
+    Ok(reply::json(changed_check_json(call, &check)))
 }
 
-pub(super) async fn pause(call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
-    let check = call.find_check(CheckRef::Uuid(uuid)).await?;
+pub(super) async fn pause(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+    let check = call.find_check(uuid).await?;
     let check = check::pause(call.handle(), check.id).await?;
-    Ok(reply::json(changed_check_json(&call, &check)))
+    Ok(reply::json(changed_check_json(call, &check)))
 }
 
-pub(super) async fn resume(call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
-    let check = call.find_check(CheckRef::Uuid(uuid)).await?;
+pub(super) async fn resume(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+    let check = call.find_check(uuid).await?;
     let check = check::resume(call.handle(), check.id).await?;
-    Ok(reply::json(changed_check_json(&call, &check)))
+    Ok(reply::json(changed_check_json(call, &check)))
 }
 
-pub(super) async fn delete(call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
-    let check = call.find_check(CheckRef::Uuid(uuid)).await?;
+pub(super) async fn delete(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+    let check = call.find_check(uuid).await?;
     let check = check::delete(call.handle(), check.id).await?;
-    Ok(reply::json(changed_check_json(&call, &check)))
+    Ok(reply::json(changed_check_json(call, &check)))
 }
 
 /// Returns a check as the reply to its change.

@@ -10,7 +10,7 @@ use hyper::header::{ETAG, HeaderMap, IF_NONE_MATCH};
 
 use sha2::{Digest as _, Sha256};
 
-use super::{ApiCall, redirect_location};
+use super::{ApiCall, request_path};
 use crate::domain::timestamp::Timestamp;
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::response_body::ResponseBody;
@@ -54,12 +54,7 @@ struct EtagPrefix(String);
 
 impl EtagPrefix {
     fn new(call: &ApiCall<'_>) -> Result<Self, HttpError> {
-        let address = Sha256::digest(redirect_location(
-            call.server,
-            call.endpoint.version,
-            call.endpoint.resource,
-            &call.parts.uri,
-        ));
+        let address = Sha256::digest(request_path(call.server, &call.endpoint, &call.parts.uri));
         let address = address
             .iter()
             .take(ADDRESS_HASH_BYTES)

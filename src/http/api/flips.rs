@@ -5,25 +5,28 @@ use std::ops::RangeInclusive;
 use hyper::Uri;
 
 use super::view::write_flip;
-use super::{ApiCall, CheckRef};
+use super::{ApiCall, ApiVersion, CheckRef};
 use crate::domain::timestamp::Timestamp;
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::request;
-use crate::http::common::route::ApiVersion;
 
 /// Range of UNIX times in a query.
 const TIMESTAMP_RANGE: RangeInclusive<i64> = 0..=10_000_000_000;
 /// Range of `seconds` in a query, back from now: up to 365 days.
 const SECONDS_RANGE: RangeInclusive<i64> = 0..=31_536_000;
 
-pub(super) async fn list(call: &ApiCall<'_>, check: CheckRef) -> Result<HttpReply, HttpError> {
+pub(super) async fn list(
+    call: &ApiCall<'_>,
+    check: impl Into<CheckRef>,
+) -> Result<HttpReply, HttpError> {
     let check = call.find_check(check).await?;
     let FlipQuery { from, until } = FlipQuery::from_query(&call.parts.uri, call.now)?;
     let handle = call.handle().clone();
-    let (begin, end) = match call.endpoint.version {
-        // The format of Healthchecks: clients of these versions look for the member.
-        ApiVersion::V1 | ApiVersion::V2 => ("{\"flips\":[", "]}"),
-        ApiVersion::V3 => ("[", "]"),
+    // The format of Healthchecks: clients of the older versions look for the member.
+    let (begin, end) = if call.endpoint.version < ApiVersion::V3 {
+        ("{\"flips\":[", "]}")
+    } else {
+        ("[", "]")
     };
     let mut next = check.state.last_flip;
     let mut before = begin;

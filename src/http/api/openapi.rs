@@ -1,8 +1,8 @@
 //! `/openapi.json`: description of requests and responses of the API, for tools that generate
 //! clients, documentation and tests.
 
+use super::endpoints::ApiVersion;
 use crate::http::common::request::BaseUrl;
-use crate::http::common::route::{ApiVersion, EXTENSION_PATH};
 
 const TEMPLATE: &str = include_str!("openapi.json");
 
@@ -10,9 +10,10 @@ const TEMPLATE: &str = include_str!("openapi.json");
 pub(super) fn description(base_url: &BaseUrl) -> String {
     let quoted =
         |base: &str, path: &str| serde_json::Value::from(format!("{base}{path}")).to_string();
-    [ApiVersion::V3.path(), EXTENSION_PATH].into_iter().fold(
+    [ApiVersion::V3, ApiVersion::OverdueV1].into_iter().fold(
         TEMPLATE.to_owned(),
-        |description, path| {
+        |description, version| {
+            let path = version.path();
             description.replace(&quoted("", path), &quoted(base_url.as_str(), path))
         },
     )
@@ -27,7 +28,7 @@ mod tests {
     use super::super::check_fields::{CheckFields, FieldError, FieldProblem, RequestDocument};
     use super::*;
     use crate::domain::check::CheckSettings;
-    use crate::http::common::route::{ApiResource, ExtensionResource};
+    use crate::http::api::endpoints::ENDPOINTS;
 
     fn described() -> Value {
         let base_url = "https://example.org/sub".parse().unwrap();
@@ -41,12 +42,14 @@ mod tests {
             |path| serde_json::json!([{ "url": format!("https://example.org/sub{path}") }]);
         assert_eq!(described["servers"], server("/api/v3"));
         for (path, item) in described["paths"].as_object().unwrap() {
-            let is_own = ExtensionResource::ALL
+            let is_extension = ENDPOINTS
                 .iter()
-                .any(|(_, template)| template == path);
+                .any(|row| row.template == path && row.versions.contains(&ApiVersion::OverdueV1));
             assert_eq!(
                 item.get("servers"),
-                is_own.then(|| server(EXTENSION_PATH)).as_ref(),
+                is_extension
+                    .then(|| server(ApiVersion::OverdueV1.path()))
+                    .as_ref(),
                 "{path}"
             );
         }
@@ -56,11 +59,8 @@ mod tests {
     fn every_route_is_described_and_nothing_else() {
         let mut routes = BTreeSet::from([("/openapi.json".to_owned(), "GET".to_owned())]);
         let mut operations = BTreeSet::new();
-        let all =
-            ApiResource::ALL.map(|(resource, template)| (resource.allowed_methods(), template));
-        let own = ExtensionResource::ALL
-            .map(|(resource, template)| (resource.allowed_methods(), template));
-        for (methods, template) in all.into_iter().chain(own) {
+        for row in ENDPOINTS {
+            let methods = row.allow;
             // The description states once that HEAD is allowed with GET, and that OPTIONS is
             // answered.
             assert!(
@@ -73,7 +73,7 @@ mod tests {
             // Paths that differ only in the names of their parameters are one path in OpenAPI.
             routes.extend(methods.map(|method| {
                 (
-                    template.replace("{unique_key}", "{uuid}"),
+                    row.template.replace("{unique_key}", "{uuid}"),
                     method.to_owned(),
                 )
             }));

@@ -2,13 +2,19 @@
 
 use uuid::Uuid;
 
-use super::etag::TaggedList;
+use super::ApiCall;
+use super::etag::{TaggedList, tagged_reply};
 use super::json::JsonObject;
-use super::{ApiCall, CheckRef};
 use crate::domain::check::Check;
 use crate::http::common::reply::{self, HttpError, HttpReply};
 
-pub(super) async fn list(call: &ApiCall<'_>, check: Check) -> Result<TaggedList, HttpError> {
+pub(super) async fn list(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+    // Access is checked before any entity tag.
+    let check = call.find_check(uuid).await?;
+    tagged_reply(call, read_list(call, check)).await
+}
+
+async fn read_list(call: &ApiCall<'_>, check: Check) -> Result<TaggedList, HttpError> {
     let handle = call.handle().clone();
     let view = call.view();
     let body = call.server.response_writer.write_whole(false, move || {
@@ -26,7 +32,7 @@ pub(super) async fn list(call: &ApiCall<'_>, check: Check) -> Result<TaggedList,
 }
 
 pub(super) async fn body(call: &ApiCall<'_>, uuid: Uuid, n: u64) -> Result<HttpReply, HttpError> {
-    let check = call.find_check(CheckRef::Uuid(uuid)).await?;
+    let check = call.find_check(uuid).await?;
     let handle = call.handle().clone();
     let body = call.server.response_writer.write_whole(false, move || {
         handle.body(&check, n)?.ok_or(HttpError::NotFound)

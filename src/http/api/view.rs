@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::endpoints::{ApiResource, ApiVersion, Endpoint};
 use super::json::{JsonObject, write_array, write_display};
 use crate::domain::check::{Check, CheckSettings, OngoingRun};
 use crate::domain::check_edit::field_value::FieldValue;
@@ -14,11 +15,9 @@ use crate::domain::ids::{ChannelId, UniqueKey, write_uuid};
 use crate::domain::ping::{self, Ping, PingOrigin};
 use crate::domain::project::Channel;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
+use crate::http::common::badge_path::{BadgeFormat, BadgePath, BadgeStates};
+use crate::http::common::ping_path::{PingAction, PingPath};
 use crate::http::common::request::BaseUrl;
-use crate::http::common::route::{
-    ApiResource, ApiVersion, BadgeFormat, BadgePath, BadgeStates, Endpoint, PingAction, PingPath,
-    Route,
-};
 
 /// Channels of a project by id.
 pub(crate) type ChannelMap = BTreeMap<ChannelId, Arc<Channel>>;
@@ -89,15 +88,12 @@ impl ApiView {
     /// Writes the URLs of a check and its channels. A read-only key gets the unique key in place of
     /// all members that contain the UUID.
     fn write_urls(&self, object: &mut JsonObject<'_>, check: &Check, channels: &ChannelMap) {
-        self.write_url(
-            object,
-            "badge_url",
-            &Route::Badge(BadgePath::Check {
-                states: BadgeStates::Two,
-                badge: check.badge,
-                format: BadgeFormat::Svg,
-            }),
-        );
+        let badge = BadgePath::Check {
+            states: BadgeStates::Two,
+            badge: check.badge,
+            format: BadgeFormat::Svg,
+        };
+        self.write_url(object, "badge_url", |out| badge.write(out));
         if self.read_only {
             object.unescaped("unique_key", |out| {
                 write_display(UniqueKey::of_check(check.uuid), out);
@@ -105,39 +101,29 @@ impl ApiView {
             return;
         }
         object.unescaped("uuid", |out| write_uuid(check.uuid, out));
-        self.write_url(
-            object,
-            "ping_url",
-            &Route::Ping(PingPath::Uuid(check.uuid, PingAction::Success)),
-        );
-        self.write_url(
-            object,
-            "update_url",
-            &self.resource_route(ApiResource::Check(check.uuid)),
-        );
-        self.write_url(
-            object,
-            "pause_url",
-            &self.resource_route(ApiResource::Pause(check.uuid)),
-        );
-        self.write_url(
-            object,
-            "resume_url",
-            &self.resource_route(ApiResource::Resume(check.uuid)),
-        );
+        let ping = PingPath::Uuid(check.uuid, PingAction::Success);
+        self.write_url(object, "ping_url", |out| ping.write(out));
+        for (name, resource) in [
+            ("update_url", ApiResource::Check(check.uuid)),
+            ("pause_url", ApiResource::Pause(check.uuid)),
+            ("resume_url", ApiResource::Resume(check.uuid)),
+        ] {
+            let endpoint = Endpoint::new(self.version, resource);
+            self.write_url(object, name, |out| endpoint.write(out));
+        }
         object.unescaped("channels", |out| write_channels(out, check, channels));
     }
 
-    fn write_url(&self, object: &mut JsonObject<'_>, name: &str, route: &Route) {
+    fn write_url(
+        &self,
+        object: &mut JsonObject<'_>,
+        name: &str,
+        write_path: impl FnOnce(&mut String),
+    ) {
         object.unescaped(name, |out| {
             out.push_str(self.base_url.as_str());
-            route.write(out);
+            write_path(out);
         });
-    }
-
-    /// Returns the route of a resource in the version of the request.
-    fn resource_route(&self, resource: ApiResource) -> Route {
-        Route::Api(Endpoint::new(self.version, resource))
     }
 
     /// Returns the status. Version 1 shows `started` for a check that is running and not overdue.
@@ -193,8 +179,7 @@ impl ApiView {
             (ping.body_len > 0).then_some(ping.n),
             |n, out| {
                 out.push_str(self.base_url.as_str());
-                self.resource_route(ApiResource::PingBody(check, n))
-                    .write(out);
+                Endpoint::new(self.version, ApiResource::PingBody(check, n)).write(out);
             },
         );
         object.end();

@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::domain::legacy_keys::LegacyBadgeKey;
 use crate::domain::project::BadgeSecret;
-use crate::http::common::route::{BadgeFormat, BadgePath, BadgeStates, Route, SIGNATURE_LENGTH};
+use crate::http::common::badge_path::{BadgeFormat, BadgePath, BadgeStates, SIGNATURE_LENGTH};
 
 /// Badge URLs of a tag, or of a whole project, with their names.
 pub(crate) fn badge_urls(
@@ -27,14 +27,14 @@ pub(crate) fn badge_urls(
         let signature = signature.clone();
         let tag = tag.map(Box::from);
         let mut url = base_url.to_owned();
-        Route::Badge(BadgePath::Tag {
+        let path = BadgePath::Tag {
             badge_key,
             signature,
             states,
             tag,
             format,
-        })
-        .write(&mut url);
+        };
+        path.write(&mut url);
         url
     };
     [
@@ -112,14 +112,15 @@ mod tests {
         secret: &BadgeSecret,
         url: &str,
     ) -> Option<(Option<Box<str>>, BadgeStates, BadgeFormat)> {
-        match Route::parse(url.strip_prefix("http://h")?)? {
-            Route::Badge(BadgePath::Tag {
+        let segments: Vec<_> = url.strip_prefix("http://h/badge/")?.split('/').collect();
+        match BadgePath::parse_tag(&segments)? {
+            BadgePath::Tag {
                 badge_key,
                 signature,
                 states,
                 tag,
                 format,
-            }) => {
+            } => {
                 let tag = verified_tag(secret, None, &badge_key, tag.as_deref(), &signature)?;
                 Some((tag.map(Box::from), states, format))
             }

@@ -11,7 +11,7 @@ use super::page_request::PageRequest;
 use super::page_routes::Page;
 use crate::domain::ids::parse_hyphenated_uuid;
 use crate::http::common::badge_link::badge_urls;
-use crate::http::common::route::{BadgeFormat, BadgePath, BadgeStates, Route};
+use crate::http::common::badge_path::{BadgeFormat, BadgePath, BadgeStates};
 
 /// Maximum number of tags and checks to choose from: see [limits](crate::docs::limits).
 const MAX_CHOICES: usize = 1000;
@@ -78,12 +78,12 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
             } else {
                 BadgeStates::Two
             };
-            Route::Badge(BadgePath::Check {
+            let path = BadgePath::Check {
                 states,
                 badge,
                 format,
-            })
-            .write(&mut url);
+            };
+            path.write(&mut url);
             (of.to_owned(), url, name)
         }
         Some(("tag", tag)) => (

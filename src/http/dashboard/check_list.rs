@@ -21,7 +21,7 @@ use crate::domain::ids::ChannelId;
 use crate::domain::project::{Channel, KeySecret, PingKey};
 use crate::domain::text::Slug;
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
-use crate::http::common::route::creating_ping_url;
+use crate::http::common::ping_path::creating_ping_url;
 use bulk::BulkFormInput;
 pub(super) use bulk::apply_bulk_action;
 pub(super) use list_return::ListReturn;

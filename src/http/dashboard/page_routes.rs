@@ -9,8 +9,9 @@ use super::assets::{self, File};
 use crate::channels;
 use crate::docs::{CHAPTERS, Chapter};
 use crate::domain::channel::ChannelKind;
-use crate::domain::ids::{UniqueKey, parse_path_uuid, write_uuid};
+use crate::domain::ids::UniqueKey;
 use crate::domain::user::one_time_link::LinkCode;
+use crate::http::common::path_segment::PathSegment;
 use crate::http::common::request::BaseUrl;
 
 /// Right required to see a page or to send its form.
@@ -38,31 +39,7 @@ pub enum Scope {
     Channel(Uuid),
 }
 
-/// Variable segment of a path.
-trait Segment: Sized {
-    /// Example for tests of the table.
-    fn example() -> Option<Self>;
-    fn parse(text: &str) -> Option<Self>;
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
-}
-
-impl Segment for Uuid {
-    fn example() -> Option<Self> {
-        Some(Uuid::nil())
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        parse_path_uuid(text)
-    }
-
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::new();
-        write_uuid(*self, &mut text);
-        f.write_str(&text)
-    }
-}
-
-impl Segment for LinkCode {
+impl PathSegment for LinkCode {
     fn example() -> Option<Self> {
         Some(Self::EXAMPLE)
     }
@@ -71,12 +48,12 @@ impl Segment for LinkCode {
         Self::parse(text)
     }
 
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+    fn write(&self, out: &mut String) {
+        out.push_str(&self.to_string());
     }
 }
 
-impl Segment for &'static ChannelKind {
+impl PathSegment for &'static ChannelKind {
     fn example() -> Option<Self> {
         channels::all_kinds().next()
     }
@@ -85,40 +62,12 @@ impl Segment for &'static ChannelKind {
         channels::find_kind(text)
     }
 
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
+    fn write(&self, out: &mut String) {
+        out.push_str(self.name);
     }
 }
 
-impl Segment for UniqueKey {
-    fn example() -> Option<Self> {
-        Some(UniqueKey::NONE)
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        UniqueKey::parse(text)
-    }
-
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl Segment for u64 {
-    fn example() -> Option<Self> {
-        Some(0)
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        text.parse().ok()
-    }
-
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl Segment for &'static Chapter {
+impl PathSegment for &'static Chapter {
     fn example() -> Option<Self> {
         CHAPTERS.first()
     }
@@ -127,21 +76,18 @@ impl Segment for &'static Chapter {
         CHAPTERS.iter().find(|chapter| chapter.slug == text)
     }
 
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.slug)
+    fn write(&self, out: &mut String) {
+        out.push_str(self.slug);
     }
-}
-
-/// Writes a fixed segment.
-fn write_fixed(segment: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    f.write_str(segment)
 }
 
 /// Declares [`Page`] from its table. A segment in quotation marks is fixed; every other one is a
 /// field of the page.
 macro_rules! pages {
-    (@write $f:ident, $fixed:literal) => { write_fixed($fixed, $f)? };
-    (@write $f:ident, $field:ident) => { Segment::write($field, $f)? };
+    (@write $out:ident, $fixed:literal) => { $out.push_str($fixed) };
+    (@write $out:ident, $field:ident) => { PathSegment::write($field, $out) };
+    (@fixed $fixed:literal) => { $fixed };
+    (@fixed $field:ident) => { "" };
     ($($(#[$doc:meta])* $name:ident($($field:ident: $type:ty),*) of $scope:expr, [$($segment:tt)*]
         $(, get $get:ident)? $(, post $post:ident)?;)*) => {
         /// A page of the dashboard.
@@ -151,9 +97,12 @@ macro_rules! pages {
         }
 
         impl Page {
+            /// Fixed segments of all paths.
+            pub(crate) const FIXED_SEGMENTS: &[&str] = &[$($(pages!(@fixed $segment),)*)*];
+
             /// One page of each kind.
             pub fn examples() -> Vec<Self> {
-                [$(made(|| Some(Self::$name($(<$type as Segment>::example()?),*)))),*]
+                [$(made(|| Some(Self::$name($(<$type as PathSegment>::example()?),*)))),*]
                     .into_iter()
                     .flatten()
                     .collect()
@@ -163,9 +112,19 @@ macro_rules! pages {
             fn of_segments(segments: &[&str]) -> Option<Self> {
                 match *segments {
                     $([$($segment),*] => {
-                        Some(Self::$name($(<$type as Segment>::parse($field)?),*))
+                        Some(Self::$name($(<$type as PathSegment>::parse($field)?),*))
                     })*
                     _ => None,
+                }
+            }
+
+            /// Writes the path of the page.
+            fn write(&self, out: &mut String) {
+                match self {
+                    $(Self::$name($($field),*) => {
+                        $(out.push('/'); pages!(@write out, $segment);)*
+                        out.push_str(pages!(@end $($segment)*));
+                    })*
                 }
             }
 
@@ -192,17 +151,6 @@ macro_rules! pages {
             }
         }
 
-        impl fmt::Display for Page {
-            /// Writes the path of the page.
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self {
-                    $(Self::$name($($field),*) => {
-                        $(f.write_str("/")?; pages!(@write f, $segment);)*
-                        f.write_str(pages!(@end $($segment)*))
-                    })*
-                }
-            }
-        }
     };
     (@need) => { None };
     (@need $need:ident) => { Some(Need::$need) };
@@ -335,6 +283,15 @@ pages! {
     Cloaked(key: UniqueKey) of Scope::Server, ["cloaked" key], get Person;
 }
 
+impl fmt::Display for Page {
+    /// Writes the path of the page.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut path = String::new();
+        self.write(&mut path);
+        f.write_str(&path)
+    }
+}
+
 /// Creates a page if all of its segments have examples.
 fn made(make: impl FnOnce() -> Option<Page>) -> Option<Page> {
     make()
@@ -391,10 +348,10 @@ impl DashboardTarget {
 fn page_of_healthchecks_path(segments: &[&str]) -> Option<Page> {
     match *segments {
         ["checks", check, "name" | "timeout" | "filtering_rules"] => {
-            <Uuid as Segment>::parse(check).map(Page::EditCheck)
+            <Uuid as PathSegment>::parse(check).map(Page::EditCheck)
         }
         ["accounts", "login"] => Some(Page::Login()),
-        ["checks", check, "last_ping"] => <Uuid as Segment>::parse(check).map(Page::Log),
+        ["checks", check, "last_ping"] => <Uuid as PathSegment>::parse(check).map(Page::Log),
         _ => None,
     }
 }

@@ -6,12 +6,12 @@ use super::DashboardState;
 use crate::domain::ids::ProjectId;
 use crate::domain::project::KeySecret;
 use crate::domain::text::Slug;
-use crate::http::common::route::{PingAction, PingPath, Route};
+use crate::http::common::ping_path::{PingAction, PingPath};
 
 impl DashboardState {
     /// Ping URL of a check by its UUID.
     pub(crate) fn ping_url(&self, check: Uuid) -> String {
-        self.route_url(&Route::Ping(PingPath::Uuid(check, PingAction::Success)))
+        self.write_url(&PingPath::Uuid(check, PingAction::Success))
     }
 
     /// Ping URL by its slug. `None` if a URL cannot contain the slug, if another check of the
@@ -29,11 +29,8 @@ impl DashboardState {
                 KeySecret::Ping(key) => Some(key.clone()),
                 _ => None,
             });
-            Some(self.route_url(&Route::Ping(PingPath::Slug(
-                key.last()?,
-                slug.clone(),
-                PingAction::Success,
-            ))))
+            let path = PingPath::Slug(key.last()?, slug.clone(), PingAction::Success);
+            Some(self.write_url(&path))
         })
     }
 
@@ -45,9 +42,9 @@ impl DashboardState {
             .map(|domain| format!("{check}@{domain}"))
     }
 
-    fn route_url(&self, route: &Route) -> String {
+    fn write_url(&self, path: &PingPath) -> String {
         let mut url = self.base_url.as_str().to_owned();
-        route.write(&mut url);
+        path.write(&mut url);
         url
     }
 }

@@ -1,6 +1,8 @@
 //! Common rules of all addresses: methods, requests of browsers, paths with and without a slash,
 //! and sub-paths.
 
+use overdue::domain::project::KeyAccess;
+use overdue::http::api::{ENDPOINTS, EndpointRow, Verb};
 use serde_json::json;
 
 use super::{UNKNOWN, path};
@@ -29,38 +31,36 @@ fn is_open_to_browsers(answer: &TestResponse, methods: &str) {
     assert_eq!(answer.header("Access-Control-Allow-Credentials"), None);
 }
 
+/// Paths of an endpoint in all of its versions; of a check that does not exist.
+fn endpoint_paths(row: &EndpointRow) -> impl Iterator<Item = String> {
+    let path = row
+        .template
+        .replace("{uuid}", UNKNOWN)
+        .replace("{unique_key}", &"0".repeat(40))
+        .replace("{n}", "1");
+    row.versions
+        .iter()
+        .map(move |version| format!("{}{path}", version.path()))
+}
+
 #[tokio::test]
-async fn every_address_says_what_it_takes() {
+async fn every_endpoint_says_which_methods_it_accepts() {
     let server = TestServer::start().await;
-    let check = server.create_check(json!({})).await;
-    let unique = "0".repeat(40);
-    let get = "GET, HEAD, OPTIONS";
-    for (path, methods) in [
-        ("/checks/".to_owned(), "GET, HEAD, POST, OPTIONS"),
-        (path(&check, ""), "GET, HEAD, POST, DELETE, OPTIONS"),
-        (format!("/checks/{unique}"), get),
-        (path(&check, "/pause"), "POST, OPTIONS"),
-        (path(&check, "/resume"), "POST, OPTIONS"),
-        (path(&check, "/pings/"), get),
-        (path(&check, "/pings/1/body"), get),
-        (path(&check, "/flips/"), get),
-        (format!("/checks/{unique}/flips/"), get),
-        ("/channels/".to_owned(), get),
-        ("/badges/".to_owned(), get),
-        ("/status/".to_owned(), get),
-    ] {
-        let path = format!("/api/v3{path}");
+    for (path, row) in ENDPOINTS
+        .iter()
+        .flat_map(|row| endpoint_paths(row).map(move |path| (path, row)))
+    {
         for method in [
             "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "QUERY",
         ] {
             let answer = server.send(method, &path, &[], b"").await;
-            is_open_to_browsers(&answer, methods);
-            if methods.split(", ").any(|one| one == method) {
+            is_open_to_browsers(&answer, row.allow);
+            if row.allow.split(", ").any(|one| one == method) {
                 assert_eq!(answer.status, 401, "{method} {path}");
             } else {
                 assert_eq!(
                     (answer.status, answer.header("Allow")),
-                    (405, Some(methods)),
+                    (405, Some(row.allow)),
                     "{method} {path}"
                 );
                 assert!(method == "HEAD" || answer.json()["error"].is_string());
@@ -75,22 +75,62 @@ async fn every_address_says_what_it_takes() {
             )
             .await;
         assert_eq!((answer.status, answer.text()), (204, ""));
-        is_open_to_browsers(&answer, methods);
-        let answer = server
-            .keyed(
-                &server.main.read_write_key,
-                methods.split(", ").next().unwrap(),
-                &path,
-                "",
-            )
-            .await;
-        is_open_to_browsers(&answer, methods);
-        assert!(
-            [200, 201, 404, 409].contains(&answer.status),
-            "{path}: {answer:?}"
-        );
+        is_open_to_browsers(&answer, row.allow);
     }
     server.stop().await;
+}
+
+#[tokio::test]
+async fn every_endpoint_requires_a_key_with_its_access() {
+    let server = TestServer::start().await;
+    let wrong_key = "X".repeat(32);
+    for (path, rules) in ENDPOINTS.iter().flat_map(|row| {
+        endpoint_paths(row).flat_map(|path| row.verbs.iter().map(move |of| (path.clone(), of)))
+    }) {
+        let methods: &[&str] = match rules.verb {
+            Verb::Get => &["GET", "HEAD"],
+            Verb::Post => &["POST"],
+            Verb::Put => &["PUT"],
+            Verb::Delete => &["DELETE"],
+        };
+        for method in methods {
+            for (key, is_allowed) in [
+                ("", false),
+                (&*wrong_key, false),
+                (&*server.main.ping_key, false),
+                (
+                    &*server.main.read_only_key,
+                    rules.access == KeyAccess::ReadOnly,
+                ),
+                (&*server.main.read_write_key, true),
+            ] {
+                let answer = server.keyed(key, method, &path, "").await;
+                let expected: &[u16] = if is_allowed {
+                    &[200, 201, 400, 404]
+                } else {
+                    &[401]
+                };
+                assert!(
+                    expected.contains(&answer.status),
+                    "{method} {path}: {answer:?}"
+                );
+            }
+        }
+    }
+    server.stop().await;
+}
+
+/// Methods of the endpoints, as clients of Healthchecks rely on them.
+#[test]
+fn methods_of_the_checks_stay_the_same() {
+    let allow = |template: &str| {
+        let row = ENDPOINTS.iter().find(|row| row.template == template);
+        row.unwrap().allow
+    };
+    assert_eq!(allow("/checks/"), "GET, HEAD, POST, OPTIONS");
+    assert_eq!(allow("/checks/{uuid}"), "GET, HEAD, POST, DELETE, OPTIONS");
+    assert_eq!(allow("/checks/{uuid}/pause"), "POST, OPTIONS");
+    assert_eq!(allow("/channels/{uuid}"), "GET, HEAD, PUT, DELETE, OPTIONS");
 }
 
 #[tokio::test]

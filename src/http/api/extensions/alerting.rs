@@ -2,13 +2,13 @@
 
 use uuid::Uuid;
 
-use super::ExtensionCall;
 use crate::domain::alert::NotificationState;
 use crate::domain::check::Check;
 use crate::domain::ids::{parse_hyphenated_uuid, write_uuid};
 use crate::domain::parents::{Parents, ParentsError};
 use crate::domain::text::FailureThreshold;
 use crate::domain::timestamp::Timestamp;
+use crate::http::api::ApiCall;
 use crate::http::api::json::{JsonObject, write_array, write_string};
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::operations::channel::unnotified_reason;
@@ -17,11 +17,11 @@ use crate::operations::check;
 /// Maximum number of UUIDs in a request, repeated ones included.
 const MAX_UUIDS: usize = 100;
 
-pub(super) fn get(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+pub(crate) async fn get(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     Ok(reply::json(alerting_json(call, &call.own_check(uuid)?)))
 }
 
-pub(super) async fn change(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+pub(crate) async fn change(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let check = call.own_check(uuid)?;
     let after = call
         .document
@@ -45,7 +45,7 @@ pub(super) async fn change(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpR
 }
 
 /// Returns the checks of these UUIDs. Each needs a search, so their number is limited.
-fn find_parents(call: &ExtensionCall<'_>, uuids: &[String]) -> Result<Parents, ParentsError> {
+fn find_parents(call: &ApiCall<'_>, uuids: &[String]) -> Result<Parents, ParentsError> {
     if uuids.len() > MAX_UUIDS {
         return Err(ParentsError::TooMany);
     }
@@ -57,7 +57,7 @@ fn find_parents(call: &ExtensionCall<'_>, uuids: &[String]) -> Result<Parents, P
     })
 }
 
-fn alerting_json(call: &ExtensionCall<'_>, check: &Check) -> String {
+fn alerting_json(call: &ApiCall<'_>, check: &Check) -> String {
     let telling = check.state.notification;
     let pending = if let NotificationState::Pending { at, reason } = telling {
         Some((at, reason))

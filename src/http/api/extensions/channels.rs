@@ -7,7 +7,6 @@ use std::sync::Arc;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::ExtensionCall;
 use crate::channels;
 use crate::domain::alert::{AlertEvent, RefusedRecipient};
 use crate::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
@@ -16,6 +15,7 @@ use crate::domain::project::{Channel, ChannelName};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::ChannelTestResult;
 use crate::engine::Handle;
+use crate::http::api::ApiCall;
 use crate::http::api::check_fields::{FieldError, FieldProblem, RequestDocument};
 use crate::http::api::json::{JsonObject, write_array, write_string};
 use crate::http::common::reply::{self, HttpError, HttpReply};
@@ -23,7 +23,7 @@ use crate::operations::channel;
 use crate::operations::channel::{ChannelStatus, TEST_TIMEOUT};
 use crate::operations::delivery::last_delivered;
 
-pub(super) async fn list(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpError> {
+pub(crate) async fn list(call: &ApiCall<'_>) -> Result<HttpReply, HttpError> {
     let handle = call.handle().clone();
     let project = call.caller.project;
     let body = call.server.response_writer.write_whole(false, move || {
@@ -48,12 +48,12 @@ pub(super) async fn list(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpErro
     Ok(reply::json(body.await?))
 }
 
-pub(super) async fn get(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+pub(crate) async fn get(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let channel = call.find_channel(uuid)?;
     channel_reply(call, channel).await
 }
 
-pub(super) async fn create(mut call: ExtensionCall<'_>) -> Result<HttpReply, HttpError> {
+pub(crate) async fn create(call: &mut ApiCall<'_>) -> Result<HttpReply, HttpError> {
     let document = std::mem::take(&mut call.document);
     let (name, settings) = call
         .server
@@ -67,10 +67,7 @@ pub(super) async fn create(mut call: ExtensionCall<'_>) -> Result<HttpReply, Htt
     Ok(reply::created_json(out))
 }
 
-pub(super) async fn change(
-    mut call: ExtensionCall<'_>,
-    uuid: Uuid,
-) -> Result<HttpReply, HttpError> {
+pub(crate) async fn change(call: &mut ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let channel = call.find_channel(uuid)?;
     let document = std::mem::take(&mut call.document);
     let ChannelFields {
@@ -93,10 +90,10 @@ pub(super) async fn change(
     let settings = settings.map(SettingsUpdate::replace_all);
     let author = SettingsAuthor::Api;
     let channel = channel::update(call.handle(), channel.id, name, settings, author).await?;
-    channel_reply(&call, Arc::from(channel)).await
+    channel_reply(call, Arc::from(channel)).await
 }
 
-pub(super) async fn delete(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+pub(crate) async fn delete(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let channel = call.find_channel(uuid)?;
     // The reply shows the channel as it was before it was deleted.
     let reply = channel_reply(call, Arc::clone(&channel)).await?;
@@ -104,14 +101,14 @@ pub(super) async fn delete(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpR
     Ok(reply)
 }
 
-pub(super) async fn enable(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+pub(crate) async fn enable(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let channel = call.find_channel(uuid)?;
     let channel = channel::enable(call.handle(), channel.id).await?;
     channel_reply(call, Arc::from(channel)).await
 }
 
 /// Sends a test, and waits for its result.
-pub(super) async fn test(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+pub(crate) async fn test(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let channel = call.find_channel(uuid)?;
     let event = |word: &str| match word {
         "down" => Some(false),
@@ -201,10 +198,7 @@ fn parse_new_channel(
     Ok((name, settings))
 }
 
-async fn channel_reply(
-    call: &ExtensionCall<'_>,
-    channel: Arc<Channel>,
-) -> Result<HttpReply, HttpError> {
+async fn channel_reply(call: &ApiCall<'_>, channel: Arc<Channel>) -> Result<HttpReply, HttpError> {
     let handle = call.handle().clone();
     let body = call.server.response_writer.write_whole(false, move || {
         let last = last_delivered(&handle, std::slice::from_ref(&channel))?;

@@ -3,14 +3,15 @@
 use std::ops::RangeInclusive;
 
 use hyper::Uri;
+use uuid::Uuid;
 
-use super::ExtensionCall;
 use super::channels::write_status;
 use crate::domain::alert::{DeliveryRecord, DeliveryResult};
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId, write_uuid};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 use crate::engine::state::State;
+use crate::http::api::ApiCall;
 use crate::http::api::flips::parse_number;
 use crate::http::api::json::{JsonObject, write_array, write_display, write_string};
 use crate::http::common::reply::{self, HttpError, HttpReply};
@@ -25,17 +26,31 @@ const NUMBER_RANGE: RangeInclusive<i64> = 0..=i64::MAX;
 
 /// Scope of a list of deliveries.
 #[derive(Clone, Copy)]
-pub(super) enum DeliveryScope {
+enum DeliveryScope {
     /// All deliveries of the caller's project.
     Project,
     Channel(ChannelId),
     Check(CheckId),
 }
 
-pub(super) async fn list(
-    call: &ExtensionCall<'_>,
-    of: DeliveryScope,
+pub(crate) async fn list(call: &ApiCall<'_>) -> Result<HttpReply, HttpError> {
+    list_in_scope(call, DeliveryScope::Project).await
+}
+
+pub(crate) async fn list_of_channel(
+    call: &ApiCall<'_>,
+    uuid: Uuid,
 ) -> Result<HttpReply, HttpError> {
+    let channel = call.find_channel(uuid)?;
+    list_in_scope(call, DeliveryScope::Channel(channel.id)).await
+}
+
+pub(crate) async fn list_of_check(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+    let check = call.own_check(uuid)?;
+    list_in_scope(call, DeliveryScope::Check(check.id)).await
+}
+
+async fn list_in_scope(call: &ApiCall<'_>, of: DeliveryScope) -> Result<HttpReply, HttpError> {
     let DeliveryQuery {
         limit,
         before,

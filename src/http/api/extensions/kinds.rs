@@ -1,12 +1,12 @@
 //! `/kinds`: tables of the kinds of channel, for programs that show forms.
 
-use super::ExtensionCall;
 use crate::channels;
 use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, Requirement, SettingField};
+use crate::http::api::ApiCall;
 use crate::http::api::json::{JsonObject, write_array, write_string};
 use crate::http::common::reply::{self, HttpError, HttpReply};
 
-pub(super) async fn list(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpError> {
+pub(crate) async fn list(call: &ApiCall<'_>) -> Result<HttpReply, HttpError> {
     Ok(reply::json(
         call.server
             .response_writer

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::ExtensionCall;
 use crate::domain::ids::write_uuid;
 use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes, WindowTimesInput};
 use crate::domain::text::{Name, Tags};
 use crate::domain::timestamp::Timestamp;
+use crate::http::api::ApiCall;
 use crate::http::api::json::{JsonObject, write_array, write_display, write_string};
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::operations::window;
 
-pub(super) fn list(call: &ExtensionCall<'_>) -> HttpReply {
+pub(crate) async fn list(call: &ApiCall<'_>) -> Result<HttpReply, HttpError> {
     let windows = call.handle().with_state(|state| {
         state
             .project(call.caller.project)
@@ -27,10 +27,10 @@ pub(super) fn list(call: &ExtensionCall<'_>) -> HttpReply {
         });
     });
     object.end();
-    reply::json(out)
+    Ok(reply::json(out))
 }
 
-pub(super) fn get(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+pub(crate) async fn get(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     Ok(reply::json(window_json(
         &*find_window(call, uuid)?,
         call.now,
@@ -38,7 +38,7 @@ pub(super) fn get(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, Htt
 }
 
 /// Creates a window. With `minutes` alone it begins now.
-pub(super) async fn create(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpError> {
+pub(crate) async fn create(call: &ApiCall<'_>) -> Result<HttpReply, HttpError> {
     let document = &call.document;
     let name = document
         .parsed_string("name", Name::parse)?
@@ -59,13 +59,13 @@ pub(super) async fn create(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpEr
 }
 
 /// Deletes a window. The reply shows it as it was.
-pub(super) async fn delete(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+pub(crate) async fn delete(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let window = find_window(call, uuid)?;
     window::delete(call.handle(), &window).await?;
     Ok(reply::json(window_json(&window, call.now)))
 }
 
-fn find_window(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<Arc<MaintenanceWindow>, HttpError> {
+fn find_window(call: &ApiCall<'_>, uuid: Uuid) -> Result<Arc<MaintenanceWindow>, HttpError> {
     call.handle().with_state(|state| {
         let mut windows = state
             .project(call.caller.project)

@@ -34,7 +34,7 @@ pub(crate) enum PingAction {
 
 impl PingPath {
     /// Parses the segments after `/ping/`.
-    pub(super) fn parse(segments: &[&str]) -> Option<Self> {
+    pub(crate) fn parse(segments: &[&str]) -> Option<Self> {
         let (first, rest) = segments.split_first()?;
         if let Some(uuid) = parse_path_uuid(first) {
             return match rest {
@@ -63,7 +63,7 @@ impl PingPath {
         ))
     }
 
-    pub(super) fn write(&self, out: &mut String) {
+    pub(crate) fn write(&self, out: &mut String) {
         out.push_str("/ping/");
         match self {
             Self::Uuid(uuid, action) => {
@@ -80,7 +80,7 @@ impl PingPath {
 }
 
 impl PingAction {
-    fn parse(segment: &str) -> Option<Self> {
+    pub(crate) fn parse(segment: &str) -> Option<Self> {
         Some(match segment {
             "start" => Self::Start,
             "fail" => Self::Fail,

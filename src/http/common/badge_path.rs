@@ -80,27 +80,23 @@ impl BadgeFormat {
 }
 
 impl BadgePath {
-    /// Parses the segments after `/badge/` for a whole project.
-    pub(super) fn parse_project(badge_key: &str, last: &str) -> Self {
-        let signed = || {
+    /// Parses the segments after `/badge/`.
+    pub(crate) fn parse_tag(segments: &[&str]) -> Option<Self> {
+        let project = |badge_key, last: &str| {
             let (signed, format) = last.rsplit_once('.')?;
             Self::parse_signed(badge_key, signed, None, format)
         };
-        signed().unwrap_or(Self::Unknown)
-    }
-
-    /// Parses the segments after `/badge/` for a tag.
-    pub(super) fn parse_tag(badge_key: &str, signed: &str, last: &str) -> Self {
-        let signed = || {
+        let tag = |badge_key, signed, last: &str| {
             let (tag, format) = last.rsplit_once('.')?;
-            Self::parse_signed(
-                badge_key,
-                signed,
-                Some(&percent_decode_str(tag).decode_utf8().ok()?),
-                format,
-            )
+            let tag = percent_decode_str(tag).decode_utf8().ok()?;
+            Self::parse_signed(badge_key, signed, Some(&tag), format)
         };
-        signed().unwrap_or(Self::Unknown)
+        let signed = match segments {
+            [badge_key, last] => project(badge_key, last),
+            [badge_key, signed, last] => tag(badge_key, signed, last),
+            _ => return None,
+        };
+        Some(signed.unwrap_or(Self::Unknown))
     }
 
     fn parse_signed(
@@ -128,10 +124,10 @@ impl BadgePath {
     }
 
     /// Parses the segments after `/b/`. `None` unless the first is `2` or `3`.
-    pub(super) fn parse_check(states: &str, last: &str) -> Option<Self> {
-        let states = match states {
-            "2" => BadgeStates::Two,
-            "3" => BadgeStates::Three,
+    pub(crate) fn parse_check(segments: &[&str]) -> Option<Self> {
+        let (states, last) = match segments {
+            ["2", last] => (BadgeStates::Two, last),
+            ["3", last] => (BadgeStates::Three, last),
             _ => return None,
         };
         let named = || {
@@ -145,7 +141,7 @@ impl BadgePath {
         Some(named().unwrap_or(Self::Unknown))
     }
 
-    pub(super) fn write(&self, out: &mut String) {
+    pub(crate) fn write(&self, out: &mut String) {
         match self {
             Self::Tag {
                 badge_key,

@@ -4,9 +4,12 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::domain::ids::{UniqueKey, parse_path_uuid};
+use crate::domain::ids::UniqueKey;
 use crate::domain::project::PingKey;
 use crate::domain::text::Slug;
+use crate::http::api::{ApiVersion, ENDPOINTS, EndpointRow};
+use crate::http::common::badge_path::{BadgeFormat, BadgeStates};
+use crate::http::common::ping_path::PingAction;
 
 const U: &str = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
 const K: &str = "ABCDEFGHIJKLMNOPQRSTUv";
@@ -74,49 +77,50 @@ fn ping_paths() {
     assert_eq!(Route::parse(&format!("/ping/{}", U.to_uppercase())), None);
 }
 
+/// Path of an endpoint in a version of the API.
+fn endpoint_path(version: ApiVersion, row: &EndpointRow, uuid: Uuid, n: u64) -> String {
+    let template = row
+        .template
+        .replace("{uuid}", &uuid.to_string())
+        .replace("{unique_key}", &UniqueKey::of_check(uuid).to_string())
+        .replace("{n}", &n.to_string());
+    format!("{}{template}", version.path())
+}
+
+fn written(endpoint: &Endpoint) -> String {
+    let mut path = String::new();
+    endpoint.write(&mut path);
+    path
+}
+
 #[test]
-fn api_paths() {
-    let unique = "0123456789abcdef0123456789abcdef01234567";
-    let key = UniqueKey::parse(unique).unwrap();
-    for (resource, template) in ApiResource::ALL {
-        let path = template
-            .replace("{uuid}", &Uuid::nil().to_string())
-            .replace("{unique_key}", unique)
-            .replace("{n}", "1");
-        let resource = match resource {
-            ApiResource::UniqueCheck(_) => ApiResource::UniqueCheck(key),
-            ApiResource::UniqueFlips(_) => ApiResource::UniqueFlips(key),
-            other => other,
-        };
-        for (name, version) in [
-            ("v1", ApiVersion::V1),
-            ("v2", ApiVersion::V2),
-            ("v3", ApiVersion::V3),
-        ] {
-            let endpoint = Endpoint {
-                version,
-                resource,
-                is_slash_missing: false,
+fn endpoint_paths() {
+    for row in ENDPOINTS {
+        for version in row.versions {
+            let path = endpoint_path(*version, row, Uuid::nil(), 1);
+            let Some(Route::Api(endpoint)) = Route::parse(&path) else {
+                panic!("{path}")
             };
-            assert_eq!(
-                Route::parse(&format!("/api/{name}{path}")),
-                Some(Route::Api(endpoint.clone())),
-                "{path}"
-            );
-            let other_form = path
-                .strip_suffix('/')
-                .map_or_else(|| format!("{path}/"), str::to_owned);
-            let wanted = path.ends_with('/').then_some(Route::Api(Endpoint {
+            assert_eq!((&endpoint.version, &*written(&endpoint)), (version, &*path));
+            assert!(!endpoint.is_slash_missing, "{path}");
+            let Some(short) = path.strip_suffix('/') else {
+                assert_eq!(Route::parse(&format!("{path}/")), None, "{path}/");
+                continue;
+            };
+            let without_slash = Endpoint {
                 is_slash_missing: true,
                 ..endpoint
-            }));
-            assert_eq!(
-                Route::parse(&format!("/api/{name}{other_form}")),
-                wanted,
-                "{other_form}"
-            );
+            };
+            assert_eq!(written(&without_slash), short);
+            assert_eq!(Route::parse(short), Some(Route::Api(without_slash)));
         }
     }
+    assert_eq!(Route::parse("/api/v3/openapi.json"), Some(Route::OpenApi));
+}
+
+#[test]
+fn no_other_path_is_an_endpoint() {
+    let unique_key = "0123456789abcdef0123456789abcdef01234567";
     for path in [
         "/api",
         "/api/",
@@ -132,60 +136,24 @@ fn api_paths() {
         "/api/v3/checks/UU/pings/-1/body",
         "/api/v3/checks/UU/pings/1",
         "/api/v3/checks/UU/nothing",
-    ] {
-        assert_eq!(Route::parse(&filled(path)), None, "{path}");
-    }
-    assert_eq!(Route::parse("/api/v3/openapi.json"), Some(Route::OpenApi));
-    assert_eq!(
-        Route::parse(&format!("/api/v3/checks/{}", unique.to_uppercase())),
-        None
-    );
-    assert_eq!(
-        Route::parse(&format!("/api/v3/checks/{unique}/pings/")),
-        None
-    );
-}
-
-#[test]
-fn extension_paths() {
-    for (resource, template) in ExtensionResource::ALL {
-        let path =
-            format!("{EXTENSION_PATH}{template}").replace("{uuid}", &Uuid::nil().to_string());
-        assert_eq!(
-            Route::parse(&path),
-            Some(Route::Extension(resource)),
-            "{path}"
-        );
-        assert_eq!(Route::parse(&format!("{path}/")), None, "{path}/");
-    }
-    for path in [
-        "",
-        "/",
-        "/checks",
-        "/checks/UU",
-        "/channels/x",
-        "/channels/UU/pause",
-        "/channels/UU/test/x",
-        "/deliveries/1",
-    ] {
-        assert_eq!(
-            Route::parse(&filled(&format!("{EXTENSION_PATH}{path}"))),
-            None,
-            "{path}"
-        );
-    }
-    for path in [
+        &format!("/api/v3/checks/{}", unique_key.to_uppercase()),
+        &format!("/api/v3/checks/{unique_key}/pings/"),
+        "/api/overdue/v1",
+        "/api/overdue/v1/",
+        "/api/overdue/v1/checks",
+        "/api/overdue/v1/checks/UU",
+        "/api/overdue/v1/channels/x",
+        "/api/overdue/v1/channels/UU/pause",
+        "/api/overdue/v1/channels/UU/test/x",
+        &format!("/api/overdue/v1/channels/{}", U.to_uppercase()),
+        "/api/overdue/v1/deliveries/1",
         "/api/overdue/channels",
         "/api/overdue/v2/channels",
         "/api/overdue",
         "/overdue/v1/channels",
     ] {
-        assert_eq!(Route::parse(path), None, "{path}");
+        assert_eq!(Route::parse(&filled(path)), None, "{path}");
     }
-    assert_eq!(
-        Route::parse(&format!("{EXTENSION_PATH}/channels/{}", U.to_uppercase())),
-        None
-    );
 }
 
 #[test]
@@ -265,63 +233,6 @@ fn ping_path() -> impl Strategy<Value = PingPath> {
     ]
 }
 
-fn endpoint() -> impl Strategy<Value = Endpoint> {
-    let version = prop::sample::select(vec![ApiVersion::V1, ApiVersion::V2, ApiVersion::V3]);
-    let all = ApiResource::ALL.map(|(resource, _)| resource).to_vec();
-    (
-        version,
-        prop::sample::select(all),
-        any::<u128>(),
-        any::<u64>(),
-        any::<bool>(),
-    )
-        .prop_map(|(version, resource, uuid, n, bare)| {
-            let uuid = Uuid::from_u128(uuid);
-            let key = UniqueKey::of_check(uuid);
-            let resource = match resource {
-                ApiResource::Check(_) => ApiResource::Check(uuid),
-                ApiResource::UniqueCheck(_) => ApiResource::UniqueCheck(key),
-                ApiResource::Pause(_) => ApiResource::Pause(uuid),
-                ApiResource::Resume(_) => ApiResource::Resume(uuid),
-                ApiResource::Pings(_) => ApiResource::Pings(uuid),
-                ApiResource::PingBody(..) => ApiResource::PingBody(uuid, n),
-                ApiResource::Flips(_) => ApiResource::Flips(uuid),
-                ApiResource::UniqueFlips(_) => ApiResource::UniqueFlips(key),
-                other @ (ApiResource::Checks
-                | ApiResource::Channels
-                | ApiResource::Badges
-                | ApiResource::Status) => other,
-            };
-            let slash_missing = bare && resource.ends_in_slash();
-            Endpoint {
-                is_slash_missing: slash_missing,
-                ..Endpoint::new(version, resource)
-            }
-        })
-}
-
-fn own_resource() -> impl Strategy<Value = ExtensionResource> {
-    let all = ExtensionResource::ALL
-        .map(|(resource, _)| resource)
-        .to_vec();
-    (prop::sample::select(all), any::<u128>()).prop_map(|(resource, uuid)| {
-        let uuid = Uuid::from_u128(uuid);
-        match resource {
-            ExtensionResource::Channel(_) => ExtensionResource::Channel(uuid),
-            ExtensionResource::Test(_) => ExtensionResource::Test(uuid),
-            ExtensionResource::Enable(_) => ExtensionResource::Enable(uuid),
-            ExtensionResource::ChannelDeliveries(_) => ExtensionResource::ChannelDeliveries(uuid),
-            ExtensionResource::CheckDeliveries(_) => ExtensionResource::CheckDeliveries(uuid),
-            ExtensionResource::Alerting(_) => ExtensionResource::Alerting(uuid),
-            ExtensionResource::Window(_) => ExtensionResource::Window(uuid),
-            other @ (ExtensionResource::Kinds
-            | ExtensionResource::Channels
-            | ExtensionResource::Deliveries
-            | ExtensionResource::Windows) => other,
-        }
-    })
-}
-
 fn badge_path() -> impl Strategy<Value = BadgePath> {
     let form = || {
         (
@@ -357,16 +268,23 @@ fn badge_path() -> impl Strategy<Value = BadgePath> {
     ]
 }
 
-fn route() -> impl Strategy<Value = Route> {
+/// A path, and the route that it was written for.
+fn written_route() -> impl Strategy<Value = (String, Route)> {
+    let write = |write: &dyn Fn(&mut String)| {
+        let mut path = String::new();
+        write(&mut path);
+        path
+    };
     prop_oneof![
-        4 => ping_path().prop_map(Route::Ping),
-        8 => endpoint().prop_map(Route::Api),
-        4 => own_resource().prop_map(Route::Extension),
-        4 => badge_path().prop_map(Route::Badge),
-        1 => (any::<u128>(), "[A-Za-z0-9_-]{43}")
-            .prop_map(|(id, signature)| Route::Unsubscribe(Uuid::from_u128(id), signature.into())),
-        1 => Just(Route::OpenApi),
-        1 => Just(Route::Health),
+        ping_path().prop_map(move |path| (write(&|out| path.write(out)), Route::Ping(path))),
+        badge_path().prop_map(move |path| (write(&|out| path.write(out)), Route::Badge(path))),
+        (any::<u128>(), "[A-Za-z0-9_-]{43}").prop_map(move |(channel, signature)| {
+            let path = UnsubscribePath {
+                channel: Uuid::from_u128(channel),
+                signature: signature.into(),
+            };
+            (write(&|out| path.write(out)), Route::Unsubscribe(path))
+        }),
     ]
 }
 
@@ -374,12 +292,25 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn a_written_path_is_parsed_as_the_same_route(route in route()) {
-        let mut path = String::new();
-        route.write(&mut path);
+    fn a_written_path_is_parsed_as_the_same_route((path, route) in written_route()) {
         let is_path_byte = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
         prop_assert!(path.bytes().all(is_path_byte), "{path}");
         prop_assert_eq!(Route::parse(&path), Some(route), "{}", path);
+    }
+
+    #[test]
+    fn the_path_of_an_endpoint_is_written_as_it_was_read(
+        index in 0..ENDPOINTS.len(),
+        version in prop::sample::select(ApiVersion::ALL.to_vec()),
+        uuid in any::<u128>(),
+        n in any::<u64>(),
+    ) {
+        let row = &ENDPOINTS[index];
+        let path = endpoint_path(version, row, Uuid::from_u128(uuid), n);
+        match Route::parse(&path) {
+            Some(Route::Api(endpoint)) => prop_assert_eq!(written(&endpoint), path),
+            other => prop_assert!(other.is_none() && !row.versions.contains(&version), "{}", path),
+        }
     }
 
     #[test]
@@ -389,10 +320,8 @@ proptest! {
             "\\PC{0,40}"
         ),
     ) {
-        if let Some(route) = Route::parse(&path) {
-            let mut written = String::new();
-            route.write(&mut written);
-            prop_assert_eq!(Route::parse(&written), Some(route));
+        if let Some(Route::Api(endpoint)) = Route::parse(&path) {
+            prop_assert_eq!(Route::parse(&written(&endpoint)), Some(Route::Api(endpoint)));
         }
     }
 }

@@ -1,0 +1,223 @@
+//! URLs of the server, except those of the dashboard: paths, and the handlers that respond to them.
+
+use hyper::{Method, Request};
+use uuid::Uuid;
+
+use super::api::{self, Endpoint};
+use super::dashboard::{self, DashboardTarget, Page};
+use super::{
+    AllowedRoutes, ConnectionInfo, HttpServer, ServerState, badge, metrics, ping, unsubscribe,
+};
+use crate::domain::ids::parse_path_uuid;
+use crate::http::common::badge_path::BadgePath;
+use crate::http::common::client_address::{Client, Peer};
+use crate::http::common::ping_path::{PingAction, PingPath};
+use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::http::common::request;
+use crate::http::common::request_body::IncomingBody;
+use crate::http::common::unsubscribe_link::UnsubscribePath;
+
+/// Resource of a path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Route {
+    /// `/ping/…`
+    Ping(PingPath),
+    /// `/api/v1/…` to `/api/v3/…`, and `/api/overdue/v1/…`
+    Api(Endpoint),
+    /// `/api/v3/openapi.json`
+    OpenApi,
+    /// `/badge/…` and `/b/…`
+    Badge(BadgePath),
+    /// `/unsubscribe/…`
+    Unsubscribe(UnsubscribePath),
+    /// `/healthz`
+    Health,
+    /// `/metrics`
+    Metrics,
+    /// `/projects/<uuid>/metrics/<key>`, `/projects/<uuid>/checks/metrics/<key>`, and
+    /// `/projects/<uuid>/metrics/` with the key in a header
+    ProjectMetrics(Uuid, Option<Box<str>>),
+}
+
+impl Route {
+    /// Parses a path. `None` if no such resource exists.
+    pub(super) fn parse(path: &str) -> Option<Self> {
+        let mut segments = path.strip_prefix('/')?.split('/');
+        let first = segments.next()?;
+        // No path has more segments after the first.
+        let mut rest = [""; 6];
+        let mut count = 0;
+        for segment in segments {
+            *rest.get_mut(count)? = segment;
+            count += 1;
+        }
+        let rest = rest.get(..count)?;
+        match (first, rest) {
+            ("ping", rest) => PingPath::parse(rest).map(Self::Ping),
+            ("api", ["v3", "openapi.json"]) => Some(Self::OpenApi),
+            ("api", rest) => Endpoint::parse(rest).map(Self::Api),
+            ("badge", rest) => BadgePath::parse_tag(rest).map(Self::Badge),
+            ("b", rest) => BadgePath::parse_check(rest).map(Self::Badge),
+            ("unsubscribe", rest) => UnsubscribePath::parse(rest).map(Self::Unsubscribe),
+            ("healthz", []) => Some(Self::Health),
+            ("metrics", []) => Some(Self::Metrics),
+            ("projects", [project, "metrics", key] | [project, "checks", "metrics", key]) => {
+                Some(Self::ProjectMetrics(
+                    parse_path_uuid(project)?,
+                    Some(*key).filter(|key| !key.is_empty()).map(Into::into),
+                ))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// True for a fixed segment of a path that begins with `first`.
+pub(super) fn is_fixed_segment(first: &str, segment: &str) -> bool {
+    match first {
+        "ping" if segment != first => matches!(
+            PingAction::parse(segment),
+            Some(PingAction::Start | PingAction::Fail | PingAction::Log)
+        ),
+        "api" => segment == "openapi.json" || api::is_fixed_segment(segment),
+        "ping" | "badge" | "b" | "unsubscribe" | "healthz" | "metrics" | "static" => {
+            segment == first
+        }
+        "projects" if segment == "metrics" => true,
+        _ => Page::FIXED_SEGMENTS.contains(&segment),
+    }
+}
+
+impl HttpServer {
+    /// Responds to a request. The future of a ping is small: hyper moves the future of a request
+    /// several times, so the others are boxed.
+    pub(super) async fn respond(
+        &self,
+        request: Request<IncomingBody<'_>>,
+        ConnectionInfo {
+            peer,
+            allowed_routes,
+        }: ConnectionInfo,
+    ) -> HttpReply {
+        let server = &*self.0;
+        let path = server.config.base_url.strip_base_path(request.uri().path());
+        if let Err(fault) = request::validate(&request) {
+            return refuse(path, &fault);
+        }
+        let route = Route::parse(path);
+        if allowed_routes != AllowedRoutes::All {
+            return Box::pin(respond_restricted(server, allowed_routes, route, &request)).await;
+        }
+        match route {
+            Some(Route::Ping(path)) => {
+                let client =
+                    Client::from_headers(request.headers(), peer, &server.config.trusted_proxies);
+                ping::respond(server, path, request, client).await
+            }
+            Some(Route::Api(endpoint)) => {
+                Box::pin(api::respond(server, endpoint, request, peer)).await
+            }
+            Some(Route::OpenApi) => {
+                public_reply(&request, async || {
+                    Ok(reply::json(server.api.openapi.clone()))
+                })
+                .await
+            }
+            Some(Route::Badge(badge)) => {
+                Box::pin(public_reply(&request, async || {
+                    badge::respond(server, badge).await
+                }))
+                .await
+            }
+            Some(Route::Unsubscribe(path)) => {
+                Box::pin(unsubscribe::respond(server, request.method(), &path)).await
+            }
+            Some(Route::Health) => Box::pin(health_reply(server)).await,
+            Some(Route::Metrics) => {
+                Box::pin(metrics::server_metrics(server, &request, false)).await
+            }
+            Some(Route::ProjectMetrics(project, key)) => {
+                Box::pin(metrics::project_metrics(
+                    server, project, key, &request, peer,
+                ))
+                .await
+            }
+            None => Box::pin(respond_in_dashboard(server, request, peer)).await,
+        }
+    }
+}
+
+/// Responds on a connection that may use some routes only.
+async fn respond_restricted<B>(
+    server: &ServerState,
+    allowed_routes: AllowedRoutes,
+    route: Option<Route>,
+    request: &Request<B>,
+) -> HttpReply {
+    let path = server.config.base_url.strip_base_path(request.uri().path());
+    match (allowed_routes, route) {
+        (AllowedRoutes::MetricsOnly, Some(Route::Metrics)) => {
+            metrics::server_metrics(server, request, true).await
+        }
+        (AllowedRoutes::HealthOnly, Some(Route::Health)) => health_reply(server).await,
+        (AllowedRoutes::HealthOnly, _) => refuse(
+            path,
+            &HttpError::BadRequest("this address accepts only https:// URLs".into()),
+        ),
+        _ => refuse(path, &HttpError::NotFound),
+    }
+}
+
+/// Responds to a path without a route: a page of the dashboard, or an error.
+async fn respond_in_dashboard(
+    server: &ServerState,
+    request: Request<IncomingBody<'_>>,
+    peer: Peer,
+) -> HttpReply {
+    let full_path = request.uri().path();
+    let path = server.config.base_url.strip_base_path(full_path);
+    let Some(site) = &server.dashboard else {
+        return refuse(path, &HttpError::NotFound);
+    };
+    match DashboardTarget::parse(path).or_else(|| DashboardTarget::parse(full_path)) {
+        Some(target) => {
+            dashboard::handle_request(site, &server.body_budget, target, request, peer).await
+        }
+        None => dashboard::not_found_page(site, request.headers(), peer)
+            .unwrap_or_else(|| refuse(path, &HttpError::NotFound)),
+    }
+}
+
+/// Error response for a path: unknown paths of the API are answered in JSON, too.
+fn refuse(path: &str, fault: &HttpError) -> HttpReply {
+    if path.starts_with("/api/") {
+        fault.to_json()
+    } else {
+        fault.to_text()
+    }
+}
+
+async fn health_reply(server: &ServerState) -> HttpReply {
+    if server.is_healthy().await {
+        reply::text("OK")
+    } else {
+        HttpError::Unavailable.to_text()
+    }
+}
+
+/// Responds to a request to a public read-only endpoint.
+async fn public_reply<B>(
+    request: &Request<B>,
+    read: impl AsyncFnOnce() -> Result<HttpReply, HttpError>,
+) -> HttpReply {
+    let methods = "GET, HEAD, OPTIONS";
+    let answer = match *request.method() {
+        Method::GET | Method::HEAD => read().await,
+        Method::OPTIONS => Ok(reply::no_content()),
+        _ => Err(HttpError::MethodNotAllowed(methods)),
+    };
+    reply::with_any_origin(answer.unwrap_or_else(|fault| fault.to_json()), methods)
+}
+
+#[cfg(test)]
+mod tests;
