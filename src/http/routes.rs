@@ -1,4 +1,4 @@
-//! URLs of the server, except those of the dashboard: paths, and the handlers that respond to them.
+//! URLs of the server and their handlers. The dashboard has a table of its own.
 
 use hyper::{Method, Request};
 use uuid::Uuid;

@@ -75,7 +75,7 @@ impl Verb {
 pub struct EndpointRow {
     /// Versions of the API that have the endpoint.
     pub versions: &'static [ApiVersion],
-    /// Path after that of the version, with `{name}` for a variable segment.
+    /// Path after [`ApiVersion::path`], with `{name}` for a variable segment.
     pub template: &'static str,
     /// Accepted methods, as `Allow` lists them.
     pub allow: &'static str,
@@ -115,7 +115,7 @@ impl EndpointRow {
 /// ```
 ///
 /// - `Pings(uuid: Uuid)`: variant of [`ApiResource`] with the variable segments of the path.
-/// - `["checks" uuid "pings"] slash`: path after that of the version. A segment in quotation marks
+/// - `["checks" uuid "pings"] slash`: path after [`ApiVersion::path`]. A segment in quotation marks
 ///   is fixed. With `slash` the path ends in a slash; the form without it is accepted too, but
 ///   redirects requests that write.
 /// - `Get ReadWrite pings::list`: verb, [`KeyAccess`] that it needs, and handler. The verbs are in
@@ -147,7 +147,7 @@ macro_rules! endpoints {
                 }
             }
 
-            /// Parses the segments after those of the version, without a slash at the end.
+            /// Parses the segments after the path of the version, without a slash at the end.
             fn parse(version: ApiVersion, segments: &[&str]) -> Option<Self> {
                 $(if $versions.contains(&version) {
                     $(if let [$($segment),*] = *segments
@@ -159,7 +159,7 @@ macro_rules! endpoints {
                 None
             }
 
-            /// Writes the path after that of the version, without a slash at the end.
+            /// Writes the segments after the path of the version, without a slash at the end.
             fn write(&self, out: &mut String) {
                 match self {
                     $($(Self::$name($($field),*) => {
