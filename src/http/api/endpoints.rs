@@ -70,6 +70,26 @@ impl Verb {
     }
 }
 
+/// Number of a ping in a path, with digits only. One that exceeds 64 bits is read as the largest,
+/// which no ping has: the key is checked before the response says so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PingNumber(pub(crate) u64);
+
+impl PathSegment for PingNumber {
+    fn example() -> Option<Self> {
+        Some(Self(1))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+            .then(|| Self(text.parse().unwrap_or(u64::MAX)))
+    }
+
+    fn write(&self, out: &mut String) {
+        self.0.write(out);
+    }
+}
+
 /// Row of the table of endpoints.
 #[derive(Debug)]
 pub struct EndpointRow {
@@ -239,7 +259,9 @@ endpoints! {
         Pause(uuid: Uuid) ["checks" uuid "pause"] { Post ReadWrite checks::pause lenient }
         Resume(uuid: Uuid) ["checks" uuid "resume"] { Post ReadWrite checks::resume lenient }
         Pings(uuid: Uuid) ["checks" uuid "pings"] slash { Get ReadWrite pings::list }
-        PingBody(uuid: Uuid, n: u64) ["checks" uuid "pings" n "body"] { Get ReadWrite pings::body }
+        PingBody(uuid: Uuid, n: PingNumber) ["checks" uuid "pings" n "body"] {
+            Get ReadWrite pings::body
+        }
         Flips(uuid: Uuid) ["checks" uuid "flips"] slash { Get ReadOnly flips::list }
         UniqueFlips(unique_key: UniqueKey) ["checks" unique_key "flips"] slash {
             Get ReadOnly flips::list

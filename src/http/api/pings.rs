@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use super::ApiCall;
+use super::endpoints::PingNumber;
 use super::etag::{TaggedList, tagged_reply};
 use super::json::JsonObject;
 use crate::domain::check::Check;
@@ -31,7 +32,11 @@ async fn read_list(call: &ApiCall<'_>, check: Check) -> Result<TaggedList, HttpE
     })
 }
 
-pub(super) async fn body(call: &ApiCall<'_>, uuid: Uuid, n: u64) -> Result<HttpReply, HttpError> {
+pub(super) async fn body(
+    call: &ApiCall<'_>,
+    uuid: Uuid,
+    PingNumber(n): PingNumber,
+) -> Result<HttpReply, HttpError> {
     let check = call.find_check(uuid).await?;
     let handle = call.handle().clone();
     let body = call.server.response_writer.write_whole(false, move || {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::endpoints::{ApiResource, ApiVersion, Endpoint};
+use super::endpoints::{ApiResource, ApiVersion, Endpoint, PingNumber};
 use super::json::{JsonObject, write_array, write_display};
 use crate::domain::check::{Check, CheckSettings, OngoingRun};
 use crate::domain::check_edit::field_value::FieldValue;
@@ -179,7 +179,7 @@ impl ApiView {
             (ping.body_len > 0).then_some(ping.n),
             |n, out| {
                 out.push_str(self.base_url.as_str());
-                Endpoint::new(self.version, ApiResource::PingBody(check, n)).write(out);
+                Endpoint::new(self.version, ApiResource::PingBody(check, PingNumber(n))).write(out);
             },
         );
         object.end();

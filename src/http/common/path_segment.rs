@@ -40,16 +40,13 @@ impl PathSegment for UniqueKey {
     }
 }
 
-/// A number of digits only. One that exceeds 64 bits is read as the largest: no object has that
-/// number.
 impl PathSegment for u64 {
     fn example() -> Option<Self> {
         Some(0)
     }
 
     fn parse(text: &str) -> Option<Self> {
-        (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
-            .then(|| text.parse().unwrap_or(Self::MAX))
+        text.parse().ok()
     }
 
     fn write(&self, out: &mut String) {

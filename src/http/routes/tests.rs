@@ -115,6 +115,8 @@ fn endpoint_paths() {
             assert_eq!(Route::parse(short), Some(Route::Api(without_slash)));
         }
     }
+    let too_large = format!("/api/v3/checks/{U}/pings/99999999999999999999/body");
+    assert!(matches!(Route::parse(&too_large), Some(Route::Api(_))));
     assert_eq!(Route::parse("/api/v3/openapi.json"), Some(Route::OpenApi));
 }
 
