@@ -4,13 +4,17 @@
 mod documents;
 mod ownership;
 
+use std::sync::Arc;
+
 use overdue::config::{self, ConfigApplyError, ConfigDocument, ExportedObject};
 use overdue::domain::declared::{ApplyOptions, ChangeOperation, DeclaredConfig, PlannedChange};
+use overdue::domain::ping::PingKind;
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::Handle;
 use overdue::store::Medium;
 use overdue::util::clock::ManualClock;
 
+use crate::support::commands;
 use crate::support::engine::open;
 
 /// Permits every kind of change.
@@ -27,6 +31,7 @@ pub(crate) const ALLOW_NONE: ApplyOptions = ApplyOptions {
 /// An engine with a writer thread.
 pub(crate) struct ConfigTestEngine {
     pub(crate) handle: Handle,
+    pub(crate) clock: Arc<ManualClock>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -37,6 +42,7 @@ impl ConfigTestEngine {
         std::thread::spawn(|| writer.run());
         Self {
             handle,
+            clock,
             runtime: tokio::runtime::Builder::new_current_thread()
                 .build()
                 .unwrap(),
@@ -65,6 +71,15 @@ impl ConfigTestEngine {
         ))
         .map(change_lines)
         .map_err(conflict_text)
+    }
+
+    /// Reports the start of a run of the only check.
+    pub(crate) fn start_run(&self) {
+        let uuid = self
+            .handle
+            .with_state(|state| state.checks().next().unwrap().uuid);
+        let start = commands::ping(uuid.as_u128(), PingKind::Start, "");
+        self.run(self.handle.call(start)).unwrap().unwrap();
     }
 
     pub(crate) fn export(&self) -> Vec<ExportedObject> {

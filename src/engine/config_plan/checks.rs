@@ -13,7 +13,7 @@ use crate::domain::declared::object_fields::{self, ObjectFields, ObjectValue};
 use crate::domain::declared::{DeclaredCheck, ObjectKind, ObjectName, ObjectPath};
 use crate::domain::ids::{ChannelId, CheckId};
 use crate::domain::parents::Parents;
-use crate::domain::status::Status;
+use crate::domain::status::VisibleStatus;
 use crate::domain::text::Slug;
 use crate::engine::command::CheckUuids;
 
@@ -410,7 +410,9 @@ impl<'a> ConfigPlanner<'a> {
             return;
         };
         let mut old = fields_of(stored);
-        let is_paused = check.state.status == Status::Paused;
+        // The deadline of a run may have passed without being noticed yet.
+        let is_paused =
+            check.state.visible_status(&check.settings, self.now) == VisibleStatus::Paused;
         if let Some(paused) = declared.paused {
             old.push(("paused".into(), ObjectValue::Flag(is_paused)));
             fields.push(("paused".into(), ObjectValue::Flag(paused)));
@@ -421,13 +423,14 @@ impl<'a> ConfigPlanner<'a> {
         if !self.compare_existing(id.0, &at, &old, &fields, Some(uuid)) {
             return;
         }
-        if settings != *stored {
-            steps.push(PlanStep::UpdateCheck(id, Box::new(settings)));
-        }
+        // Both end a run, which other settings could otherwise take down.
         match declared.paused {
             Some(true) if !is_paused => steps.push(PlanStep::PauseCheck(id)),
             Some(false) if is_paused => steps.push(PlanStep::ResumeCheck(id)),
             _ => {}
+        }
+        if settings != *stored {
+            steps.push(PlanStep::UpdateCheck(id, Box::new(settings)));
         }
     }
 

@@ -340,6 +340,52 @@ fn the_paused_status_changes_only_if_declared() {
     assert_eq!(status(), Status::Paused);
 }
 
+/// A paused check with a run of half an hour: declared as resumed or paused together with a
+/// shorter grace, it does not go down first.
+#[test]
+fn a_check_is_paused_or_resumed_before_other_settings_can_take_it_down() {
+    for (paused, status, flip_count) in [(false, Status::New, 2), (true, Status::Paused, 3)] {
+        let site = ConfigTestEngine::new();
+        let check = |more: &str| format!("version = 1\n[project.P.check.c]\n{more}");
+        site.apply(&check("paused = true\ngrace = \"1h\""), ALLOW_NONE)
+            .unwrap();
+        if paused {
+            site.apply(&check("paused = false\ngrace = \"1h\""), ALLOW_NONE)
+                .unwrap();
+        }
+        site.start_run();
+        site.clock.advance_secs(1800);
+        let text = check(&format!("paused = {paused}\ngrace = \"10m\""));
+        site.apply(&text, ALLOW_NONE).unwrap();
+        let state = site
+            .handle
+            .with_state(|state| state.checks().next().unwrap().state);
+        assert_eq!((state.status, state.last_flip.0), (status, flip_count));
+        is(&site.apply(&text, ALLOW_NONE), &[]);
+    }
+}
+
+/// Whether the writer has noticed a passed deadline before the file is applied makes no difference.
+#[test]
+fn a_paused_check_with_an_overdue_run_is_down_and_not_resumed() {
+    let site = ConfigTestEngine::new();
+    let check = |more: &str| format!("version = 1\n[project.P.check.c]\n{more}");
+    site.apply(&check("paused = true\ngrace = \"1h\""), ALLOW_NONE)
+        .unwrap();
+    site.start_run();
+    // Less than the granularity of the writer after the deadline.
+    site.clock.advance_secs(3600);
+    let text = check("paused = false\ngrace = \"2h\"");
+    is(
+        &site.apply(&text, ALLOW_NONE),
+        &["~ check c: grace - -> 2h"],
+    );
+    let status = site
+        .handle
+        .with_state(|state| state.checks().next().unwrap().state.status);
+    assert_eq!(status, Status::Down);
+}
+
 #[test]
 fn a_past_window_is_accepted_in_a_file_and_not_stored() {
     let site = ConfigTestEngine::new();

@@ -192,19 +192,20 @@ impl Model {
                 check.parents.clone(),
             )
         };
-        if fields(&check) != fields(&old) {
-            check.record_event(now, HistoryEvent::NewRules(check.rules));
-        } else {
+        let is_changed = fields(&check) != fields(&old);
+        if !is_changed {
             check = old.clone();
         }
+        let mut settled = old;
+        settled.settle(now);
+        let is_paused = settled.replay().status == Status::Paused;
         match wanted.paused {
-            Some(true) if old.replay().status != Status::Paused => {
-                check.record_event(now, HistoryEvent::Pause);
-            }
-            Some(false) if old.replay().status == Status::Paused => {
-                check.record_event(now, HistoryEvent::Resume);
-            }
+            Some(true) if !is_paused => check.record_event(now, HistoryEvent::Pause),
+            Some(false) if is_paused => check.record_event(now, HistoryEvent::Resume),
             _ => {}
+        }
+        if is_changed {
+            check.record_event(now, HistoryEvent::NewRules(check.rules));
         }
         self.checks.insert(id, check);
         Ok(())
