@@ -11,8 +11,8 @@ use crate::channels::send_step::SendStep;
 use crate::domain::channel::ChannelSettings;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 
-/// Longest delay that a response can ask for.
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(6 * 3600);
+/// Longest delay that a receiver can ask for.
+pub const MAX_RETRY_DELAY: Duration = Duration::from_secs(6 * 3600);
 
 /// Number of times that a service must report a channel as unusable, or a mail server must refuse a
 /// recipient.

@@ -12,6 +12,7 @@ use super::failure_suspects::{FailureCause, Suspects};
 use super::row_selection::DigestWait;
 use super::{CurrentTime, MAX_REFUSALS, Message, MessageItem};
 use crate::channels::alert::DelayReason;
+use crate::channels::transport_reply::MAX_RETRY_DELAY;
 use crate::domain::alert::OutboxRow;
 use crate::domain::channel::ChannelClass;
 use crate::domain::ids::{CheckId, DeliveryNumber};
@@ -23,8 +24,6 @@ use crate::util::token_bucket::{TokenBucket, TokenRate};
 
 /// Delays after consecutive failures, in seconds; the last one repeats.
 const RETRY_DELAYS_SECS: [u64; 10] = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600];
-/// Longest delay that a receiver can ask for.
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(6 * 3600);
 /// Delay of the next message to the same people after a digest.
 const DELAY_AFTER_DIGEST: Duration = Duration::from_secs(10);
 /// Period of the limit for messages to people about one check.
